@@ -1,0 +1,77 @@
+"""The typed expression tree: three kinds of node, compared by value.
+
+A tree is made by `bind` (text and schema in, canonical tree out), so two expressions that mean the
+same in the ways `canonical.py` knows are equal as Python values and have equal `text`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A node; `type` is the Arrow type of its value (see `segment_format.types`)."""
+
+    type: pa.DataType
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """The operands, in order."""
+        return ()
+
+    def walk(self) -> Iterator[Expression]:
+        """Yield this node and all below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        """Names of the columns that the value depends on."""
+        return frozenset(node.name for node in self.walk() if isinstance(node, Column))
+
+
+@dataclass(frozen=True)
+class Column(Expression):
+    """The value of a column in this row."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Literal(Expression):
+    """A constant: bool, int, float, Decimal, str, bytes, date, datetime or None.
+
+    Timestamps are aware datetimes in UTC, timestamp_ntz naive ones.
+    """
+
+    value: object
+
+
+@dataclass(frozen=True)
+class Call(Expression):
+    """A function of its arguments.
+
+    Parameters
+    ----------
+    function : str
+        A key of the function table, lower case: "and", "=", "time_floor", "cast", ...
+    arguments : tuple of Expression
+        The operands.
+    parameters : tuple
+        Hashable constants that are not values of the row: a Granularity, a time zone's name.
+    """
+
+    function: str
+    arguments: tuple[Expression, ...]
+    parameters: tuple[object, ...] = ()
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """The operands, in order."""
+        return self.arguments

@@ -1,0 +1,276 @@
+"""Logical types: Spark's names for them, their Arrow types, and their fixed-width form.
+
+Everything inside projseg speaks Arrow types, restricted to one Arrow type for each Spark type.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.errors import InvalidInputError, UnsupportedFeatureError
+
+TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+TIMESTAMP_NTZ: Final = pa.timestamp("us")
+
+_ARROW_BY_NAME: Final[dict[str, pa.DataType]] = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": TIMESTAMP,
+    "timestamp_ntz": TIMESTAMP_NTZ,
+    "void": pa.null(),
+}
+_NAME_BY_ARROW: Final[dict[pa.DataType, str]] = {v: k for k, v in _ARROW_BY_NAME.items()}
+_DECIMAL: Final = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")
+
+
+def type_name(arrow_type: pa.DataType) -> str:
+    """Return Spark's name of a type, such as `bigint` or `array<struct<a:int>>`.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        If no Spark type stands for it; see `normal_type` first for foreign Arrow types.
+    """
+    if (name := _NAME_BY_ARROW.get(arrow_type)) is not None:
+        return name
+    if pa.types.is_decimal128(arrow_type):
+        return f"decimal({arrow_type.precision},{arrow_type.scale})"
+    if pa.types.is_list(arrow_type):
+        return f"array<{type_name(arrow_type.value_type)}>"
+    if pa.types.is_map(arrow_type):
+        return f"map<{type_name(arrow_type.key_type)},{type_name(arrow_type.item_type)}>"
+    if pa.types.is_struct(arrow_type):
+        fields = (f"{_quoted(f.name)}:{type_name(f.type)}" for f in arrow_type)
+        return f"struct<{','.join(fields)}>"
+    raise UnsupportedFeatureError(
+        "PROJSEG_UNSUPPORTED_TYPE", f"type {arrow_type} has no Spark type that projseg stores"
+    )
+
+
+def parse_type_name(name: str) -> pa.DataType:
+    """Return the Arrow type of what `type_name` wrote.
+
+    Raises
+    ------
+    InvalidInputError
+        If the text is not such a name.
+    """
+    parser = _TypeNameParser(name)
+    parsed = parser.parse()
+    parser.require(parser.position == len(name))
+    return parsed
+
+
+class _TypeNameParser:
+    """Recursive descent over a type name; depth is bounded by the name's own brackets."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+
+    def require(self, condition: bool) -> None:
+        if not condition or self.text.count("<") > 32:
+            raise InvalidInputError(
+                "PROJSEG_BAD_TYPE_NAME", f"'{self.text}' is not a type name projseg knows"
+            )
+
+    def accept(self, token: str) -> bool:
+        found = self.text.startswith(token, self.position)
+        self.position += len(token) if found else 0
+        return found
+
+    def parse(self) -> pa.DataType:
+        if self.accept("array<"):
+            item = self.parse()
+            self.require(self.accept(">"))
+            return pa.list_(item)
+        if self.accept("map<"):
+            key = self.parse()
+            self.require(self.accept(","))
+            item = self.parse()
+            self.require(self.accept(">"))
+            return pa.map_(key, item)
+        if self.accept("struct<"):
+            return self._struct()
+        if decimal := _DECIMAL.match(self.text, self.position):
+            self.position = decimal.end()
+            precision, scale = int(decimal[1]), int(decimal[2])
+            self.require(1 <= precision <= 38 and scale <= precision)
+            return pa.decimal128(precision, scale)
+        word = re.compile(r"[a-z_]+").match(self.text, self.position)
+        self.require(word is not None and word[0] in _ARROW_BY_NAME)
+        assert word is not None
+        self.position = word.end()
+        return _ARROW_BY_NAME[word[0]]
+
+    def _struct(self) -> pa.DataType:
+        fields = []
+        while not self.accept(">"):
+            self.require(not fields or self.accept(","))
+            quoted = re.compile(r"`((?:[^`]|``)*)`:|([A-Za-z_0-9]+):").match(
+                self.text, self.position
+            )
+            self.require(quoted is not None)
+            assert quoted is not None
+            self.position = quoted.end()
+            name = quoted[2] if quoted[1] is None else quoted[1].replace("``", "`")
+            fields.append(pa.field(name, self.parse()))
+        return pa.struct(fields)
+
+
+def _quoted(name: str) -> str:
+    plain = re.fullmatch(r"[A-Za-z_0-9]+", name)
+    return name if plain else "`" + name.replace("`", "``") + "`"
+
+
+def normal_type(arrow_type: pa.DataType) -> pa.DataType:
+    """Return the one Arrow type projseg uses for values of `arrow_type`.
+
+    Foreign widths and units are mapped to the type that holds every value (uint8 to smallint,
+    large_string to string, dictionary to its value type); timestamps become microseconds, with a
+    time zone UTC or without one.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        If no stored type can hold such values.
+    """
+    t = pa.types
+    if t.is_dictionary(arrow_type):
+        return normal_type(arrow_type.value_type)
+    if t.is_timestamp(arrow_type):
+        return TIMESTAMP_NTZ if arrow_type.tz is None else TIMESTAMP
+    if t.is_large_list(arrow_type) or t.is_list(arrow_type) or t.is_fixed_size_list(arrow_type):
+        return pa.list_(normal_type(arrow_type.value_type))
+    if t.is_map(arrow_type):
+        return pa.map_(normal_type(arrow_type.key_type), normal_type(arrow_type.item_type))
+    if t.is_struct(arrow_type):
+        return pa.struct([pa.field(f.name, normal_type(f.type)) for f in arrow_type])
+    widened = {
+        pa.uint8(): pa.int16(),
+        pa.uint16(): pa.int32(),
+        pa.uint32(): pa.int64(),
+        pa.uint64(): pa.decimal128(20, 0),
+        pa.float16(): pa.float32(),
+        pa.large_string(): pa.string(),
+        pa.string_view(): pa.string(),
+        pa.large_binary(): pa.binary(),
+        pa.binary_view(): pa.binary(),
+        pa.date64(): pa.date32(),
+    }.get(arrow_type, arrow_type)
+    if t.is_fixed_size_binary(widened):
+        return pa.binary()
+    type_name(widened)
+    return widened
+
+
+def is_nested(arrow_type: pa.DataType) -> bool:
+    """Whether values are arrays, structs or maps."""
+    return bool(pa.types.is_nested(arrow_type))
+
+
+def is_text(arrow_type: pa.DataType) -> bool:
+    """Whether values are strings or binary."""
+    return bool(pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type))
+
+
+def is_fixed_width(arrow_type: pa.DataType) -> bool:
+    """Whether values have a `Numbers` form."""
+    return not is_nested(arrow_type) and not is_text(arrow_type) and arrow_type != pa.null()
+
+
+def arrow_to_numbers(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Return the fixed-width form of an Arrow array: (values[n], validity[n] or None).
+
+    Values are int64, float32, float64, or object where a decimal passes 64 bits; nulls hold 0.
+    See `vectors.Numbers` for the meaning by type.
+    """
+    validity = None
+    if array.null_count:
+        validity = np.asarray(array.is_valid())
+    arrow_type = array.type
+    if pa.types.is_decimal(arrow_type):
+        return _decimal_to_numbers(array), validity
+    if pa.types.is_floating(arrow_type):
+        physical, zero = arrow_type, 0.0
+    else:
+        physical, zero = pa.int64(), 0
+    if pa.types.is_date32(arrow_type):
+        array = array.cast(pa.int32())
+    filled = array.cast(physical) if array.type != physical else array
+    if validity is not None:
+        filled = filled.fill_null(pa.scalar(zero, physical))
+    return np.asarray(filled), validity
+
+
+def _decimal_to_numbers(array: pa.Array) -> NDArray[Any]:
+    halves = np.frombuffer(array.buffers()[1], dtype="<i8").reshape(-1, 2)
+    halves = halves[array.offset : array.offset + len(array)]
+    low, high = halves[:, 0], halves[:, 1]
+    if array.null_count:
+        valid = np.asarray(array.is_valid())
+        low, high = np.where(valid, low, 0), np.where(valid, high, 0)
+    if np.array_equal(high, low >> 63):
+        return np.ascontiguousarray(low)
+    wide = high.astype(object) * (1 << 64) + low.view(np.uint64).astype(object)
+    return np.asarray(wide, dtype=object)
+
+
+def numbers_to_arrow(
+    values: NDArray[Any], arrow_type: pa.DataType, validity: NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """Return an Arrow array of `arrow_type` from its fixed-width form (see `arrow_to_numbers`).
+
+    Raises
+    ------
+    ValueError, pa.ArrowInvalid
+        If a value does not fit the type.
+    """
+    mask = None if validity is None else ~validity
+    if pa.types.is_decimal(arrow_type):
+        return _numbers_to_decimal(values, arrow_type, validity)
+    if pa.types.is_floating(arrow_type):
+        return pa.array(values, arrow_type, mask=mask)
+    if pa.types.is_boolean(arrow_type):
+        return pa.array(values != 0, mask=mask)
+    if pa.types.is_date32(arrow_type):
+        return pa.array(values, mask=mask).cast(pa.int32()).cast(arrow_type)
+    if values.dtype == object:
+        values = values.astype(np.int64)
+    plain = pa.array(values, pa.int64(), mask=mask)
+    return plain.cast(arrow_type) if arrow_type != pa.int64() else plain
+
+
+def _numbers_to_decimal(
+    values: NDArray[Any], arrow_type: pa.DataType, validity: NDArray[np.bool_] | None
+) -> pa.Array:
+    largest = 10**arrow_type.precision - 1
+    low_value, high_value = (values.min(), values.max()) if len(values) else (0, 0)
+    if high_value > largest or low_value < -largest:
+        raise ValueError(f"a value passes {type_name(arrow_type)}")
+    halves = np.empty((len(values), 2), dtype="<i8")
+    if values.dtype == object:
+        halves[:, 0] = (values & ((1 << 64) - 1)).astype(np.uint64).view(np.int64)
+        halves[:, 1] = (values >> 64).astype(np.int64)
+    else:
+        halves[:, 0] = values
+        halves[:, 1] = halves[:, 0] >> 63
+    bitmap, null_count = None, 0
+    if validity is not None:
+        bitmap = pa.py_buffer(np.packbits(validity, bitorder="little").tobytes())
+        null_count = int(len(validity) - validity.sum())
+    buffers = [bitmap, pa.py_buffer(halves.tobytes())]
+    return pa.Array.from_buffers(arrow_type, len(values), buffers, null_count)

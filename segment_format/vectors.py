@@ -1,0 +1,154 @@
+"""Columns in memory: what decoding yields, what encoding takes, what kernels read.
+
+Three kinds, one for each way a column can be worked on:
+
+`Ids`      ids into a sorted `Dictionary`; ids stay 8, 16 or 32 bits wide
+`Numbers`  fixed-width values; integers stay as narrow as their page range allows
+`Opaque`   anything else as an Arrow array: long text, nested values, sketches
+
+All are immutable by agreement; `take` and `slice` return vectors of the same kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.types import numbers_to_arrow
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ids:
+    """Dictionary ids, one a row.
+
+    Parameters
+    ----------
+    ids : uint8[n], uint16[n] or uint32[n]
+        Every id is below `len(dictionary)`; whoever decodes them from a file proves it.
+    dictionary : Dictionary
+        What the ids mean.
+    """
+
+    ids: NDArray[np.unsignedinteger[Any]]
+    dictionary: Dictionary
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def type(self) -> pa.DataType:
+        """The logical type."""
+        return self.dictionary.type
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, the shared dictionary not counted."""
+        return self.ids.nbytes
+
+    def take(self, row_ids: NDArray[Any]) -> Ids:
+        """Return the rows at `row_ids`, in that order."""
+        return replace(self, ids=self.ids[row_ids])
+
+    def slice(self, start: int, end: int) -> Ids:
+        """Return rows [start, end) as views."""
+        return replace(self, ids=self.ids[start:end])
+
+    def to_arrow(self) -> pa.Array:
+        """Return the values themselves."""
+        return self.dictionary.values.take(pa.array(self.ids))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Numbers:
+    """Fixed-width values, one a row: value = base + values[row].
+
+    Physical meaning by logical type: integers as they are; decimal(p, s) as the unscaled integer;
+    date as days and timestamps as microseconds since 1970-01-01; boolean as 0 or 1; float and
+    double as they are, with base 0.
+
+    Parameters
+    ----------
+    values : uint8/16/32[n], int64[n], float32/64[n], or object[n]
+        object holds Python integers, for decimals and sums that pass 64 bits. Rows that are null
+        hold 0.
+    type : pa.DataType
+        The logical type.
+    base : int
+        Added to every value; base + values fits int64 unless the dtype is object.
+    validity : bool[n] or None
+        True where there is a value; None means everywhere.
+    """
+
+    values: NDArray[Any]
+    type: pa.DataType
+    base: int = 0
+    validity: NDArray[np.bool_] | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.values.nbytes + (0 if self.validity is None else self.validity.nbytes)
+
+    def take(self, row_ids: NDArray[Any]) -> Numbers:
+        """Return the rows at `row_ids`, in that order."""
+        validity = None if self.validity is None else self.validity[row_ids]
+        return replace(self, values=self.values[row_ids], validity=validity)
+
+    def slice(self, start: int, end: int) -> Numbers:
+        """Return rows [start, end) as views."""
+        validity = None if self.validity is None else self.validity[start:end]
+        return replace(self, values=self.values[start:end], validity=validity)
+
+    def wide(self) -> NDArray[Any]:
+        """Return base + values as int64 (object, float32 and float64 as they are)."""
+        if self.values.dtype.kind in "fO":
+            return self.values
+        wide = self.values.astype(np.int64, copy=False)
+        return wide + self.base if self.base else wide
+
+    def to_arrow(self) -> pa.Array:
+        """Return the values as their logical type."""
+        return numbers_to_arrow(self.wide(), self.type, self.validity)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opaque:
+    """Values no kernel looks into, as an Arrow array of the logical type."""
+
+    array: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @property
+    def type(self) -> pa.DataType:
+        """The logical type."""
+        return self.array.type
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return int(self.array.nbytes)
+
+    def take(self, row_ids: NDArray[Any]) -> Opaque:
+        """Return the rows at `row_ids`, in that order."""
+        return Opaque(self.array.take(pa.array(row_ids)))
+
+    def slice(self, start: int, end: int) -> Opaque:
+        """Return rows [start, end) as views."""
+        return Opaque(self.array.slice(start, end - start))
+
+    def to_arrow(self) -> pa.Array:
+        """Return the array."""
+        return self.array
+
+
+Vector = Ids | Numbers | Opaque
