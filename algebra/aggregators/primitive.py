@@ -1,0 +1,85 @@
+"""What is stored: an aggregate's mergeable part, named by its canonical text.
+
+A query's aggregate is made of primitives (avg = sum and count); projections store primitives, each
+once. Two aggregates that need the same primitive share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.tree import Expression
+from projseg.segment_format.vectors import Vector
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """One mergeable state over rows.
+
+    Parameters
+    ----------
+    function : str
+        A key of `aggregators.states.STATES`: "count", "sum", "min", "max", "hll", ...
+    arguments : tuple of Expression
+        Inputs, over the rows' columns; empty for count(*).
+    filter : Expression or None
+        FILTER (WHERE ...); rows where it is not true are left out.
+    parameters : tuple
+        Constants, such as a sketch's lgK.
+    """
+
+    function: str
+    arguments: tuple[Expression, ...]
+    filter: Expression | None = None
+    parameters: tuple[object, ...] = ()
+
+    @cached_property
+    def text(self) -> str:
+        """Canonical SQL-like text: equal for equal primitives, and the stored columns' prefix."""
+        inputs = [to_sql(argument) for argument in self.arguments] or ["*"]
+        inputs += [str(parameter) for parameter in self.parameters]
+        suffix = "" if self.filter is None else f" FILTER (WHERE {to_sql(self.filter)})"
+        return f"{self.function}({', '.join(inputs)}){suffix}"
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which group each row belongs to.
+
+    Parameters
+    ----------
+    ids : uint8[n], uint16[n], uint32[n] or None
+        Group of each row, below `count`; None: all rows are of group 0.
+    count : int
+        Number of groups.
+    """
+
+    ids: NDArray[np.unsignedinteger[Any]] | None
+    count: int
+
+
+class State(Protocol):
+    """The states of one primitive for a fixed number of groups, as typed columns.
+
+    A state of no rows is the identity of `merge`, and finishes as SQL says of no rows.
+    """
+
+    def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
+        """Fold rows in: one vector for each argument, all as long as the groups' ids."""
+
+    def merge(self, groups: Groups, columns: Mapping[str, Vector]) -> None:
+        """Fold states in: row i of `columns` (as `columns()` makes them) is a state of its group."""
+
+    def columns(self) -> dict[str, Vector]:
+        """Return the states as columns of `group count` rows, by part name."""
+
+    def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
+        """Return the final value of each group, or of the groups at `selection` in that order."""
