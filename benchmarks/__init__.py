@@ -1,0 +1,1 @@
+"""Measure projseg beside its peers: the same rows, the same queries, the same run."""

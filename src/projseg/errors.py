@@ -24,6 +24,7 @@ from collections.abc import Iterable
 from typing import Final
 
 CODES: Final[dict[str, str]] = {
+    "PROJSEG_BAD_ARGUMENT": "An argument of a call lies outside its stated range.",
     "PROJSEG_UNKNOWN_COLUMN": "A name is not a column of the table, nor an output of the query.",
 }
 

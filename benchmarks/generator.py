@@ -1,0 +1,201 @@
+"""A seeded stream of Wikipedia-like edits, of any length and in bounded memory.
+
+Blocks of `ROWS_PER_BLOCK` rows are made one at a time, each from its own random streams, one for
+each column: a block depends on the seed, its number and the length of the whole stream only. The
+same arguments give the same rows in every run, and a worker can make any block alone.
+
+| column | type | values |
+|---|---|---|
+| time | timestamp[us, UTC] | 30 days from 2015-09-01, whole milliseconds, see `TimeOrder` |
+| channel, page, user, country, device | string | 50, 200 k, 500 k, 200, 5 values, Zipf |
+| robot | boolean | 35 % true |
+| added, deleted | int32 | 30 % and 60 % zeros, else log-uniform up to 10,000 |
+| price | double | log-uniform from 1.00 to 1,000.00, two decimals |
+
+No value is null and columns are independent. The rank of a value is drawn as
+`floor((n + 1)**u) - 1` for uniform `u`, which gives rank k a share of
+`log(1 + 1 / (k + 1)) / log(n + 1)`: Zipf's law with exponent 1, without a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from projseg.benchmarks import vocabulary
+from projseg.errors import InvalidInputError
+
+__all__ = ["ROWS_PER_BLOCK", "SCHEMA", "SPAN_US", "START_US", "EditStream", "TimeOrder"]
+
+ROWS_PER_BLOCK: Final = 131_072
+START_US: Final = 1_441_065_600_000_000  # 2015-09-01T00:00:00Z
+SPAN_US: Final = 30 * 86_400_000_000
+LATENESS_US: Final = 10_000_000  # in stream order an edit arrives at most this much late
+SCHEMA: Final = pa.schema(
+    [
+        ("time", pa.timestamp("us", tz="UTC")),
+        ("channel", pa.string()),
+        ("page", pa.string()),
+        ("user", pa.string()),
+        ("country", pa.string()),
+        ("device", pa.string()),
+        ("robot", pa.bool_()),
+        ("added", pa.int32()),
+        ("deleted", pa.int32()),
+        ("price", pa.float64()),
+    ]
+)
+
+
+class TimeOrder(StrEnum):
+    """How the times of successive rows relate."""
+
+    STREAM = "stream"  # as they arrive: rising, each edit up to ten seconds late
+    SORTED = "sorted"
+    RANDOM = "random"  # independent of the row's position
+
+
+@dataclass(frozen=True, slots=True)
+class EditStream:
+    """Edits to generate: how many, from which seed, in which order of time.
+
+    Parameters
+    ----------
+    row_count : int
+        Rows of the whole stream; they spread evenly over the 30 days.
+    seed : int
+        Different seeds give different rows over the same vocabularies.
+    time_order : TimeOrder
+        Order of the `time` column.
+    """
+
+    row_count: int
+    seed: int = 2015
+    time_order: TimeOrder = TimeOrder.STREAM
+
+    def __post_init__(self) -> None:
+        if self.row_count < 0:
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT", f"row_count {self.row_count} is negative; give 0 or more"
+            )
+
+    @property
+    def block_count(self) -> int:
+        """Number of record batches."""
+        return -(-self.row_count // ROWS_PER_BLOCK)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in order, `ROWS_PER_BLOCK` at a time, the last batch shorter."""
+        return (self.block(block_index) for block_index in range(self.block_count))
+
+    def reader(self) -> pa.RecordBatchReader:
+        """Return the stream as an Arrow reader, to be consumed once."""
+        return pa.RecordBatchReader.from_batches(SCHEMA, self.batches())
+
+    def table(self) -> pa.Table:
+        """Return all rows in memory: about 110 bytes a row."""
+        return pa.Table.from_batches(self.batches(), schema=SCHEMA)
+
+    def block(self, block_index: int) -> pa.RecordBatch:
+        """Return one batch, made without the others."""
+        start = block_index * ROWS_PER_BLOCK
+        row_count = min(ROWS_PER_BLOCK, self.row_count - start)
+        draw = _Draw(self.seed, block_index, row_count)
+        columns = [
+            self._times(draw, start),
+            *(_text(draw, name) for name in ("channel", "page", "user", "country", "device")),
+            pa.array(draw.uniform("robot") < 0.35),
+            _sparse_counts(draw, "added", zero_share=0.3),
+            _sparse_counts(draw, "deleted", zero_share=0.6),
+            pa.array(np.floor(100.0 * 1000.0 ** draw.uniform("price")) / 100.0),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+    def write_parquet(self, folder: Path, *, rows_per_file: int = 5_000_000) -> list[Path]:
+        """Write the stream as snappy Parquet files `part-00000.parquet` and so on.
+
+        Parameters
+        ----------
+        folder : Path
+            Made when absent; files of the same names are replaced.
+        rows_per_file : int
+            Rows after which a new file starts, rounded up to whole blocks.
+
+        Returns
+        -------
+        list of Path
+            The files, in the stream's order.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        blocks_per_file = max(1, -(-rows_per_file // ROWS_PER_BLOCK))
+        paths: list[Path] = []
+        for first in range(0, self.block_count, blocks_per_file):
+            path = folder / f"part-{len(paths):05d}.parquet"
+            with pq.ParquetWriter(path, SCHEMA, compression="snappy") as writer:
+                for start in range(first, min(first + blocks_per_file, self.block_count), 8):
+                    end = min(start + 8, first + blocks_per_file, self.block_count)
+                    # Eight blocks make a row group of a million rows, pyarrow's own default.
+                    writer.write_table(pa.Table.from_batches(map(self.block, range(start, end))))
+            paths.append(path)
+        return paths
+
+    def _times(self, draw: _Draw, start: int) -> pa.Array:
+        offsets: NDArray[np.floating]
+        if self.time_order is TimeOrder.RANDOM:
+            offsets = draw.uniform("time") * SPAN_US
+        else:
+            offsets = np.arange(start, start + draw.row_count) * (SPAN_US / self.row_count)
+        if self.time_order is TimeOrder.STREAM:
+            offsets = np.maximum(offsets - draw.uniform("time") * LATENESS_US, 0.0)
+        micros = offsets.astype(np.int64) // 1000 * 1000 + START_US
+        return pa.array(micros).cast(SCHEMA.field("time").type)
+
+
+class _Draw:
+    """The random streams of one block, one for each column."""
+
+    def __init__(self, seed: int, block_index: int, row_count: int) -> None:
+        self._seed, self._block_index = seed, block_index
+        self.row_count = row_count
+
+    def uniform(self, column: str) -> NDArray[np.float64]:
+        """Return float64[row_count] in [0, 1), the same at every call."""
+        column_index = SCHEMA.get_field_index(column)
+        sequence = np.random.SeedSequence([self._seed, self._block_index, column_index])
+        return np.random.Generator(np.random.SFC64(sequence)).random(self.row_count)
+
+
+_VOCABULARIES: Final[dict[str, Callable[[], pa.Array]]] = {
+    "channel": vocabulary.channels,
+    "page": vocabulary.pages,
+    "user": vocabulary.users,
+    "country": vocabulary.countries,
+    "device": vocabulary.devices,
+}
+
+
+@lru_cache(maxsize=len(_VOCABULARIES))
+def _vocabulary(column: str) -> pa.Array:
+    return _VOCABULARIES[column]()
+
+
+def _text(draw: _Draw, column: str) -> pa.Array:
+    values = _vocabulary(column)
+    ranks = np.exp(draw.uniform(column) * np.log(len(values) + 1)).astype(np.int32) - 1
+    # Rounding may carry u just below 1 to rank n, one past the last.
+    return values.take(pa.array(np.minimum(ranks, len(values) - 1)))
+
+
+def _sparse_counts(draw: _Draw, column: str, *, zero_share: float) -> pa.Array:
+    """Return int32 counts: zeros for `zero_share` of the rows, else log-uniform in [1, 10,000]."""
+    scaled = (draw.uniform(column) - zero_share) * (np.log(10_001) / (1.0 - zero_share))
+    return pa.array(np.where(scaled < 0.0, 0.0, np.exp(scaled)).astype(np.int32))
