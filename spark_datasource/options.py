@@ -1,0 +1,203 @@
+"""Every option of `format("projseg")`, declared once, read without regard to case.
+
+Spark hands options over as text under lower-cased names and accepts any name at all, so this table
+is what turns a misspelt `groupby` into an error instead of a different answer.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from projseg.errors import InvalidInputError, did_you_mean
+
+
+class OptionKind(Enum):
+    """How an option's text is understood."""
+
+    TEXT = "text"
+    LIST = "list"
+    FLAG = "true or false"
+    INTEGER = "integer"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: its documented name, how its text is read, and whose it is."""
+
+    name: str
+    kind: OptionKind
+    is_for_read: bool
+    is_for_write: bool
+
+
+def _read(name: str, kind: OptionKind) -> Option:
+    return Option(name, kind, is_for_read=True, is_for_write=False)
+
+
+def _write(name: str, kind: OptionKind) -> Option:
+    return Option(name, kind, is_for_read=False, is_for_write=True)
+
+
+def _both(name: str, kind: OptionKind) -> Option:
+    return Option(name, kind, is_for_read=True, is_for_write=True)
+
+
+OPTIONS: Final[tuple[Option, ...]] = (
+    _both("path", OptionKind.TEXT),
+    _both("paths", OptionKind.TEXT),
+    _read("groupBy", OptionKind.LIST),
+    _read("aggregators", OptionKind.LIST),
+    _read("aggregation", OptionKind.TEXT),
+    _read("granularity", OptionKind.TEXT),
+    _read("filter", OptionKind.TEXT),
+    _read("interval", OptionKind.TEXT),
+    _read("columns", OptionKind.LIST),
+    _read("useProjection", OptionKind.TEXT),
+    _read("forceProjections", OptionKind.FLAG),
+    _read("noProjections", OptionKind.FLAG),
+    _read("excludeProjections", OptionKind.LIST),
+    _read("timezone", OptionKind.TEXT),
+    _read("threads", OptionKind.INTEGER),
+    _read("versionAsOf", OptionKind.INTEGER),
+    _read("timestampAsOf", OptionKind.TEXT),
+    _read("metadataTable", OptionKind.TEXT),
+    _read("explain", OptionKind.FLAG),
+    _write("timeColumn", OptionKind.TEXT),
+    _write("segmentGranularity", OptionKind.TEXT),
+    _write("clusterBy", OptionKind.LIST),
+    _write("targetSegmentRows", OptionKind.INTEGER),
+    _write("projections", OptionKind.TEXT),
+    _write("replaceInterval", OptionKind.TEXT),
+    _write("mergeSchema", OptionKind.FLAG),
+    _write("txnAppId", OptionKind.TEXT),
+    _write("txnVersion", OptionKind.INTEGER),
+)
+_BY_FOLDED_NAME: Final = {option.name.lower(): option for option in OPTIONS}
+
+_ADDED_BY_SPARK: Final = frozenset({"provider", "owner", "location"})
+_ADDED_PREFIX: Final = "option."
+
+
+class Options:
+    """The caller's options, checked against the table of options.
+
+    Parameters
+    ----------
+    given : mapping of str to str
+        As Spark passes them; names in any case.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_OPTION for a name that is no option.
+    """
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._text_by_name: dict[str, str] = {}
+        for key, text in given.items():
+            folded = key.lower()
+            if folded in _ADDED_BY_SPARK or folded.startswith(_ADDED_PREFIX):
+                continue
+            option = _BY_FOLDED_NAME.get(folded)
+            if option is None:
+                known = [known.name for known in OPTIONS]
+                raise InvalidInputError(
+                    "PROJSEG_UNKNOWN_OPTION",
+                    f"'{key}' is not an option of projseg{did_you_mean(key, known)}",
+                )
+            self._text_by_name[option.name] = text
+
+    def require_readable(self) -> None:
+        """Refuse options that only a write understands."""
+        self._require_use("read", [o.name for o in OPTIONS if not o.is_for_read])
+
+    def require_writable(self) -> None:
+        """Refuse options that only a read understands."""
+        self._require_use("write", [o.name for o in OPTIONS if not o.is_for_write])
+
+    def _require_use(self, verb: str, foreign: list[str]) -> None:
+        misplaced = sorted(set(foreign) & set(self._text_by_name))
+        if misplaced:
+            raise InvalidInputError(
+                "PROJSEG_UNKNOWN_OPTION",
+                f"option '{misplaced[0]}' has no meaning in a {verb}; remove it",
+            )
+
+    @property
+    def given_names(self) -> tuple[str, ...]:
+        """Documented names of the options that were given, in the order given."""
+        return tuple(self._text_by_name)
+
+    def text(self, name: str) -> str | None:
+        """Return an option's text, or None where it was not given or is empty."""
+        return self._text_by_name.get(_BY_FOLDED_NAME[name.lower()].name) or None
+
+    def flag(self, name: str) -> bool:
+        """Return a flag; not given means false."""
+        text = self.text(name)
+        if text is None:
+            return False
+        folded = text.strip().lower()
+        if folded not in ("true", "false"):
+            raise _bad_value(name, text, "true or false")
+        return folded == "true"
+
+    def integer(self, name: str) -> int | None:
+        """Return a whole number, or None where it was not given."""
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            return int(text.strip().replace("_", ""))
+        except ValueError:
+            raise _bad_value(name, text, "a whole number") from None
+
+    def list(self, name: str) -> tuple[str, ...] | None:
+        """Return a list of SQL texts, or None where it was not given."""
+        text = self.text(name)
+        return None if text is None else parse_list(name, text)
+
+
+def parse_list(name: str, text: str) -> tuple[str, ...]:
+    """Read a list option: SQL separated by commas, a JSON array, or a Python list's repr.
+
+    The last is what `.option("groupBy", ["a", "b"])` becomes on its way through Spark.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_OPTION_VALUE for a bracketed text that is no list of texts.
+    """
+    stripped = text.strip()
+    if stripped.startswith("[") and stripped.endswith("]"):
+        return _parse_bracketed(name, stripped)
+    # Imported here: the SQL parser is heavy, and Spark's look-up of formats imports this module.
+    from projseg.algebra.expressions.bind import split_list
+
+    return tuple(split_list(stripped))
+
+
+def _parse_bracketed(name: str, text: str) -> tuple[str, ...]:
+    parsed: object = None
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        try:
+            parsed = ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            parsed = None
+    if not isinstance(parsed, list) or not all(isinstance(item, str) for item in parsed):
+        raise _bad_value(name, text, "SQL separated by commas, or a JSON array of texts")
+    return tuple(parsed)
+
+
+def _bad_value(name: str, text: str, expected: str) -> InvalidInputError:
+    documented = _BY_FOLDED_NAME[name.lower()].name
+    return InvalidInputError(
+        "PROJSEG_BAD_OPTION_VALUE", f"option '{documented}' is '{text}'; it must be {expected}"
+    )

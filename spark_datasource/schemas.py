@@ -1,0 +1,134 @@
+"""Spark's types and Arrow's, both ways, and batches shaped exactly as Spark demands.
+
+Spark checks only the first batch of a scan; a later one of another type crashes the JVM. So every
+batch passes through `shape_batch`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+from pyspark.errors import PySparkTypeError
+from pyspark.sql import types as spark_types
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from projseg.errors import InvalidInputError, UnsupportedFeatureError
+from projseg.segment_format.types import normal_type, type_name
+
+_SPARK_TYPE_BY_NAME: Final[dict[str, type[spark_types.DataType]]] = {
+    "boolean": spark_types.BooleanType,
+    "tinyint": spark_types.ByteType,
+    "smallint": spark_types.ShortType,
+    "int": spark_types.IntegerType,
+    "bigint": spark_types.LongType,
+    "float": spark_types.FloatType,
+    "double": spark_types.DoubleType,
+    "string": spark_types.StringType,
+    "binary": spark_types.BinaryType,
+    "date": spark_types.DateType,
+    "timestamp": spark_types.TimestampType,
+    "timestamp_ntz": spark_types.TimestampNTZType,
+    "void": spark_types.NullType,
+}
+
+
+def spark_type(arrow_type: pa.DataType) -> spark_types.DataType:
+    """Return the Spark type of a stored Arrow type.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        If projseg stores no such type.
+    """
+    if pa.types.is_decimal128(arrow_type):
+        return spark_types.DecimalType(arrow_type.precision, arrow_type.scale)
+    if pa.types.is_list(arrow_type):
+        return spark_types.ArrayType(spark_type(arrow_type.value_type))
+    if pa.types.is_map(arrow_type):
+        return spark_types.MapType(
+            spark_type(arrow_type.key_type), spark_type(arrow_type.item_type)
+        )
+    if pa.types.is_struct(arrow_type):
+        return spark_schema(pa.schema(list(arrow_type)))
+    return _SPARK_TYPE_BY_NAME[type_name(arrow_type)]()
+
+
+def spark_schema(schema: pa.Schema) -> spark_types.StructType:
+    """Return the Spark schema of stored columns; every column may hold nulls."""
+    return spark_types.StructType(
+        [spark_types.StructField(field.name, spark_type(field.type)) for field in schema]
+    )
+
+
+def transfer_schema(schema: spark_types.StructType) -> pa.Schema:
+    """Return the Arrow schema that Spark exchanges for `schema`, in UTC.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_TYPE if Spark itself cannot exchange a type.
+    """
+    try:
+        return to_arrow_schema(schema, timezone="UTC")
+    except PySparkTypeError as error:
+        raise UnsupportedFeatureError(
+            "PROJSEG_UNSUPPORTED_TYPE", f"a column cannot be exchanged through Arrow: {error}"
+        ) from error
+
+
+def stored_schema(schema: spark_types.StructType) -> pa.Schema:
+    """Return the schema that projseg stores for a Spark schema; nullability is not kept.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_TYPE, naming the column.
+    """
+    fields = []
+    for field in transfer_schema(schema):
+        try:
+            fields.append(pa.field(field.name, normal_type(field.type)))
+        except UnsupportedFeatureError as error:
+            raise UnsupportedFeatureError(
+                error.code, f"column '{field.name}': {error.message}"
+            ) from error
+    return pa.schema(fields)
+
+
+def shape_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+    """Return the columns of `target`, in its order and exact types; a column not there is null.
+
+    Parameters
+    ----------
+    batch : RecordBatch
+        Columns by name; more than `target` names may be there.
+    target : Schema
+        Names are unique.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_SCHEMA_MISMATCH if a column's values do not fit the type asked for.
+    """
+    arrays = []
+    for field in target:
+        index = batch.schema.get_field_index(field.name)
+        if index < 0:
+            arrays.append(pa.nulls(batch.num_rows, field.type))
+        else:
+            arrays.append(_cast(batch.column(index), field))
+    return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def _cast(array: pa.Array, field: pa.Field) -> pa.Array:
+    if array.type == field.type:
+        return array
+    try:
+        return array.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidInputError(
+            "PROJSEG_SCHEMA_MISMATCH",
+            f"column '{field.name}' is stored as {array.type} and does not fit the {field.type} "
+            f"asked for: {str(error).splitlines()[0]}",
+        ) from error

@@ -1,0 +1,41 @@
+"""One Spark session for every test here: starting a JVM costs five seconds."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+WIKIPEDIA = (
+    Path(__file__).resolve().parents[3]
+    / "shared/data/wikipedia/wikiticker-2015-09-12-sampled.json.gz"
+)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("projseg tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def wikipedia_file():
+    if not WIKIPEDIA.exists():
+        pytest.skip(f"the Wikipedia sample is not at {WIKIPEDIA}; it is not part of the project")
+    return str(WIKIPEDIA)
