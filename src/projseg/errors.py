@@ -26,6 +26,16 @@ from typing import Final
 CODES: Final[dict[str, str]] = {
     "PROJSEG_BAD_ARGUMENT": "An argument of a call lies outside its stated range.",
     "PROJSEG_UNKNOWN_COLUMN": "A name is not a column of the table, nor an output of the query.",
+    "PROJSEG_BAD_EXPRESSION": "An expression is not valid Spark SQL, or its types do not fit.",
+    "PROJSEG_UNSUPPORTED_FUNCTION": "An expression uses a function or syntax unknown to projseg.",
+    "PROJSEG_BAD_PERIOD": "A text is not an ISO 8601 period.",
+    "PROJSEG_BAD_GRANULARITY": "A text is neither a granularity's name nor a period that can cut time.",
+    "PROJSEG_BAD_INTERVAL": "An interval is malformed, reversed, or leaves years 1 to 9999.",
+    "PROJSEG_UNKNOWN_TIME_ZONE": "A time zone is neither an offset nor a known region.",
+    "PROJSEG_EVALUATION_OVERFLOW": "A computed value does not fit its type.",
+    "PROJSEG_EVALUATION_DIVIDE_BY_ZERO": "An expression divides by zero.",
+    "PROJSEG_EVALUATION_BAD_CAST": "A value cannot be cast to the type asked for.",
+    "PROJSEG_EVALUATION_BAD_ARGUMENT": "A function met an argument outside its domain.",
 }
 
 

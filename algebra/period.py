@@ -1,0 +1,55 @@
+"""ISO 8601 periods, such as P1D, PT15M or P1Y2M."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from projseg.errors import InvalidInputError
+
+SECOND: Final = 1_000_000
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+WEEK: Final = 7 * DAY
+
+_PERIOD: Final = re.compile(
+    r"P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?"
+    r"(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,6}))?S)?)?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Period:
+    """A length of time on the calendar: months, weeks and exact microseconds.
+
+    Weeks stay apart because one week starts on Monday, which seven days do not.
+    """
+
+    months: int = 0
+    weeks: int = 0
+    micros: int = 0
+
+
+def parse_period(text: str) -> Period:
+    """Return the period that ISO 8601 text such as `PT1H` names.
+
+    Raises
+    ------
+    InvalidInputError
+        If the text is not a period, or is longer than 9999 years.
+    """
+    match = _PERIOD.fullmatch(text.strip())
+    if match is None or not any(match.groups()) or text.strip().upper().endswith("T"):
+        raise InvalidInputError(
+            "PROJSEG_BAD_PERIOD", f"'{text}' is not an ISO 8601 period such as PT15M, P1D or P1M"
+        )
+    years, months, weeks, days, hours, minutes, seconds = (int(g or 0) for g in match.groups()[:7])
+    fraction = int((match[8] or "").ljust(6, "0"))
+    micros = days * DAY + hours * HOUR + minutes * MINUTE + seconds * SECOND + fraction
+    period = Period(years * 12 + months, weeks, micros)
+    if period.months > 120_000 or period.weeks * WEEK + micros > 3_652_425 * DAY:
+        raise InvalidInputError("PROJSEG_BAD_PERIOD", f"'{text}' is longer than 9999 years")
+    return period
