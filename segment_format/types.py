@@ -16,6 +16,7 @@ from projseg.errors import InvalidInputError, UnsupportedFeatureError
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 TIMESTAMP_NTZ: Final = pa.timestamp("us")
+MICROS_A_DAY: Final = 86_400_000_000
 
 _ARROW_BY_NAME: Final[dict[str, pa.DataType]] = {
     "boolean": pa.bool_(),
@@ -213,7 +214,9 @@ def arrow_to_numbers(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] |
     filled = array.cast(physical) if array.type != physical else array
     if validity is not None:
         filled = filled.fill_null(pa.scalar(zero, physical))
-    return np.asarray(filled), validity
+    values = np.asarray(filled)
+    # Arrow's own memory is read-only, for which every kernel would be compiled a second time.
+    return values if values.flags.writeable else values.copy(), validity
 
 
 def _decimal_to_numbers(array: pa.Array) -> NDArray[Any]:
@@ -224,7 +227,7 @@ def _decimal_to_numbers(array: pa.Array) -> NDArray[Any]:
         valid = np.asarray(array.is_valid())
         low, high = np.where(valid, low, 0), np.where(valid, high, 0)
     if np.array_equal(high, low >> 63):
-        return np.ascontiguousarray(low)
+        return low.copy()
     wide = high.astype(object) * (1 << 64) + low.view(np.uint64).astype(object)
     return np.asarray(wide, dtype=object)
 

@@ -60,10 +60,13 @@ class Groups:
         Group of each row, below `count`; None: all rows are of group 0.
     count : int
         Number of groups.
+    row_count : int
+        n; what count(*) adds up where there are no ids.
     """
 
     ids: NDArray[np.unsignedinteger[Any]] | None
     count: int
+    row_count: int
 
 
 class State(Protocol):
@@ -76,7 +79,7 @@ class State(Protocol):
         """Fold rows in: one vector for each argument, all as long as the groups' ids."""
 
     def merge(self, groups: Groups, columns: Mapping[str, Vector]) -> None:
-        """Fold states in: row i of `columns` (as `columns()` makes them) is a state of its group."""
+        """Fold states in: row i of `columns`, as `columns()` makes them, is a state of a group."""
 
     def columns(self) -> dict[str, Vector]:
         """Return the states as columns of `group count` rows, by part name."""

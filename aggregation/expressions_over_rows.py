@@ -1,0 +1,107 @@
+"""Evaluate expressions over vectors: once for each dictionary value wherever one column suffices."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.aggregation.keys import encode_sorted
+from projseg.aggregation.rows import Rows
+from projseg.aggregation.time_buckets import bucket_vector
+from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.tree import Call, Column, Expression
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.types import arrow_to_numbers, is_fixed_width, is_text
+from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
+
+# Results by (expression, dictionary): a virtual column over a dictionary is computed once, however
+# many queries and pages use it. The dictionary is held so that its identity stays its own.
+_MEMO_ENTRIES_MAX: Final = 1024
+_memo: dict[tuple[Expression, int], tuple[Dictionary, Vector]] = {}
+
+
+def evaluate_over(expression: Expression, rows: Rows) -> Vector:
+    """Return the value of `expression` in each of `rows`.
+
+    Raises
+    ------
+    EvaluationError
+        Where Spark's ANSI mode would raise, for a value that one of the rows holds.
+    """
+    if isinstance(expression, Column):
+        return rows.vector(expression.name)
+    if len(expression.columns) == 1:
+        (name,) = expression.columns
+        vector = rows.vector(name)
+        if isinstance(vector, Ids) and len(vector.dictionary) <= max(len(vector), 1024):
+            return _evaluate_over_dictionary(expression, name, vector)
+        buckets = _floor_of_plain_column(expression, vector)
+        if buckets is not None:
+            return buckets
+    columns = {name: rows.vector(name).to_arrow() for name in expression.columns}
+    return vector_from_arrow(evaluate(expression, columns, len(rows)))
+
+
+def _floor_of_plain_column(expression: Expression, vector: Vector) -> Vector | None:
+    is_floor = isinstance(expression, Call) and expression.function == "time_floor"
+    if not is_floor or not isinstance(vector, Numbers):
+        return None
+    assert isinstance(expression, Call)
+    if not isinstance(expression.arguments[0], Column) or not pa.types.is_timestamp(vector.type):
+        return None
+    return bucket_vector(vector, expression.parameters[0], expression.type)
+
+
+def _evaluate_over_dictionary(expression: Expression, name: str, vector: Ids) -> Vector:
+    try:
+        by_id = values_by_id(expression, name, vector.dictionary)
+    except ArithmeticError:
+        # The dictionary also holds values of rows that are not selected; they must not raise.
+        used, ids = np.unique(vector.ids, return_inverse=True)
+        values = vector.dictionary.values.take(pa.array(used))
+        by_id = vector_from_arrow(evaluate(expression, {name: values}, len(values)))
+        return take_by_id(by_id, ids.astype(vector.ids.dtype))
+    return take_by_id(by_id, vector.ids)
+
+
+def values_by_id(expression: Expression, name: str, dictionary: Dictionary) -> Vector:
+    """Return the value of `expression` for each id of the dictionary of its one column."""
+    key = (expression, id(dictionary))
+    if (known := _memo.get(key)) is not None:
+        return known[1]
+    values = dictionary.values
+    result = vector_from_arrow(evaluate(expression, {name: values}, len(values)))
+    if len(_memo) >= _MEMO_ENTRIES_MAX:
+        _memo.clear()
+    _memo[key] = (dictionary, result)
+    return result
+
+
+def take_by_id(by_id: Vector, ids: NDArray[Any]) -> Vector:
+    """Return the vector of rows from the vector of dictionary ids."""
+    return by_id.take(ids)
+
+
+def vector_from_arrow(array: pa.Array) -> Vector:
+    """Return an Arrow array as the vector that grouping and folding want."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if is_text(array.type) or pa.types.is_null(array.type):
+        return encode_sorted(array)
+    if is_fixed_width(array.type):
+        values, validity = arrow_to_numbers(array)
+        return Numbers(values, array.type, validity=validity)
+    return Opaque(array)
+
+
+def truth(vector: Vector) -> NDArray[np.bool_]:
+    """Return where a boolean vector is true: neither false nor null."""
+    if isinstance(vector, Ids):
+        by_id = np.asarray(vector.dictionary.values.fill_null(False), dtype=bool)
+        return by_id[vector.ids]
+    assert isinstance(vector, Numbers)
+    is_true = vector.wide() != 0
+    return is_true if vector.validity is None else is_true & vector.validity

@@ -1,0 +1,107 @@
+"""Feed a primitive's state from rows, from stored states, or from what metadata knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.aggregation.expressions_over_rows import evaluate_over, vector_from_arrow
+from projseg.aggregation.filter_rows import is_true
+from projseg.aggregation.rows import Rows
+from projseg.algebra.aggregators.inputs import valid_rows
+from projseg.algebra.aggregators.primitive import Groups, Primitive, State
+from projseg.algebra.aggregators.states import state_fields
+from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.source_plan import (
+    AddRows,
+    AddWeighted,
+    Feed,
+    FoldSeveral,
+    Known,
+    MergeStates,
+)
+from projseg.segment_format.vectors import Numbers, Vector
+
+# Rows that a weighted fold unfolds at a time.
+_UNFOLDED_ROWS_MAX: Final = 1 << 20
+
+
+def feed_state(state: State, primitive: Primitive, feed: Feed, rows: Rows, groups: Groups) -> None:
+    """Fold what `feed` says of `rows` into `state`.
+
+    Raises
+    ------
+    EvaluationError
+        Where an expression meets a value that Spark's ANSI mode refuses.
+    """
+    if isinstance(feed, FoldSeveral):
+        for part in feed.feeds:
+            feed_state(state, primitive, part, rows, groups)
+        return
+    if isinstance(feed, Known):
+        state.merge(Groups(None, 1, 1), known_columns(primitive, feed.value))
+        return
+    rows, groups = _filtered(feed.filter, rows, groups)
+    match feed:
+        case AddRows():
+            state.add(groups, [evaluate_over(argument, rows) for argument in feed.arguments])
+        case MergeStates():
+            state.merge(groups, _stored_states(primitive, feed.prefix, rows))
+        case AddWeighted():
+            inputs = [evaluate_over(argument, rows) for argument in feed.arguments]
+            weights = rows.vector(f"{feed.count_prefix}.count", is_state=True)
+            assert isinstance(weights, Numbers)
+            _add_weighted(state, primitive, groups, inputs, weights.wide())
+
+
+def _filtered(condition: Expression | None, rows: Rows, groups: Groups) -> tuple[Rows, Groups]:
+    if condition is None:
+        return rows, groups
+    kept = np.flatnonzero(is_true(condition, rows))
+    if len(kept) == len(rows):
+        return rows, groups
+    ids = None if groups.ids is None else groups.ids[kept]
+    return rows.subset(kept), Groups(ids, groups.count, len(kept))
+
+
+def _stored_states(primitive: Primitive, prefix: str, rows: Rows) -> dict[str, Vector]:
+    parts = [part for part, _ in state_fields(primitive)]
+    return {part: rows.vector(f"{prefix}.{part}", is_state=True) for part in parts}
+
+
+def known_columns(primitive: Primitive, value: object) -> dict[str, Vector]:
+    """Return the one-row state columns of a count, minimum or maximum that metadata knows."""
+    ((part, arrow_type),) = state_fields(primitive)
+    return {part: vector_from_arrow(pa.array([value], arrow_type))}
+
+
+def _add_weighted(
+    state: State,
+    primitive: Primitive,
+    groups: Groups,
+    inputs: Sequence[Vector],
+    weights: NDArray[np.int64],
+) -> None:
+    """Add each row `weights[row]` times; 0 times for a row that counts nothing."""
+    if primitive.function == "count":
+        validity = valid_rows(inputs[0]) if inputs else None
+        counted = weights if validity is None else np.where(validity, weights, 0)
+        state.merge(groups, {"count": Numbers(counted, pa.int64())})
+        return
+    for start, end in _unfolded_slices(weights):
+        repeated = np.repeat(np.arange(start, end), weights[start:end])
+        ids = None if groups.ids is None else groups.ids[repeated]
+        unfolded: list[Vector] = [vector.take(repeated) for vector in inputs]
+        state.add(Groups(ids, groups.count, len(repeated)), unfolded)
+
+
+def _unfolded_slices(weights: NDArray[np.int64]) -> list[tuple[Any, Any]]:
+    """Cut rows so that each slice unfolds to about `_UNFOLDED_ROWS_MAX` rows at most."""
+    below = np.cumsum(weights)
+    cuts = np.searchsorted(below, np.arange(0, below[-1] if len(below) else 0, _UNFOLDED_ROWS_MAX))
+    edges = np.unique(np.concatenate([[0], cuts, [len(weights)]]))
+    return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))

@@ -1,0 +1,66 @@
+"""Rows to groups to states: the one loop behind queries, projections and merging.
+
+Building a projection is folding a segment's base rows; answering from one is folding its rows'
+stored states; stitching segments is folding the states of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from projseg.aggregation.expressions_over_rows import evaluate_over
+from projseg.aggregation.feeds import feed_state
+from projseg.aggregation.group_rows import GroupedRows, group_rows
+from projseg.aggregation.keys import make_key
+from projseg.aggregation.partial import Partial
+from projseg.aggregation.rows import Rows
+from projseg.algebra.aggregators.primitive import Primitive, State
+from projseg.algebra.aggregators.states import new_state
+from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.source_plan import AddRows, Feed
+
+
+def fold(
+    rows: Rows, keys: Sequence[Expression], primitives: Sequence[Primitive], feeds: Sequence[Feed]
+) -> Partial:
+    """Group rows by `keys` and fold each primitive's feed.
+
+    Parameters
+    ----------
+    rows : Rows
+        Selected rows of a base table or of a projection.
+    keys : sequence of Expression
+        Over the source's columns.
+    primitives : sequence of Primitive
+        What to compute.
+    feeds : sequence of Feed
+        For each primitive, whether rows are added or stored states merged, and from which columns.
+
+    Raises
+    ------
+    EvaluationError
+        Where an expression meets a value that Spark's ANSI mode refuses.
+    """
+    group_keys = [make_key(evaluate_over(key, rows)) for key in keys]
+    grouped = group_rows(group_keys, len(rows))
+    states = [new_state(primitive, grouped.groups.count) for primitive in primitives]
+    for primitive, state, feed in zip(primitives, states, feeds, strict=True):
+        feed_state(state, primitive, feed, rows, grouped.groups)
+    return partial_of(grouped, states)
+
+
+def fold_base_rows(
+    rows: Rows, keys: Sequence[Expression], primitives: Sequence[Primitive]
+) -> Partial:
+    """Fold rows of the base table, each primitive over its own arguments and filter."""
+    feeds = [AddRows(primitive.arguments, primitive.filter) for primitive in primitives]
+    return fold(rows, keys, primitives, feeds)
+
+
+def partial_of(grouped: GroupedRows, states: Sequence[State]) -> Partial:
+    """Return the groups that have rows; with no grouping columns that is always one group."""
+    if not grouped.keys and grouped.prefix is None:
+        return Partial((), states, None, 1)
+    occupied = grouped.occupied()
+    group_ids = None if len(occupied) == grouped.groups.count else occupied
+    return Partial(grouped.key_vectors(occupied), states, group_ids, len(occupied))

@@ -1,0 +1,107 @@
+"""From several keys to one group id a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.aggregation.keys import Key
+from projseg.algebra.aggregators.primitive import Groups
+from projseg.kernels.grouping import (
+    append_digit,
+    append_wide_digit,
+    distinct_keys,
+    occupied_groups,
+)
+from projseg.segment_format.vectors import Vector
+
+# Up to this many groups, or this many for each row, states are arrays indexed by mixed radix.
+_DENSE_GROUPS_MAX: Final = 1 << 16
+_DENSE_GROUPS_PER_ROW: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedRows:
+    """Rows with their groups, which ascend in the order of the keys.
+
+    Parameters
+    ----------
+    groups : Groups
+        Group of each row. A dense numbering may hold groups that have no row.
+    keys : sequence of Key
+        What the digits of a group id mean.
+    packed : uint64[groups.count] or None
+        Mixed-radix number of each group; None: the group id is that number.
+    prefix : GroupedRows or None
+        Where the product of all keys passes 64 bits: the grouping by the first of them, whose
+        group id is then the most significant digit before those of `keys`.
+    """
+
+    groups: Groups
+    keys: Sequence[Key]
+    packed: NDArray[np.uint64] | None = None
+    prefix: GroupedRows | None = None
+
+    def occupied(self) -> NDArray[np.intp]:
+        """Return the ids of groups that have a row, ascending."""
+        if self.packed is not None or self.groups.ids is None:
+            return np.arange(self.groups.count)
+        return np.flatnonzero(occupied_groups(self.groups.ids, self.groups.count))
+
+    def key_vectors(self, group_ids: NDArray[np.intp]) -> tuple[Vector, ...]:
+        """Return, for each key, its value in each of the groups `group_ids`."""
+        remaining = group_ids.astype(np.uint64) if self.packed is None else self.packed[group_ids]
+        vectors: list[Vector] = []
+        for key in reversed(self.keys):
+            base = np.uint64(max(key.cardinality, 1))
+            digits = (remaining % base).astype(key.ids.dtype)
+            vectors.append(key.values_of(digits))
+            remaining = remaining // base
+        first = () if self.prefix is None else self.prefix.key_vectors(remaining.astype(np.intp))
+        return (*first, *reversed(vectors))
+
+
+def group_rows(keys: Sequence[Key], row_count: int) -> GroupedRows:
+    """Number the groups of rows that agree in all keys.
+
+    Parameters
+    ----------
+    keys : sequence of Key
+        Each with `row_count` ids, most significant first; none: all rows are one group.
+    row_count : int
+        Number of rows.
+    """
+    if not keys:
+        return GroupedRows(Groups(None, 1, row_count), keys)
+    product = prod(max(key.cardinality, 1) for key in keys)
+    if product <= max(_DENSE_GROUPS_MAX, _DENSE_GROUPS_PER_ROW * row_count):
+        return GroupedRows(Groups(_mixed_radix(keys), product, row_count), keys)
+    if product < 1 << 64:
+        group_ids, packed = distinct_keys(_packed(keys))
+        return GroupedRows(Groups(group_ids, len(packed), row_count), keys, packed)
+    prefix = group_rows(keys[:-1], row_count)
+    assert prefix.groups.ids is not None
+    first = Key(prefix.groups.ids, prefix.groups.count, keys[-1].values_of)
+    group_ids, packed = distinct_keys(_packed([first, keys[-1]]))
+    return GroupedRows(Groups(group_ids, len(packed), row_count), keys[-1:], packed, prefix)
+
+
+def _mixed_radix(keys: Sequence[Key]) -> NDArray[np.unsignedinteger]:
+    if len(keys) == 1:
+        return keys[0].ids
+    group_ids = keys[0].ids.astype(np.uint32)
+    for key in keys[1:]:
+        append_digit(group_ids, key.ids, key.cardinality)
+    return group_ids
+
+
+def _packed(keys: Sequence[Key]) -> NDArray[np.uint64]:
+    packed = keys[0].ids.astype(np.uint64)
+    for key in keys[1:]:
+        append_wide_digit(packed, key.ids, key.cardinality)
+    return packed

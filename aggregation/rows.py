@@ -1,0 +1,117 @@
+"""Rows to work on: a table's columns by name, and the rows of it that are selected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.segment_format.vectors import Vector
+
+
+class ColumnSource(Protocol):
+    """One table's columns: rows just read, a segment's base table, or one of its projections."""
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows of the table."""
+
+    def vector(self, name: str, *, is_state: bool = False) -> Vector:
+        """Return a whole column; a projection's states are a namespace of their own."""
+
+    def vector_of_rows(
+        self, name: str, row_ids: NDArray[np.uint32], *, is_state: bool = False
+    ) -> Vector:
+        """Return a column at ascending `row_ids`, without decoding pages that hold none of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySource:
+    """Columns held as vectors of one length."""
+
+    row_count: int
+    vectors: dict[str, Vector]
+
+    def vector(self, name: str, *, is_state: bool = False) -> Vector:
+        """Return a whole column."""
+        return self.vectors[name]
+
+    def vector_of_rows(
+        self, name: str, row_ids: NDArray[np.uint32], *, is_state: bool = False
+    ) -> Vector:
+        """Return a column at `row_ids`."""
+        return self.vectors[name].take(row_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class RowRange:
+    """The contiguous selection [start, end)."""
+
+    start: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class RowIds:
+    """A selection by ascending row ids."""
+
+    ids: NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+Selection = RowRange | RowIds
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The selected rows of a source; each column is fetched once.
+
+    Parameters
+    ----------
+    source : ColumnSource
+        The table.
+    selection : Selection
+        Which of its rows, ascending.
+    """
+
+    source: ColumnSource
+    selection: Selection
+    _fetched: dict[tuple[str, bool], Vector] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.selection)
+
+    def vector(self, name: str, *, is_state: bool = False) -> Vector:
+        """Return a column of the selected rows."""
+        if (vector := self._fetched.get((name, is_state))) is None:
+            vector = self._fetched[name, is_state] = self._fetch(name, is_state)
+        return vector
+
+    def _fetch(self, name: str, is_state: bool) -> Vector:
+        if isinstance(self.selection, RowIds):
+            return self.source.vector_of_rows(name, self.selection.ids, is_state=is_state)
+        whole = self.source.vector(name, is_state=is_state)
+        if len(self.selection) == self.source.row_count:
+            return whole
+        return whole.slice(self.selection.start, self.selection.end)
+
+    def subset(self, positions: NDArray[Any]) -> Rows:
+        """Return the rows at ascending `positions` within this selection."""
+        if isinstance(self.selection, RowIds):
+            ids = self.selection.ids[positions]
+        else:
+            ids = (positions + self.selection.start).astype(np.uint32)
+        fetched = {name: vector.take(positions) for name, vector in self._fetched.items()}
+        return Rows(self.source, RowIds(ids), fetched)
+
+
+def all_rows(source: ColumnSource) -> Rows:
+    """Select every row."""
+    return Rows(source, RowRange(0, source.row_count))

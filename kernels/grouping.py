@@ -1,0 +1,197 @@
+"""Turn key ids into group ids: mixed radix where the product is small, hashing where it is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from projseg.errors import InvalidInputError
+
+UnsignedIds = NDArray[np.unsignedinteger[Any]]
+
+
+def append_digit(group_ids: NDArray[np.uint32], ids: UnsignedIds, cardinality: int) -> None:
+    """Replace each group id by `group_id * cardinality + id`, in place.
+
+    Parameters
+    ----------
+    group_ids : uint32[n]
+        Changed in place; the caller holds that the new ids fit uint32.
+    ids : uint8[n], uint16[n] or uint32[n]
+        The next, less significant digit.
+    cardinality : int
+        Number of values of the digit.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths differ.
+    """
+    _require_equal_length(len(group_ids), len(ids))
+    _append_digit(group_ids, ids, np.uint32(cardinality))
+
+
+@njit(nogil=True, cache=True)
+def _append_digit(group_ids: Any, ids: Any, cardinality: Any) -> None:
+    """Oracle: tests/oracle/grouping.py::mixed_radix."""
+    for row in range(len(group_ids)):
+        group_ids[row] = group_ids[row] * cardinality + ids[row]
+
+
+def append_wide_digit(packed: NDArray[np.uint64], ids: UnsignedIds, cardinality: int) -> None:
+    """Do as `append_digit`, for 64-bit packed keys."""
+    _require_equal_length(len(packed), len(ids))
+    _append_digit(packed, ids, np.uint64(cardinality))
+
+
+def distinct_keys(packed: NDArray[np.uint64]) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
+    """Number the distinct keys in ascending order.
+
+    Parameters
+    ----------
+    packed : uint64[n]
+        A key a row; n is below 2**32.
+
+    Returns
+    -------
+    group_ids : uint32[n]
+        Position of each row's key in `keys`.
+    keys : uint64[m]
+        The distinct keys, ascending.
+    """
+    if len(packed) >= 1 << 32:
+        raise InvalidInputError(
+            "PROJSEG_TOO_MANY_ROWS", f"{len(packed)} rows in one grouping; at most 2**32 - 1"
+        )
+    group_ids = np.empty(len(packed), np.uint32)
+    table = np.zeros(1 << 12, np.uint32)
+    keys = np.empty(1 << 11, np.uint64)
+    row = key_count = 0
+    while True:
+        row, key_count = _number_keys(packed, row, group_ids, table, keys, key_count)
+        if row == len(packed):
+            break
+        table, keys = _grown(keys, key_count)
+    keys = keys[:key_count]
+    order = np.argsort(keys)
+    rank = np.empty(key_count, np.uint32)
+    rank[order] = np.arange(key_count, dtype=np.uint32)
+    _relabel(group_ids, rank)
+    return group_ids, keys[order]
+
+
+def _grown(
+    keys: NDArray[np.uint64], key_count: int
+) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
+    table = np.zeros(8 * len(keys), np.uint32)
+    larger = np.empty(4 * len(keys), np.uint64)
+    larger[:key_count] = keys[:key_count]
+    _rehash(larger, key_count, table)
+    return table, larger
+
+
+@njit(nogil=True, cache=True)
+def _slot_of(key: Any, shift: Any) -> Any:
+    """Fibonacci hashing: the high bits of key * 2**64 / golden ratio (Knuth, TAOCP 3, 6.4)."""
+    mixed = (key ^ (key >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
+    return mixed >> shift
+
+
+@njit(nogil=True, cache=True)
+def _shift_for(slot_count: Any) -> Any:
+    bits = 0
+    while (1 << bits) < slot_count:
+        bits += 1
+    return np.uint64(64 - bits)
+
+
+@njit(nogil=True, cache=True)
+def _rehash(keys: Any, key_count: Any, table: Any) -> None:
+    shift = _shift_for(len(table))
+    last = np.uint64(len(table) - 1)
+    for number in range(key_count):
+        slot = _slot_of(keys[number], shift)
+        while table[slot] != 0:
+            slot = (slot + np.uint64(1)) & last
+        table[slot] = number + 1
+
+
+@njit(nogil=True, cache=True)
+def _number_keys(
+    packed: Any, row: Any, group_ids: Any, table: Any, keys: Any, key_count: Any
+) -> Any:
+    """Number keys by first appearance until done or full. Oracle: grouping.py::distinct_keys.
+
+    `table` holds number + 1 of the key in a slot, 0 where empty; it is at most half full.
+    """
+    shift = _shift_for(len(table))
+    last = np.uint64(len(table) - 1)
+    while row < len(packed):
+        key = packed[row]
+        slot = _slot_of(key, shift)
+        while True:
+            entry = table[slot]
+            if entry == 0:
+                if key_count == len(keys):
+                    return row, key_count
+                keys[key_count] = key
+                key_count += 1
+                table[slot] = key_count
+                group_ids[row] = key_count - 1
+                break
+            if keys[entry - 1] == key:
+                group_ids[row] = entry - 1
+                break
+            slot = (slot + np.uint64(1)) & last
+        row += 1
+    return row, key_count
+
+
+@njit(nogil=True, cache=True)
+def _relabel(group_ids: Any, rank: Any) -> None:
+    for row in range(len(group_ids)):
+        group_ids[row] = rank[group_ids[row]]
+
+
+def occupied_groups(group_ids: UnsignedIds, group_count: int) -> NDArray[np.bool_]:
+    """Tell which groups have a row.
+
+    Parameters
+    ----------
+    group_ids : uint8[n], uint16[n] or uint32[n]
+        Every id is below `group_count`; checked here, since the kernel does not.
+    group_count : int
+        Number of groups.
+
+    Returns
+    -------
+    bool[group_count]
+    """
+    occupied = np.zeros(group_count, np.bool_)
+    if len(group_ids):
+        require_ids_below(group_ids, group_count)
+        _mark(group_ids, occupied)
+    return occupied
+
+
+def require_ids_below(ids: UnsignedIds, cardinality: int) -> None:
+    """Prove that every id may index an array of `cardinality` slots."""
+    if len(ids) and np.iinfo(ids.dtype).max >= cardinality and int(ids.max()) >= cardinality:
+        raise InvalidInputError(
+            "PROJSEG_ID_OUT_OF_RANGE", f"id {ids.max()} is not below {cardinality}"
+        )
+
+
+@njit(nogil=True, cache=True)
+def _mark(group_ids: Any, occupied: Any) -> None:
+    """Oracle: numpy.unique."""
+    for row in range(len(group_ids)):
+        occupied[group_ids[row]] = True
+
+
+def _require_equal_length(expected: int, found: int) -> None:
+    if expected != found:
+        raise InvalidInputError("PROJSEG_LENGTH_MISMATCH", f"{found} ids for {expected} rows")

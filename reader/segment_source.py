@@ -1,0 +1,151 @@
+"""One table of a stored segment as a source of columns, decoded on demand and cached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.errors import CorruptTableError
+from projseg.reader.part_cache import PARTS
+from projseg.segment_format.bitmap.index import BitmapIndex
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.footer import BASE_TABLE, Role
+from projseg.segment_format.limits import PAGE_ROWS_MAX
+from projseg.segment_format.segment_file import SegmentFile
+from projseg.segment_format.vectors import Ids, Vector
+from projseg.segment_format.zone_map import PageZones
+from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.storage import Storage
+
+# Below this share of a column's pages, only those pages are decoded, and not cached.
+_PAGE_SHARE_MAX: Final = 0.25
+
+
+def open_segment(storage: Storage, entry: SegmentEntry) -> SegmentFile:
+    """Return a listed segment, its footer read and checked once for each process.
+
+    Raises
+    ------
+    CorruptTableError
+        If the file is missing or is not of the listed size.
+    """
+    key = (storage.location, entry.file)
+
+    def load() -> SegmentFile:
+        def read_range(offset: int, size: int) -> bytes:
+            return storage.read_range(entry.file, offset, size)
+
+        path = f"{storage.location}/{entry.file}"
+        try:
+            return SegmentFile.open(read_range, entry.byte_count, path=path)
+        except FileNotFoundError as error:
+            raise CorruptTableError(
+                "PROJSEG_MISSING_SEGMENT",
+                f"{path} is listed by the table and is not there; was it vacuumed while an older "
+                "snapshot was still being read? open the table anew",
+            ) from error
+
+    segment: SegmentFile = PARTS.get_or_load(key, load, lambda _: 64 << 10)
+    return segment
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSource:
+    """The base table or a projection of one segment.
+
+    Parameters
+    ----------
+    segment : SegmentFile
+        The open file.
+    table_name : str
+        `__base`, or the stored projection's name.
+    row_count : int
+        Rows of that table.
+    schema : pa.Schema
+        The snapshot's schema: types of columns that this segment does not have.
+    """
+
+    segment: SegmentFile
+    table_name: str
+    row_count: int
+    schema: pa.Schema
+
+    @property
+    def page_count(self) -> int:
+        """Pages of a column that has no oversized values."""
+        return -(-self.row_count // PAGE_ROWS_MAX)
+
+    def vector(self, name: str, *, is_state: bool = False) -> Vector:
+        """Return a whole column; one that the segment lacks is null."""
+        role = self._role(is_state)
+        if not self.segment.has_column(self.table_name, role, name):
+            return null_vector(self.schema.field(name).type, self.row_count)
+        vector: Vector = PARTS.get_or_load(
+            self._cache_key(role, name),
+            lambda: self.segment.column(self.table_name, role, name),
+            lambda loaded: loaded.nbytes,
+        )
+        return vector
+
+    def vector_of_rows(
+        self, name: str, row_ids: NDArray[np.uint32], *, is_state: bool = False
+    ) -> Vector:
+        """Return a column at ascending `row_ids`, without decoding pages that hold none of them."""
+        role = self._role(is_state)
+        if not self.segment.has_column(self.table_name, role, name):
+            return null_vector(self.schema.field(name).type, len(row_ids))
+        if len(row_ids) and not self.is_cached(name, is_state=is_state):
+            starts = self.segment.page_zones(self.table_name, role, name).row_starts
+            first = int(np.searchsorted(starts, row_ids[0], side="right")) - 1
+            end = int(np.searchsorted(starts, row_ids[-1], side="right"))
+            if end - first < (len(starts) - 1) * _PAGE_SHARE_MAX:
+                pages = self.segment.column(self.table_name, role, name, first, end)
+                return pages.take(row_ids - np.uint32(starts[first]))
+        return self.vector(name, is_state=is_state).take(row_ids)
+
+    def is_cached(self, name: str, *, is_state: bool = False) -> bool:
+        """Whether the whole column is in memory already."""
+        return self._cache_key(self._role(is_state), name) in PARTS
+
+    def zones(self, name: str) -> PageZones | None:
+        """Return the zone maps of a column's pages; None if it has none or the segment lacks it."""
+        role = self._role(is_state=False)
+        if not self.segment.has_column(self.table_name, role, name) or self.is_opaque(name):
+            return None
+        return self.segment.page_zones(self.table_name, role, name)
+
+    def is_opaque(self, name: str) -> bool:
+        """Whether the column is stored without ids and without numbers."""
+        role = self._role(is_state=False)
+        return self.segment.column_kind(self.table_name, role, name) == "opaque"
+
+    def dictionary(self, name: str) -> Dictionary | None:
+        """Return the dictionary that a column's ids are of; None if it has none."""
+        role = self._role(is_state=False)
+        if not self.segment.has_column(self.table_name, role, name):
+            return None
+        return self.segment.column_dictionary(self.table_name, role, name)
+
+    def bitmap_index(self, name: str) -> BitmapIndex | None:
+        """Return a column's bitmap index; None if none was worth storing."""
+        role = self._role(is_state=False)
+        if not self.segment.has_column(self.table_name, role, name):
+            return None
+        return self.segment.bitmap_index(self.table_name, role, name)
+
+    def _cache_key(self, role: str, name: str) -> tuple[str, str, str, str]:
+        return (self.segment.path, self.table_name, role, name)
+
+    def _role(self, is_state: bool) -> Role:
+        if self.table_name == BASE_TABLE:
+            return "base"
+        return "state" if is_state else "grouping"
+
+
+def null_vector(arrow_type: pa.DataType, row_count: int) -> Vector:
+    """Return a column of nulls."""
+    return Ids(np.zeros(row_count, np.uint8), Dictionary(pa.nulls(1, arrow_type)))

@@ -1,0 +1,187 @@
+"""Find a source's matching rows: page zones first, then bitmaps, then the values themselves."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.aggregation.expressions_over_rows import truth, values_by_id
+from projseg.aggregation.filter_rows import filter_rows
+from projseg.aggregation.rows import RowIds, RowRange, Rows
+from projseg.algebra.expressions.predicates import conjuncts
+from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.interval import Interval
+from projseg.reader.number_ranges import value_range
+from projseg.reader.segment_source import SegmentSource
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.limits import PAGE_ROWS_MAX
+from projseg.segment_format.types import MICROS_A_DAY, arrow_to_numbers
+from projseg.segment_format.vectors import Ids, Numbers
+
+# Row ids from a bitmap pay while they are at most this share of the rows.
+_BITMAP_SHARE_MAX: Final = 0.05
+
+Pages = NDArray[np.bool_]
+
+
+def select_rows(
+    source: SegmentSource,
+    row_range: RowRange,
+    *,
+    condition: Expression | None,
+    interval: Interval | None,
+    time_column: str | None,
+) -> Rows:
+    """Return the rows of `row_range` that lie in `interval` and for which `condition` is true.
+
+    Pages whose zone maps prove that no row matches are never decoded.
+    """
+    parts = () if condition is None else conjuncts(condition)
+    pages = _every_page(source)
+    if interval is not None and time_column is not None:
+        pages &= _pages_in_interval(source, time_column, interval)
+    residual = []
+    row_ids: NDArray[np.uint32] | None = None
+    for part in parts:
+        found = _rows_by_bitmap(source, part)
+        if found is None:
+            pages &= _pages_that_may_match(source, part)
+            residual.append(part)
+        else:
+            row_ids = found if row_ids is None else np.intersect1d(row_ids, found)
+    rows = _initial_rows(source, row_range, pages, row_ids)
+    if interval is not None and time_column is not None:
+        rows = _in_interval(rows, time_column, interval)
+    for part in residual:
+        rows = filter_rows(rows, part)
+    return rows
+
+
+def _initial_rows(
+    source: SegmentSource, row_range: RowRange, pages: Pages, row_ids: NDArray[np.uint32] | None
+) -> Rows:
+    if row_ids is not None:
+        inside = (row_ids >= row_range.start) & (row_ids < row_range.end)
+        inside &= pages[row_ids // PAGE_ROWS_MAX]
+        return Rows(source, RowIds(row_ids[inside]))
+    page_ids = np.arange(row_range.start // PAGE_ROWS_MAX, -(-row_range.end // PAGE_ROWS_MAX))
+    kept = page_ids[pages[page_ids]]
+    if len(kept) == 0:
+        return Rows(source, RowRange(row_range.start, row_range.start))
+    starts = np.maximum(kept * PAGE_ROWS_MAX, row_range.start)
+    ends = np.minimum((kept + 1) * PAGE_ROWS_MAX, row_range.end)
+    if len(kept) == kept[-1] - kept[0] + 1:
+        return Rows(source, RowRange(int(starts[0]), int(ends[-1])))
+    runs = [np.arange(a, b, dtype=np.uint32) for a, b in zip(starts, ends, strict=True)]
+    return Rows(source, RowIds(np.concatenate(runs)))
+
+
+def _pages_in_interval(source: SegmentSource, time_column: str, interval: Interval) -> Pages:
+    zones = source.zones(time_column)
+    if zones is None:
+        return _every_page(source)
+    low, high = zones.minimum, zones.maximum
+    dictionary = source.dictionary(time_column)
+    if dictionary is not None:
+        times = times_by_id(dictionary)
+        low, high = times[low], times[high]
+    elif pa.types.is_date32(source.schema.field(time_column).type):
+        low, high = low * MICROS_A_DAY, high * MICROS_A_DAY
+    may_match: Pages = (high >= interval.start_us) & (low < interval.end_us) & zones.has_bounds
+    return may_match
+
+
+def _in_interval(rows: Rows, time_column: str, interval: Interval) -> Rows:
+    if len(rows) == 0:
+        return rows
+    vector = rows.vector(time_column)
+    if isinstance(vector, Ids):
+        times = times_by_id(vector.dictionary)
+        inside = ((times >= interval.start_us) & (times < interval.end_us))[vector.ids]
+    else:
+        assert isinstance(vector, Numbers)
+        inside = _numbers_in_interval(vector, interval)
+    return rows if inside.all() else rows.subset(np.flatnonzero(inside))
+
+
+def _numbers_in_interval(times: Numbers, interval: Interval) -> NDArray[np.bool_]:
+    unit = MICROS_A_DAY if pa.types.is_date32(times.type) else 1
+    low = -(-interval.start_us // unit) - times.base
+    high = -(-interval.end_us // unit) - times.base
+    bounds = np.iinfo(times.values.dtype)
+    if high <= bounds.min or low > bounds.max:
+        return np.zeros(len(times), np.bool_)
+    inside = np.ones(len(times), np.bool_) if times.validity is None else times.validity.copy()
+    if low > bounds.min:
+        inside &= times.values >= low
+    if high <= bounds.max:
+        inside &= times.values < high
+    return inside
+
+
+def times_by_id(dictionary: Dictionary) -> NDArray[np.int64]:
+    """Return the instant of each id of a time column's dictionary, in microseconds.
+
+    A null is earlier than any interval.
+    """
+    values, validity = arrow_to_numbers(dictionary.values)
+    micros = values * MICROS_A_DAY if pa.types.is_date32(dictionary.type) else values
+    return micros if validity is None else np.where(validity, micros, np.iinfo(np.int64).min)
+
+
+def _every_page(source: SegmentSource) -> Pages:
+    return np.ones(source.page_count, np.bool_)
+
+
+def _pages_that_may_match(source: SegmentSource, condition: Expression) -> Pages:
+    if len(condition.columns) != 1 or source.page_count <= 1:
+        return _every_page(source)
+    (name,) = condition.columns
+    zones = source.zones(name)
+    if zones is None:
+        return _every_page(source)
+    allowed = _allowed_ids(source, name, condition)
+    if allowed is not None:
+        allowed_below = np.concatenate([[0], np.cumsum(allowed)])
+        may_match: Pages = allowed_below[zones.maximum + 1] > allowed_below[zones.minimum]
+        return may_match
+    number_range = value_range(condition)
+    if number_range is None or source.is_opaque(name):
+        return _every_page(source)
+    may_match = number_range.may_match(zones.minimum, zones.maximum) & zones.has_bounds
+    # NaN is greater than every number, so only an upper bound excludes it.
+    return may_match | zones.has_nan if number_range.high is None else may_match
+
+
+def _allowed_ids(
+    source: SegmentSource, name: str, condition: Expression
+) -> NDArray[np.bool_] | None:
+    """Return which dictionary ids satisfy a condition on one column; None without dictionary."""
+    dictionary = source.dictionary(name)
+    if dictionary is None:
+        return None
+    try:
+        return truth(values_by_id(condition, name, dictionary))
+    except ArithmeticError:
+        return None  # the value that raises may be in no selected row
+
+
+def _rows_by_bitmap(source: SegmentSource, condition: Expression) -> NDArray[np.uint32] | None:
+    if len(condition.columns) != 1:
+        return None
+    (name,) = condition.columns
+    if source.is_cached(name):
+        return None  # comparing ids in memory is faster than reading bitmaps
+    index = source.bitmap_index(name)
+    if index is None:
+        return None
+    allowed = _allowed_ids(source, name, condition)
+    if allowed is None:
+        return None
+    ids = np.flatnonzero(allowed)
+    if index.count(ids) > source.row_count * _BITMAP_SHARE_MAX:
+        return None
+    return index.row_ids(ids)

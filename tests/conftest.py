@@ -1,0 +1,20 @@
+"""Shared by all tests: helper modules on the path, and Hypothesis without deadlines."""
+
+import os
+import sys
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE / "oracle"), str(HERE / "support")]
+
+settings.register_profile(
+    "projseg",
+    deadline=None,  # the first example compiles kernels
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
+settings.load_profile("projseg")
+
+IS_NIGHTLY = os.environ.get("PROJSEG_NIGHTLY") == "1"

@@ -1,0 +1,85 @@
+"""Data flows one way: a module imports only from lower layers, and each heavy library has a home."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LAYERS = [
+    {"errors"},
+    {"kernels"},
+    {"segment_format"},
+    {"algebra"},
+    {"aggregation"},
+    {"table_layer"},
+    {"writer", "reader"},
+    {"maintenance"},
+    {"table", "projection", "explain"},
+    {"spark_datasource", "benchmarks"},
+    {"cli"},
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+FOLDERS = [*sorted(p.name for p in (ROOT / "src/projseg").iterdir() if p.is_symlink())]
+HOMES = {
+    "numba": ("kernels/",),
+    "pyspark": ("spark_datasource/", "benchmarks/", "src/projseg/cli/"),
+    "obstore": ("table_layer/",),
+    "pandas": (),
+    "pickle": (),
+    "marshal": (),
+    "importlib": ("spark_datasource/", "src/projseg/", "benchmarks/"),
+    "subprocess": ("spark_datasource/", "src/projseg/cli/", "benchmarks/"),
+}
+
+
+def modules():
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield folder, path
+    for path in sorted((ROOT / "src/projseg").glob("*.py")):
+        yield path.stem, path
+    for path in sorted((ROOT / "src/projseg/cli").rglob("*.py")):
+        yield "cli", path
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+@pytest.mark.parametrize(
+    ("layer", "path"), [pytest.param(f, p, id=str(p.relative_to(ROOT))) for f, p in modules()]
+)
+def test_module_imports_only_lower_layers(layer, path):
+    if layer in ("__init__", "__main__"):
+        return
+    assert layer in LEVEL, f"{path} belongs to no layer; add it to LAYERS"
+    for name in imported(path):
+        if not name.startswith("projseg."):
+            continue
+        other = name.split(".")[1]
+        assert other == layer or LEVEL[other] < LEVEL[layer], f"{layer} must not import {name}"
+
+
+@pytest.mark.parametrize("library", HOMES)
+def test_library_stays_at_home(library):
+    strangers = [
+        str(path.relative_to(ROOT))
+        for _, path in modules()
+        if any(name.split(".")[0] == library for name in imported(path))
+        and not str(path.relative_to(ROOT)).startswith(HOMES[library])
+    ]
+    assert strangers == []
+
+
+def test_files_stay_small():
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for _, path in modules()
+        if (lines := len(path.read_text().splitlines())) > 400
+    }
+    assert long == {}

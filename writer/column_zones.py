@@ -1,0 +1,70 @@
+"""What a manifest says of a column: bounds, nulls, size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from projseg.segment_format.types import MICROS_A_DAY, arrow_to_numbers, numbers_to_arrow
+from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
+from projseg.table_layer.column_bounds import column_bounds
+from projseg.table_layer.manifest import ColumnZone
+
+
+def column_zone(vector: Vector, byte_count: int) -> ColumnZone:
+    """Return the zone of a whole base column.
+
+    The dictionary of an `Ids` vector must hold only values that occur in it.
+    """
+    if isinstance(vector, Opaque):
+        return ColumnZone(None, None, vector.array.null_count, False, False, byte_count)
+    if isinstance(vector, Ids):
+        return _ids_zone(vector, byte_count)
+    return _numbers_zone(vector, byte_count)
+
+
+def _ids_zone(vector: Ids, byte_count: int) -> ColumnZone:
+    values = vector.dictionary.values
+    null_count = 0
+    if vector.dictionary.has_null:
+        null_count = int(np.count_nonzero(vector.ids == 0))
+        values = values.slice(1)
+    ends = pa.concat_arrays([values.slice(0, 1), values.slice(max(len(values) - 1, 0))])
+    low, high, exact = column_bounds(ends)
+    return ColumnZone(low, high, null_count, False, exact, byte_count)
+
+
+def _numbers_zone(vector: Numbers, byte_count: int) -> ColumnZone:
+    values = vector.wide()
+    null_count = 0
+    if vector.validity is not None:
+        null_count = int(np.count_nonzero(~vector.validity))
+        values = values[vector.validity]
+    has_nan = False
+    if values.dtype.kind == "f":
+        nans = np.isnan(values)
+        has_nan = bool(nans.any())
+        values = values[~nans] if has_nan else values
+    if len(values) == 0:
+        return ColumnZone(None, None, null_count, has_nan, True, byte_count)
+    ends = np.array([values.min(), values.max()], dtype=values.dtype)
+    low, high, exact = column_bounds(numbers_to_arrow(ends, vector.type))
+    return ColumnZone(low, high, null_count, has_nan, exact, byte_count)
+
+
+def time_bounds(
+    vectors: Mapping[str, Vector], time_column: str | None
+) -> tuple[int | None, int | None]:
+    """Return the smallest and largest time of a segment's rows, microseconds; None without time."""
+    if time_column is None:
+        return None, None
+    vector = vectors[time_column]
+    if isinstance(vector, Ids):
+        values, _ = arrow_to_numbers(vector.dictionary.values)
+    else:
+        assert isinstance(vector, Numbers)
+        values = vector.wide()
+    unit = MICROS_A_DAY if pa.types.is_date32(vector.type) else 1
+    return int(values.min()) * unit, int(values.max()) * unit

@@ -1,0 +1,146 @@
+"""Incoming batches, brought to the table's schema or refused before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from projseg.errors import InvalidInputError, did_you_mean
+from projseg.segment_format.types import normal_type, type_name
+
+# Years 1 to 9999 in microseconds: what Spark's timestamps and ISO dates can say.
+TIME_MIN_US: Final = -62_135_596_800_000_000
+TIME_MAX_US: Final = 253_402_300_799_999_999
+
+
+def normalise_batches(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, time_column: str | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches with exactly the table's columns and types.
+
+    Columns are matched by name, as Spark does regardless of case; a column of the table that a
+    batch lacks is null; a value that its type cannot hold without loss is an error.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_SCHEMA_MISMATCH, PROJSEG_NULL_TIME or PROJSEG_TIME_RANGE.
+    """
+    for batch in batches:
+        if batch.num_rows:
+            yield _normalise(batch, schema, time_column)
+
+
+def check_schema(found: pa.Schema, schema: pa.Schema) -> None:
+    """Refuse columns that the table does not have, or has with a type they do not fit."""
+    _column_positions(found, schema)
+    for field in found:
+        target = schema.field(_match(field.name, schema)).type
+        if not _fits(normal_type(field.type), target):
+            raise InvalidInputError(
+                "PROJSEG_SCHEMA_MISMATCH",
+                f"column '{field.name}' holds {type_name(normal_type(field.type))}, the table's is "
+                f"{type_name(target)}; cast it before the append",
+            )
+
+
+def _normalise(
+    batch: pa.RecordBatch, schema: pa.Schema, time_column: str | None
+) -> pa.RecordBatch:
+    check_schema(batch.schema, schema)
+    positions = _column_positions(batch.schema, schema)
+    columns = [
+        pa.nulls(batch.num_rows, field.type)
+        if positions[field.name] is None
+        else _convert(batch.column(positions[field.name]), field)
+        for field in schema
+    ]
+    normal = pa.record_batch(columns, schema=schema)
+    if time_column is not None:
+        _check_times(normal.column(time_column), time_column)
+    return normal
+
+
+def _column_positions(found: pa.Schema, schema: pa.Schema) -> dict[str, int | None]:
+    positions: dict[str, int | None] = dict.fromkeys(schema.names)
+    for position, name in enumerate(found.names):
+        known = _match(name, schema)
+        if positions[known] is not None:
+            raise InvalidInputError(
+                "PROJSEG_SCHEMA_MISMATCH", f"column '{name}' stands twice in the appended rows"
+            )
+        positions[known] = position
+    return positions
+
+
+def _match(name: str, schema: pa.Schema) -> str:
+    if schema.get_field_index(name) >= 0:
+        return name
+    for known in schema.names:
+        if known.casefold() == name.casefold():
+            return str(known)
+    raise InvalidInputError(
+        "PROJSEG_SCHEMA_MISMATCH",
+        f"column '{name}' is not in the table{did_you_mean(name, schema.names)}; "
+        "write with mergeSchema=true to add it",
+    )
+
+
+_INTEGER_WIDTH: Final = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
+
+
+def _fits(found: pa.DataType, target: pa.DataType) -> bool:
+    """Whether every value of `found` is a value of `target`, or will be checked one by one."""
+    if found == target or found == pa.null():
+        return True
+    if found in _INTEGER_WIDTH and target in _INTEGER_WIDTH:
+        return True
+    if found in _INTEGER_WIDTH and pa.types.is_decimal(target):
+        return True
+    if pa.types.is_decimal(found) and pa.types.is_decimal(target):
+        return True
+    if pa.types.is_timestamp(found) and pa.types.is_timestamp(target):
+        return (found.tz is None) == (target.tz is None)
+    if found == pa.float32() or (found in _INTEGER_WIDTH and _INTEGER_WIDTH[found] <= 10):
+        return target == pa.float64()
+    if pa.types.is_nested(found):
+        return bool(found.id == target.id)
+    return False
+
+
+def _convert(array: pa.Array, field: pa.Field) -> pa.Array:
+    if isinstance(array.type, pa.DictionaryType):
+        array = array.dictionary_decode()
+    try:
+        converted = array.cast(field.type, safe=True)
+        converted.validate(full=pa.types.is_string(field.type))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidInputError(
+            "PROJSEG_SCHEMA_MISMATCH",
+            f"column '{field.name}' holds a value that is no {type_name(field.type)}: "
+            f"{str(error).splitlines()[0]}",
+        ) from error
+    return converted
+
+
+def _check_times(times: pa.Array, name: str) -> None:
+    if times.null_count:
+        raise InvalidInputError(
+            "PROJSEG_NULL_TIME",
+            f"time column '{name}' is null in {times.null_count} of {len(times)} rows of a batch; "
+            "a row without a time has no segment: filter such rows out or give them a time",
+        )
+    if pa.types.is_date32(times.type):
+        return
+    extremes = pc.min_max(times.cast(pa.int64()))
+    low, high = extremes["min"].as_py(), extremes["max"].as_py()
+    if low < TIME_MIN_US or high > TIME_MAX_US:
+        wrong = low if low < TIME_MIN_US else high
+        raise InvalidInputError(
+            "PROJSEG_TIME_RANGE",
+            f"time column '{name}' holds {wrong} microseconds since 1970, outside the years "
+            "1 to 9999",
+        )

@@ -1,0 +1,79 @@
+"""Build one projection of a segment: fold its base rows, keep the states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from projseg.aggregation.expressions_over_rows import vector_from_arrow
+from projseg.aggregation.filter_rows import filter_rows
+from projseg.aggregation.fold import fold_base_rows
+from projseg.aggregation.rows import MemorySource, all_rows
+from projseg.algebra.projection_spec import ProjectionSpec
+from projseg.errors import ProjsegError
+from projseg.segment_format.vectors import Opaque, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltProjection:
+    """A projection's rows, in the order of its grouping columns.
+
+    Parameters
+    ----------
+    spec : ProjectionSpec
+        What was built.
+    row_count : int
+        Number of groups.
+    grouping : dict of str to Vector
+        Grouping columns by output name, in order.
+    states : dict of str to Vector
+        Stored state columns, named `f"{primitive}.{part}"`.
+    """
+
+    spec: ProjectionSpec
+    row_count: int
+    grouping: dict[str, Vector]
+    states: dict[str, Vector]
+
+
+@dataclass(frozen=True, slots=True)
+class NotBuilt:
+    """Why a segment lacks a projection; queries fall back on its base rows."""
+
+    spec: ProjectionSpec
+    reason: str
+
+
+def build_projection(source: MemorySource, spec: ProjectionSpec) -> BuiltProjection | NotBuilt:
+    """Return the projection of the base rows `source`, or the reason why there is none.
+
+    A value that Spark's ANSI mode refuses, in a virtual column or in a sum, must not fail the
+    append: the rows themselves are sound.
+    """
+    try:
+        return _build(source, spec)
+    except (ProjsegError, ArithmeticError) as error:
+        return NotBuilt(spec, str(error))
+
+
+def _build(source: MemorySource, spec: ProjectionSpec) -> BuiltProjection:
+    rows = filter_rows(all_rows(source), spec.filter)
+    keys = [named.expression for named in spec.grouping]
+    partial = fold_base_rows(rows, keys, spec.primitives)
+    group_count = partial.group_count if len(rows) else 0
+    grouping = {
+        named.name: vector.slice(0, group_count)
+        for named, vector in zip(spec.grouping, partial.keys, strict=True)
+    }
+    states = {
+        f"{primitive.text}.{part}": _storable(vector).slice(0, group_count)
+        for index, primitive in enumerate(spec.primitives)
+        for part, vector in partial.state_columns(index).items()
+    }
+    return BuiltProjection(spec, group_count, grouping, states)
+
+
+def _storable(vector: Vector) -> Vector:
+    """Text states (the smallest title) repeat: they get a dictionary of their own."""
+    if isinstance(vector, Opaque) and vector.type == "string":
+        return vector_from_arrow(vector.array)
+    return vector

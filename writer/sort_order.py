@@ -1,0 +1,61 @@
+"""The order of a segment's rows: the cluster columns, then time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.kernels.sorting import stable_order_by_ids
+from projseg.segment_format.vectors import Ids, Numbers, Vector
+
+
+def sort_columns(cluster_by: Sequence[str], time_column: str | None) -> tuple[str, ...]:
+    """Return the columns that rows are sorted by: as declared, time last unless declared earlier."""
+    if time_column is None or time_column in cluster_by:
+        return tuple(cluster_by)
+    return (*cluster_by, time_column)
+
+
+def sorted_row_ids(
+    vectors: Mapping[str, Vector], columns: Sequence[str], row_count: int
+) -> NDArray[np.uint32] | None:
+    """Return row ids in sorted order, equal rows in arrival order; None: they are in it already.
+
+    Ascending, nulls first, as dictionary ids ascend; columns without order (text that has no
+    dictionary, nested values) must not be asked for.
+    """
+    order: NDArray[np.uint32] | None = None
+    for name in reversed(columns):
+        order = _refined(vectors[name], order, row_count)
+    return order
+
+
+def _refined(
+    vector: Vector, order: NDArray[np.uint32] | None, row_count: int
+) -> NDArray[np.uint32] | None:
+    if isinstance(vector, Ids):
+        if order is None and _is_ascending(vector.ids):
+            return None
+        return stable_order_by_ids(vector.ids, len(vector.dictionary), order)
+    assert isinstance(vector, Numbers)
+    values = vector.wide()
+    if vector.validity is not None:
+        values = np.where(vector.validity, values, _lowest(values))
+    if order is None:
+        if _is_ascending(values):
+            return None
+        return np.argsort(values, kind="stable").astype(np.uint32)
+    refined: NDArray[np.uint32] = order[np.argsort(values[order], kind="stable")]
+    return refined
+
+
+def _is_ascending(values: NDArray[np.generic]) -> bool:
+    return bool(np.all(values[1:] >= values[:-1]))
+
+
+def _lowest(values: NDArray[np.generic]) -> object:
+    if values.dtype == object:
+        return -(10**39)
+    return -np.inf if values.dtype.kind == "f" else np.iinfo(np.int64).min

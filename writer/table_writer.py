@@ -1,0 +1,100 @@
+"""Batches in, segment files out; nothing is visible until somebody commits the entries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+
+from projseg.algebra.granularity import Granularity
+from projseg.algebra.projection_spec import ProjectionSpec, from_definition
+from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.paths import segment_name
+from projseg.table_layer.storage import Storage
+from projseg.table_layer.table_properties import TableProperties
+from projseg.writer.input_rows import normalise_batches
+from projseg.writer.segment_writer import SegmentLayout, write_segment
+from projseg.writer.time_chunks import cut_into_segments
+
+
+def write_segments(
+    batches: Iterable[pa.RecordBatch],
+    properties: TableProperties,
+    storage: Storage,
+    *,
+    write_id: str,
+    partition: int = 0,
+    attempt: int = 0,
+    threads: int | None = None,
+    on_segment: Callable[[SegmentEntry], object] | None = None,
+) -> list[SegmentEntry]:
+    """Write all rows as segment files and return how manifests would list them.
+
+    Memory is bounded by a few segments, not by the input (`time_chunks.BUFFERED_BYTES_MAX`).
+
+    Parameters
+    ----------
+    batches : iterable of pa.RecordBatch
+        Rows in any order; columns are matched by name.
+    properties : TableProperties
+        Schema, time column, granularity, sort order, size and projections of the segments.
+    storage : Storage
+        The table.
+    write_id, partition, attempt : str, int, int
+        Name the files, so that no two attempts of a task share one.
+    threads : int or None
+        Threads for encoding; None: one a processor.
+    on_segment : callable or None
+        Called with each finished entry, for progress.
+
+    Raises
+    ------
+    InvalidInputError
+        If rows do not fit the table; files already written are orphans, removed by vacuum.
+    """
+    schema = properties.schema
+    granularity = segment_granularity(properties)
+    layout = SegmentLayout(
+        schema, properties.time_column, properties.cluster_by, projection_specs(properties)
+    )
+    segments = cut_into_segments(
+        normalise_batches(batches, schema, properties.time_column),
+        time_column=properties.time_column,
+        granularity=granularity,
+        target_segment_rows=properties.target_segment_rows,
+    )
+    entries: list[SegmentEntry] = []
+    with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+        for number, (start, rows) in enumerate(segments):
+            entry = write_segment(
+                rows,
+                layout,
+                storage=storage,
+                file=segment_name(write_id, partition, attempt, number),
+                write_id=write_id,
+                interval=_chunk(granularity, start),
+                pool=pool,
+            )
+            entries.append(entry)
+            if on_segment is not None:
+                on_segment(entry)
+    return entries
+
+
+def projection_specs(properties: TableProperties) -> tuple[ProjectionSpec, ...]:
+    """Return the checked specs of the projections that new segments are to embed."""
+    return tuple(from_definition(p.definition, properties.schema) for p in properties.projections)
+
+
+def segment_granularity(properties: TableProperties) -> Granularity | None:
+    """Return the time chunks of a table; None: one chunk for all time."""
+    granularity = Granularity.parse(properties.segment_granularity)
+    return None if granularity.is_all or properties.time_column is None else granularity
+
+
+def _chunk(granularity: Granularity | None, start: int | None) -> tuple[int, int] | None:
+    if granularity is None or start is None:
+        return None
+    return start, granularity.next_boundary(start)

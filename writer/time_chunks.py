@@ -1,0 +1,91 @@
+"""Cut rows by segment granularity and gather them until a segment is full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.algebra.granularity import Granularity
+from projseg.segment_format.types import MICROS_A_DAY, arrow_to_numbers
+
+# Buffered bytes beyond which the fullest chunk is written out early, whatever its row count.
+BUFFERED_BYTES_MAX: Final = 2 << 30
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """Rows of one time chunk that are not yet written."""
+
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    row_count: int = 0
+    byte_count: int = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self.batches.append(batch)
+        self.row_count += batch.num_rows
+        self.byte_count += batch.get_total_buffer_size()
+
+    def take(self, row_count: int) -> pa.Table:
+        table = pa.Table.from_batches(self.batches)
+        left = table.slice(row_count)
+        self.batches = left.to_batches()
+        self.row_count = left.num_rows
+        self.byte_count = left.nbytes
+        return table.slice(0, row_count)
+
+
+def time_micros(times: pa.Array) -> NDArray[np.int64]:
+    """Return a non-null time column as microseconds since 1970-01-01; a date is its midnight."""
+    values, _ = arrow_to_numbers(times)
+    return values * MICROS_A_DAY if pa.types.is_date32(times.type) else values
+
+
+def cut_into_segments(
+    batches: Iterable[pa.RecordBatch],
+    *,
+    time_column: str | None,
+    granularity: Granularity | None,
+    target_segment_rows: int,
+) -> Iterator[tuple[int | None, pa.Table]]:
+    """Yield (chunk start in microseconds or None, rows of one segment).
+
+    Memory is bounded by `BUFFERED_BYTES_MAX` and one segment, whatever the length of the input:
+    a full chunk is yielded at once, and the fullest one when all together pass the bound.
+    """
+    chunks: dict[int | None, _Chunk] = {}
+    buffered_bytes = 0
+    for batch in batches:
+        for start, part in _split(batch, time_column, granularity):
+            chunk = chunks.setdefault(start, _Chunk())
+            chunk.add(part)
+            while chunk.row_count >= target_segment_rows:
+                yield start, chunk.take(target_segment_rows)
+        buffered_bytes = sum(chunk.byte_count for chunk in chunks.values())
+        if buffered_bytes > BUFFERED_BYTES_MAX:
+            fullest = max(chunks, key=lambda start: chunks[start].byte_count)
+            yield fullest, chunks[fullest].take(chunks[fullest].row_count)
+    for start in sorted(chunks, key=lambda start: start or 0):
+        if chunks[start].row_count:
+            yield start, chunks[start].take(chunks[start].row_count)
+
+
+def _split(
+    batch: pa.RecordBatch, time_column: str | None, granularity: Granularity | None
+) -> Iterator[tuple[int | None, pa.RecordBatch]]:
+    if time_column is None or granularity is None:
+        yield None, batch
+        return
+    starts = granularity.floor(time_micros(batch.column(time_column)))
+    if starts[0] == starts[-1] and bool(np.all(starts == starts[0])):
+        yield int(starts[0]), batch
+        return
+    order = np.argsort(starts, kind="stable")
+    distinct, first = np.unique(starts[order], return_index=True)
+    ends = [*first[1:], len(starts)]
+    for start, begin, end in zip(distinct, first, ends, strict=True):
+        yield int(start), batch.take(pa.array(order[begin:end]))
