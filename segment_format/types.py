@@ -118,7 +118,7 @@ class _TypeNameParser:
         return _ARROW_BY_NAME[word[0]]
 
     def _struct(self) -> pa.DataType:
-        fields = []
+        fields: list[pa.Field] = []
         while not self.accept(">"):
             self.require(not fields or self.accept(","))
             quoted = re.compile(r"`((?:[^`]|``)*)`:|([A-Za-z_0-9]+):").match(

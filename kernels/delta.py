@@ -1,0 +1,26 @@
+"""Sum up differences in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+from numpy.typing import NDArray
+
+
+def accumulate(values: NDArray[Any]) -> None:
+    """Replace each value by the sum of all up to it, modulo the size of the dtype.
+
+    Parameters
+    ----------
+    values : uint8[n], uint16[n], uint32[n] or int64[n]
+        Contiguous; changed in place.
+    """
+    _accumulate(values)
+
+
+@njit(nogil=True, cache=True)
+def _accumulate(values: NDArray[Any]) -> None:
+    """Oracle: tests/oracle/encodings.py::accumulate."""
+    for i in range(1, len(values)):
+        values[i] += values[i - 1]

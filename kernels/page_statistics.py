@@ -1,0 +1,46 @@
+"""One pass over a page of integers for all that choosing an encoding needs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+
+class PageStatistics(NamedTuple):
+    """Facts of a page of at least one value.
+
+    `delta_minimum` and `delta_maximum` are of neighbouring values' differences modulo 2**64; they
+    are true differences where `maximum - minimum` fits int64.
+    """
+
+    minimum: int
+    maximum: int
+    run_count: int
+    delta_minimum: int
+    delta_maximum: int
+
+
+def page_statistics(values: NDArray[np.int64]) -> PageStatistics:
+    """Return the facts of int64[n], n >= 1."""
+    return PageStatistics(*(int(fact) for fact in _page_statistics(values)))
+
+
+@njit(nogil=True, cache=True)
+def _page_statistics(values: NDArray[np.int64]) -> tuple[int, int, int, int, int]:
+    """Oracle: tests/oracle/encodings.py::page_statistics."""
+    minimum = maximum = values[0]
+    run_count = 1
+    delta_minimum = np.int64(0x7FFFFFFFFFFFFFFF)
+    delta_maximum = np.int64(-0x8000000000000000)
+    for i in range(1, len(values)):
+        value = values[i]
+        delta = value - values[i - 1]
+        minimum = min(minimum, value)
+        maximum = max(maximum, value)
+        run_count += delta != 0
+        delta_minimum = min(delta_minimum, delta)
+        delta_maximum = max(delta_maximum, delta)
+    return minimum, maximum, run_count, delta_minimum, delta_maximum

@@ -1,0 +1,139 @@
+"""The 64-bit hash of a value, from which an HLL sketch is updated without the value itself.
+
+With (h1, h2) = MurmurHash3_x64_128(bytes, seed 9001), as Apache DataSketches hashes:
+
+    coupon     = (min(leading zeros of h2, 62) + 1) << 26 | (h1 & (2**26 - 1))
+    value hash = coupon << 32 | ((h1 >> 26) & (2**32 - 1))
+
+The upper half is what an HLL sketch stores; the whole tells values apart. SPEC.md section 7.
+After: Austin Appleby, MurmurHash3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from projseg.errors import InvalidInputError
+from projseg.kernels.text_order import read_only
+
+SEED = 9001
+
+
+def hash_bytes(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Return the value hash of each text.
+
+    Parameters
+    ----------
+    offsets : int64[n + 1]
+        Text i is content[offsets[i] : offsets[i + 1]]; not descending.
+    content : uint8[m]
+
+    Returns
+    -------
+    uint64[n]
+
+    Raises
+    ------
+    InvalidInputError
+        If an offset lies outside the content.
+    """
+    in_bounds = len(offsets) > 0 and int(offsets[0]) >= 0 and int(offsets[-1]) <= len(content)
+    if not in_bounds or (np.diff(offsets) < 0).any():
+        raise InvalidInputError("PROJSEG_INTERNAL", "text offsets lie outside their content")
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    _hash_bytes(offsets, read_only(content), hashes)
+    return hashes
+
+
+def hash_int64(values: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the value hash of the eight little-endian bytes of each value: uint64[n]."""
+    hashes = np.empty(len(values), np.uint64)
+    _hash_int64(np.ascontiguousarray(values).view(np.uint64), hashes)
+    return hashes
+
+
+_U = np.uint64
+_C1, _C2 = _U(0x87C37B91114253D5), _U(0x4CF5AD432745937F)
+_F1, _F2 = _U(0xFF51AFD7ED558CCD), _U(0xC4CEB9FE1A85EC53)
+_N1, _N2, _FIVE = _U(0x52DCE729), _U(0x38495AB5), _U(5)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _rotated(value: np.uint64, bits: int) -> np.uint64:
+    return (value << _U(bits)) | (value >> _U(64 - bits))
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _finished(h1: np.uint64, h2: np.uint64, byte_count: int) -> np.uint64:
+    """Mix the two halves and fold them into a value hash."""
+    h1 ^= _U(byte_count)
+    h2 ^= _U(byte_count)
+    h1 += h2
+    h2 += h1
+    h1 = _mixed(h1)
+    h2 = _mixed(h2)
+    h1 += h2
+    h2 += h1
+    zeros = 0
+    probe = h2
+    while zeros < 62 and probe & _U(0x8000000000000000) == _U(0):
+        probe <<= _U(1)
+        zeros += 1
+    coupon = (_U(zeros + 1) << _U(26)) | (h1 & _U(0x3FFFFFF))
+    return (coupon << _U(32)) | ((h1 >> _U(26)) & _U(0xFFFFFFFF))
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _mixed(value: np.uint64) -> np.uint64:
+    value ^= value >> _U(33)
+    value *= _F1
+    value ^= value >> _U(33)
+    value *= _F2
+    value ^= value >> _U(33)
+    return value
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _little_endian(content: NDArray[np.uint8], start: int, byte_count: int) -> np.uint64:
+    word = _U(0)
+    for i in range(byte_count):
+        word |= _U(content[start + i]) << _U(8 * i)
+    return word
+
+
+@njit(nogil=True, cache=True)
+def _hash_int64(values: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> None:
+    """Oracle: tests/oracle/value_hash.py::value_hash."""
+    for i in range(len(values)):
+        k1 = _rotated(values[i] * _C1, 31) * _C2
+        hashes[i] = _finished(_U(SEED) ^ k1, _U(SEED), 8)
+
+
+@njit(nogil=True, cache=True)
+def _hash_bytes(
+    offsets: NDArray[np.int64], content: NDArray[np.uint8], hashes: NDArray[np.uint64]
+) -> None:
+    """Oracle: tests/oracle/value_hash.py::value_hash."""
+    for i in range(len(hashes)):
+        start, end = offsets[i], offsets[i + 1]
+        byte_count = end - start
+        h1 = _U(SEED)
+        h2 = _U(SEED)
+        while end - start >= 16:
+            k1 = _little_endian(content, start, 8)
+            k2 = _little_endian(content, start + 8, 8)
+            h1 ^= _rotated(k1 * _C1, 31) * _C2
+            h1 = (_rotated(h1, 27) + h2) * _FIVE + _N1
+            h2 ^= _rotated(k2 * _C2, 33) * _C1
+            h2 = (_rotated(h2, 31) + h1) * _FIVE + _N2
+            start += 16
+        left = end - start
+        if left > 8:
+            k2 = _little_endian(content, start + 8, left - 8)
+            h2 ^= _rotated(k2 * _C2, 33) * _C1
+        if left > 0:
+            k1 = _little_endian(content, start, min(left, 8))
+            h1 ^= _rotated(k1 * _C1, 31) * _C2
+        hashes[i] = _finished(h1, h2, byte_count)

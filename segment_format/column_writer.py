@@ -1,0 +1,144 @@
+"""Cut a vector into pages and put them on the sink, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.segment_format.byte_reader import padding
+from projseg.segment_format.checksum import file_seed, part_checksum
+from projseg.segment_format.compression import compress_page
+from projseg.segment_format.footer import Section
+from projseg.segment_format.limits import (
+    PAGE_RAW_BYTES_MAX,
+    PAGE_ROWS_MAX,
+    SECTIONS_MAX,
+    SEGMENT_BYTES_MAX,
+    require_limit,
+)
+from projseg.segment_format.page_directory import PAGE_DTYPE
+from projseg.segment_format.page_encoder import (
+    EncodedPage,
+    encode_ids_page,
+    encode_numbers_page,
+    encode_opaque_page,
+)
+from projseg.segment_format.types import is_text
+from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
+
+_OPAQUE_PAGE_BYTES = 2**20  # pages of text are cut here, so that a few rows cost one small read
+
+
+class WrittenPages(NamedTuple):
+    """The directory of pages just written, and what they take on disk."""
+
+    directory: bytes
+    stored_bytes: int
+
+
+class PartSink:
+    """The output, which knows its offset and keeps parts aligned.
+
+    Parameters
+    ----------
+    write : callable
+        Takes the file's bytes in order.
+    file_id : bytes[16]
+        Seeds the checksums.
+    """
+
+    def __init__(self, write: Callable[[bytes], object], file_id: bytes) -> None:
+        self._write, self._seed = write, file_seed(file_id)
+        self.offset, self.part_count = 0, 0
+
+    def put(self, content: bytes) -> None:
+        """Write bytes that carry their own checksum, or none."""
+        self.offset += len(content)
+        require_limit("segment's size in bytes", self.offset, SEGMENT_BYTES_MAX)
+        self._write(content)
+
+    def part(self, content: bytes) -> Section:
+        """Write a checksummed part and its padding; return where it lies."""
+        self.part_count += 1
+        require_limit("number of parts of a segment", self.part_count, SECTIONS_MAX)
+        section = Section(
+            self.offset, len(content), part_checksum(content, self._seed, self.offset)
+        )
+        self.put(content)
+        if gap := padding(len(content)):
+            self.put(bytes(gap))
+        return section
+
+
+def write_pages(sink: PartSink, pages: Iterator[EncodedPage]) -> WrittenPages:
+    """Write encoded pages; return their directory."""
+    records, stored_bytes = [], 0
+    for page in pages:
+        require_limit("size of a page in bytes", len(page.raw), PAGE_RAW_BYTES_MAX)
+        compression, stored = compress_page(page.raw)
+        section = sink.part(stored)
+        stored_bytes += len(stored)
+        records.append(_record(page, compression, section))
+    return WrittenPages(np.array(records, PAGE_DTYPE).tobytes(), stored_bytes)
+
+
+def _record(page: EncodedPage, compression: int, section: Section) -> tuple[int, ...]:
+    return (
+        section.file_offset,
+        section.byte_count,
+        len(page.raw),
+        page.row_count,
+        page.null_count,
+        page.encoding,
+        compression,
+        page.validity,
+        page.flags,
+        0,
+        page.minimum,
+        page.maximum,
+        section.checksum,
+    )
+
+
+def vector_pages(vector: Vector) -> Iterator[EncodedPage]:
+    """Yield the pages of a vector, each encoded when asked for."""
+    if isinstance(vector, Opaque):
+        yield from (encode_opaque_page(piece) for piece in _opaque_pieces(vector.array))
+        return
+    for start in range(0, len(vector), PAGE_ROWS_MAX):
+        piece = vector.slice(start, min(start + PAGE_ROWS_MAX, len(vector)))
+        if isinstance(piece, Ids):
+            yield encode_ids_page(piece.ids, has_null=piece.dictionary.has_null)
+        elif isinstance(piece, Numbers):
+            yield encode_numbers_page(_whole(piece), piece.validity)
+
+
+def _whole(numbers: Numbers) -> NDArray[Any]:
+    """Return base + values in native order and one piece of memory."""
+    return np.ascontiguousarray(numbers.wide())
+
+
+def _opaque_pieces(array: pa.Array) -> Iterator[pa.Array]:
+    """Yield slices of at most PAGE_ROWS_MAX rows and, where rows are small, _OPAQUE_PAGE_BYTES."""
+    for start in range(0, len(array), PAGE_ROWS_MAX):
+        yield from _halves(array.slice(start, PAGE_ROWS_MAX))
+
+
+def _halves(array: pa.Array) -> Iterator[pa.Array]:
+    if len(array) <= 1 or _value_bytes(array) <= _OPAQUE_PAGE_BYTES:
+        yield array
+        return
+    middle = len(array) // 2
+    yield from _halves(array.slice(0, middle))
+    yield from _halves(array.slice(middle))
+
+
+def _value_bytes(array: pa.Array) -> int:
+    if is_text(array.type) and array.buffers()[1] is not None:
+        offsets = np.frombuffer(array.buffers()[1], np.int32)
+        return int(offsets[array.offset + len(array)] - offsets[array.offset])
+    return int(array.nbytes)

@@ -1,0 +1,59 @@
+"""Bit-packed: value less the page's minimum in as few bits as the page needs. SPEC.md section 6.4.
+
+The layout (see `kernels.bit_packing`) unpacks about as fast as memory can be written.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.kernels.bit_packing import pack_bits, unpack_bits, word_bits, word_count
+from projseg.kernels.page_statistics import PageStatistics
+from projseg.segment_format.byte_reader import ByteReader, padded, padding
+from projseg.segment_format.encodings.protocol import Int64s, offsets_from, wrapped
+
+_LAYOUT: Final = struct.Struct("<qII")  # reference, bit_width, reserved
+
+
+class BitPacked:
+    """The `IntegerEncoding` with id 4."""
+
+    encoding_id: Final = 4
+
+    def encoded_bytes(self, values: Int64s, facts: PageStatistics) -> int | None:
+        """Return the exact size, or None for a page of one value, which takes no bits."""
+        width = (facts.maximum - facts.minimum).bit_length()
+        return None if width == 0 else _LAYOUT.size + packed_bytes(len(values), width)
+
+    def encode(self, values: Int64s, facts: PageStatistics) -> bytes:
+        """Return the bytes of the page."""
+        width = (facts.maximum - facts.minimum).bit_length()
+        words = pack_bits(offsets_from(values, facts.minimum), width)
+        return _LAYOUT.pack(facts.minimum, width, 0) + padded(words.tobytes())
+
+    def decode_into(self, reader: ByteReader, out: NDArray[Any], base: int) -> None:
+        """Fill `out` with value - base."""
+        reference, width, reserved = reader.unpack(_LAYOUT)
+        reader.require(1 <= width <= 64 and reserved == 0, f"values of {width} bits")
+        unpack_into(reader, width, reference - base, out)
+
+
+def packed_bytes(value_count: int, width: int) -> int:
+    """Return the bytes of packed words with their padding."""
+    size = word_count(value_count, width) * word_bits(width) // 8
+    return size + padding(size)
+
+
+def unpack_into(reader: ByteReader, width: int, addend: int, out: NDArray[Any]) -> None:
+    """Take the words of `len(out)` values and fill `out` with value + addend."""
+    words = reader.array(f"<u{word_bits(width) // 8}", word_count(len(out), width))
+    if word_bits(width) == 64 and out.dtype != np.int64:
+        wide = np.empty(len(out), np.int64)
+        unpack_bits(words, width, wrapped(addend), wide)
+        np.copyto(out, wide, casting="unsafe")
+    else:
+        unpack_bits(words, width, wrapped(addend), out)

@@ -1,0 +1,55 @@
+"""Decimals in disguise: doubles that are value / 10**k exactly. SPEC.md section 6.7.
+
+Prices and rates are typed as decimals and stored as doubles. Where every value of a page is
+`integer / 10**scale`, rounded once, the integers are stored in an integer encoding, and division
+gives the same bits back, because both operands are exact doubles.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.segment_format.byte_reader import ByteReader
+from projseg.segment_format.encodings.integers import decode_integers_into, encode_integers
+
+DECIMAL_ID: Final = 7
+SCALE_MAX: Final = 15
+_EXACT_MAX: Final = 2**53  # integers up to here are doubles
+_SAMPLE: Final = 32
+_LAYOUT: Final = struct.Struct("<II")  # scale, integers_encoding
+
+
+def encode_decimals(values: NDArray[np.float64]) -> bytes | None:
+    """Return the bytes of the page, or None if some value is no such decimal."""
+    for scale in range(SCALE_MAX + 1):
+        if _integers(values[:_SAMPLE], scale) is None:
+            continue
+        if (integers := _integers(values, scale)) is not None:
+            encoding, encoded = encode_integers(integers)
+            return _LAYOUT.pack(scale, encoding.encoding_id) + encoded
+    return None
+
+
+def decode_decimals_into(reader: ByteReader, out: NDArray[np.float64]) -> None:
+    """Fill float64[n]."""
+    scale, encoding_id = reader.unpack(_LAYOUT)
+    reader.require(scale <= SCALE_MAX, f"decimal scale {scale}")
+    integers = out.view(np.int64)
+    decode_integers_into(reader, encoding_id, integers, 0)
+    np.divide(integers, float(10**scale), out=out)
+
+
+def _integers(values: NDArray[Any], scale: int) -> NDArray[np.int64] | None:
+    """Return values * 10**scale if they are integers that divide back to the same bits."""
+    power = float(10**scale)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = np.rint(values * power)
+    if not (np.abs(scaled) <= _EXACT_MAX).all():
+        return None
+    integers = scaled.astype(np.int64)
+    same = (integers / power).view(np.int64) == values.view(np.int64)
+    return integers if same.all() else None

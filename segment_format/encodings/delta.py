@@ -1,0 +1,58 @@
+"""Delta: differences of neighbours, bit-packed less the smallest. SPEC.md section 6.5.
+
+For timestamps and other columns that climb slowly. Decoding adds up, so it must save a good deal.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.kernels.bit_packing import pack_bits
+from projseg.kernels.delta import accumulate
+from projseg.kernels.page_statistics import PageStatistics
+from projseg.segment_format.byte_reader import ByteReader, padded
+from projseg.segment_format.encodings.bit_packed import packed_bytes, unpack_into
+from projseg.segment_format.encodings.protocol import Int64s, add_in_place, offsets_from
+
+_LAYOUT: Final = struct.Struct("<qqII")  # first, reference, bit_width, reserved
+_INT64_MAX: Final = 2**63 - 1
+
+
+class Delta:
+    """The `IntegerEncoding` with id 5."""
+
+    encoding_id: Final = 5
+
+    def encoded_bytes(self, values: Int64s, facts: PageStatistics) -> int | None:
+        """Return the exact size, or None if there is no difference or one passes int64."""
+        if len(values) < 2 or facts.maximum - facts.minimum > _INT64_MAX:
+            return None
+        width = (facts.delta_maximum - facts.delta_minimum).bit_length()
+        return _LAYOUT.size + packed_bytes(len(values), width)
+
+    def encode(self, values: Int64s, facts: PageStatistics) -> bytes:
+        """Return the bytes of the page; the first row's difference is stored as the smallest."""
+        width = (facts.delta_maximum - facts.delta_minimum).bit_length()
+        header = _LAYOUT.pack(int(values[0]), facts.delta_minimum, width, 0)
+        if width == 0:
+            return header
+        offsets = np.zeros(len(values), np.uint64)
+        offsets[1:] = offsets_from(np.diff(values), facts.delta_minimum)
+        return header + padded(pack_bits(offsets, width).tobytes())
+
+    def decode_into(self, reader: ByteReader, out: NDArray[Any], base: int) -> None:
+        """Fill `out` with value - base."""
+        first, reference, width, reserved = reader.unpack(_LAYOUT)
+        reader.require(0 <= width <= 64 and reserved == 0, f"differences of {width} bits")
+        if width == 0:
+            out.fill(0)
+            add_in_place(out, reference)
+        else:
+            unpack_into(reader, width, reference, out)
+        out[:1] = 0
+        add_in_place(out[:1], first - base)
+        accumulate(out)

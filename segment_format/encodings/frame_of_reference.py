@@ -1,0 +1,49 @@
+"""Frame of reference: value less the page's minimum in whole bytes. SPEC.md section 6.3.
+
+Decoding is one copy. Eight bytes a value hold any page of integers, so every page has an encoding.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.kernels.page_statistics import PageStatistics
+from projseg.segment_format.byte_reader import ByteReader, padded, padding
+from projseg.segment_format.encodings.protocol import (
+    STORED_DTYPES,
+    Int64s,
+    add_in_place,
+    byte_width,
+    offsets_from,
+)
+
+_LAYOUT: Final = struct.Struct("<qII")  # reference, value_bytes, reserved
+
+
+class FrameOfReference:
+    """The `IntegerEncoding` with id 3."""
+
+    encoding_id: Final = 3
+
+    def encoded_bytes(self, values: Int64s, facts: PageStatistics) -> int | None:
+        """Return the exact size."""
+        offsets = byte_width(facts.maximum - facts.minimum) * len(values)
+        return _LAYOUT.size + offsets + padding(offsets)
+
+    def encode(self, values: Int64s, facts: PageStatistics) -> bytes:
+        """Return the bytes of the page."""
+        width = byte_width(facts.maximum - facts.minimum)
+        offsets = offsets_from(values, facts.minimum).astype(STORED_DTYPES[width])
+        return _LAYOUT.pack(facts.minimum, width, 0) + padded(offsets.tobytes())
+
+    def decode_into(self, reader: ByteReader, out: NDArray[Any], base: int) -> None:
+        """Fill `out` with value - base."""
+        reference, width, reserved = reader.unpack(_LAYOUT)
+        reader.require(width in STORED_DTYPES and reserved == 0, f"values of {width} bytes")
+        offsets = reader.array(STORED_DTYPES[width], len(out))
+        np.copyto(out, offsets, casting="unsafe")
+        add_in_place(out, reference - base)

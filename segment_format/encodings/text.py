@@ -1,0 +1,76 @@
+"""Text: lengths in an integer encoding, then all bytes. SPEC.md section 6.8. For strings and binary."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.segment_format.byte_reader import ByteReader, padded
+from projseg.segment_format.encodings.integers import decode_integers_into, encode_integers
+from projseg.segment_format.limits import VALUE_BYTES_MAX, require_limit
+
+TEXT_ID: Final = 8
+_LAYOUT: Final = struct.Struct("<II")  # lengths_encoding, reserved
+
+
+def text_parts(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Return (offsets int64[n + 1] from 0, bytes uint8[m]) of a string or binary array.
+
+    Null rows are empty.
+    """
+    if array.null_count:
+        array = array.fill_null(pa.scalar(b"").cast(array.type))
+    _, offset_buffer, byte_buffer = array.buffers()
+    raw = np.frombuffer(offset_buffer, np.int32) if offset_buffer else np.zeros(1, np.int32)
+    offsets = raw[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    content = np.frombuffer(byte_buffer, np.uint8) if byte_buffer else np.empty(0, np.uint8)
+    return offsets - offsets[0], content[offsets[0] : offsets[-1]]
+
+
+def encode_text(array: pa.Array) -> bytes:
+    """Return the bytes of a string or binary array of at least one row.
+
+    Raises
+    ------
+    LimitExceededError
+        If one value is too large.
+    """
+    offsets, content = text_parts(array)
+    lengths = np.diff(offsets)
+    require_limit("size of a value in bytes", int(lengths.max()), VALUE_BYTES_MAX)
+    encoding, encoded = encode_integers(lengths)
+    return _LAYOUT.pack(encoding.encoding_id, 0) + encoded + padded(content.tobytes())
+
+
+def decode_text(reader: ByteReader, row_count: int) -> tuple[NDArray[np.int32], memoryview]:
+    """Return (offsets int32[n + 1], bytes) of `row_count` >= 1 values."""
+    encoding_id, reserved = reader.unpack(_LAYOUT)
+    reader.require(reserved == 0, "a reserved field is not zero")
+    lengths = np.empty(row_count, np.int64)
+    decode_integers_into(reader, encoding_id, lengths, 0)
+    low, high = int(lengths.min()), int(lengths.max())
+    reader.require(low >= 0 and high <= VALUE_BYTES_MAX, f"values of {low} to {high} bytes")
+    offsets = np.zeros(row_count + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    reader.require(int(offsets[-1]) <= reader.bytes_left, "values pass the end of the page")
+    content = reader.take(int(offsets[-1]))
+    reader.skip_padding(len(content))
+    return offsets.astype(np.int32), content
+
+
+def text_array(
+    offsets: NDArray[np.int32],
+    content: memoryview,
+    arrow_type: pa.DataType,
+    validity: NDArray[np.bool_] | None,
+) -> pa.Array:
+    """Return the Arrow array of these parts; the caller validates it."""
+    bitmap = None
+    if validity is not None:
+        bitmap = pa.py_buffer(np.packbits(validity, bitorder="little"))
+    buffers = [bitmap, pa.py_buffer(offsets), pa.py_buffer(content)]
+    return pa.Array.from_buffers(arrow_type, len(offsets) - 1, buffers)

@@ -1,0 +1,142 @@
+"""Prove that a footer's entries agree with each other and with the limits, before use.
+
+The checksum only says that the bytes are those written; a file made by a stranger is refused here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import pyarrow as pa
+
+from projseg.errors import InvalidInputError
+from projseg.segment_format.byte_reader import corrupt
+from projseg.segment_format.footer import (
+    BASE_TABLE,
+    ColumnEntry,
+    DictionaryEntry,
+    Footer,
+    Section,
+    TableEntry,
+)
+from projseg.segment_format.frame import FILE_ID_BYTES, HEAD_LAYOUT
+from projseg.segment_format.limits import (
+    COLUMNS_MAX,
+    DICTIONARY_VALUES_MAX,
+    PROJECTIONS_MAX,
+    SECTIONS_MAX,
+    SEGMENT_ROWS_MAX,
+    name_problem,
+    require_limit,
+)
+from projseg.segment_format.page_directory import PAGE_DTYPE
+from projseg.segment_format.types import is_fixed_width, is_nested, is_text, parse_type_name
+
+
+class FooterChecker:
+    """Checks of one footer; every method raises CorruptSegmentError or LimitExceededError.
+
+    Parameters
+    ----------
+    footer : Footer
+        As decoded.
+    parts_end : int
+        The file offset no part passes: the footer's own.
+    path : str
+        For error messages.
+    """
+
+    def __init__(self, footer: Footer, parts_end: int, path: str) -> None:
+        self._footer, self._parts_end, self._path = footer, parts_end, path
+
+    def check(self) -> None:
+        """Check everything a footer says that can be checked without reading parts."""
+        footer = self._footer
+        self._require(len(footer.file_id) == FILE_ID_BYTES, "file id has another size")
+        self._check_counts()
+        self._names("field", [field.name for field in footer.fields])
+        self._names("dictionary", [entry.name for entry in footer.dictionaries])
+        self._names("table", [table.name for table in footer.tables])
+        for dictionary in footer.dictionaries:
+            self._check_dictionary(dictionary)
+        for table in footer.tables:
+            self._check_table(table)
+        for extra in footer.extra_sections:
+            self._check_section(extra.section)
+        self._check_schema()
+
+    def _check_counts(self) -> None:
+        footer = self._footer
+        self._require(len(footer.tables) > 0, "no table")
+        self._require(footer.tables[0].name == BASE_TABLE, "table 0 is not the base table")
+        require_limit("number of projections", len(footer.tables) - 1, PROJECTIONS_MAX)
+        directories = [column.pages for table in footer.tables for column in table.columns]
+        directories += [dictionary.pages for dictionary in footer.dictionaries]
+        pages = sum(len(directory) for directory in directories) // PAGE_DTYPE.itemsize
+        require_limit("number of parts", pages, SECTIONS_MAX)
+
+    def _check_dictionary(self, entry: DictionaryEntry) -> None:
+        require_limit("number of dictionary values", entry.cardinality, DICTIONARY_VALUES_MAX)
+        self._require(entry.cardinality >= 0, "negative cardinality")
+        arrow_type = self._type(entry.type)
+        is_ordered = is_fixed_width(arrow_type) or is_text(arrow_type)
+        self._require(is_ordered or entry.cardinality <= 1, f"a dictionary of {entry.type}")
+        if entry.hashes is not None:
+            self._check_section(entry.hashes)
+            self._require(entry.hashes.byte_count == 8 * entry.cardinality, "hashes are cut short")
+
+    def _check_table(self, table: TableEntry) -> None:
+        require_limit("number of columns", len(table.columns), COLUMNS_MAX)
+        require_limit("number of rows", table.row_count, SEGMENT_ROWS_MAX)
+        self._require(table.row_count >= 0, "negative row count")
+        for role in ("base", "grouping", "state"):
+            self._names(f"{role} column", [c.name for c in table.columns if c.role == role])
+        for column in table.columns:
+            self._check_column(column)
+
+    def _check_column(self, column: ColumnEntry) -> None:
+        arrow_type = self._type(column.type)
+        if column.kind == "ids":
+            known = range(len(self._footer.dictionaries))
+            self._require(column.dictionary in known, f"'{column.name}' has no dictionary")
+            assert column.dictionary is not None
+            stored = self._footer.dictionaries[column.dictionary]
+            self._require(stored.type == column.type, f"'{column.name}' is not of its type")
+            return
+        self._require(column.dictionary is None, f"'{column.name}' names a dictionary")
+        is_number = is_fixed_width(arrow_type)
+        is_opaque = is_nested(arrow_type) or is_text(arrow_type) or arrow_type == pa.null()
+        fits = is_number if column.kind == "numbers" else is_opaque
+        self._require(fits, f"'{column.name}': {column.type} is not stored as {column.kind}")
+
+    def _check_schema(self) -> None:
+        stored = {c.name: c.type for c in self._footer.tables[0].columns if c.role == "base"}
+        declared = {field.name: field.type for field in self._footer.fields}
+        self._require(stored == declared, "base columns differ from the schema")
+
+    def _check_section(self, section: Section) -> None:
+        fits = (
+            section.file_offset >= HEAD_LAYOUT.size
+            and section.byte_count >= 0
+            and section.file_offset + section.byte_count <= self._parts_end
+        )
+        self._require(fits, f"a part at byte {section.file_offset} lies outside the file's parts")
+
+    def _type(self, name: str) -> pa.DataType:
+        try:
+            return parse_type_name(name)
+        except InvalidInputError as error:
+            raise corrupt(self._path, "footer", str(error)) from error
+
+    def _names(self, what: str, names: Collection[str]) -> None:
+        self._require(len(set(names)) == len(names), f"two of a {what} name")
+        for problem in _problems(names):
+            raise corrupt(self._path, "footer", f"a {what} name {problem}")
+
+    def _require(self, condition: bool, problem: str) -> None:
+        if not condition:
+            raise corrupt(self._path, "footer", problem)
+
+
+def _problems(names: Iterable[str]) -> Iterable[str]:
+    return (problem for name in names if (problem := name_problem(name)) is not None)

@@ -1,0 +1,51 @@
+"""Every maximum of the segment format, each with its reason. SPEC.md section 9.
+
+A limit is checked when writing and again when reading, before anything is allocated.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+from projseg.errors import LimitExceededError
+
+SEGMENT_BYTES_MAX: Final = 4 * 2**30  # a segment is a unit of rebuilding; cut tables into more
+FOOTER_BYTES_MAX: Final = 64 * 2**20  # read and decoded whole when a file is opened
+SEGMENT_ROWS_MAX: Final = 2**32 - 1  # row ids are 32 bits wide
+PAGE_ROWS_MAX: Final = 65_536  # one Roaring container of row ids
+PAGE_RAW_BYTES_MAX: Final = 17 * 2**20  # one value of the largest size, with its headers
+VALUE_BYTES_MAX: Final = 16 * 2**20  # a text, binary or sketch value
+DICTIONARY_VALUES_MAX: Final = 16_777_216  # beyond it ids cost as much as the values
+DICTIONARY_BYTES_MAX: Final = 2**30  # text of one dictionary: Arrow's 32-bit offsets hold it
+COLUMNS_MAX: Final = 4_096  # of one table of a segment
+PROJECTIONS_MAX: Final = 64  # tables beside the base table
+SECTIONS_MAX: Final = 1_000_000  # pages, index blocks and other parts of one file
+NAME_BYTES_MAX: Final = 255  # UTF-8 bytes of a column's, dictionary's or projection's name
+NESTING_DEPTH_MAX: Final = 32  # of arrays, structs and maps in one type
+CONTAINERS_MAX: Final = 65_536  # of one Roaring bitmap
+
+
+def require_limit(name: str, value: int, maximum: int) -> None:
+    """Refuse a size beyond its limit.
+
+    Raises
+    ------
+    LimitExceededError
+        If `value` is larger than `maximum`.
+    """
+    if value > maximum:
+        raise LimitExceededError(
+            "PROJSEG_LIMIT_EXCEEDED", f"{name} is {value}; the limit is {maximum}"
+        )
+
+
+def name_problem(name: str) -> str | None:
+    """Return why a name may not be stored, or None if it may."""
+    if not name:
+        return "is empty"
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
+        return "has a control character or a lone surrogate"
+    if len(name.encode()) > NAME_BYTES_MAX:
+        return f"is longer than {NAME_BYTES_MAX} UTF-8 bytes"
+    return None if unicodedata.is_normalized("NFC", name) else "is not in Unicode form NFC"

@@ -1,0 +1,191 @@
+"""The bytes of pages to vectors. SPEC.md section 5.
+
+Pages of a column are decoded one after the other straight into one array of the narrowest dtype that
+holds the chosen pages. Nothing here reads files or keeps state, so any thread may decode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.errors import LimitExceededError
+from projseg.segment_format.byte_reader import ByteReader, corrupt
+from projseg.segment_format.checksum import part_checksum
+from projseg.segment_format.compression import decompress_page
+from projseg.segment_format.encodings.integers import decode_integers_into
+from projseg.segment_format.encodings.nested import NESTED_ID, decode_nested
+from projseg.segment_format.encodings.numbers import decode_floats_best_into, decode_wide_best
+from projseg.segment_format.encodings.plain import PLAIN_ID
+from projseg.segment_format.encodings.text import TEXT_ID, decode_text, text_array
+from projseg.segment_format.page_directory import HAS_BOUNDS
+from projseg.segment_format.types import is_nested, is_text
+from projseg.segment_format.validity import decode_validity
+from projseg.segment_format.vectors import Numbers
+
+_ARROW_OFFSET_MAX = 2**31 - 1
+
+
+class PageRun:
+    """Neighbouring pages of one column, read from the file and not yet decoded.
+
+    Parameters
+    ----------
+    records : PAGE_DTYPE[k]
+        The pages, k >= 0.
+    content : bytes
+        The file's bytes from the first page's start to the last one's end.
+    seed : int
+        The file's checksum seed.
+    path, section : str
+        Where the bytes come from.
+    """
+
+    def __init__(
+        self, records: NDArray[Any], content: bytes, seed: int, *, path: str, section: str
+    ) -> None:
+        self.records, self.path, self.section = records, path, section
+        self.row_count = int(records["row_count"].sum())
+        self._content, self._seed = memoryview(content), seed
+
+    def fail(self, problem: str) -> Exception:
+        """Return the error of a column whose pages contradict each other or their directory."""
+        return corrupt(self.path, self.section, problem)
+
+    def pages(self) -> Iterator[tuple[Any, ByteReader, slice]]:
+        """Yield (record, reader over the verified raw bytes, rows within the run) by page."""
+        start_row, start = 0, int(self.records["file_offset"][0]) if len(self.records) else 0
+        for record in self.records:
+            offset, stored_bytes = int(record["file_offset"]), int(record["stored_bytes"])
+            section = f"{self.section}, page at byte {offset}"
+            stored = self._content[offset - start : offset - start + stored_bytes]
+            if part_checksum(stored, self._seed, offset) != int(record["checksum"]):
+                raise corrupt(self.path, section, "checksum differs from the directory's")
+            raw = decompress_page(
+                stored,
+                int(record["compression"]),
+                int(record["raw_bytes"]),
+                path=self.path,
+                section=section,
+            )
+            end_row = start_row + int(record["row_count"])
+            reader = ByteReader(raw, path=self.path, section=section)
+            yield record, reader, slice(start_row, end_row)
+            start_row = end_row
+
+
+def decode_ids(run: PageRun, cardinality: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return the ids of the run, each proved below `cardinality`.
+
+    Raises
+    ------
+    CorruptSegmentError
+        If a page is damaged, or an id is out of range.
+    """
+    ids = np.empty(run.row_count, dtype)
+    for record, reader, rows in run.pages():
+        reader.require(record["validity"] == 0, "ids carry no validity of their own")
+        reader.require(
+            record["flags"] == HAS_BOUNDS and 0 <= record["minimum"] <= record["maximum"],
+            "ids without bounds",
+        )
+        reader.require(int(record["maximum"]) < cardinality, "an id passes the dictionary")
+        decode_integers_into(reader, int(record["encoding"]), ids[rows], 0)
+        reader.finish()
+    if len(ids) and int(ids.max()) >= cardinality:
+        raise run.fail(f"id {ids.max()} passes a dictionary of {cardinality} values")
+    return ids
+
+
+def decode_numbers(run: PageRun, arrow_type: pa.DataType) -> Numbers:
+    """Return the numbers of the run: floats as they are, integers as narrow as the run allows."""
+    if pa.types.is_floating(arrow_type):
+        values: NDArray[Any] = np.empty(run.row_count, arrow_type.to_pandas_dtype())
+        base = 0
+    else:
+        base, dtype = _narrowest(run)
+        values = np.empty(run.row_count, dtype)
+    validity: NDArray[np.bool_] | None = None
+    for record, reader, rows in run.pages():
+        row_count, null_count = rows.stop - rows.start, int(record["null_count"])
+        valid = decode_validity(reader, int(record["validity"]), row_count, null_count)
+        _decode_numbers_page(reader, int(record["encoding"]), values[rows], base)
+        reader.finish()
+        if valid is not None:
+            validity = np.ones(run.row_count, np.bool_) if validity is None else validity
+            validity[rows] = valid
+            values[rows][~valid] = 0
+    return Numbers(values, arrow_type, base, validity)
+
+
+def _decode_numbers_page(reader: ByteReader, encoding: int, out: NDArray[Any], base: int) -> None:
+    if out.dtype.kind == "f":
+        decode_floats_best_into(reader, encoding, out)
+    elif out.dtype == object:
+        out[:] = decode_wide_best(reader, encoding, len(out))
+    else:
+        decode_integers_into(reader, encoding, out, base)
+
+
+def _narrowest(run: PageRun) -> tuple[int, np.dtype[Any]]:
+    """Return (base, dtype) for the integers of the run."""
+    if (run.records["encoding"] == PLAIN_ID).any():
+        return 0, np.dtype(object)
+    bounded = run.records[run.records["flags"] & HAS_BOUNDS != 0]
+    if len(bounded) == 0:
+        return 0, np.dtype(np.uint8)
+    minimum, maximum = int(bounded["minimum"].min()), int(bounded["maximum"].max())
+    if minimum > maximum:
+        raise run.fail(f"bounds are upside down: {minimum} > {maximum}")
+    for dtype in (np.uint8, np.uint16, np.uint32):
+        if maximum - minimum <= np.iinfo(dtype).max:
+            return minimum, np.dtype(dtype)
+    return 0, np.dtype(np.int64)
+
+
+def decode_opaque(run: PageRun, arrow_type: pa.DataType) -> pa.Array:
+    """Return the run as one validated Arrow array.
+
+    Raises
+    ------
+    CorruptSegmentError
+        If a page is damaged, or holds values its type forbids (such as bytes that are not UTF-8).
+    LimitExceededError
+        If the values pass what one Arrow array holds: decode fewer pages at a time.
+    """
+    raw_bytes = int(run.records["raw_bytes"].sum(dtype=np.int64))
+    if is_text(arrow_type) and raw_bytes > _ARROW_OFFSET_MAX:
+        raise LimitExceededError(
+            "PROJSEG_LIMIT_EXCEEDED",
+            f"{run.path}: {run.section}: pages hold over 2 GiB of text; decode fewer at a time",
+        )
+    pieces = [_decode_opaque_page(*page, arrow_type) for page in run.pages()]
+    if not pieces:
+        return pa.nulls(0, arrow_type)
+    return pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
+
+
+def _decode_opaque_page(
+    record: Any, reader: ByteReader, rows: slice, arrow_type: pa.DataType
+) -> pa.Array:
+    row_count, null_count = rows.stop - rows.start, int(record["null_count"])
+    encoding = int(record["encoding"])
+    validity = decode_validity(reader, int(record["validity"]), row_count, null_count)
+    try:
+        if null_count == row_count:
+            array = pa.nulls(row_count, arrow_type)
+        elif is_nested(arrow_type) and encoding == NESTED_ID:
+            array = decode_nested(reader, arrow_type, row_count, validity)
+        elif is_text(arrow_type) and encoding == TEXT_ID:
+            array = text_array(*decode_text(reader, row_count), arrow_type, validity)
+        else:
+            raise corrupt(reader.path, reader.section, f"encoding {encoding} for {arrow_type}")
+        reader.finish()
+        array.validate(full=True)
+    except (pa.ArrowException, ValueError) as error:
+        raise corrupt(reader.path, reader.section, f"not {arrow_type}: {error}") from error
+    return array

@@ -1,0 +1,119 @@
+"""A run of rows to the bytes of one page, with its zone map. SPEC.md section 5.
+
+A page is a validity part, then a values part. Null rows take the place of the page's smallest value
+(or an empty text), so that they cost nothing in the values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.kernels.page_statistics import PageStatistics, page_statistics
+from projseg.segment_format.encodings.integers import encode_integers
+from projseg.segment_format.encodings.nested import NESTED_ID, encode_nested
+from projseg.segment_format.encodings.numbers import encode_floats_best, encode_wide_best
+from projseg.segment_format.encodings.text import TEXT_ID, encode_text
+from projseg.segment_format.page_directory import HAS_BOUNDS, HAS_NAN
+from projseg.segment_format.types import is_nested
+from projseg.segment_format.validity import encode_validity
+from projseg.segment_format.zone_map import float_bounds
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPage:
+    """A page before compression, and what the directory will say of it."""
+
+    raw: bytes
+    row_count: int
+    encoding: int
+    validity: int = 0
+    null_count: int = 0
+    flags: int = 0
+    minimum: int = 0
+    maximum: int = 0
+
+
+def encode_ids_page(ids: NDArray[Any], *, has_null: bool) -> EncodedPage:
+    """Encode dictionary ids; id 0 counts as null where the dictionary has one."""
+    values = ids.astype(np.int64)
+    facts = page_statistics(values)
+    encoding, raw = encode_integers(values, facts)
+    return EncodedPage(
+        raw,
+        len(ids),
+        encoding.encoding_id,
+        null_count=len(ids) - int(np.count_nonzero(ids)) if has_null else 0,
+        flags=HAS_BOUNDS,
+        minimum=facts.minimum,
+        maximum=facts.maximum,
+    )
+
+
+def encode_numbers_page(values: NDArray[Any], validity: NDArray[np.bool_] | None) -> EncodedPage:
+    """Encode fixed-width values.
+
+    Parameters
+    ----------
+    values : int64[n], float32[n], float64[n] or object[n]
+        n >= 1; the whole values, no base left to add.
+    validity : bool[n] or None
+        True where there is a value.
+    """
+    kind, validity_part = encode_validity(validity)
+    null_count = 0 if validity is None else len(validity) - int(np.count_nonzero(validity))
+    known = values if validity is None or null_count == 0 else values[validity]
+    filled = values
+    if null_count:
+        fill = known.min() if len(known) else values.dtype.type(0)
+        filled = np.where(validity, values, fill) if validity is not None else values
+    encoding, values_part, facts = _encode_values(filled)
+    flags, minimum, maximum = _bounds(known, facts)
+    raw = validity_part + values_part
+    return EncodedPage(
+        raw, len(values), encoding, kind, null_count, flags, minimum=minimum, maximum=maximum
+    )
+
+
+def encode_opaque_page(array: pa.Array) -> EncodedPage:
+    """Encode an Arrow array of text or nested values, of at least one row."""
+    kind, validity_part = 0, b""
+    if array.null_count:
+        kind, validity_part = encode_validity(np.asarray(array.is_valid()))
+    if array.null_count == len(array):
+        encoding, values_part = NESTED_ID, b""
+    elif is_nested(array.type):
+        encoding, values_part = NESTED_ID, encode_nested(array)
+    else:
+        encoding, values_part = TEXT_ID, encode_text(array)
+    return EncodedPage(validity_part + values_part, len(array), encoding, kind, array.null_count)
+
+
+def _encode_values(values: NDArray[Any]) -> tuple[int, bytes, PageStatistics | None]:
+    if values.dtype == object:
+        return encode_wide_best(values)
+    if values.dtype.kind == "f":
+        encoding, part = encode_floats_best(values)
+        return encoding, part, None
+    facts = page_statistics(values)
+    chosen, part = encode_integers(values, facts)
+    return chosen.encoding_id, part, facts
+
+
+def _bounds(known: NDArray[Any], facts: PageStatistics | None) -> tuple[int, int, int]:
+    """Return (flags, minimum, maximum) of the values that are not null."""
+    if known.dtype.kind == "f":
+        if len(known) == 0:
+            return 0, 0, 0
+        found = float_bounds(known)
+        if found is None:
+            return HAS_NAN, 0, 0
+        minimum, maximum, has_nan = found
+        return HAS_BOUNDS | (HAS_NAN if has_nan else 0), minimum, maximum
+    if len(known) == 0 or facts is None:
+        return 0, 0, 0
+    return HAS_BOUNDS, facts.minimum, facts.maximum

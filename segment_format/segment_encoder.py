@@ -1,0 +1,269 @@
+"""Write one segment file in one forward pass: parts first, directory last. SPEC.md section 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from projseg.errors import InvalidInputError
+from projseg.segment_format.column_writer import PartSink, vector_pages, write_pages
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.dictionary_pages import dictionary_pages
+from projseg.segment_format.footer import (
+    BASE_TABLE,
+    ColumnEntry,
+    DictionaryEntry,
+    FieldEntry,
+    Footer,
+    Kind,
+    NotBuiltEntry,
+    Role,
+    TableEntry,
+    encode_footer,
+)
+from projseg.segment_format.frame import FILE_ID_BYTES, Tail, pack_head
+from projseg.segment_format.limits import (
+    COLUMNS_MAX,
+    FOOTER_BYTES_MAX,
+    PROJECTIONS_MAX,
+    SEGMENT_ROWS_MAX,
+    name_problem,
+    require_limit,
+)
+from projseg.segment_format.types import type_name
+from projseg.segment_format.value_hashes import dictionary_hashes
+from projseg.segment_format.vectors import Ids, Numbers, Vector
+
+WRITER = "projseg 0.1.0"
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """What a table of a finished segment takes: its pages and bitmap indexes, not dictionaries."""
+
+    name: str
+    row_count: int
+    byte_count: int
+
+
+@dataclass(frozen=True)
+class SegmentSummary:
+    """What a finished segment is known by. `footer_checksum` is the tail's."""
+
+    byte_count: int
+    footer_checksum: int
+    tables: tuple[TableSummary, ...]
+
+
+@dataclass
+class _OpenTable:
+    """A table whose columns are being written."""
+
+    name: str
+    row_count: int
+    definition: str
+    definition_hash: str
+    sort_order: tuple[str, ...]
+    byte_count: int = 0
+    columns: list[ColumnEntry] = field(default_factory=list)
+
+
+class SegmentEncoder:
+    """A segment file under construction.
+
+    Call `add_dictionary` before the columns that use it; `begin_table`, `add_column`...,
+    `end_table` for the base table and then for each projection; then `finish`.
+
+    Parameters
+    ----------
+    write : callable
+        Takes the file's bytes, in order; nothing is ever written twice.
+    file_id : bytes[16]
+        Unique to this file; seeds all checksums.
+    schema : pa.Schema
+        The table's columns; the base table must hold each.
+    """
+
+    def __init__(
+        self, write: Callable[[bytes], object], *, file_id: bytes, schema: pa.Schema
+    ) -> None:
+        if len(file_id) != FILE_ID_BYTES:
+            raise InvalidInputError(
+                "PROJSEG_INTERNAL", f"a file id of {len(file_id)} bytes, not {FILE_ID_BYTES}"
+            )
+        self._schema, self._file_id = schema, file_id
+        self._dictionaries: dict[str, Dictionary] = {}
+        self._dictionary_entries: list[DictionaryEntry] = []
+        self._open: _OpenTable | None = None
+        self._tables: list[TableEntry] = []
+        self._summaries: list[TableSummary] = []
+        self._not_built: list[NotBuiltEntry] = []
+        self._sink = PartSink(write, file_id)
+        self._sink.put(pack_head(file_id))
+
+    def add_dictionary(
+        self, name: str, dictionary: Dictionary, *, store_hashes: bool = True
+    ) -> None:
+        """Write a dictionary that columns of any table may then name.
+
+        Parameters
+        ----------
+        name : str
+            Unique among the dictionaries of the segment.
+        dictionary : Dictionary
+            Proved sorted here.
+        store_hashes : bool
+            Whether to keep the value hashes; without them a reader computes them.
+        """
+        _require(self._open is None, f"dictionary '{name}' inside a table")
+        _require_name("dictionary", name, self._dictionaries)
+        pages = write_pages(self._sink, dictionary_pages(dictionary))
+        hashes = None
+        if store_hashes and len(dictionary):
+            hashes = self._sink.part(dictionary_hashes(dictionary).astype("<u8").tobytes())
+        self._dictionaries[name] = dictionary
+        self._dictionary_entries.append(
+            DictionaryEntry(
+                name, type_name(dictionary.type), len(dictionary), pages.directory, hashes
+            )
+        )
+
+    def begin_table(
+        self,
+        name: str,
+        row_count: int,
+        *,
+        definition: str = "",
+        definition_hash: str = "",
+        sort_order: Sequence[str] = (),
+    ) -> None:
+        """Start a table; the first must be the base table, `BASE_TABLE`."""
+        _require(self._open is None, f"table '{name}' inside another")
+        _require((name == BASE_TABLE) == (not self._tables), f"table '{name}' out of its place")
+        _require_name("table", name, [table.name for table in self._tables])
+        require_limit("number of rows of a table", row_count, SEGMENT_ROWS_MAX)
+        require_limit("number of projections of a segment", len(self._tables), PROJECTIONS_MAX)
+        self._open = _OpenTable(name, row_count, definition, definition_hash, tuple(sort_order))
+
+    def add_column(
+        self, name: str, vector: Vector, *, role: Role, dictionary: str | None = None
+    ) -> None:
+        """Write a column of the open table.
+
+        Parameters
+        ----------
+        name : str
+            Unique among the table's columns of this role.
+        vector : Vector
+            As many rows as the table.
+        role : "base", "grouping" or "state"
+        dictionary : str, optional
+            For an `Ids` vector: the name under which its dictionary was added.
+        """
+        table = self._open
+        assert table is not None, "begin_table comes first"
+        _require_name("column", name, [c.name for c in table.columns if c.role == role])
+        require_limit("number of columns of a table", len(table.columns) + 1, COLUMNS_MAX)
+        _require(
+            len(vector) == table.row_count,
+            f"column '{name}' of {len(vector)} rows in a table of {table.row_count}",
+        )
+        dictionary_index = self._dictionary_index(name, vector, dictionary)
+        pages = write_pages(self._sink, vector_pages(vector))
+        table.byte_count += pages.stored_bytes
+        table.columns.append(
+            ColumnEntry(
+                role,
+                name,
+                type_name(vector.type),
+                _kind(vector),
+                dictionary_index,
+                pages.directory,
+                b"",
+            )
+        )
+
+    def end_table(self) -> None:
+        """Finish the open table."""
+        table = self._open
+        assert table is not None, "begin_table comes first"
+        self._open = None
+        self._tables.append(
+            TableEntry(
+                table.name,
+                table.row_count,
+                table.definition,
+                table.definition_hash,
+                table.sort_order,
+                tuple(table.columns),
+            )
+        )
+        self._summaries.append(TableSummary(table.name, table.row_count, table.byte_count))
+
+    def add_not_built(self, name: str, definition_hash: str, reason: str) -> None:
+        """Record a projection that this segment lacks, and why."""
+        self._not_built.append(NotBuiltEntry(name, definition_hash, reason))
+
+    def finish(self) -> SegmentSummary:
+        """Write footer and tail; nothing may follow."""
+        _require(self._open is None and bool(self._tables), "finish before end_table")
+        self._require_base_columns()
+        fields = tuple(FieldEntry(f.name, type_name(f.type), f.nullable) for f in self._schema)
+        content = encode_footer(
+            Footer(
+                self._file_id,
+                WRITER,
+                fields,
+                tuple(self._dictionary_entries),
+                tuple(self._tables),
+                tuple(self._not_built),
+                (),
+            )
+        )
+        require_limit("footer's size in bytes", len(content), FOOTER_BYTES_MAX)
+        tail = Tail(self._sink.offset, len(content))
+        self._sink.put(content)
+        self._sink.put(tail.pack(content))
+        return SegmentSummary(self._sink.offset, tail.checksum(content), tuple(self._summaries))
+
+    def _dictionary_index(self, name: str, vector: Vector, dictionary: str | None) -> int | None:
+        if not isinstance(vector, Ids):
+            _require(dictionary is None, f"column '{name}' is no ids, yet names a dictionary")
+            return None
+        _require(dictionary in self._dictionaries, f"dictionary '{dictionary}' was not added")
+        assert dictionary is not None
+        stored = self._dictionaries[dictionary]
+        _require(
+            vector.type == stored.type and len(vector.dictionary) == len(stored),
+            f"column '{name}' has another dictionary than '{dictionary}'",
+        )
+        highest = int(vector.ids.max(initial=0))
+        _require(
+            len(vector) == 0 or highest < len(stored), f"id {highest} of '{name}' has no value"
+        )
+        return list(self._dictionaries).index(dictionary)
+
+    def _require_base_columns(self) -> None:
+        stored = {c.name: c.type for c in self._tables[0].columns if c.role == "base"}
+        wanted = {f.name: type_name(f.type) for f in self._schema}
+        _require(stored == wanted, f"base table holds {stored}, the schema says {wanted}")
+
+
+def _kind(vector: Vector) -> Kind:
+    if isinstance(vector, Ids):
+        return "ids"
+    return "numbers" if isinstance(vector, Numbers) else "opaque"
+
+
+def _require_name(what: str, name: str, taken: object) -> None:
+    problem = name_problem(name)
+    _require(problem is None, f"{what} name '{name}' {problem}")
+    _require(name not in taken, f"{what} '{name}' is there already")  # type: ignore[operator]
+
+
+def _require(condition: bool, problem: str) -> None:
+    """Refuse a call that would make a file no reader accepts."""
+    if not condition:
+        raise InvalidInputError("PROJSEG_INTERNAL", f"segment encoder: {problem}")

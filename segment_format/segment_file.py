@@ -1,0 +1,264 @@
+"""Read one segment file through range reads: the tail once, then only the parts that are used.
+
+A `SegmentFile` keeps the directory and the dictionaries it has loaded, never pages: whoever decodes
+columns decides what to cache. Any number of threads may use one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from projseg.errors import InvalidInputError, did_you_mean
+from projseg.segment_format.byte_reader import corrupt
+from projseg.segment_format.checksum import file_seed, part_checksum
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.dictionary_pages import order_problem
+from projseg.segment_format.footer import (
+    ColumnEntry,
+    DictionaryEntry,
+    Footer,
+    Role,
+    Section,
+    TableEntry,
+    decode_footer,
+)
+from projseg.segment_format.footer_checks import FooterChecker
+from projseg.segment_format.frame import HEAD_LAYOUT, TAIL_LAYOUT, Tail, check_features, parse_tail
+from projseg.segment_format.limits import DICTIONARY_BYTES_MAX, SEGMENT_BYTES_MAX, require_limit
+from projseg.segment_format.page_decoder import (
+    PageRun,
+    decode_ids,
+    decode_numbers,
+    decode_opaque,
+)
+from projseg.segment_format.page_directory import PageDirectory
+from projseg.segment_format.types import is_fixed_width, parse_type_name
+from projseg.segment_format.vectors import Ids, Opaque, Vector
+from projseg.segment_format.zone_map import PageZones, page_zones
+
+ReadRange = Callable[[int, int], bytes]  # (offset, size) -> exactly `size` bytes
+
+_TAIL_READ_BYTES: Final = 64 * 1024  # one read fetches tail and footer of most files
+
+
+class SegmentFile:
+    """An open segment file; use `SegmentFile.open`."""
+
+    def __init__(self, read_range: ReadRange, footer: Footer, tail: Tail, path: str) -> None:
+        self.footer, self.tail, self.path = footer, tail, path
+        self._read_range, self._seed = read_range, file_seed(footer.file_id)
+        self._tables = {table.name: table for table in footer.tables}
+        self._columns = {
+            (table.name, column.role, column.name): column
+            for table in footer.tables
+            for column in table.columns
+        }
+        self._directories: dict[tuple[str, str, str], PageDirectory] = {}
+        self._dictionaries: dict[str, Dictionary] = {}
+        self._lock = threading.RLock()
+
+    @classmethod
+    def open(cls, read_range: ReadRange, size: int, *, path: str) -> SegmentFile:
+        """Read and prove the directory of a file.
+
+        Parameters
+        ----------
+        read_range : callable
+            Takes (offset, size) and returns those bytes of the file.
+        size : int
+            Bytes of the whole file.
+        path : str
+            Names the file in error messages.
+
+        Raises
+        ------
+        CorruptSegmentError
+            If the file is damaged, truncated or no segment.
+        UnsupportedFeatureError
+            If it needs a newer release.
+        LimitExceededError
+            If it declares sizes beyond `limits.py`.
+        """
+        require_limit(f"size in bytes of {path}", size, SEGMENT_BYTES_MAX)
+        if size < HEAD_LAYOUT.size + TAIL_LAYOUT.size:
+            raise corrupt(path, "file", f"{size} bytes are too few for a segment")
+        start = max(0, size - _TAIL_READ_BYTES)
+        ending = memoryview(_read(read_range, start, size - start, path))
+        tail, checksum = parse_tail(ending[-TAIL_LAYOUT.size :], size, path)
+        if tail.footer_offset >= start:
+            content = ending[tail.footer_offset - start : -TAIL_LAYOUT.size]
+        else:
+            content = memoryview(_read(read_range, tail.footer_offset, tail.footer_bytes, path))
+        if tail.checksum(content) != checksum:
+            raise corrupt(path, "footer", "checksum differs from the tail's")
+        check_features(tail, path)
+        footer = decode_footer(content, path)
+        FooterChecker(footer, tail.footer_offset, path).check()
+        return cls(read_range, footer, tail, path)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the base table, as the table declared them."""
+        return pa.schema(
+            pa.field(f.name, parse_type_name(f.type), f.nullable) for f in self.footer.fields
+        )
+
+    @property
+    def tables(self) -> tuple[TableEntry, ...]:
+        """The base table, then the projections."""
+        return self.footer.tables
+
+    def table(self, name: str) -> TableEntry:
+        """Return the table of that name."""
+        if name not in self._tables:
+            raise _unknown(f"{self.path}: no table '{name}'", name, self._tables)
+        return self._tables[name]
+
+    def column_entry(self, table: str, role: Role, name: str) -> ColumnEntry:
+        """Return the directory entry of a column."""
+        entry = self._columns.get((table, role, name))
+        if entry is None:
+            known = [c.name for c in self.table(table).columns if c.role == role]
+            raise _unknown(f"{self.path}: table '{table}' has no {role} '{name}'", name, known)
+        return entry
+
+    def directory(self, table: str, role: Role, name: str) -> PageDirectory:
+        """Return the proved page directory of a column."""
+        key = (table, role, name)
+        with self._lock:
+            if key not in self._directories:
+                entry = self.column_entry(table, role, name)
+                self._directories[key] = PageDirectory.parse(
+                    entry.pages,
+                    row_count=self.table(table).row_count,
+                    is_uniform=entry.kind != "opaque",
+                    pages_end=self.tail.footer_offset,
+                    where=f"{self.path}: {table}/{role}/{name}",
+                )
+            return self._directories[key]
+
+    def page_zones(self, table: str, role: Role, name: str) -> PageZones:
+        """Return what is known of each page of a column without reading it."""
+        entry = self.column_entry(table, role, name)
+        return page_zones(
+            self.directory(table, role, name),
+            parse_type_name(entry.type),
+            is_numbers=entry.kind == "numbers",
+        )
+
+    def column_bytes(self, table: str, role: Role, name: str) -> int:
+        """Return what the pages of a column take on disk."""
+        return self.directory(table, role, name).stored_bytes
+
+    def column(
+        self,
+        table: str,
+        role: Role,
+        name: str,
+        first_page: int = 0,
+        page_end: int | None = None,
+    ) -> Vector:
+        """Decode pages [first_page, page_end) of a column into one vector, by one range read.
+
+        `Ids` are in their dictionary's `id_dtype`; integer `Numbers` are as narrow as these pages
+        allow.
+
+        Raises
+        ------
+        CorruptSegmentError
+            If a page is damaged.
+        """
+        entry = self.column_entry(table, role, name)
+        directory = self.directory(table, role, name)
+        page_end = len(directory) if page_end is None else page_end
+        run = self._run(directory, first_page, page_end, f"{table}/{role}/{name}")
+        arrow_type = parse_type_name(entry.type)
+        if entry.kind == "ids":
+            assert entry.dictionary is not None, "proved when the file was opened"
+            dictionary = self.dictionary(self.footer.dictionaries[entry.dictionary].name)
+            return Ids(decode_ids(run, len(dictionary), dictionary.id_dtype), dictionary)
+        if entry.kind == "numbers":
+            return decode_numbers(run, arrow_type)
+        return Opaque(decode_opaque(run, arrow_type))
+
+    def dictionary(self, name: str) -> Dictionary:
+        """Return a dictionary, loaded and proved on first use: always the same object."""
+        with self._lock:
+            if name not in self._dictionaries:
+                entries = {entry.name: entry for entry in self.footer.dictionaries}
+                if name not in entries:
+                    raise _unknown(f"{self.path}: no dictionary '{name}'", name, entries)
+                self._dictionaries[name] = self._load_dictionary(entries[name])
+            return self._dictionaries[name]
+
+    def _load_dictionary(self, entry: DictionaryEntry) -> Dictionary:
+        arrow_type = parse_type_name(entry.type)
+        section = f"dictionary '{entry.name}'"
+        directory = self.dictionary_directory(entry)
+        raw_bytes = int(directory.records["raw_bytes"].sum(dtype=np.int64))
+        require_limit(f"size of {section} in bytes", raw_bytes, 2 * DICTIONARY_BYTES_MAX)
+        run = self._run(directory, 0, len(directory), section)
+        try:
+            if is_fixed_width(arrow_type):
+                values = decode_numbers(run, arrow_type).to_arrow()
+            else:
+                values = decode_opaque(run, arrow_type)
+        except (pa.ArrowException, ValueError) as error:
+            raise corrupt(self.path, section, f"not {entry.type}: {error}") from error
+        if problem := order_problem(values):
+            raise corrupt(self.path, section, problem)
+        return Dictionary(values, self._hashes(entry, section))
+
+    def dictionary_directory(self, entry: DictionaryEntry) -> PageDirectory:
+        """Return the proved page directory of a dictionary."""
+        return PageDirectory.parse(
+            entry.pages,
+            row_count=entry.cardinality,
+            is_uniform=False,
+            pages_end=self.tail.footer_offset,
+            where=f"{self.path}: dictionary '{entry.name}'",
+        )
+
+    def _hashes(self, entry: DictionaryEntry, section: str) -> Any:
+        if entry.hashes is None:
+            return None
+        return np.frombuffer(self.part(entry.hashes, f"hashes of {section}"), "<u8")
+
+    def part(self, section: Section, name: str) -> bytes:
+        """Read a part and prove its checksum."""
+        content = _read(self._read_range, section.file_offset, section.byte_count, self.path)
+        if part_checksum(content, self._seed, section.file_offset) != section.checksum:
+            problem = f"checksum of the part at byte {section.file_offset} differs"
+            raise corrupt(self.path, name, problem)
+        return content
+
+    def _run(
+        self, directory: PageDirectory, first_page: int, page_end: int, section: str
+    ) -> PageRun:
+        if not 0 <= first_page <= page_end <= len(directory):
+            raise InvalidInputError(
+                "PROJSEG_INTERNAL", f"pages [{first_page}, {page_end}) of {len(directory)}"
+            )
+        records, content = directory.records[first_page:page_end], b""
+        if len(records):
+            start, last = int(records["file_offset"][0]), records[-1]
+            end = int(last["file_offset"]) + int(last["stored_bytes"])
+            content = _read(self._read_range, start, end - start, self.path)
+        return PageRun(records, content, self._seed, path=self.path, section=section)
+
+
+def _read(read_range: ReadRange, offset: int, size: int, path: str) -> bytes:
+    content = read_range(offset, size)
+    if len(content) != size:
+        problem = f"{size} bytes wanted at byte {offset}, {len(content)} there: truncated?"
+        raise corrupt(path, "file", problem)
+    return content
+
+
+def _unknown(message: str, name: str, known: Any) -> InvalidInputError:
+    return InvalidInputError("PROJSEG_INTERNAL", message + did_you_mean(name, known))

@@ -1,0 +1,59 @@
+"""The 64-bit hash of each value of a dictionary: stored or computed. SPEC.md section 7."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.kernels.value_hash import hash_bytes, hash_int64
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.encodings.text import text_parts
+from projseg.segment_format.types import arrow_to_numbers, is_text
+
+NULL_HASH: Final = 0
+
+_computed: weakref.WeakKeyDictionary[Dictionary, NDArray[np.uint64]] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def dictionary_hashes(dictionary: Dictionary) -> NDArray[np.uint64]:
+    """Return uint64[cardinality]: the value hash of each value, 0 for null.
+
+    Strings are hashed as UTF-8, binary as it is, all else as the eight bytes of an int64: booleans
+    as 0 or 1, dates and timestamps as days and microseconds, floats as the bits of a double,
+    decimals that pass 64 bits as their 16 bytes.
+    """
+    if dictionary.stored_hashes is not None:
+        return dictionary.stored_hashes
+    with _lock:
+        hashes = _computed.get(dictionary)
+    if hashes is None:
+        hashes = _hash_values(dictionary)
+        with _lock:
+            _computed[dictionary] = hashes
+    return hashes
+
+
+def _hash_values(dictionary: Dictionary) -> NDArray[np.uint64]:
+    values = dictionary.values
+    if is_text(dictionary.type):
+        hashes = hash_bytes(*text_parts(values))
+    else:
+        hashes = _hash_numbers(arrow_to_numbers(values)[0])
+    if dictionary.has_null:
+        hashes[0] = NULL_HASH
+    return hashes
+
+
+def _hash_numbers(numbers: NDArray[np.generic]) -> NDArray[np.uint64]:
+    if numbers.dtype == object:
+        wide = [int(number).to_bytes(16, "little", signed=True) for number in numbers]
+        content = np.frombuffer(b"".join(wide), np.uint8)
+        return hash_bytes(np.arange(len(wide) + 1, dtype=np.int64) * 16, content)
+    if numbers.dtype.kind == "f":
+        return hash_int64((numbers.astype(np.float64) + 0.0).view(np.int64))
+    return hash_int64(numbers.astype(np.int64, copy=False))
