@@ -1,0 +1,1 @@
+"""Aggregate functions as mergeable states: one file for each state, `states` the table of them."""

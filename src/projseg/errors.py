@@ -26,7 +26,7 @@ from typing import Final
 CODES: Final[dict[str, str]] = {
     "PROJSEG_OVERFLOW": "A final value does not fit its result type.",
     "PROJSEG_BAD_AGGREGATE": "An aggregate's form, number or type of arguments is wrong.",
-    "PROJSEG_BAD_GROUP_IDS": "Group ids, or columns beside them, do not fit the groups that were given.",
+    "PROJSEG_BAD_GROUP_IDS": "Group ids, or columns beside them, do not fit their groups.",
     "PROJSEG_INTERNAL": "A part of projseg was called against its contract; please report it.",
     "PROJSEG_LIMIT_EXCEEDED": "A declared or requested size passes a limit of the format.",
     "PROJSEG_UNSUPPORTED_FEATURE": "A segment file needs a feature this release does not know.",

@@ -1,0 +1,304 @@
+"""Aggregates as users write them: `sum(added) FILTER (WHERE NOT robot) AS added`.
+
+The text is cut into name, arguments, FILTER and alias here; arguments and conditions are bound by
+`expressions.bind`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import sqlglot
+from sqlglot.tokens import Token, TokenType
+
+from projseg.algebra.aggregators.functions import (
+    ALIASES,
+    FUNCTIONS,
+    AggregateFunction,
+    parameter_range,
+)
+from projseg.algebra.expressions.bind import NamedExpression, bind_named
+from projseg.algebra.expressions.predicates import conjunction
+from projseg.algebra.expressions.tree import Column, Expression, Literal
+from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
+from projseg.segment_format.types import type_name
+
+_BY_TIME: Final = frozenset({"first", "last"})
+_DISTINCT: Final = frozenset({"count", "sum", "avg"})
+_SAME_WITH_DISTINCT: Final = frozenset({"min", "max"})
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """One aggregate of a query or a projection.
+
+    Parameters
+    ----------
+    function : str
+        A key of `aggregators.functions.FUNCTIONS` (aliases resolved; count_if is a filtered count).
+    arguments : tuple of Expression
+        Inputs; none for count(*); (x, time) for first, last, min_by and max_by.
+    filter : Expression or None
+        FILTER (WHERE ...).
+    parameters : tuple
+        (lgK,) for sketches.
+    name : str
+        The output's name: the alias, else the text as Spark would name it.
+    """
+
+    function: str
+    arguments: tuple[Expression, ...]
+    filter: Expression | None
+    parameters: tuple[object, ...]
+    name: str
+
+
+def result_type(call: AggregateCall) -> pa.DataType:
+    """Return the Arrow type of a call's final value, as Spark types it."""
+    first = call.arguments[0].type if call.arguments else pa.null()
+    return FUNCTIONS[call.function].result(first)
+
+
+def bind_aggregate(
+    text: str,
+    schema: pa.Schema,
+    *,
+    timezone: str = "UTC",
+    time_column: str | None = None,
+) -> AggregateCall:
+    """Return the aggregate that a text means over a schema.
+
+    Parameters
+    ----------
+    text : str
+        Spark SQL: `function([DISTINCT] arguments) [FILTER (WHERE condition)] [[AS] alias]`.
+    schema : pa.Schema
+        The columns that arguments may name.
+    timezone : str
+        Of functions of time.
+    time_column : str or None
+        What `first` and `last` go by.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_AGGREGATE for a bad form, number or type of arguments; PROJSEG_UNKNOWN_COLUMN
+        and PROJSEG_BAD_EXPRESSION from the arguments.
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_FUNCTION for a function that is not in the table.
+    """
+    parts = _parse(text)
+    function = _function_name(parts, text)
+    known = FUNCTIONS[function]
+    given, parameters = _split_parameters(parts, function, known)
+    named = [] if given == ["*"] else [bind_named(a, schema, timezone=timezone) for a in given]
+    arguments = tuple(argument.expression for argument in named)
+    if given == ["*"] and (function != "count" or parts.is_distinct):
+        raise _bad(text, "only count takes *")
+    condition = _bind_filter(parts, schema, timezone, text)
+    if given != ["*"]:
+        _check_arguments(function, known, arguments, text)
+    name = parts.alias or _default_name(parts, named, parameters, condition)
+    if function in _BY_TIME:
+        arguments = (*arguments, _time(schema, time_column, text))
+    filters = [] if condition is None else [condition.expression]
+    if function == "count_if":
+        function, filters, arguments = "count", [arguments[0], *filters], ()
+    elif function == "count" and all(_is_constant(argument) for argument in arguments):
+        arguments = ()
+    return AggregateCall(function, arguments, _conjunction(filters), parameters, name)
+
+
+@dataclass
+class _CallText:
+    """The pieces of an aggregate's text."""
+
+    function: str
+    is_distinct: bool
+    arguments: list[str]
+    filter: str | None
+    alias: str | None
+
+
+class _Tokens:
+    """A cursor over the tokens of one text."""
+
+    def __init__(self, text: str) -> None:
+        try:
+            self.tokens: list[Token] = sqlglot.tokenize(text, read="spark")
+        except sqlglot.errors.SqlglotError as error:
+            raise _bad(text, "it does not read as SQL") from error
+        self.text = text
+        self.position = 0
+
+    def peek(self) -> str:
+        """Return the next token in upper case; empty at the end."""
+        at_end = self.position >= len(self.tokens)
+        return "" if at_end else self.tokens[self.position].text.upper()
+
+    def take(self) -> Token:
+        """Return the next token and step past it."""
+        if self.position >= len(self.tokens):
+            raise _bad(self.text, "it ends too early")
+        self.position += 1
+        return self.tokens[self.position - 1]
+
+    def accept(self, word: str) -> bool:
+        """Step past `word` if it comes next, unquoted."""
+        is_next = self.peek() == word and self.tokens[self.position].token_type not in (
+            TokenType.IDENTIFIER,
+            TokenType.STRING,
+        )
+        self.position += is_next
+        return is_next
+
+    def expect(self, word: str) -> None:
+        """Step past `word`, which must come next."""
+        if not self.accept(word):
+            raise _bad(self.text, f"'{word}' is missing")
+
+    def list_to_parenthesis(self) -> list[str]:
+        """Return the comma-separated texts up to the closing parenthesis, and step past it."""
+        items: list[str] = []
+        depth, start = 0, self.position
+        while depth or self.peek() != ")" or self._is_quoted():
+            kind = self.take().token_type
+            depth += kind == TokenType.L_PAREN
+            depth -= kind == TokenType.R_PAREN
+            if kind == TokenType.COMMA and not depth:
+                items.append(self._between(start, self.position - 1))
+                start = self.position
+        if start < self.position or items:
+            items.append(self._between(start, self.position))
+        self.take()
+        return items
+
+    def _is_quoted(self) -> bool:
+        return self.tokens[self.position].token_type != TokenType.R_PAREN
+
+    def _between(self, start: int, end: int) -> str:
+        if start == end:
+            raise _bad(self.text, "an argument is empty")
+        return self.text[self.tokens[start].start : self.tokens[end - 1].end + 1]
+
+
+def _parse(text: str) -> _CallText:
+    tokens = _Tokens(text)
+    function = tokens.take().text.lower() if tokens.tokens else ""
+    tokens.expect("(")
+    is_distinct = tokens.accept("DISTINCT")
+    arguments = tokens.list_to_parenthesis()
+    condition = None
+    if tokens.accept("FILTER"):
+        tokens.expect("(")
+        tokens.expect("WHERE")
+        conditions = tokens.list_to_parenthesis()
+        if len(conditions) != 1:
+            raise _bad(text, "FILTER takes one condition")
+        condition = conditions[0]
+    alias = None
+    if tokens.accept("AS") or tokens.peek():
+        alias = tokens.take().text
+    if tokens.peek():
+        raise _bad(text, f"'{tokens.take().text}' comes after its end")
+    return _CallText(function, is_distinct, arguments, condition, alias)
+
+
+def _function_name(parts: _CallText, text: str) -> str:
+    function = ALIASES.get(parts.function, parts.function)
+    if function not in FUNCTIONS or function.endswith("_distinct") != (
+        function == "approx_count_distinct"
+    ):
+        names = [*FUNCTIONS, *ALIASES]
+        raise UnsupportedFeatureError(
+            "PROJSEG_UNSUPPORTED_FUNCTION",
+            f"'{parts.function}' in '{text}' is not an aggregate function that projseg knows"
+            + did_you_mean(parts.function, names),
+        )
+    if not parts.is_distinct or function in _SAME_WITH_DISTINCT:
+        return function
+    if function not in _DISTINCT:
+        raise UnsupportedFeatureError(
+            "PROJSEG_UNSUPPORTED_FUNCTION",
+            f"DISTINCT in '{text}' is not supported; count, sum, avg, min and max take it",
+        )
+    return f"{function}_distinct"
+
+
+def _split_parameters(
+    parts: _CallText, function: str, known: AggregateFunction
+) -> tuple[list[str], tuple[object, ...]]:
+    """Return the texts of the arguments, and the parameters after them."""
+    if known.default_parameter is None:
+        return parts.arguments, ()
+    if len(parts.arguments) < 2:
+        return parts.arguments, (known.default_parameter,)
+    low, high = parameter_range(function)
+    given = parts.arguments[1]
+    if len(parts.arguments) > 2 or not given.isdecimal() or not low <= int(given) <= high:
+        raise InvalidInputError(
+            "PROJSEG_BAD_AGGREGATE",
+            f"{function} takes a column and lgK, a whole number from {low} to {high};"
+            f" found {', '.join(parts.arguments[1:])}",
+        )
+    return parts.arguments[:1], (int(given),)
+
+
+def _check_arguments(
+    function: str, known: AggregateFunction, arguments: tuple[Expression, ...], text: str
+) -> None:
+    wanted = known.arguments * len(arguments) if function == "count" else known.arguments
+    if len(arguments) != len(wanted) or not arguments:
+        raise _bad(text, f"it takes {len(known.arguments)} argument(s), found {len(arguments)}")
+    for argument, type_class in zip(arguments, wanted, strict=True):
+        if not type_class.accepts(argument.type):
+            raise _bad(text, f"it needs {type_class.name}, found {type_name(argument.type)}")
+
+
+def _bind_filter(
+    parts: _CallText, schema: pa.Schema, timezone: str, text: str
+) -> NamedExpression | None:
+    if parts.filter is None:
+        return None
+    condition = bind_named(parts.filter, schema, timezone=timezone)
+    if condition.expression.type not in (pa.bool_(), pa.null()):
+        found = type_name(condition.expression.type)
+        raise _bad(text, f"its FILTER must be a boolean, found {found}")
+    return condition
+
+
+def _default_name(
+    parts: _CallText,
+    named: list[NamedExpression],
+    parameters: tuple[object, ...],
+    condition: NamedExpression | None,
+) -> str:
+    inputs = [argument.name for argument in named] or ["1"]
+    inputs += [str(parameter) for parameter in parameters]
+    distinct = "DISTINCT " if parts.is_distinct else ""
+    name = f"{parts.function}({distinct}{', '.join(inputs)})"
+    return name if condition is None else f"{name} FILTER (WHERE {condition.name})"
+
+
+def _time(schema: pa.Schema, time_column: str | None, text: str) -> Expression:
+    if time_column is None:
+        raise _bad(text, "the table has no time column to go by; use min_by(x, t) or max_by(x, t)")
+    return Column(schema.field(time_column).type, time_column)
+
+
+def _is_constant(argument: Expression) -> bool:
+    return isinstance(argument, Literal) and argument.value is not None
+
+
+def _conjunction(filters: list[Expression]) -> Expression | None:
+    if not filters:
+        return None
+    condition = conjunction(filters)
+    is_true = isinstance(condition, Literal) and condition.value is True
+    return None if is_true else condition
+
+
+def _bad(text: str, problem: str) -> InvalidInputError:
+    return InvalidInputError("PROJSEG_BAD_AGGREGATE", f"aggregate '{text}': {problem}")

@@ -1,0 +1,152 @@
+"""min(x) and max(x): over numbers as 64-bit keys, over text and wide decimals as dictionary ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.algebra.aggregators.inputs import ids_of, numbers_of_array, taken, union
+from projseg.algebra.aggregators.primitive import Groups, Primitive
+from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN, max_into, min_into
+from projseg.kernels.order_keys import float_of_order_keys, float_order_keys
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.types import is_text
+from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
+
+_PARTS_MAX: Final = 16  # dictionaries whose ids are kept apart before they are united
+_INT64_DIGITS: Final = 18
+
+
+def has_number_keys(value_type: pa.DataType) -> bool:
+    """Whether every value of the type has a 64-bit key of the same order."""
+    wide = pa.types.is_decimal(value_type) and value_type.precision > _INT64_DIGITS
+    return not (is_text(value_type) or wide)
+
+
+class _Best:
+    """The best key of each group so far."""
+
+    def __init__(self, group_count: int, *, is_min: bool) -> None:
+        self.is_min = is_min
+        self.keys = np.full(group_count, INT64_MAX if is_min else INT64_MIN)
+        self.seen = np.zeros(group_count, np.bool_)
+
+    def fold(self, groups: Groups, keys: NDArray[Any], **options: Any) -> None:
+        """Fold rows in, with the options of `min_into`."""
+        kernel = min_into if self.is_min else max_into
+        kernel(self.keys, self.seen, groups.ids, keys, **options)
+
+    def fold_state(self, keys: NDArray[np.int64], seen: NDArray[np.bool_]) -> None:
+        """Fold in the best keys of another, group by group."""
+        better = np.minimum if self.is_min else np.maximum
+        self.keys[seen] = better(self.keys[seen], keys[seen])
+        self.seen |= seen
+
+
+class ExtremumState:
+    """The smallest or largest value of each group.
+
+    Ids are compared as ids while batches share a dictionary. Numbers are folded into 64-bit keys;
+    ids of several dictionaries are brought together by value, a few dictionaries at a time.
+    """
+
+    def __init__(self, primitive: Primitive, group_count: int) -> None:
+        self._type = primitive.arguments[0].type
+        self._is_min = primitive.function == "min"
+        self._group_count = group_count
+        self._uses_numbers = has_number_keys(self._type)
+        self._numbers = self._no_best()
+        self._parts: list[tuple[Dictionary, _Best]] = []
+
+    @staticmethod
+    def fields(primitive: Primitive) -> tuple[tuple[str, pa.DataType], ...]:
+        """Return the stored column: the value itself."""
+        return (("value", primitive.arguments[0].type),)
+
+    def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
+        """Fold values in; nulls do not count."""
+        vector = inputs[0]
+        if self._uses_numbers and not isinstance(vector, Ids):
+            numbers = numbers_of_array(vector.array) if isinstance(vector, Opaque) else vector
+            keys, base = number_keys(numbers)
+            self._numbers.fold(groups, keys, base=base, validity=numbers.validity)
+            return
+        ids = ids_of(vector)
+        best = self._part_of(ids.dictionary)
+        best.fold(groups, ids.ids, first_key=int(ids.dictionary.has_null))
+
+    def merge(self, groups: Groups, columns: Mapping[str, Vector]) -> None:
+        """Fold extremes in as values."""
+        self.add(groups, (columns["value"],))
+
+    def columns(self) -> dict[str, Vector]:
+        """Return the extremes, null where there was no value."""
+        self._settle()
+        if not self._uses_numbers:
+            dictionary, best = self._parts[0]
+            ids = np.where(best.seen, best.keys, 0).astype(dictionary.id_dtype)
+            return {"value": Ids(ids, dictionary)}
+        seen = self._numbers.seen
+        values = values_of_keys(np.where(seen, self._numbers.keys, 0), self._type)
+        return {"value": Numbers(values, self._type, 0, None if seen.all() else seen)}
+
+    def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
+        """Return the extremes; null of no value."""
+        return taken(self.columns()["value"], selection).to_arrow()
+
+    def _no_best(self) -> _Best:
+        return _Best(self._group_count, is_min=self._is_min)
+
+    def _part_of(self, dictionary: Dictionary) -> _Best:
+        for known, best in reversed(self._parts):
+            if known is dictionary:
+                return best
+        if len(self._parts) >= _PARTS_MAX:
+            self._settle()
+        self._parts.append((dictionary, self._no_best()))
+        return self._parts[-1][1]
+
+    def _settle(self) -> None:
+        """Bring the parts together: into the number keys, or into one dictionary."""
+        if self._uses_numbers:
+            for dictionary, best in self._parts:
+                table = numbers_of_array(dictionary.values)
+                keys, _ = number_keys(table)
+                self._numbers.fold_state(keys.take(best.keys, mode="clip"), best.seen)
+            self._parts.clear()
+        elif len(self._parts) != 1 or not self._parts[0][0].has_null:
+            self._unite()
+
+    def _unite(self) -> None:
+        used = [np.unique(best.keys[best.seen]) for _, best in self._parts]
+        values = [
+            dictionary.values.take(pa.array(ids))
+            for (dictionary, _), ids in zip(self._parts, used, strict=True)
+        ]
+        dictionary, ranks = union([pa.nulls(0, self._type), *values])
+        united = self._no_best()
+        for (_, best), ids, ids_united in zip(self._parts, used, ranks[1:], strict=True):
+            if len(ids):
+                positions = np.searchsorted(ids, best.keys)
+                united.fold_state(ids_united.take(positions, mode="clip"), best.seen)
+        self._parts = [(dictionary, united)]
+
+
+def number_keys(numbers: Numbers) -> tuple[NDArray[Any], int]:
+    """Return (keys, base): integers of the same order as the values, narrow where those are."""
+    if numbers.values.dtype.kind == "f":
+        return float_order_keys(numbers.values), 0
+    if numbers.values.dtype.kind == "b":
+        return numbers.values.view(np.uint8), numbers.base
+    return numbers.values, numbers.base
+
+
+def values_of_keys(keys: NDArray[np.int64], value_type: pa.DataType) -> NDArray[Any]:
+    """Return the fixed-width values of int64 keys."""
+    if pa.types.is_floating(value_type):
+        return float_of_order_keys(keys).astype(value_type.to_pandas_dtype())
+    return keys

@@ -1,0 +1,108 @@
+"""From exact numbers to final columns, with Spark's overflow and rounding."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.errors import EvaluationError
+from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN
+from projseg.segment_format.types import numbers_to_arrow, type_name
+
+_DECIMAL_DIGITS_MAX: Final = 38
+_EXACT_AS_DOUBLE: Final = 1 << 53
+
+
+def exact_to_arrow(
+    values: NDArray[Any],
+    final: pa.DataType,
+    validity: NDArray[np.bool_] | None,
+    text: str,
+) -> pa.Array:
+    """Return values as their final type.
+
+    Parameters
+    ----------
+    values : float64[n], int64[n] or object[n]
+        Unscaled integers for decimals; 0 where null.
+    final : pa.DataType
+        double, bigint or a decimal.
+    validity : bool[n] or None
+        True where there is a value.
+    text : str
+        What was computed, for the message.
+
+    Raises
+    ------
+    EvaluationError
+        PROJSEG_OVERFLOW, if a value does not fit.
+    """
+    if final != pa.float64() and len(values):
+        low, high = INT64_MIN, INT64_MAX
+        if pa.types.is_decimal(final):
+            high = 10**final.precision - 1
+            low = -high
+        smallest, largest = int(values.min()), int(values.max())
+        if smallest < low or largest > high:
+            raise EvaluationError(
+                "PROJSEG_OVERFLOW",
+                f"{text} is {largest if largest > high else smallest} (unscaled), which"
+                f" {type_name(final)} does not hold; cast its input to a wider type or to double",
+            )
+    return numbers_to_arrow(values, final, validity)
+
+
+def average_type(input_type: pa.DataType) -> pa.DataType:
+    """Return the type of Spark's avg over values of `input_type`."""
+    if pa.types.is_decimal(input_type):
+        digits = min(_DECIMAL_DIGITS_MAX, input_type.precision + 4)
+        return pa.decimal128(digits, min(_DECIMAL_DIGITS_MAX, input_type.scale + 4))
+    return pa.float64()
+
+
+def average_to_arrow(
+    sums: NDArray[Any], counts: NDArray[np.int64], input_type: pa.DataType, text: str
+) -> pa.Array:
+    """Return `sums / counts`: null of no value, decimals rounded half away from zero.
+
+    Parameters
+    ----------
+    sums : float64[n], int64[n] or object[n]
+        Exact unscaled sums for integers and decimals.
+    counts : int64[n]
+        Numbers of values.
+    input_type : pa.DataType
+        Of what was averaged.
+    text : str
+        What was computed, for the message.
+
+    Raises
+    ------
+    EvaluationError
+        PROJSEG_OVERFLOW, if a decimal average does not fit its type.
+    """
+    final = average_type(input_type)
+    has_value = counts > 0
+    validity = None if has_value.all() else has_value
+    divisors = np.where(has_value, counts, 1)
+    if final == pa.float64():
+        return numbers_to_arrow(_quotients(sums, divisors), final, validity)
+    shift: int = 10 ** (final.scale - input_type.scale)
+    scaled = sums.astype(object) * shift
+    halves = (abs(scaled) * 2 + divisors) // (divisors.astype(object) * 2)
+    rounded = np.where(scaled < 0, -halves, halves) if len(scaled) else scaled
+    return exact_to_arrow(rounded, final, validity, text)
+
+
+def _quotients(sums: NDArray[Any], divisors: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Divide; integers too wide for a double are divided exactly and rounded once."""
+    is_narrow = sums.dtype != object and (
+        sums.dtype.kind == "f" or len(sums) == 0 or abs(sums).max() <= _EXACT_AS_DOUBLE
+    )
+    if is_narrow:
+        return np.asarray(sums / divisors, np.float64)
+    pairs = zip(sums.tolist(), divisors.tolist(), strict=True)
+    return np.array([total / count for total, count in pairs], np.float64)

@@ -1,0 +1,41 @@
+"""The closed table of primitives: what each stores, and its states."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from projseg.algebra.aggregators.count import CountState
+from projseg.algebra.aggregators.extremum import ExtremumState
+from projseg.algebra.aggregators.primitive import Primitive, State
+from projseg.algebra.aggregators.sum import SumState
+
+
+class StateKind(Protocol):
+    """What a state's class offers beside its states."""
+
+    def __call__(self, primitive: Primitive, group_count: int) -> State:
+        """Return states of no rows."""
+
+    @staticmethod
+    def fields(primitive: Primitive) -> tuple[tuple[str, pa.DataType], ...]:
+        """Return the stored columns: (part name, type)."""
+
+
+STATES: Final[dict[str, StateKind]] = {
+    "count": CountState,
+    "sum": SumState,
+    "min": ExtremumState,
+    "max": ExtremumState,
+}
+
+
+def state_fields(primitive: Primitive) -> tuple[tuple[str, pa.DataType], ...]:
+    """Return the columns that store a primitive: (part name, logical type) each."""
+    return STATES[primitive.function].fields(primitive)
+
+
+def new_state(primitive: Primitive, group_count: int) -> State:
+    """Return `group_count` states of no rows."""
+    return STATES[primitive.function](primitive, group_count)

@@ -1,0 +1,163 @@
+"""sum(x): exact for integers and decimals, in double precision for floats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.algebra.aggregators.inputs import NumbersReader, taken
+from projseg.algebra.aggregators.primitive import Groups, Primitive
+from projseg.algebra.aggregators.results import exact_to_arrow
+from projseg.kernels.fold_extremum import INT64_MAX
+from projseg.kernels.fold_sum import (
+    HALVES_ROWS_MAX,
+    carry_halves,
+    magnitude,
+    sum_halves_into,
+    sum_into,
+)
+from projseg.segment_format.vectors import Numbers, Vector
+
+DECIMAL_DIGITS_MAX: Final = 38
+_HIGH_BOUND_MAX: Final = 1 << 62
+
+
+def sum_type(input_type: pa.DataType) -> pa.DataType:
+    """Return the type of Spark's sum over values of `input_type`."""
+    if pa.types.is_decimal(input_type):
+        digits = min(DECIMAL_DIGITS_MAX, input_type.precision + 10)
+        return pa.decimal128(digits, input_type.scale)
+    return pa.float64() if pa.types.is_floating(input_type) else pa.int64()
+
+
+class SumState:
+    """A sum and a number of values for each group.
+
+    Integers: `sum = extra + high * 2**32 + totals[:, 0]`. The low part alone is used while the
+    bounds of what was added prove that it fits int64; the high halves join when they do not, and
+    Python integers only for inputs that are themselves wider than 64 bits.
+    """
+
+    def __init__(self, primitive: Primitive, group_count: int) -> None:
+        self._primitive = primitive
+        self._fields = dict(self.fields(primitive))
+        self._is_float = self._fields["sum"] == pa.float64()
+        self._totals: NDArray[Any] = np.zeros(
+            (group_count, 2), np.float64 if self._is_float else np.int64
+        )
+        self._low_bound = 0
+        self._high: NDArray[np.int64] | None = None
+        self._high_bound = 0
+        self._extra: NDArray[Any] | None = None
+        self._reader = NumbersReader()
+
+    @staticmethod
+    def fields(primitive: Primitive) -> tuple[tuple[str, pa.DataType], ...]:
+        """Return the stored column: a double, or a decimal wide enough for any partial sum."""
+        final = sum_type(primitive.arguments[0].type)
+        if final == pa.float64():
+            return (("sum", final),)
+        scale = final.scale if pa.types.is_decimal(final) else 0
+        return (("sum", pa.decimal128(DECIMAL_DIGITS_MAX, scale)),)
+
+    def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
+        """Add values."""
+        numbers = self._reader.read(inputs[0])
+        if self._is_float:
+            values = numbers.values.astype(np.float64, copy=False)
+            sum_into(self._totals, groups.ids, values, 0, numbers.validity)
+        elif numbers.values.dtype == object:
+            self._add_wide(groups, numbers)
+        else:
+            self._add_exact(groups, numbers)
+
+    def merge(self, groups: Groups, columns: Mapping[str, Vector]) -> None:
+        """Add sums to sums."""
+        self.add(groups, (columns["sum"],))
+
+    def columns(self) -> dict[str, Vector]:
+        """Return the sums, null where there was no value."""
+        has_value = self._totals[:, 1] > 0
+        validity = None if has_value.all() else has_value
+        return {"sum": Numbers(self._sums(), self._fields["sum"], 0, validity)}
+
+    def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
+        """Return the sums; null of no value.
+
+        Raises
+        ------
+        EvaluationError
+            PROJSEG_OVERFLOW, if a sum does not fit the result type.
+        """
+        sums = taken(self.columns()["sum"], selection)
+        assert isinstance(sums, Numbers)
+        final = sum_type(self._primitive.arguments[0].type)
+        return exact_to_arrow(sums.values, final, sums.validity, self._primitive.text)
+
+    def _add_exact(self, groups: Groups, numbers: Numbers) -> None:
+        bound = magnitude(numbers.values, numbers.base) * len(numbers)
+        if self._low_bound + bound <= INT64_MAX:
+            sum_into(self._totals, groups.ids, numbers.values, numbers.base, numbers.validity)
+            self._low_bound += bound
+            return
+        values = numbers.wide()
+        if numbers.validity is not None and numbers.base:
+            values = np.where(numbers.validity, values, 0)
+        self._add_halves(groups, values, numbers.validity, bound)
+
+    def _add_halves(
+        self,
+        groups: Groups,
+        values: NDArray[np.int64],
+        validity: NDArray[np.bool_] | None,
+        bound: int,
+    ) -> None:
+        high_bound = self._high_bound + ((self._low_bound + bound) >> 32) + len(values) + 2
+        if self._high is None:
+            self._high = np.zeros(len(self._totals), np.int64)
+        elif high_bound > _HIGH_BOUND_MAX:
+            self._extra = self._extras() + self._high.astype(object) * (1 << 32)
+            self._high[:] = 0
+            high_bound -= self._high_bound
+        for start in range(0, len(values), HALVES_ROWS_MAX):
+            rows = slice(start, start + HALVES_ROWS_MAX)
+            ids = None if groups.ids is None else groups.ids[rows]
+            part = None if validity is None else validity[rows]
+            sum_halves_into(self._high, self._totals, ids, values[rows], part)
+        self._high_bound, self._low_bound = high_bound, 1 << 32
+
+    def _add_wide(self, groups: Groups, numbers: Numbers) -> None:
+        ids = np.zeros(len(numbers), np.uint8) if groups.ids is None else groups.ids
+        values = numbers.values
+        if numbers.validity is not None:
+            ids, values = ids[numbers.validity], values[numbers.validity]
+        self._totals[:, 1] += np.bincount(ids, minlength=len(self._totals))
+        self._extra = self._extras()
+        np.add.at(self._extra, ids, values + numbers.base)
+
+    def _extras(self) -> NDArray[Any]:
+        if self._extra is None:
+            self._extra = np.zeros(len(self._totals), object)
+        return self._extra
+
+    def _sums(self) -> NDArray[Any]:
+        """Return the sums: float64, int64 where all fit, else Python integers."""
+        low = self._totals[:, 0].copy()
+        if self._high is None and self._extra is None:
+            return low
+        if self._high is not None:
+            carry_halves(self._high, self._totals)
+            low = self._totals[:, 0].copy()
+            if self._extra is None and not ((self._high + (1 << 31)) >> 32).any():
+                return low + (self._high << 32)
+        wide = low.astype(object)
+        if self._high is not None:
+            wide += self._high.astype(object) * (1 << 32)
+        if self._extra is not None:
+            wide += self._extra
+        fits = len(wide) == 0 or (wide.min() >= -INT64_MAX - 1 and wide.max() <= INT64_MAX)
+        return wide.astype(np.int64) if fits else wide

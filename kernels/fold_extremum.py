@@ -1,0 +1,112 @@
+"""The smallest or largest 64-bit key by group, over keys that are stored narrow.
+
+Keys are integers, dictionary ids, or the order keys of floats (`order_keys`), so one kernel for
+each direction serves every type.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
+
+INT64_MIN: Final = -(1 << 63)
+INT64_MAX: Final = (1 << 63) - 1
+
+
+def min_into(
+    best: NDArray[np.int64],
+    seen: NDArray[np.bool_],
+    group_ids: GroupIds | None,
+    keys: NDArray[Any],
+    *,
+    base: int = 0,
+    first_key: int = INT64_MIN,
+    validity: Validity = None,
+) -> None:
+    """Lower each group's `best` to its smallest `base + key`, in place.
+
+    Parameters
+    ----------
+    best : int64[g]
+        Changed in place; INT64_MAX where nothing was seen.
+    seen : bool[g]
+        Set where a row counted.
+    group_ids : uint8[n], uint16[n], uint32[n] or None
+        The group of each row; None: all are of group 0.
+    keys : uint8[n], uint16[n], uint32[n] or int64[n]
+        What is compared.
+    base : int
+        Added to every key.
+    first_key : int
+        Rows whose `base + key` is smaller do not count: 1 skips the null of a dictionary.
+    validity : bool[n] or None
+        Rows where it is false do not count.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths differ or an id is out of range.
+    """
+    check_rows(group_ids, len(best), len(keys), validity)
+    check_rows(None, 1, len(best), seen)
+    if len(keys):
+        _min(group_ids, keys, np.int64(base), np.int64(first_key), validity, best, seen)
+
+
+def max_into(
+    best: NDArray[np.int64],
+    seen: NDArray[np.bool_],
+    group_ids: GroupIds | None,
+    keys: NDArray[Any],
+    *,
+    base: int = 0,
+    first_key: int = INT64_MIN,
+    validity: Validity = None,
+) -> None:
+    """Raise each group's `best` to its largest `base + key`; INT64_MIN where nothing was seen.
+
+    Otherwise as `min_into`.
+    """
+    check_rows(group_ids, len(best), len(keys), validity)
+    check_rows(None, 1, len(best), seen)
+    if len(keys):
+        _max(group_ids, keys, np.int64(base), np.int64(first_key), validity, best, seen)
+
+
+@njit(nogil=True, cache=True)
+def _min(
+    group_ids: Any, keys: Any, base: Any, first_key: Any, validity: Any, best: Any, seen: Any
+) -> None:
+    """Fold in place. Oracle: tests/oracle/folds.py::smallest."""
+    for row in range(len(keys)):
+        key = np.int64(keys[row]) + base
+        if key < first_key or (validity is not None and not validity[row]):
+            continue
+        group = np.int64(0)
+        if group_ids is not None:
+            group = np.int64(group_ids[row])
+        seen[group] = True
+        if key < best[group]:
+            best[group] = key
+
+
+@njit(nogil=True, cache=True)
+def _max(
+    group_ids: Any, keys: Any, base: Any, first_key: Any, validity: Any, best: Any, seen: Any
+) -> None:
+    """Fold in place. Oracle: tests/oracle/folds.py::largest."""
+    for row in range(len(keys)):
+        key = np.int64(keys[row]) + base
+        if key < first_key or (validity is not None and not validity[row]):
+            continue
+        group = np.int64(0)
+        if group_ids is not None:
+            group = np.int64(group_ids[row])
+        seen[group] = True
+        if key > best[group]:
+            best[group] = key

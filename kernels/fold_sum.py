@@ -1,0 +1,211 @@
+"""Sum fixed-width values by group, together with the number of values.
+
+A sum and its count share one cache line, so the count, which tells "no value" from zero and makes
+an average, costs little. Integer sums are exact: the caller proves that no partial sum leaves
+int64, or uses the two halves of `sum_halves_into`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from projseg.errors import InvalidInputError
+from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
+
+_COUNT_SHIFT = 40  # in a packed word: the count above, the sum below
+_PACKED_ROWS_MAX = 1 << (62 - _COUNT_SHIFT)
+HALVES_ROWS_MAX = 1 << 30
+
+
+def sum_into(
+    totals: NDArray[Any],
+    group_ids: GroupIds | None,
+    values: NDArray[Any],
+    base: int = 0,
+    validity: Validity = None,
+) -> None:
+    """Add each group's sum of `base + values` and its number of values to `totals`, in place.
+
+    Parameters
+    ----------
+    totals : int64[g, 2] or float64[g, 2]
+        Sums and counts; float64 for float values. Integer sums wrap if the caller has not proved
+        that they fit (see `magnitude`).
+    group_ids : uint8[n], uint16[n], uint32[n] or None
+        The group of each row; None: all are of group 0.
+    values : uint8[n], uint16[n], uint32[n], int64[n] or float64[n]
+        Rows that are null hold 0.
+    base : int
+        Added to every value; 0 for floats.
+    validity : bool[n] or None
+        True where there is a value.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths differ or an id is out of range.
+    """
+    row_count = len(values)
+    check_rows(group_ids, len(totals), row_count, validity)
+    if row_count == 0:
+        return
+    if group_ids is None:
+        _sum_all(totals, values, base, validity)
+    elif group_ids.dtype == np.uint8 and values.dtype.kind == "u":
+        _sum_narrow_few(totals, group_ids, values, base, validity)
+    else:
+        _sum(group_ids, values, np.int64(base), validity, totals)
+
+
+def sum_halves_into(
+    high: NDArray[np.int64],
+    totals: NDArray[np.int64],
+    group_ids: GroupIds | None,
+    values: NDArray[np.int64],
+    validity: Validity = None,
+) -> None:
+    """Add exact sums of any int64 values as two halves: `sum = high * 2**32 + totals[:, 0]`.
+
+    Halves add without overflow for 2**30 rows; afterwards the low halves are below 2**32 again.
+
+    Parameters
+    ----------
+    high : int64[g]
+        Changed in place.
+    totals : int64[g, 2]
+        Low halves and counts, changed in place.
+    group_ids : uint8[n], uint16[n], uint32[n] or None
+        The group of each row; None: all are of group 0.
+    values : int64[n]
+        Rows that are null hold 0.
+    validity : bool[n] or None
+        True where there is a value.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths differ, an id is out of range or n exceeds `HALVES_ROWS_MAX`.
+    """
+    row_count = len(values)
+    check_rows(group_ids, len(totals), row_count, validity)
+    if len(high) != len(totals) or row_count > HALVES_ROWS_MAX:
+        raise InvalidInputError(
+            "PROJSEG_BAD_GROUP_IDS",
+            f"{len(high)} high halves for {len(totals)} groups and {row_count} rows do not fit",
+        )
+    carry_halves(high, totals)
+    _sum_halves(group_ids, values, validity, high, totals)
+    carry_halves(high, totals)
+
+
+def carry_halves(high: NDArray[np.int64], totals: NDArray[np.int64]) -> None:
+    """Move what passes 32 bits of each low half to its high half, in place."""
+    high += totals[:, 0] >> 32
+    totals[:, 0] &= 0xFFFFFFFF
+
+
+def magnitude(values: NDArray[Any], base: int = 0) -> int:
+    """Return a bound of |base + value| over integer values; 0 for none.
+
+    Exact bounds are not needed, so 8 and 16-bit values are not looked at.
+    """
+    if len(values) == 0:
+        return 0
+    if values.dtype.kind == "u":
+        largest = int(values.max()) if values.dtype.itemsize == 4 else np.iinfo(values.dtype).max
+        return max(abs(base), abs(base + int(largest)))
+    return int(_folded_bits(values)) + 1 + abs(base)
+
+
+def _sum_all(totals: NDArray[Any], values: NDArray[Any], base: int, validity: Validity) -> None:
+    count = len(values) if validity is None else int(np.count_nonzero(validity))
+    if values.dtype.kind == "f":
+        totals[0, 0] += values.sum(dtype=np.float64)
+    else:
+        totals[0, 0] += _total(values) + base * count
+    totals[0, 1] += count
+
+
+def _sum_narrow_few(
+    totals: NDArray[np.int64],
+    group_ids: GroupIds,
+    values: NDArray[Any],
+    base: int,
+    validity: Validity,
+) -> None:
+    largest = max(1, magnitude(values))
+    step = min(_PACKED_ROWS_MAX, (1 << _COUNT_SHIFT) // largest - 1)
+    for start in range(0, len(values), step):
+        end = start + step
+        part = None if validity is None else validity[start:end]
+        _sum_packed(group_ids[start:end], values[start:end], np.int64(base), part, totals)
+
+
+@njit(nogil=True, cache=True)
+def _sum(group_ids: Any, values: Any, base: Any, validity: Any, totals: Any) -> None:
+    """Add in place. Oracle: tests/oracle/folds.py::total."""
+    for row in range(len(group_ids)):
+        group = group_ids[row]
+        if validity is None or validity[row]:
+            totals[group, 0] += values[row] + base
+            totals[group, 1] += 1
+
+
+@njit(nogil=True, cache=True)
+def _sum_packed(group_ids: Any, values: Any, base: Any, validity: Any, totals: Any) -> None:
+    """Add value and count as one word, into four tables in turn.
+
+    One addition a row instead of two, and neighbours of one group do not wait for each other.
+    Oracle: tests/oracle/folds.py::total.
+    """
+    one = np.uint64(1 << _COUNT_SHIFT)
+    tables = np.zeros((4, 256), np.uint64)
+    for row in range(len(group_ids)):
+        if validity is None:
+            word = np.uint64(values[row]) + one
+        else:
+            word = np.uint64(values[row]) + (np.uint64(validity[row]) << np.uint64(_COUNT_SHIFT))
+        tables[row & 3, group_ids[row]] += word
+    for group in range(min(256, len(totals))):
+        for lane in range(4):
+            word = tables[lane, group]
+            count = np.int64(word >> np.uint64(_COUNT_SHIFT))
+            totals[group, 0] += np.int64(word & (one - np.uint64(1))) + base * count
+            totals[group, 1] += count
+
+
+@njit(nogil=True, cache=True)
+def _sum_halves(group_ids: Any, values: Any, validity: Any, high: Any, totals: Any) -> None:
+    """Add in place. Oracle: tests/oracle/folds.py::total."""
+    for row in range(len(values)):
+        group = np.int64(0)
+        if group_ids is not None:
+            group = np.int64(group_ids[row])
+        high[group] += values[row] >> 32
+        totals[group, 0] += values[row] & 0xFFFFFFFF
+        if validity is None:
+            totals[group, 1] += 1
+        else:
+            totals[group, 1] += np.int64(validity[row])
+
+
+@njit(nogil=True, cache=True)
+def _total(values: Any) -> Any:
+    """Return the sum as int64. Oracle: tests/oracle/folds.py::total."""
+    total = np.int64(0)
+    for row in range(len(values)):
+        total += np.int64(values[row])
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _folded_bits(values: Any) -> Any:
+    """Return the OR of all magnitudes. Oracle: tests/oracle/folds.py::largest."""
+    bits = np.int64(0)
+    for row in range(len(values)):
+        bits |= values[row] ^ (values[row] >> 63)
+    return bits

@@ -1,0 +1,62 @@
+"""Slow, obvious twins of the fold kernels and of the aggregate states.
+
+Values are plain Python: None is null. Rows are (group, value) pairs in two lists.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal, localcontext
+from typing import Any
+
+
+def by_group(groups: Sequence[int], values: Sequence[Any], group_count: int) -> list[list[Any]]:
+    """Return the values of each group that are not null, in row order."""
+    lists: list[list[Any]] = [[] for _ in range(group_count)]
+    for group, value in zip(groups, values, strict=True):
+        if value is not None:
+            lists[group].append(value)
+    return lists
+
+
+def count(groups: Sequence[int], values: Sequence[Any], group_count: int) -> list[int]:
+    """Count values."""
+    return [len(values) for values in by_group(groups, values, group_count)]
+
+
+def total(groups: Sequence[int], values: Sequence[Any], group_count: int) -> list[Any]:
+    """Sum values exactly (floats as correctly rounded as can be); None of no value."""
+    return [_sum(values) if values else None for values in by_group(groups, values, group_count)]
+
+
+def _sum(values: list[Any]) -> Any:
+    if isinstance(values[0], float):
+        try:
+            return math.fsum(values)
+        except (OverflowError, ValueError):
+            return sum(values)
+    if isinstance(values[0], Decimal):
+        with localcontext() as context:
+            context.prec = 60
+            return sum(values, start=Decimal(0))
+    return sum(values)
+
+
+def order_key(value: Any) -> Any:
+    """Return a key that sorts as Spark does: text by UTF-8 bytes, NaN greatest, -0.0 = 0.0."""
+    if isinstance(value, float):
+        return (1, 0.0) if math.isnan(value) else (0, value + 0.0)
+    return value.encode() if isinstance(value, str) else value
+
+
+def smallest(groups: Sequence[int], values: Sequence[Any], group_count: int) -> list[Any]:
+    """Return each group's smallest value; None of no value."""
+    lists = by_group(groups, values, group_count)
+    return [min(values, key=order_key) if values else None for values in lists]
+
+
+def largest(groups: Sequence[int], values: Sequence[Any], group_count: int) -> list[Any]:
+    """Return each group's largest value; None of no value."""
+    lists = by_group(groups, values, group_count)
+    return [max(values, key=order_key) if values else None for values in lists]
