@@ -47,9 +47,9 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_NOT_A_TABLE": "A location certainly holds no table.",
     "PROJSEG_TABLE_EXISTS": "A table was to be created where one is.",
     "PROJSEG_UNKNOWN_VERSION": "A table version does not exist, or is no longer kept.",
-    "PROJSEG_CORRUPT_TABLE": "A snapshot or manifest is damaged, missing, or not what projseg wrote.",
+    "PROJSEG_CORRUPT_TABLE": "A snapshot or manifest is damaged, missing, or foreign.",
     "PROJSEG_UNSUPPORTED_TABLE_VERSION": "A later release wrote the table's metadata.",
-    "PROJSEG_METADATA_TOO_LARGE": "A snapshot or manifest is larger than a reader may be made to hold.",
+    "PROJSEG_METADATA_TOO_LARGE": "A snapshot or manifest passes the size that is read.",
     "PROJSEG_BAD_LOCATION": "A text is not a path or a file: URI.",
     "PROJSEG_UNSUPPORTED_STORAGE": "A location has a scheme that this release does not read.",
     "PROJSEG_BAD_FILE_NAME": "A name is not one that projseg gives to a table's files.",
@@ -75,7 +75,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_UNKNOWN_OPTION": "A name is not an option.",
     "PROJSEG_OPTION_CONTRADICTS_TABLE": "An option differs from what the table was created with.",
     "PROJSEG_TOO_MANY_NAMES": "More columns or projections were declared than a table may have.",
-    "PROJSEG_BAD_NAME": "A name is empty, too long, not in Unicode form NFC, or holds a control character.",
+    "PROJSEG_BAD_NAME": "A name is empty, too long, not in form NFC, or holds controls.",
     "PROJSEG_DUPLICATE_NAME": "Two names differ in case only, or not at all.",
 }
 

@@ -1,0 +1,86 @@
+"""The kinds of change a commit makes to a table; each has its own conflict rule in `rebase`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.table_properties import ColumnDeclaration, ProjectionDeclaration
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Add segments, and with `add_columns` the columns they bring. Always applies."""
+
+    entries: tuple[SegmentEntry, ...]
+    add_columns: tuple[ColumnDeclaration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """Put segments in place of those that the base lists in `interval`, or of all of them.
+
+    Rows appended by others since the base stay: the overwrite counts as before them. It conflicts
+    if a segment it replaces was replaced by others, or if others overwrote the same time.
+
+    Parameters
+    ----------
+    entries : tuple of SegmentEntry
+        The new segments.
+    interval : (int, int) or None
+        `[start, end)` in microseconds UTC; None for the whole table.
+    add_columns : tuple of ColumnDeclaration
+        Columns that the new segments bring.
+    """
+
+    entries: tuple[SegmentEntry, ...]
+    interval: tuple[int, int] | None = None
+    add_columns: tuple[ColumnDeclaration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SetProperties:
+    """Change what the table declares; segments stay as they are.
+
+    Conflicts if others gave one of the names another meaning since the base.
+    """
+
+    add_projections: tuple[ProjectionDeclaration, ...] = ()
+    drop_projections: tuple[str, ...] = ()
+    add_columns: tuple[ColumnDeclaration, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Put segments in place of others that hold the same rows, or fewer if rows are deleted.
+
+    Conflicts unless every removed file is still listed. For compaction, materialisation, deletes.
+    """
+
+    removed: frozenset[str]
+    entries: tuple[SegmentEntry, ...] = ()
+
+
+Change = Append | Overwrite | SetProperties | Replace
+ChangeKind = Literal["create", "append", "overwrite", "set_properties", "replace"]
+
+
+def added_entries(change: Change) -> tuple[SegmentEntry, ...]:
+    """Return the segments a change adds."""
+    return () if isinstance(change, SetProperties) else change.entries
+
+
+def kind_of(change: Change) -> ChangeKind:
+    """Return the word that a snapshot states for this kind of change."""
+    match change:
+        case Append():
+            return "append"
+        case Overwrite():
+            return "overwrite"
+        case SetProperties():
+            return "set_properties"
+        case Replace():
+            return "replace"

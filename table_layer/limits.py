@@ -1,0 +1,35 @@
+"""Every maximum of the table's metadata, with its reason. SPEC.md "Table", limits."""
+
+from __future__ import annotations
+
+from typing import Final
+
+METADATA_BYTES_MAX: Final = 256 * 2**20
+"""Bytes of one snapshot or manifest: what a planner may be made to hold for one file."""
+
+MANIFEST_BYTES_MAX: Final = 32 * 2**20
+"""Bytes at which a writer cuts a manifest in two: a reader loads one in tens of milliseconds."""
+
+MANIFEST_SEGMENTS_MAX: Final = 4_096
+"""Segments of one written manifest: the unit of pruning without opening a manifest."""
+
+SMALL_MANIFEST_SEGMENTS: Final = 1_024
+"""A manifest below this is merged with others of its kind."""
+
+SMALL_MANIFESTS_MAX: Final = 32
+"""Small manifests a snapshot may list before a commit merges them."""
+
+COLUMNS_MAX: Final = 4_096
+"""Columns of a table."""
+
+PROJECTIONS_MAX: Final = 4_096
+"""Projections declared on a table."""
+
+NAME_BYTES_MAX: Final = 255
+"""UTF-8 bytes of the name of a column, a projection or an application."""
+
+COMMIT_TRIES_MAX: Final = 20
+"""Versions one commit tries to publish before it reports a conflict."""
+
+BOUND_BYTES_MAX: Final = 64
+"""UTF-8 bytes of a string bound kept in a manifest; longer bounds are cut and marked inexact."""

@@ -1,0 +1,251 @@
+"""A table in a local directory. SPEC.md "Table", publishing on a local file system.
+
+A file appears under its name only whole and durable: temporary file with O_EXCL, write, fsync,
+`link`, unlink of the temporary name, fsync of the directory. `link` is the commit because it
+refuses an existing name; rename would replace it. Directories are entered one by one without
+following symbolic links, so a table copied from elsewhere cannot point outside itself.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from projseg.table_layer.paths import (
+    MANIFEST_PREFIX,
+    METADATA_PREFIX,
+    check_name,
+    check_prefix,
+    is_own_name,
+    temporary_name,
+)
+from projseg.table_layer.storage_contract import (
+    PutNotDurableError,
+    PutOutcomeUnknownError,
+    StoredFile,
+)
+
+_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_LINK_REFUSED: Final = frozenset(
+    {errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMLINK}
+    | {errno.ENOENT, errno.ENOTSUP, errno.EXDEV}
+)
+"""Errors after which `link` certainly made no name; after any other it may have."""
+
+
+@dataclass(frozen=True)
+class LocalStorage:
+    """A directory as a `Storage`; holds a path and nothing open."""
+
+    root: str
+
+    @property
+    def location(self) -> str:
+        """The directory's absolute path."""
+        return self.root
+
+    def size(self, name: str) -> int:
+        """Return the size in bytes of a regular file."""
+        with _parent(self.root, check_name(name)) as (folder, base):
+            status = os.stat(base, dir_fd=folder, follow_symlinks=False)
+            return _regular_size(status, name)
+
+    def read_range(self, name: str, offset: int, size: int) -> bytes:
+        """Return exactly `size` bytes; the file's length is compared before memory is taken."""
+        with _parent(self.root, check_name(name)) as (folder, base):
+            descriptor = os.open(base, _READ_FLAGS, dir_fd=folder)
+        try:
+            length = _regular_size(os.fstat(descriptor), name)
+            if not 0 <= offset <= offset + size <= length:
+                raise EOFError(f"{name}: bytes {offset} to {offset + size} of a file of {length}")
+            return _read_exactly(descriptor, name, offset, size)
+        finally:
+            os.close(descriptor)
+
+    def put_if_absent(self, name: str, payload: bytes) -> None:
+        """Publish a whole file by `link`."""
+        with self.create(name) as sink:
+            sink.write(payload)
+            sink.commit()
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[LocalSink]:
+        """Open a temporary file beside `name`, for `LocalSink.commit` to publish."""
+        with _parent(self.root, check_name(name), create=True) as (folder, base):
+            if _exists(base, folder):
+                raise FileExistsError(errno.EEXIST, "the name is taken", name)
+            sink = LocalSink(folder, base, temporary_name(name).rpartition("/")[2])
+            try:
+                yield sink
+            finally:
+                sink.abort()
+
+    def list_names(self, prefix: str) -> Iterator[StoredFile]:
+        """Yield own files under a prefix; foreign names and symbolic links are passed over."""
+        inside = check_prefix(prefix).rpartition("/")[0]
+        try:
+            with _parent(self.root, f"{inside}/") as (folder, _):
+                yield from _list_folder(folder, inside, prefix)
+        except FileNotFoundError:
+            return
+        except NotADirectoryError:
+            if os.path.isdir(self.root):
+                raise
+
+    def delete(self, name: str) -> None:
+        """Remove a file and make the removal durable."""
+        with suppress(FileNotFoundError), _parent(self.root, check_name(name)) as (folder, base):
+            os.unlink(base, dir_fd=folder)
+            os.fsync(folder)
+
+
+class LocalSink:
+    """One file on its way: written under a temporary name, published by `commit`."""
+
+    def __init__(self, folder: int, base: str, temporary: str) -> None:
+        self._folder = folder
+        self._base = base
+        self._temporary = temporary
+        self._descriptor = os.open(temporary, _CREATE_FLAGS, 0o644, dir_fd=folder)
+
+    def write(self, payload: bytes | bytearray | memoryview) -> None:
+        """Append all bytes, however many calls that takes."""
+        rest = memoryview(payload).cast("B")
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+
+    def commit(self) -> None:
+        """Make the bytes durable, then the name.
+
+        A failed fsync is never repeated on the same file: the kernel may have dropped the pages
+        and would report success.
+        """
+        os.fsync(self._descriptor)
+        self._close()
+        try:
+            os.link(self._temporary, self._base, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            if error.errno in _LINK_REFUSED:
+                raise
+            raise PutOutcomeUnknownError(error.errno, error.strerror, self._base) from error
+        self._remove_temporary()
+        try:
+            os.fsync(self._folder)
+        except OSError as error:
+            raise PutNotDurableError(error.errno, error.strerror, self._base) from error
+
+    def abort(self) -> None:
+        """Close and remove the temporary file; a published file stays."""
+        with suppress(OSError):
+            self._close()
+        self._remove_temporary()
+
+    def _close(self) -> None:
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+    def _remove_temporary(self) -> None:
+        # What cannot be removed now is an unlisted temporary file, which vacuum removes by age.
+        if self._temporary:
+            temporary, self._temporary = self._temporary, ""
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=self._folder)
+
+
+@contextmanager
+def _parent(root: str, name: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
+    """Yield (descriptor of the directory that holds `name`, the name's last part)."""
+    *folders, base = name.split("/")
+    if create:
+        _make_durably(root)
+    descriptor = os.open(root, _FOLDER_FLAGS)
+    try:
+        for folder in folders:
+            if create:
+                _make_folder(folder, descriptor)
+            inner = os.open(folder, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=descriptor)
+            outer, descriptor = descriptor, inner
+            os.close(outer)
+        yield descriptor, base
+    finally:
+        os.close(descriptor)
+
+
+def _make_folder(folder: str, parent: int) -> None:
+    if not _exists(folder, parent):
+        with suppress(FileExistsError):
+            os.mkdir(folder, dir_fd=parent)
+        os.fsync(parent)
+
+
+def _make_durably(root: str) -> None:
+    if os.path.isdir(root):
+        return
+    parent = os.path.dirname(root)
+    _make_durably(parent)
+    with suppress(FileExistsError):
+        os.mkdir(root)
+    descriptor = os.open(parent, _FOLDER_FLAGS)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _exists(base: str, folder: int) -> bool:
+    try:
+        os.stat(base, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _regular_size(status: os.stat_result, name: str) -> int:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", name)
+    return status.st_size
+
+
+def _read_exactly(descriptor: int, name: str, offset: int, size: int) -> bytes:
+    pieces = []
+    while size:
+        piece = os.pread(descriptor, size, offset)
+        if not piece:
+            raise EOFError(f"{name}: the file became shorter than {offset + size} bytes")
+        pieces.append(piece)
+        offset, size = offset + len(piece), size - len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _list_folder(folder: int, inside: str, prefix: str) -> Iterator[StoredFile]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = f"{inside}/{entry.name}"
+            if f"{name}/" == MANIFEST_PREFIX and prefix == METADATA_PREFIX:
+                inner = os.open(entry.name, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
+                try:
+                    yield from _list_folder(inner, name, MANIFEST_PREFIX)
+                finally:
+                    os.close(inner)
+            elif name.startswith(prefix) and is_own_name(name):
+                status = _status(entry)
+                if status is not None and stat.S_ISREG(status.st_mode):
+                    yield StoredFile(name, status.st_size, status.st_mtime_ns // 1000)
+
+
+def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
+    try:
+        return entry.stat(follow_symlinks=False)
+    except FileNotFoundError:  # deleted since the directory was read
+        return None

@@ -1,0 +1,326 @@
+"""Manifests: immutable lists of segment entries that snapshots share. SPEC.md "Table", manifests.
+
+A manifest keeps the time range of its segments as plain columns and each entry as JSON that is
+decoded only when somebody asks for that segment, so a planner prunes before it decodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.errors import CorruptTableError
+from projseg.table_layer.limits import MANIFEST_BYTES_MAX, MANIFEST_SEGMENTS_MAX
+from projseg.table_layer.paths import new_manifest_name, parse_segment_name
+from projseg.table_layer.sealed_json import SealedFile, checksum_of, read_sealed, seal, unseal
+from projseg.table_layer.storage_contract import Storage
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Checksum64 = Annotated[int, msgspec.Meta(ge=0)]
+Micros = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Bound = int | float | str | None
+
+NO_TIME_MIN: Final = 2**63 - 1
+NO_TIME_MAX: Final = -(2**63)
+"""The empty time range (its end before its start) of a segment that holds no time value."""
+
+
+class ColumnZone(
+    msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
+    """What a segment's base rows hold in one column.
+
+    Parameters
+    ----------
+    min, max : int, float, str or None
+        Bounds of the values that are neither null nor NaN, as `column_bounds` describes; None if
+        there are none, or no bound is known.
+    null_count : int
+        Rows that are null.
+    has_nan : bool
+        Whether a row is NaN.
+    exact : bool
+        Whether both bounds are values of the column; otherwise they only enclose them.
+    bytes : int
+        Stored size of the column in the base table.
+    """
+
+    min: Bound
+    max: Bound
+    null_count: Count
+    has_nan: bool
+    exact: bool
+    bytes: Count
+
+
+class StoredProjection(
+    msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
+    """A projection that a segment embeds; its definition is the snapshot's, by hash."""
+
+    name: str
+    definition_hash: str
+    row_count: Count
+    byte_count: Count
+    column_bytes: dict[str, Count]
+
+
+class SegmentEntry(
+    msgspec.Struct,
+    frozen=True,
+    array_like=True,
+    gc=False,
+    kw_only=True,
+    forbid_unknown_fields=True,
+):
+    """One listed segment: all that planning needs to know without opening the file.
+
+    Parameters
+    ----------
+    file : str
+        Name in the table, as `paths.segment_name` makes it.
+    write_id : str
+        The commit that added it.
+    row_count, byte_count : int
+        Of the base table; of the whole file.
+    footer_checksum : int
+        As the file's tail states it (unsigned 64 bits).
+    interval : (int, int) or None
+        `[start, end)` of its time chunk in microseconds UTC; None for the chunk of all time.
+    min_time_us, max_time_us : int or None
+        Smallest and largest value of the time column; None if it has none.
+    columns : dict of str to ColumnZone
+        By column name; a column added to the table later is missing.
+    projections : tuple of StoredProjection
+        What the segment embeds.
+    not_built : tuple of (name, definition_hash, reason)
+        What it was to embed and could not.
+    """
+
+    file: str
+    write_id: str
+    row_count: Count
+    byte_count: Count
+    footer_checksum: Checksum64
+    interval: tuple[Micros, Micros] | None = None
+    min_time_us: Micros | None = None
+    max_time_us: Micros | None = None
+    columns: dict[str, ColumnZone]
+    projections: tuple[StoredProjection, ...] = ()
+    not_built: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def definition_hashes(self) -> set[str]:
+        """Hashes of all definitions this entry mentions."""
+        built = {projection.definition_hash for projection in self.projections}
+        return built | {definition_hash for _, definition_hash, _ in self.not_built}
+
+
+class ManifestReference(
+    msgspec.Struct, frozen=True, array_like=True, kw_only=True, forbid_unknown_fields=True
+):
+    """How a snapshot lists one manifest: enough to prune it whole and to know it is unchanged."""
+
+    name: str
+    byte_count: Count
+    checksum: str
+    segment_count: Count
+    row_count: Count
+    data_bytes: Count
+    min_time_us: Micros
+    max_time_us: Micros
+    definition_hashes: tuple[str, ...]
+
+
+class _ManifestFile(SealedFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str
+    min_time_us: list[Micros]
+    max_time_us: list[Micros]
+    entries: list[msgspec.Raw]
+
+
+class _FileOnly(msgspec.Struct, frozen=True, array_like=True):
+    file: str
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+_MANIFEST_DECODER: Final = msgspec.json.Decoder(_ManifestFile)
+_ENTRY_DECODER: Final = msgspec.json.Decoder(SegmentEntry)
+_FILE_DECODER: Final = msgspec.json.Decoder(_FileOnly)
+
+
+class Manifest:
+    """A loaded manifest.
+
+    Parameters
+    ----------
+    name : str
+        Its file.
+    min_times, max_times : int64[n]
+        The segments' time ranges, largest value included; `NO_TIME_MIN`, `NO_TIME_MAX` for none.
+    raw_entries : sequence of n msgspec.Raw
+        The encoded entries.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        min_times: NDArray[np.int64],
+        max_times: NDArray[np.int64],
+        raw_entries: Sequence[msgspec.Raw],
+    ) -> None:
+        self.name = name
+        self.min_times = min_times
+        self.max_times = max_times
+        self.raw_entries = raw_entries
+        self._entries: list[SegmentEntry | None] = [None] * len(raw_entries)
+        self._files: tuple[str, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.raw_entries)
+
+    def entry(self, index: int) -> SegmentEntry:
+        """Return one entry, decoded and checked once.
+
+        Raises
+        ------
+        CorruptTableError
+            If it is not an entry that projseg could have written.
+        """
+        entry = self._entries[index]
+        if entry is None:
+            entry = self._entries[index] = self._decode(index)
+        return entry
+
+    def files(self) -> tuple[str, ...]:
+        """Return the segments' file names in order, without decoding the entries."""
+        if self._files is None:
+            try:
+                self._files = tuple(_FILE_DECODER.decode(raw).file for raw in self.raw_entries)
+            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                raise self._corrupt(str(error)) from error
+        return self._files
+
+    def overlapping(self, start_us: int, end_us: int) -> NDArray[np.int64]:
+        """Return the indexes of segments that may hold a time in `[start_us, end_us)`."""
+        may_match = (self.min_times < end_us) & (self.max_times >= start_us)
+        return np.flatnonzero(may_match)
+
+    def _decode(self, index: int) -> SegmentEntry:
+        raw = self.raw_entries[index]
+        try:
+            entry = _ENTRY_DECODER.decode(raw)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise self._corrupt(f"entry {index}: {error}") from error
+        name = parse_segment_name(entry.file)
+        if name is None or name.write_id != entry.write_id:
+            raise self._corrupt(f"entry {index}: {entry.file[:200]!r} is not a segment's name")
+        if time_range(entry) != (self.min_times[index], self.max_times[index]):
+            raise self._corrupt(f"entry {index} states another time range than the manifest")
+        if _ENCODER.encode(entry) != bytes(raw):
+            raise self._corrupt(f"entry {index} is not in canonical form")
+        return entry
+
+    def _corrupt(self, problem: str) -> CorruptTableError:
+        return CorruptTableError(
+            "PROJSEG_CORRUPT_TABLE", f"{self.name}: {problem}; restore it from a copy"
+        )
+
+
+def time_range(entry: SegmentEntry) -> tuple[int, int]:
+    """Return (smallest, largest) time of an entry, or the empty range if it has none."""
+    if entry.min_time_us is None or entry.max_time_us is None:
+        return NO_TIME_MIN, NO_TIME_MAX
+    return entry.min_time_us, entry.max_time_us
+
+
+def load_manifest(storage: Storage, reference: ManifestReference) -> Manifest:
+    """Read and check the manifest a snapshot lists.
+
+    Raises
+    ------
+    CorruptTableError
+        If it is missing, damaged, or not the one the snapshot means.
+    """
+    name = reference.name
+    try:
+        payload = read_sealed(storage, name)
+    except (FileNotFoundError, EOFError) as error:
+        raise CorruptTableError(
+            "PROJSEG_CORRUPT_TABLE",
+            f"{storage.location}/{name} is listed by a snapshot and missing; vacuumed too early? "
+            "read another version or restore it from a copy",
+        ) from error
+    file = unseal(payload, _MANIFEST_DECODER, "manifest", f"{storage.location}/{name}")
+    manifest = Manifest(
+        name,
+        np.array(file.min_time_us, dtype=np.int64),
+        np.array(file.max_time_us, dtype=np.int64),
+        file.entries,
+    )
+    lengths = {len(file.entries), len(file.min_time_us), len(file.max_time_us)}
+    stated = (file.name, len(payload), file.checksum, len(file.entries))
+    listed = (name, reference.byte_count, reference.checksum, reference.segment_count)
+    if stated != listed or len(lengths) != 1:
+        raise CorruptTableError(
+            "PROJSEG_CORRUPT_TABLE",
+            f"{storage.location}/{name} is not the manifest that the snapshot lists; restore it "
+            "from a copy",
+        )
+    return manifest
+
+
+def write_manifests(storage: Storage, entries: Sequence[SegmentEntry]) -> list[ManifestReference]:
+    """Publish manifests that list these entries, ordered by time, and return how to list them.
+
+    A manifest that no snapshot lists in the end is an orphan, which vacuum removes by age.
+
+    Raises
+    ------
+    OSError
+        If the storage refuses, or does not say, whether it holds them.
+    """
+    ordered = sorted(entries, key=lambda entry: (*time_range(entry), entry.file))
+    references: list[ManifestReference] = []
+    for start in range(0, len(ordered), MANIFEST_SEGMENTS_MAX):
+        references += _write_chunk(storage, ordered[start : start + MANIFEST_SEGMENTS_MAX])
+    return references
+
+
+def _write_chunk(storage: Storage, entries: Sequence[SegmentEntry]) -> list[ManifestReference]:
+    name = new_manifest_name()
+    ranges = [time_range(entry) for entry in entries]
+    payload = seal(
+        _ManifestFile(
+            kind="manifest",
+            name=name,
+            min_time_us=[smallest for smallest, _ in ranges],
+            max_time_us=[largest for _, largest in ranges],
+            entries=[msgspec.Raw(_ENCODER.encode(entry)) for entry in entries],
+        )
+    )
+    if len(payload) > MANIFEST_BYTES_MAX and len(entries) > 1:
+        half = len(entries) // 2
+        return _write_chunk(storage, entries[:half]) + _write_chunk(storage, entries[half:])
+    storage.put_if_absent(name, payload)
+    return [
+        ManifestReference(
+            name=name,
+            byte_count=len(payload),
+            checksum=checksum_of(payload),
+            segment_count=len(entries),
+            row_count=sum(entry.row_count for entry in entries),
+            data_bytes=sum(entry.byte_count for entry in entries),
+            min_time_us=min(smallest for smallest, _ in ranges),
+            max_time_us=max(largest for _, largest in ranges),
+            definition_hashes=_all_hashes(entries),
+        )
+    ]
+
+
+def _all_hashes(entries: Iterable[SegmentEntry]) -> tuple[str, ...]:
+    return tuple(sorted(set().union(*(entry.definition_hashes for entry in entries))))

@@ -1,0 +1,155 @@
+"""The one place that makes and checks the names of a table's files.
+
+A name read from a file is never used as a path: it must be exactly a name that this module could
+have made, so it cannot leave the table's directory. SPEC.md "Table", names.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+from projseg.errors import InvalidInputError
+
+DATA_PREFIX: Final = "data/"
+METADATA_PREFIX: Final = "_projseg/"
+SNAPSHOT_PREFIX: Final = "_projseg/0"
+"""Twenty digits cannot start with anything but 0 before version 10^19: lists snapshots only."""
+MANIFEST_PREFIX: Final = "_projseg/manifests/"
+_PREFIXES: Final = frozenset({DATA_PREFIX, METADATA_PREFIX, SNAPSHOT_PREFIX, MANIFEST_PREFIX})
+
+_ID: Final = "[0-9a-f]{32}"
+_NUMBER: Final = "0|[1-9][0-9]{0,18}"
+_SEGMENT: Final = re.compile(rf"data/({_ID})-({_NUMBER})-({_NUMBER})-({_NUMBER})\.pseg")
+_SNAPSHOT: Final = re.compile(r"_projseg/(0[0-9]{19})\.json")
+_MANIFEST: Final = re.compile(rf"_projseg/manifests/{_ID}\.json")
+_PROBE: Final = re.compile(rf"_projseg/probe-{_ID}")
+_TEMPORARY: Final = re.compile(r"(.+)\.[0-9a-f]{16}\.tmp", re.DOTALL)
+_NUMBER_MAX: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentName:
+    """What a segment file's name says: who wrote it, in which try, as which of its files."""
+
+    write_id: str
+    partition: int
+    attempt: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"data/{self.write_id}-{self.partition}-{self.attempt}-{self.number}.pseg"
+
+
+def new_write_id() -> str:
+    """Return a random id for one logical commit: 32 lower-case hexadecimal digits."""
+    return uuid.uuid4().hex
+
+
+def check_write_id(write_id: str) -> str:
+    """Return `write_id`, or raise InvalidInputError if `new_write_id` could not have made it."""
+    if re.fullmatch(_ID, write_id) is None:
+        raise InvalidInputError(
+            "PROJSEG_BAD_WRITE_ID",
+            f"write id {write_id[:80]!r} is not 32 lower-case hexadecimal digits",
+        )
+    return write_id
+
+
+def segment_name(write_id: str, partition: int, attempt: int, number: int) -> str:
+    """Return the name of the `number`-th segment file of one attempt at one partition.
+
+    Raises
+    ------
+    InvalidInputError
+        If the write id is malformed or a number is outside 0 to 2^63 - 1.
+    """
+    check_write_id(write_id)
+    for value in (partition, attempt, number):
+        if not 0 <= value <= _NUMBER_MAX:
+            raise InvalidInputError(
+                "PROJSEG_BAD_FILE_NAME", f"{value} cannot be part of a segment file's name"
+            )
+    return str(SegmentName(write_id, partition, attempt, number))
+
+
+def parse_segment_name(name: str) -> SegmentName | None:
+    """Return the parts of a segment file's name, or None if `segment_name` cannot have made it."""
+    match = _SEGMENT.fullmatch(name)
+    if match is None:
+        return None
+    parsed = SegmentName(match[1], int(match[2]), int(match[3]), int(match[4]))
+    largest = max(parsed.partition, parsed.attempt, parsed.number)
+    return parsed if largest <= _NUMBER_MAX else None
+
+
+def snapshot_name(version: int) -> str:
+    """Return the name of the snapshot file of one table version."""
+    return f"_projseg/{version:020d}.json"
+
+
+def parse_snapshot_name(name: str) -> int | None:
+    """Return the version a snapshot file's name states, or None if it is no such name."""
+    match = _SNAPSHOT.fullmatch(name)
+    return None if match is None else int(match[1])
+
+
+def new_manifest_name() -> str:
+    """Return a manifest name never used before."""
+    return f"_projseg/manifests/{uuid.uuid4().hex}.json"
+
+
+def is_manifest_name(name: str) -> bool:
+    """Whether `new_manifest_name` could have made the name."""
+    return _MANIFEST.fullmatch(name) is not None
+
+
+def new_probe_name() -> str:
+    """Return a name for the file that tests the storage's conditional create."""
+    return f"_projseg/probe-{uuid.uuid4().hex}"
+
+
+def temporary_name(name: str) -> str:
+    """Return a fresh name to write to before `name` is published."""
+    return f"{name}.{secrets.token_hex(8)}.tmp"
+
+
+def is_temporary(name: str) -> bool:
+    """Whether the name is one that `temporary_name` makes from a name of ours."""
+    match = _TEMPORARY.fullmatch(name)
+    return match is not None and _is_published_name(match[1])
+
+
+def is_own_name(name: str) -> bool:
+    """Whether this module could have made the name, temporary ones included."""
+    return _is_published_name(name) or is_temporary(name)
+
+
+def _is_published_name(name: str) -> bool:
+    if parse_segment_name(name) is not None:
+        return True
+    return any(pattern.fullmatch(name) for pattern in (_SNAPSHOT, _MANIFEST, _PROBE))
+
+
+def check_name(name: str) -> str:
+    """Return `name`, or raise InvalidInputError if it is not the name of a table's file."""
+    if not is_own_name(name):
+        raise InvalidInputError(
+            "PROJSEG_BAD_FILE_NAME",
+            f"{name[:200]!r} is not a name of a file of a projseg table; only files that projseg "
+            "named itself are read, listed or deleted",
+        )
+    return name
+
+
+def check_prefix(prefix: str) -> str:
+    """Return `prefix`, or raise InvalidInputError if it is not one of this module's prefixes."""
+    if prefix not in _PREFIXES:
+        raise InvalidInputError(
+            "PROJSEG_BAD_FILE_NAME",
+            f"{prefix[:200]!r} is not a prefix of a projseg table; use one of {sorted(_PREFIXES)}",
+        )
+    return prefix

@@ -1,0 +1,257 @@
+"""Apply a change to the newest snapshot, or say with what it conflicts. SPEC.md "Table", commits.
+
+Pure but for reading manifests: publishing is `commit`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from msgspec.structs import replace
+
+from projseg.errors import CommitConflictError, InvalidInputError, did_you_mean
+from projseg.table_layer.change import (
+    Append,
+    Change,
+    ChangeKind,
+    Overwrite,
+    Replace,
+    SetProperties,
+)
+from projseg.table_layer.manifest import ManifestReference, SegmentEntry
+from projseg.table_layer.snapshot import Snapshot
+from projseg.table_layer.table_properties import (
+    ColumnDeclaration,
+    ProjectionDeclaration,
+    TableProperties,
+    check_properties,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The next version, before its manifests are written.
+
+    Parameters
+    ----------
+    kind : ChangeKind
+        As the snapshot is to state it.
+    properties : TableProperties
+        The table's declaration after the change.
+    kept : sequence of ManifestReference
+        Manifests of the current version that stay as they are.
+    entries : sequence of SegmentEntry
+        Segments to list in new manifests.
+    interval : (int, int) or None
+        What an overwrite replaced.
+    """
+
+    kind: ChangeKind
+    properties: TableProperties
+    kept: Sequence[ManifestReference]
+    entries: Sequence[SegmentEntry]
+    interval: tuple[int, int] | None = None
+
+
+def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
+    """Return what the version after the newest is to be.
+
+    Parameters
+    ----------
+    change : Change
+        As its writer made it, looking at `base`.
+    base : Snapshot
+        The version the writer had pinned.
+    since : sequence of Snapshot
+        Every version after it, in order; empty if it is still the newest.
+
+    Raises
+    ------
+    CommitConflictError
+        If another commit changed what this one depends on.
+    InvalidInputError
+        If the change contradicts the table.
+    """
+    current = since[-1] if since else base
+    if current.properties.table_id != base.properties.table_id:
+        _conflict("the table was dropped and created anew")
+    match change:
+        case Append():
+            properties = _with_columns(current.properties, change.add_columns)
+            draft = Draft("append", properties, current.file.manifests, change.entries)
+        case Overwrite():
+            draft = _overwritten(change, base, since, current)
+        case Replace():
+            kept, survivors = _without(current, change.removed)
+            entries = (*survivors, *change.entries)
+            draft = Draft("replace", current.properties, kept, entries)
+        case SetProperties():
+            properties = _changed_properties(change, base.properties, current.properties)
+            draft = Draft("set_properties", properties, current.file.manifests, ())
+    check_properties(draft.properties)
+    _check_columns(draft)
+    return draft
+
+
+def _overwritten(
+    change: Overwrite, base: Snapshot, since: Sequence[Snapshot], current: Snapshot
+) -> Draft:
+    for snapshot in since:
+        other = snapshot.file.change_interval
+        if snapshot.file.change == "overwrite" and _intersect(change.interval, other):
+            _conflict(f"version {snapshot.version} overwrote the same time")
+    if change.interval is None:
+        removed, kept_whole = _everything_of(base, current)
+        kept, survivors = _without(current, removed, kept_whole)
+    else:
+        kept, survivors = _without(current, _inside(base, change.interval))
+    properties = _with_columns(current.properties, change.add_columns)
+    entries = (*survivors, *change.entries)
+    return Draft("overwrite", properties, kept, entries, change.interval)
+
+
+def _intersect(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
+    if one is None or other is None:
+        return True
+    return one[0] < other[1] and other[0] < one[1]
+
+
+def _everything_of(
+    base: Snapshot, current: Snapshot
+) -> tuple[frozenset[str], tuple[ManifestReference, ...]]:
+    """Return (files of base manifests rewritten since, current manifests made since)."""
+    before = {reference.name for reference in base.file.manifests}
+    now = {reference.name for reference in current.file.manifests}
+    rewritten = (reference for reference in base.file.manifests if reference.name not in now)
+    removed = frozenset(file for reference in rewritten for file in base.load(reference).files())
+    newer = tuple(r for r in current.file.manifests if r.name not in before)
+    return removed, newer
+
+
+def _inside(base: Snapshot, interval: tuple[int, int]) -> frozenset[str]:
+    time_column = base.properties.time_column
+    if time_column is None:
+        raise InvalidInputError(
+            "PROJSEG_NO_TIME_COLUMN",
+            f"table {base.storage.location} has no timeColumn, so no interval of it can be "
+            "overwritten; overwrite the whole table",
+        )
+    found = base.segments_between(*interval)
+    for entry in found:
+        zone = entry.columns.get(time_column)
+        has_nulls = zone is not None and zone.null_count > 0
+        first, last = entry.min_time_us, entry.max_time_us
+        assert first is not None
+        assert last is not None
+        if first < interval[0] or last >= interval[1] or has_nulls:
+            raise InvalidInputError(
+                "PROJSEG_INTERVAL_NOT_ALIGNED",
+                f"segment {entry.file} also holds rows outside the interval; choose one that "
+                f"covers whole chunks of {base.properties.segment_granularity}, or delete first",
+            )
+    return frozenset(entry.file for entry in found)
+
+
+def _without(
+    current: Snapshot,
+    removed: frozenset[str],
+    references: Sequence[ManifestReference] | None = None,
+) -> tuple[list[ManifestReference], list[SegmentEntry]]:
+    """Return (manifests without a removed file, what is left of the others)."""
+    kept: list[ManifestReference] = []
+    survivors: list[SegmentEntry] = []
+    missing = set(removed)
+    for reference in current.file.manifests if references is None else references:
+        manifest = current.load(reference) if missing else None
+        if manifest is None or missing.isdisjoint(manifest.files()):
+            kept.append(reference)
+            continue
+        files = manifest.files()
+        survivors += [manifest.entry(i) for i in range(len(files)) if files[i] not in removed]
+        missing.difference_update(files)
+    if missing:
+        _conflict(f"segment {min(missing)} was replaced or removed by another commit")
+    return kept, survivors
+
+
+def _changed_properties(
+    change: SetProperties, base: TableProperties, current: TableProperties
+) -> TableProperties:
+    declared = {projection.name: projection for projection in current.projections}
+    for name in change.drop_projections:
+        _check_droppable(name, base, current)
+        del declared[name]
+    for projection in change.add_projections:
+        _check_addable(projection, base, declared)
+        declared[projection.name] = projection
+    for key in change.properties:
+        if current.properties.get(key) != base.properties.get(key):
+            _conflict(f"property '{key}' was changed by another commit")
+    return replace(
+        _with_columns(current, change.add_columns),
+        projections=tuple(declared.values()),
+        properties={**current.properties, **change.properties},
+    )
+
+
+def _check_droppable(name: str, base: TableProperties, current: TableProperties) -> None:
+    before = next((p for p in base.projections if p.name == name), None)
+    now = next((p for p in current.projections if p.name == name), None)
+    if before is None:
+        near = did_you_mean(name, (p.name for p in base.projections))
+        raise InvalidInputError(
+            "PROJSEG_UNKNOWN_PROJECTION", f"projection '{name}' is not declared{near}"
+        )
+    if now != before:
+        _conflict(f"projection '{name}' was dropped or redefined by another commit")
+
+
+def _check_addable(
+    projection: ProjectionDeclaration,
+    base: TableProperties,
+    declared: dict[str, ProjectionDeclaration],
+) -> None:
+    other = declared.get(projection.name, projection)
+    if other.definition_hash == projection.definition_hash:
+        return
+    if any(p.name == projection.name for p in base.projections):
+        raise InvalidInputError(
+            "PROJSEG_PROJECTION_EXISTS",
+            f"projection '{projection.name}' is declared otherwise; drop it first or choose "
+            "another name",
+        )
+    _conflict(f"projection '{projection.name}' was declared otherwise by another commit")
+
+
+def _with_columns(
+    properties: TableProperties, added: Iterable[ColumnDeclaration]
+) -> TableProperties:
+    columns = {column.name: column for column in properties.columns}
+    for column in added:
+        if columns.setdefault(column.name, column) != column:
+            raise InvalidInputError(
+                "PROJSEG_COLUMN_EXISTS",
+                f"column '{column.name}' cannot be added as {column.type}: the table has it as "
+                f"{columns[column.name].type}",
+            )
+    return replace(properties, columns=tuple(columns.values()))
+
+
+def _check_columns(draft: Draft) -> None:
+    known = {column.name for column in draft.properties.columns}
+    for entry in draft.entries:
+        unknown = entry.columns.keys() - known
+        if unknown:
+            raise InvalidInputError(
+                "PROJSEG_UNKNOWN_COLUMN",
+                f"segment {entry.file} has column '{min(unknown)}', which the table has not; add "
+                "it with mergeSchema",
+            )
+
+
+def _conflict(what: str) -> NoReturn:
+    raise CommitConflictError(
+        "PROJSEG_COMMIT_CONFLICT", f"nothing was committed: {what}; open the table and try again"
+    )

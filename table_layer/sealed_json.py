@@ -1,0 +1,137 @@
+"""JSON files that carry their own checksum. SPEC.md "Table", sealed JSON.
+
+    {"checksum":"<32 hexadecimal digits>","kind":"snapshot","format_version":1,...}
+
+The checksum is xxh3-128 over every byte after its own field, so any changed byte is found. A file
+must also be byte for byte what this module would write for the value read from it: that refuses
+duplicate keys, unknown fields, odd numbers and white space without a rule for each.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+import msgspec
+import xxhash
+
+from projseg.errors import CorruptTableError, LimitExceededError, UnsupportedFeatureError
+from projseg.table_layer.limits import METADATA_BYTES_MAX
+from projseg.table_layer.storage_contract import Storage
+
+FORMAT_VERSION: Final = 1
+SUPPORTED_FEATURES: Final[frozenset[str]] = frozenset()
+
+_PREFIX: Final = b'{"checksum":"'
+_CHECKSUM_END: Final = len(_PREFIX) + 32
+_BODY_START: Final = _CHECKSUM_END + 2
+_UNSEALED: Final = "0" * 32
+
+
+class SealedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The fields every sealed file starts with; a subclass adds its own after them."""
+
+    checksum: str = _UNSEALED
+    kind: str
+    format_version: int = FORMAT_VERSION
+    required_features: tuple[str, ...] = ()
+
+
+class _Head(msgspec.Struct, frozen=True):
+    kind: str
+    format_version: int
+    required_features: tuple[str, ...]
+
+
+Sealed = TypeVar("Sealed", bound=SealedFile)
+
+_ENCODER: Final = msgspec.json.Encoder()
+_HEAD_DECODER: Final = msgspec.json.Decoder(_Head)
+
+
+def seal(value: SealedFile) -> bytes:
+    """Return the file's bytes; whatever checksum `value` states is replaced by the true one."""
+    payload = bytearray(_ENCODER.encode(value))
+    payload[len(_PREFIX) : _CHECKSUM_END] = _digest(payload)
+    return bytes(payload)
+
+
+def checksum_of(payload: bytes) -> str:
+    """Return the checksum that sealed bytes state."""
+    return payload[len(_PREFIX) : _CHECKSUM_END].decode("ascii", errors="replace")
+
+
+def unseal(payload: bytes, decoder: msgspec.json.Decoder[Sealed], kind: str, name: str) -> Sealed:
+    """Return the value of a sealed file, after every check that its bytes allow.
+
+    Parameters
+    ----------
+    payload : bytes
+        The whole file.
+    decoder : msgspec.json.Decoder
+        Of the file's struct.
+    kind : str
+        What the file must say it is.
+    name : str
+        The file, for messages.
+
+    Raises
+    ------
+    CorruptTableError
+        If a byte differs from what was written, or the structure is not the one of SPEC.md.
+    UnsupportedFeatureError
+        If a later release wrote the file.
+    """
+    if not payload.startswith(_PREFIX) or payload[_CHECKSUM_END:_BODY_START] != b'",':
+        raise _corrupt(name, "it does not start as one")
+    if payload[len(_PREFIX) : _CHECKSUM_END] != _digest(payload):
+        raise _corrupt(name, "its checksum does not match its bytes")
+    try:
+        head = _HEAD_DECODER.decode(payload)
+        _check_head(head, kind, name)
+        value = decoder.decode(payload)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise _corrupt(name, str(error)) from error
+    if _ENCODER.encode(value) != payload:
+        raise _corrupt(name, "it is not in canonical form")
+    return value
+
+
+def read_sealed(storage: Storage, name: str) -> bytes:
+    """Return a metadata file's bytes; FileNotFoundError if it is missing.
+
+    Raises
+    ------
+    LimitExceededError
+        If the file is larger than a reader may be made to hold.
+    """
+    size = storage.size(name)
+    if size > METADATA_BYTES_MAX:
+        raise LimitExceededError(
+            "PROJSEG_METADATA_TOO_LARGE",
+            f"{storage.location}/{name} has {size} bytes; at most {METADATA_BYTES_MAX} are read",
+        )
+    return storage.read_range(name, 0, size)
+
+
+def _digest(payload: bytes | bytearray) -> bytes:
+    digest: str = xxhash.xxh3_128_hexdigest(memoryview(payload)[_BODY_START:])
+    return digest.encode("ascii")
+
+
+def _check_head(head: _Head, kind: str, name: str) -> None:
+    if head.kind != kind:
+        raise ValueError(f"it is a {head.kind[:40]}")
+    unknown = set(head.required_features) - SUPPORTED_FEATURES
+    if head.format_version != FORMAT_VERSION or unknown:
+        raise UnsupportedFeatureError(
+            "PROJSEG_UNSUPPORTED_TABLE_VERSION",
+            f"{name} has format version {head.format_version} and needs {sorted(unknown)}; this "
+            f"release reads version {FORMAT_VERSION}: use a later release of projseg",
+        )
+
+
+def _corrupt(name: str, problem: str) -> CorruptTableError:
+    return CorruptTableError(
+        "PROJSEG_CORRUPT_TABLE",
+        f"{name} is not a metadata file that projseg wrote: {problem}; restore it from a copy",
+    )

@@ -1,0 +1,79 @@
+"""What a table asks of its storage: five methods, one stream, and three outcomes of a put.
+
+Everything else of the table layer is written against this contract, so an object store needs
+only another implementation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+
+class PutOutcomeUnknownError(OSError):
+    """The file may or may not be there: read it back before saying anything about it."""
+
+
+class PutNotDurableError(PutOutcomeUnknownError):
+    """The file is there, but a power cut may still take it; reading it back proves nothing."""
+
+
+class StoredFile(NamedTuple):
+    """One listed file: its name in the table, its size in bytes, its last change (UTC)."""
+
+    name: str
+    size: int
+    modified_us: int
+
+
+class SegmentSink(Protocol):
+    """A file being written; nobody sees it under its name before `commit` returns."""
+
+    def write(self, payload: bytes | bytearray | memoryview) -> None:
+        """Append bytes; OSError if the storage refuses, and the sink is then only good to abort."""
+
+    def commit(self) -> None:
+        """Make the file durable and give it its name; FileExistsError if the name is taken."""
+
+    def abort(self) -> None:
+        """Remove what was written, unless committed; never touches a file under its own name."""
+
+
+class Storage(Protocol):
+    """A table's directory or prefix. Names are those of `projseg.table_layer.paths` only.
+
+    Implementations are hashable, equal when they mean the same place, picklable and cheap.
+    """
+
+    @property
+    def location(self) -> str:
+        """The place as the user would name it, for messages."""
+
+    def size(self, name: str) -> int:
+        """Return a file's size in bytes; FileNotFoundError if there is none of that name."""
+
+    def read_range(self, name: str, offset: int, size: int) -> bytes:
+        """Return exactly `size` bytes from `offset`; EOFError if the file ends before that."""
+
+    def put_if_absent(self, name: str, payload: bytes) -> None:
+        """Create a durable file whole, or leave none.
+
+        Raises
+        ------
+        FileExistsError
+            If the name is taken (by anyone, an earlier try of the caller included).
+        PutOutcomeUnknownError
+            If the file may or may not be there.
+        OSError
+            Any other: the file was certainly not created.
+        """
+
+    def create(self, name: str) -> AbstractContextManager[SegmentSink]:
+        """Return a sink for a file written in pieces; leaving the context uncommitted aborts it."""
+
+    def list_names(self, prefix: str) -> Iterator[StoredFile]:
+        """Yield the table's files whose names start with one of `paths`' prefixes, in any order."""
+
+    def delete(self, name: str) -> None:
+        """Remove a file; no error if there is none."""

@@ -1,0 +1,114 @@
+"""Check new segments before a snapshot lists them: names re-derived, files there, bytes as stated.
+
+What executors report is not trusted: a name must be one that this commit's attempts could have
+made, one attempt for each partition, and the file must exist whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from projseg.errors import CommitError, CorruptSegmentError, InvalidInputError
+from projseg.segment_format.frame import TAIL_LAYOUT, parse_tail
+from projseg.table_layer.manifest import ColumnZone, SegmentEntry
+from projseg.table_layer.paths import SegmentName, parse_segment_name, segment_name
+from projseg.table_layer.storage_contract import Storage
+
+
+def verify_entries(storage: Storage, entries: Iterable[SegmentEntry], write_id: str) -> None:
+    """Refuse entries that are not this commit's, or whose files are not as they state.
+
+    Raises
+    ------
+    InvalidInputError
+        If a name was not made from `write_id`, is repeated, or a partition has two attempts.
+    CommitError
+        If a file is missing, has another size, or ends in another footer checksum.
+    """
+    attempts: dict[int, int] = {}
+    files: set[str] = set()
+    for entry in entries:
+        name = _derived_name(entry, write_id)
+        if entry.file in files:
+            raise _refused(entry, "is listed twice")
+        if attempts.setdefault(name.partition, name.attempt) != name.attempt:
+            raise _refused(entry, f"is a second attempt at partition {name.partition}")
+        files.add(entry.file)
+        _check_values(entry)
+        _check_file(storage, entry)
+
+
+def footer_checksum(storage: Storage, name: str, size: int) -> int:
+    """Return the footer checksum that a segment file's tail states.
+
+    Raises
+    ------
+    CorruptSegmentError
+        If the file does not end in a segment's tail.
+    """
+    path = f"{storage.location}/{name}"
+    if size < TAIL_LAYOUT.size:
+        raise CorruptSegmentError("PROJSEG_CORRUPT_SEGMENT", f"{path}: {size} bytes hold no tail")
+    content = storage.read_range(name, size - TAIL_LAYOUT.size, TAIL_LAYOUT.size)
+    return parse_tail(memoryview(content), size, path)[1]
+
+
+def _derived_name(entry: SegmentEntry, write_id: str) -> SegmentName:
+    name = parse_segment_name(entry.file)
+    if name is None:
+        raise _refused(entry, "is not a segment file's name")
+    derived = segment_name(write_id, name.partition, name.attempt, name.number)
+    if derived != entry.file or entry.write_id != write_id:
+        raise _refused(entry, f"does not belong to write id {write_id}")
+    return name
+
+
+def _check_values(entry: SegmentEntry) -> None:
+    if (entry.min_time_us is None) != (entry.max_time_us is None):
+        raise _refused(entry, "states one end of its time range only")
+    if entry.min_time_us is not None and entry.max_time_us is not None:
+        _check_time_range(entry, entry.min_time_us, entry.max_time_us)
+    if not all(_is_storable(zone) for zone in entry.columns.values()):
+        raise _refused(entry, "states a bound that is NaN or infinite; encode it as text")
+
+
+def _check_time_range(entry: SegmentEntry, smallest: int, largest: int) -> None:
+    start, end = entry.interval or (smallest, largest + 1)
+    if not start <= smallest <= largest < end:
+        raise _refused(entry, "has times outside its interval")
+
+
+def _is_storable(zone: ColumnZone) -> bool:
+    bounds = (zone.min, zone.max)
+    return all(math.isfinite(bound) for bound in bounds if isinstance(bound, float))
+
+
+def _check_file(storage: Storage, entry: SegmentEntry) -> None:
+    where = f"{storage.location}/{entry.file}"
+    try:
+        size = storage.size(entry.file)
+    except FileNotFoundError as error:
+        raise CommitError(
+            "PROJSEG_SEGMENT_MISSING", f"{where} was to be committed and is missing; write it again"
+        ) from error
+    if size != entry.byte_count:
+        raise CommitError(
+            "PROJSEG_SEGMENT_DIFFERS",
+            f"{where} has {size} bytes, not the {entry.byte_count} its writer reported; write it "
+            "again",
+        )
+    stated = footer_checksum(storage, entry.file, size)
+    if stated != entry.footer_checksum:
+        raise CommitError(
+            "PROJSEG_SEGMENT_DIFFERS",
+            f"{where} has footer checksum {stated:#x}, not the {entry.footer_checksum:#x} its "
+            "writer reported; write it again",
+        )
+
+
+def _refused(entry: SegmentEntry, problem: str) -> InvalidInputError:
+    return InvalidInputError(
+        "PROJSEG_BAD_COMMIT_ENTRY",
+        f"segment {entry.file[:200]!r} cannot be committed: it {problem}",
+    )

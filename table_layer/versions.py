@@ -1,0 +1,144 @@
+"""Which versions a table has.
+
+The snapshot files' names are the log. The first look of a process lists them, which also finds a
+gap; later looks probe forward from the newest version seen, so they cost two calls however long
+the table's history is. No pointer file is kept: it could disagree with the log.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from typing import Final
+
+from projseg.errors import CorruptTableError, InvalidInputError
+from projseg.table_layer.paths import (
+    MANIFEST_PREFIX,
+    SNAPSHOT_PREFIX,
+    parse_snapshot_name,
+    snapshot_name,
+)
+from projseg.table_layer.storage import open_storage
+from projseg.table_layer.storage_contract import Storage
+
+_PROBES_MAX: Final = 64
+_HINTS_MAX: Final = 1_024
+
+
+class _NewestSeen:
+    """The newest version this process has seen, by storage; a hint that is always checked."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._versions: OrderedDict[Storage, int] = OrderedDict()
+
+    def get(self, storage: Storage) -> int | None:
+        with self._lock:
+            return self._versions.get(storage)
+
+    def put(self, storage: Storage, version: int) -> None:
+        with self._lock:
+            self._versions[storage] = version
+            self._versions.move_to_end(storage)
+            while len(self._versions) > _HINTS_MAX:
+                self._versions.popitem(last=False)
+
+
+_NEWEST_SEEN: Final = _NewestSeen()
+
+
+def latest_version(storage: Storage) -> int:
+    """Return the newest table version.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_NOT_A_TABLE if the location certainly holds no table.
+    CorruptTableError
+        If the versions have a gap, or manifests exist and no snapshot does.
+    OSError
+        If the storage cannot be listed.
+    """
+    version = _probe_forward(storage)
+    if version is None:
+        versions = list_versions(storage)
+        if not versions:
+            raise _no_versions(storage)
+        version = versions[-1]
+    _NEWEST_SEEN.put(storage, version)
+    return version
+
+
+def list_versions(storage: Storage) -> list[int]:
+    """Return all kept versions in order; empty if there is no table.
+
+    Raises
+    ------
+    CorruptTableError
+        If one is missing between two others.
+    """
+    parsed = (parse_snapshot_name(file.name) for file in storage.list_names(SNAPSHOT_PREFIX))
+    versions = sorted(version for version in parsed if version is not None)
+    if versions and versions[-1] - versions[0] + 1 != len(versions):
+        known = set(versions)
+        missing = next(v for v in range(versions[0], versions[-1]) if v not in known)
+        raise CorruptTableError(
+            "PROJSEG_CORRUPT_TABLE",
+            f"{storage.location}/{snapshot_name(missing)} is missing while version {versions[-1]} "
+            "exists; restore it from a copy",
+        )
+    return versions
+
+
+def is_table(location: str | os.PathLike[str]) -> bool:
+    """Whether a location holds a table.
+
+    Raises
+    ------
+    CorruptTableError
+        If it holds remains of one.
+    OSError
+        If that cannot be found out, for want of permission, say.
+    """
+    storage = open_storage(location)
+    try:
+        latest_version(storage)
+    except InvalidInputError as error:
+        if error.code == "PROJSEG_NOT_A_TABLE":
+            return False
+        raise
+    return True
+
+
+def _probe_forward(storage: Storage) -> int | None:
+    version = _NEWEST_SEEN.get(storage)
+    if version is None or not _exists(storage, version):
+        return None
+    for _ in range(_PROBES_MAX):
+        if not _exists(storage, version + 1):
+            return version
+        version += 1
+    return None
+
+
+def _exists(storage: Storage, version: int) -> bool:
+    try:
+        storage.size(snapshot_name(version))
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _no_versions(storage: Storage) -> CorruptTableError | InvalidInputError:
+    if next(iter(storage.list_names(MANIFEST_PREFIX)), None) is not None:
+        return CorruptTableError(
+            "PROJSEG_CORRUPT_TABLE",
+            f"{storage.location} has manifests and no snapshot: its log was lost; restore "
+            "_projseg/ from a copy",
+        )
+    return InvalidInputError(
+        "PROJSEG_NOT_A_TABLE",
+        f"{storage.location} is not a projseg table: it has no _projseg/ log; create one there "
+        "or give the location of one",
+    )

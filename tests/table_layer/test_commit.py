@@ -1,0 +1,377 @@
+"""Commits one after the other: every kind, every refusal."""
+
+import pytest
+from msgspec import structs
+from small_tables import (
+    HOUR_US,
+    HOURLY,
+    describe_segment,
+    files_of,
+    hourly_of,
+    new_table,
+    new_write_id,
+    put_segment,
+    small_properties,
+)
+
+from projseg.errors import (
+    CommitConflictError,
+    CommitError,
+    CorruptSegmentError,
+    CorruptTableError,
+    InvalidInputError,
+)
+from projseg.table_layer.change import Append, Overwrite, Replace, SetProperties
+from projseg.table_layer.commit import commit, create_table
+from projseg.table_layer.limits import MANIFEST_SEGMENTS_MAX, SMALL_MANIFESTS_MAX
+from projseg.table_layer.manifest import write_manifests
+from projseg.table_layer.paths import MANIFEST_PREFIX
+from projseg.table_layer.snapshot import (
+    history,
+    is_table,
+    latest_version,
+    open_snapshot,
+)
+from projseg.table_layer.storage import open_storage
+from projseg.table_layer.table_properties import ColumnDeclaration, ProjectionDeclaration
+
+
+def add(storage, base, *, write_id=None, txn=None, **facts):
+    write_id = write_id or new_write_id()
+    entry = put_segment(storage, write_id, **facts)
+    snapshot = commit(
+        storage, base, Append((entry,)), write_id=write_id, operation="append", txn=txn
+    )
+    return snapshot, entry
+
+
+def do(storage, base, change, write_id=None):
+    return commit(storage, base, change, write_id=write_id or new_write_id(), operation="test")
+
+
+def test_a_new_table_is_empty_version_zero(tmp_path):
+    storage, created = new_table(tmp_path / "t")
+    opened = open_snapshot(storage)
+    assert opened.version == created.version == 0
+    assert len(opened.segments) == 0
+    assert list(opened.segments) == []
+    assert opened.properties == created.properties
+    assert opened.properties.schema.names == ["time", "channel", "added"]
+    assert is_table(tmp_path / "t")
+
+
+def test_create_refuses_a_table_that_exists(tmp_path):
+    new_table(tmp_path)
+    with pytest.raises(InvalidInputError, match="PROJSEG_TABLE_EXISTS"):
+        new_table(tmp_path)
+
+
+def test_append_adds_and_old_versions_stay(tmp_path):
+    storage, version0 = new_table(tmp_path)
+    version1, first = add(storage, version0, hour=1)
+    version2, second = add(storage, version1, hour=0, rows=7)
+    assert [version1.version, version2.version] == [1, 2]
+    assert files_of(open_snapshot(storage)) == sorted([first.file, second.file])
+    assert files_of(open_snapshot(storage, 1)) == [first.file]
+    assert open_snapshot(storage, 0).row_count == 0
+    assert open_snapshot(storage).row_count == 17
+    assert list(open_snapshot(storage, 1).segments) == [first]
+    assert [s.version for s in history(storage)] == [2, 1, 0]
+    assert [s.operation for s in history(storage)] == ["append", "append", "create"]
+
+
+def test_append_from_an_old_base_keeps_both(tmp_path):
+    storage, version0 = new_table(tmp_path)
+    add(storage, version0, hour=1)
+    later, _ = add(storage, version0, hour=2)
+    assert later.version == 2
+    assert len(later.segments) == 2
+
+
+def test_segments_is_a_sequence_over_manifests(tmp_path):
+    storage, snapshot = new_table(tmp_path)
+    entries = []
+    for hour in range(5):
+        snapshot, entry = add(storage, snapshot, hour=hour)
+        entries.append(entry)
+    segments = snapshot.segments
+    assert [segments[i] for i in range(5)] == entries
+    assert segments[-1] == entries[-1]
+    assert segments[1:3] == entries[1:3]
+    assert segments.index(entries[3]) == 3
+    with pytest.raises(IndexError):
+        segments[5]
+
+
+def test_segments_between_prunes_by_time(tmp_path):
+    storage, snapshot = new_table(tmp_path)
+    for hour in range(4):
+        snapshot, _ = add(storage, snapshot, hour=hour)
+    timeless = {"interval": None, "min_time_us": None, "max_time_us": None}
+    snapshot, _ = add(storage, snapshot, **timeless)
+    found = snapshot.segments_between(HOUR_US, 2 * HOUR_US + 1)
+    assert [entry.interval[0] // HOUR_US for entry in found] == [1, 2]
+    assert snapshot.segments_between(-HOUR_US, 0) == []
+    assert len(snapshot.segments_between(-(2**63), 2**63 - 1)) == 4
+
+
+def test_many_small_manifests_are_merged(tmp_path):
+    storage, snapshot = new_table(tmp_path)
+    entries = []
+    for hour in range(2 * SMALL_MANIFESTS_MAX + 5):
+        snapshot, entry = add(storage, snapshot, hour=hour)
+        entries.append(entry)
+        assert len(snapshot.file.manifests) <= SMALL_MANIFESTS_MAX
+    assert list(open_snapshot(storage).segments) == entries
+    assert files_of(open_snapshot(storage, 40)) == sorted(entry.file for entry in entries[:40])
+
+
+def test_large_appends_are_cut_into_manifests(tmp_path):
+    storage, _ = new_table(tmp_path)
+    write_id = new_write_id()
+    count = MANIFEST_SEGMENTS_MAX + 1
+    entries = [describe_segment(write_id, number=i, hour=i)[0] for i in range(count)]
+    references = write_manifests(storage, entries)
+    assert [reference.segment_count for reference in references] == [MANIFEST_SEGMENTS_MAX, 1]
+
+
+def test_overwrite_of_the_whole_table(tmp_path):
+    storage, snapshot = new_table(tmp_path)
+    for hour in range(3):
+        snapshot, _ = add(storage, snapshot, hour=hour)
+    write_id = new_write_id()
+    entry = put_segment(storage, write_id, hour=9)
+    after = do(storage, snapshot, Overwrite((entry,)), write_id)
+    assert files_of(after) == [entry.file]
+    assert len(open_snapshot(storage, 3).segments) == 3
+
+
+def test_overwrite_of_an_interval_keeps_the_rest(tmp_path):
+    storage, snapshot = new_table(tmp_path)
+    kept = []
+    for hour in range(3):
+        snapshot, entry = add(storage, snapshot, hour=hour)
+        kept += [entry.file] if hour != 1 else []
+    write_id = new_write_id()
+    entry = put_segment(storage, write_id, hour=1)
+    after = do(storage, snapshot, Overwrite((entry,), (HOUR_US, 2 * HOUR_US)), write_id)
+    assert files_of(after) == sorted([*kept, entry.file])
+
+
+def test_overwrite_refuses_an_interval_that_cuts_a_segment(tmp_path):
+    storage, snapshot = new_table(tmp_path)
+    snapshot, _ = add(storage, snapshot, hour=1)
+    for interval in [(HOUR_US + 1, 9 * HOUR_US), (0, 2 * HOUR_US - 1)]:
+        with pytest.raises(InvalidInputError, match="PROJSEG_INTERVAL_NOT_ALIGNED"):
+            do(storage, snapshot, Overwrite((), interval))
+    assert latest_version(storage) == 1
+
+
+def test_overwrite_leaves_what_others_appended_since(tmp_path):
+    storage, version0 = new_table(tmp_path)
+    version1, first = add(storage, version0, hour=1)
+    _, appended = add(storage, version1, hour=1)
+    after = do(storage, version1, Overwrite(()))
+    assert files_of(after) == [appended.file]
+    assert first.file not in files_of(after)
+
+
+def test_overwrite_finds_its_inputs_in_merged_manifests(tmp_path):
+    storage, snapshot = new_table(tmp_path)
+    snapshot, _ = add(storage, snapshot, hour=0)
+    base = snapshot
+    for hour in range(SMALL_MANIFESTS_MAX):
+        snapshot, _ = add(storage, snapshot, hour=hour + 1)
+    assert len(snapshot.file.manifests) == 1
+    after = do(storage, base, Overwrite(()))
+    assert len(after.segments) == SMALL_MANIFESTS_MAX
+
+
+def test_two_overwrites_of_the_same_time_conflict(tmp_path):
+    storage, base = new_table(tmp_path)
+    base, _ = add(storage, base, hour=0)
+    do(storage, base, Overwrite((), (0, HOUR_US)))
+    for interval in [None, (0, HOUR_US), (HOUR_US - 1, 3 * HOUR_US)]:
+        with pytest.raises(CommitConflictError):
+            do(storage, base, Overwrite((), interval))
+    assert do(storage, base, Overwrite((), (HOUR_US, 2 * HOUR_US))).version == 3
+
+
+def test_replace_needs_its_inputs(tmp_path):
+    storage, base = new_table(tmp_path)
+    base, first = add(storage, base, hour=0)
+    base, second = add(storage, base, hour=1)
+    write_id = new_write_id()
+    merged = put_segment(storage, write_id, hour=0)
+    newer, third = add(storage, base, hour=2)
+    inputs = frozenset({first.file, second.file})
+    after = do(storage, base, Replace(inputs, (merged,)), write_id)
+    assert files_of(after) == sorted([merged.file, third.file])
+    with pytest.raises(CommitConflictError, match="was replaced or removed"):
+        do(storage, newer, Replace(frozenset({first.file})))
+
+
+def test_set_properties_adds_and_drops(tmp_path):
+    storage, base = new_table(tmp_path)
+    base = do(storage, base, SetProperties(add_projections=(HOURLY,)))
+    assert base.definitions == {HOURLY.definition_hash: HOURLY.definition}
+    base, _ = add(storage, base, projections=hourly_of())
+    base = do(storage, base, SetProperties(drop_projections=("hourly",)))
+    assert base.properties.projections == ()
+    assert base.definitions == {HOURLY.definition_hash: HOURLY.definition}
+    base = do(storage, base, Overwrite(()))
+    assert base.definitions == {}
+    column = ColumnDeclaration("deleted", "bigint")
+    base = do(storage, base, SetProperties(add_columns=(column,), properties={"owner": "us"}))
+    assert base.properties.schema.names[-1] == "deleted"
+    assert base.properties.properties == {"owner": "us"}
+
+
+def test_set_properties_conflicts_by_name_only(tmp_path):
+    storage, base = new_table(tmp_path)
+    other = ProjectionDeclaration("hourly", "b" * 32, "{}")
+    daily = ProjectionDeclaration("daily", "c" * 32, "{}")
+    do(storage, base, SetProperties(add_projections=(HOURLY,)))
+    do(storage, base, SetProperties(add_projections=(daily,)))
+    same = do(storage, base, SetProperties(add_projections=(HOURLY,)))
+    assert {p.name for p in same.properties.projections} == {"hourly", "daily"}
+    with pytest.raises(CommitConflictError):
+        do(storage, base, SetProperties(add_projections=(other,)))
+    with pytest.raises(InvalidInputError, match="PROJSEG_PROJECTION_EXISTS"):
+        do(storage, same, SetProperties(add_projections=(other,)))
+    with pytest.raises(InvalidInputError, match="did you mean 'daily'"):
+        do(storage, same, SetProperties(drop_projections=("dailly",)))
+    do(storage, same, SetProperties(drop_projections=("daily",)))
+    with pytest.raises(CommitConflictError):
+        do(storage, same, SetProperties(drop_projections=("daily",)))
+    again = do(storage, same, SetProperties(drop_projections=("hourly",), add_projections=(other,)))
+    assert again.properties.projections == (other,)
+
+
+def test_a_writer_may_embed_a_projection_dropped_meanwhile(tmp_path):
+    storage, base = new_table(tmp_path, projections=(HOURLY,))
+    do(storage, base, SetProperties(drop_projections=("hourly",)))
+    after, _ = add(storage, base, projections=hourly_of())
+    assert after.definitions == {HOURLY.definition_hash: HOURLY.definition}
+
+
+def test_an_unknown_definition_is_refused(tmp_path):
+    storage, base = new_table(tmp_path)
+    with pytest.raises(InvalidInputError, match="PROJSEG_UNKNOWN_DEFINITION"):
+        add(storage, base, projections=hourly_of())
+
+
+def test_columns_come_with_an_append(tmp_path):
+    storage, base = new_table(tmp_path)
+    write_id = new_write_id()
+    entry, _ = describe_segment(write_id)
+    zone = entry.columns["channel"]
+    entry = put_segment(storage, write_id, columns={"channel": zone, "deleted": zone})
+    with pytest.raises(InvalidInputError, match="PROJSEG_UNKNOWN_COLUMN"):
+        do(storage, base, Append((entry,)), write_id)
+    columns = (ColumnDeclaration("deleted", "string"),)
+    after = do(storage, base, Append((entry,), columns), write_id)
+    assert after.properties.schema.names[-1] == "deleted"
+    with pytest.raises(InvalidInputError, match="PROJSEG_COLUMN_EXISTS"):
+        do(storage, after, SetProperties(add_columns=(ColumnDeclaration("deleted", "int"),)))
+
+
+def test_the_same_write_id_lands_once(tmp_path):
+    storage, base = new_table(tmp_path)
+    write_id = new_write_id()
+    landed, entry = add(storage, base, write_id=write_id)
+    for seen in (base, landed):
+        again = do(storage, seen, Append((entry,)), write_id)
+        assert again.version == landed.version == latest_version(storage) == 1
+
+
+def test_a_used_write_id_is_refused_for_other_files(tmp_path):
+    storage, base = new_table(tmp_path)
+    write_id = new_write_id()
+    landed, _ = add(storage, base, write_id=write_id)
+    with pytest.raises(InvalidInputError, match="PROJSEG_WRITE_ID_REUSED"):
+        add(storage, landed, write_id=write_id, number=1)
+
+
+def test_a_write_id_may_create_and_fill_a_table(tmp_path):
+    storage, write_id = open_storage(tmp_path), new_write_id()
+    base = create_table(storage, small_properties(), write_id=write_id)
+    after, _ = add(storage, base, write_id=write_id)
+    assert len(after.segments) == 1
+
+
+def test_a_repeated_transaction_is_a_no_op(tmp_path):
+    storage, base = new_table(tmp_path)
+    first, _ = add(storage, base, txn=("stream", 5))
+    second, _ = add(storage, first, txn=("stream", 6))
+    for seen, version in [(base, 5), (first, 5), (second, 5), (second, 4)]:
+        again, _ = add(storage, seen, txn=("stream", version))
+        assert again.version == second.version
+    assert add(storage, first, txn=("stream", 6))[0].version == second.version
+    assert add(storage, second, txn=("other", 1))[0].version == 3
+    assert open_snapshot(storage).row_count == 30
+
+
+def test_a_missing_or_different_file_is_refused(tmp_path):
+    storage, base = new_table(tmp_path)
+    write_id = new_write_id()
+    absent, _ = describe_segment(write_id)
+    with pytest.raises(CommitError, match="PROJSEG_SEGMENT_MISSING"):
+        do(storage, base, Append((absent,)), write_id)
+    longer = put_segment(storage, write_id, number=1, byte_count=999)
+    with pytest.raises(CommitError, match="PROJSEG_SEGMENT_DIFFERS"):
+        do(storage, base, Append((longer,)), write_id)
+    other = put_segment(storage, write_id, number=2, footer_checksum=1)
+    with pytest.raises(CommitError, match="PROJSEG_SEGMENT_DIFFERS"):
+        do(storage, base, Append((other,)), write_id)
+    opaque, _ = describe_segment(write_id, number=3, byte_count=64)
+    storage.put_if_absent(opaque.file, b"x" * 64)
+    with pytest.raises(CorruptSegmentError):
+        do(storage, base, Append((opaque,)), write_id)
+    assert latest_version(storage) == 0
+
+
+def test_forged_entries_are_refused(tmp_path):
+    storage, base = new_table(tmp_path)
+    write_id, other = new_write_id(), new_write_id()
+    good = put_segment(storage, write_id)
+    foreign = put_segment(storage, other)
+    second_attempt = put_segment(storage, write_id, attempt=1)
+    lying = put_segment(storage, other, number=7)
+    lying = structs.replace(lying, write_id=write_id)
+    outside = put_segment(storage, write_id, number=5, min_time_us=-1)
+    for entries in [
+        (good, good),
+        (foreign,),
+        (good, second_attempt),
+        (lying,),
+        (outside,),
+        (describe_segment(write_id, file="data/../../etc/passwd")[0],),
+    ]:
+        with pytest.raises(InvalidInputError, match="PROJSEG_BAD_COMMIT_ENTRY"):
+            do(storage, base, Append(entries), write_id)
+    assert latest_version(storage) == 0
+
+
+def test_not_a_table_is_told_from_a_damaged_one(tmp_path):
+    assert not is_table(tmp_path)
+    assert not is_table(tmp_path / "missing")
+    (tmp_path / "plain").write_text("x")
+    assert not is_table(tmp_path / "plain")
+    with pytest.raises(InvalidInputError, match="PROJSEG_NOT_A_TABLE"):
+        open_snapshot(open_storage(tmp_path))
+    storage, base = new_table(tmp_path / "t")
+    add(storage, base)
+    for snapshot in (tmp_path / "t" / "_projseg").glob("0*.json"):
+        snapshot.unlink()
+    assert any(storage.list_names(MANIFEST_PREFIX))
+    for look in (is_table, lambda place: new_table(place)):
+        with pytest.raises(CorruptTableError):
+            look(tmp_path / "t")
+
+
+def test_an_unknown_version_is_named(tmp_path):
+    storage, _ = new_table(tmp_path)
+    for version in (1, -1):
+        with pytest.raises(InvalidInputError, match="the newest is 0"):
+            open_snapshot(storage, version)
