@@ -41,11 +41,15 @@ WRITER = "projseg 0.1.0"
 
 @dataclass(frozen=True)
 class TableSummary:
-    """What a table of a finished segment takes: its pages and bitmap indexes, not dictionaries."""
+    """What a table of a finished segment takes: its pages and bitmap indexes, not dictionaries.
+
+    `column_bytes` are the bytes of each column's pages, by (role, name).
+    """
 
     name: str
     row_count: int
     byte_count: int
+    column_bytes: dict[tuple[Role, str], int]
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,10 @@ class SegmentSummary:
     byte_count: int
     footer_checksum: int
     tables: tuple[TableSummary, ...]
+
+    def table(self, name: str) -> TableSummary:
+        """Return the summary of the table of that name."""
+        return next(table for table in self.tables if table.name == name)
 
 
 @dataclass
@@ -68,6 +76,7 @@ class _OpenTable:
     sort_order: tuple[str, ...]
     byte_count: int = 0
     columns: list[ColumnEntry] = field(default_factory=list)
+    column_bytes: dict[tuple[Role, str], int] = field(default_factory=dict)
 
 
 class SegmentEncoder:
@@ -173,6 +182,7 @@ class SegmentEncoder:
         dictionary_index = self._dictionary_index(name, vector, dictionary)
         pages = write_pages(self._sink, vector_pages(vector))
         table.byte_count += pages.stored_bytes
+        table.column_bytes[role, name] = pages.stored_bytes
         table.columns.append(
             ColumnEntry(
                 role,
@@ -200,7 +210,9 @@ class SegmentEncoder:
                 tuple(table.columns),
             )
         )
-        self._summaries.append(TableSummary(table.name, table.row_count, table.byte_count))
+        self._summaries.append(
+            TableSummary(table.name, table.row_count, table.byte_count, table.column_bytes)
+        )
 
     def add_not_built(self, name: str, definition_hash: str, reason: str) -> None:
         """Record a projection that this segment lacks, and why."""

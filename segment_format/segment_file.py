@@ -127,6 +127,15 @@ class SegmentFile:
             raise _unknown(f"{self.path}: table '{table}' has no {role} '{name}'", name, known)
         return entry
 
+    def has_column(self, table: str, role: Role, name: str) -> bool:
+        """Whether the table holds such a column."""
+        return (table, role, name) in self._columns
+
+    def column_dictionary(self, table: str, role: Role, name: str) -> Dictionary | None:
+        """Return the dictionary of a column's ids; None if it is not stored as ids."""
+        index = self.column_entry(table, role, name).dictionary
+        return None if index is None else self.dictionary(self.footer.dictionaries[index].name)
+
     def directory(self, table: str, role: Role, name: str) -> PageDirectory:
         """Return the proved page directory of a column."""
         key = (table, role, name)
@@ -179,8 +188,8 @@ class SegmentFile:
         run = self._run(directory, first_page, page_end, f"{table}/{role}/{name}")
         arrow_type = parse_type_name(entry.type)
         if entry.kind == "ids":
-            assert entry.dictionary is not None, "proved when the file was opened"
-            dictionary = self.dictionary(self.footer.dictionaries[entry.dictionary].name)
+            dictionary = self.column_dictionary(table, role, name)
+            assert dictionary is not None, "proved when the file was opened"
             return Ids(decode_ids(run, len(dictionary), dictionary.id_dtype), dictionary)
         if entry.kind == "numbers":
             return decode_numbers(run, arrow_type)
