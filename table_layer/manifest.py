@@ -37,8 +37,8 @@ class ColumnZone(
     Parameters
     ----------
     min, max : int, float, str or None
-        Bounds of the values that are neither null nor NaN, as `column_bounds` describes; None if
-        there are none, or no bound is known.
+        Bounds of the values that are neither null nor NaN, in the stored form of
+        `column_bounds`; None if there are none, or no bound is known.
     null_count : int
         Rows that are null.
     has_nan : bool
