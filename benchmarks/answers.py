@@ -1,0 +1,113 @@
+"""Do two engines give the same answer? Types and row order are not part of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from projseg.benchmarks.queries import Query
+
+__all__ = ["APPROXIMATION_BOUND", "approximation_error", "find_difference", "normalised"]
+
+RELATIVE_TOLERANCE: Final = 1e-9  # sums of doubles depend on the order of addition
+APPROXIMATION_BOUND: Final = 0.15  # three of the 5 % standard deviations that Spark promises
+
+
+def normalised(answer: pa.Table, query: Query) -> pa.Table:
+    """Return the answer with the query's names, plain types and one order of rows.
+
+    Whole numbers become int64, times microseconds UTC, texts strings; rows are sorted by all exact
+    columns, so two right answers differ in approximate and floating columns only.
+    """
+    arrays = [_plain(column.combine_chunks()) for column in answer.columns]
+    table = pa.table(arrays, names=list(query.output_names))
+    keys = [(name, "ascending") for name in _sort_columns(table, query)]
+    return table.sort_by(keys) if keys and table.num_rows > 1 else table
+
+
+def find_difference(reference: pa.Table, answer: pa.Table, query: Query) -> str | None:
+    """Return the first difference of two normalised answers, None if there is none.
+
+    Approximate columns are not looked at; see `approximation_error`.
+    """
+    if answer.num_rows != reference.num_rows:
+        return f"{answer.num_rows} rows instead of {reference.num_rows}"
+    for name in query.output_names:
+        if name in query.approximate_outputs:
+            continue
+        expected, found = reference[name].combine_chunks(), answer[name].combine_chunks()
+        unequal = _unequal_rows(expected, found)
+        if unequal is None:
+            return f"{name} is {found.type} instead of {expected.type}"
+        if len(unequal):
+            row = int(unequal[0])
+            return (
+                f"{name} differs in {len(unequal)} of {len(found)} rows, first in row {row}:"
+                f" {found[row].as_py()!r} instead of {expected[row].as_py()!r}"
+            )
+    return None
+
+
+def approximation_error(exact: pa.Table, answer: pa.Table, query: Query) -> float | None:
+    """Return the largest relative error of the approximate columns against exact counts."""
+    if not query.approximate_outputs or exact.num_rows != answer.num_rows:
+        return None
+    errors = []
+    for name in query.approximate_outputs:
+        truth = exact[name].combine_chunks().to_numpy(zero_copy_only=False).astype(np.float64)
+        found = answer[name].combine_chunks().to_numpy(zero_copy_only=False).astype(np.float64)
+        errors.append(np.max(np.abs(found - truth) / np.maximum(truth, 1.0), initial=0.0))
+    return float(max(errors))
+
+
+def _unequal_rows(expected: pa.Array, found: pa.Array) -> NDArray[np.intp] | None:
+    """Return the positions of unequal rows; None when the types cannot be compared."""
+    if pa.types.is_floating(expected.type) and pa.types.is_floating(found.type):
+        left, right = (array.to_numpy(zero_copy_only=False) for array in (expected, found))
+        is_close = np.isclose(right, left, rtol=RELATIVE_TOLERANCE, atol=0.0, equal_nan=True)
+        return np.flatnonzero(~is_close)
+    if expected.type != found.type:
+        return None
+    is_equal = pc.equal(expected, found)
+    both_null = pc.and_(pc.is_null(expected), pc.is_null(found))
+    unequal = pc.invert(pc.if_else(both_null, True, pc.fill_null(is_equal, False)))
+    return np.flatnonzero(unequal.to_numpy(zero_copy_only=False))
+
+
+def _sort_columns(table: pa.Table, query: Query) -> list[str]:
+    """Return the exact columns, and the floating ones after them where rows are scanned."""
+    exact = [
+        field.name
+        for field in table.schema
+        if field.name not in query.approximate_outputs and not pa.types.is_floating(field.type)
+    ]
+    is_scan = not query.group_by and not query.aggregators
+    floating = [field.name for field in table.schema if pa.types.is_floating(field.type)]
+    return exact + floating if is_scan else exact
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_date(array.type):
+        array = array.cast(pa.timestamp("us"))
+    for is_such, plain in _PLAIN_TYPES:
+        if is_such(array.type):
+            return array.cast(plain)
+    return array
+
+
+_PLAIN_TYPES: Final[tuple[tuple[Callable[[pa.DataType], bool], pa.DataType], ...]] = (
+    (pa.types.is_integer, pa.int64()),
+    (pa.types.is_decimal, pa.int64()),  # DuckDB's sums of integers are 128 bits wide
+    (pa.types.is_floating, pa.float64()),
+    (pa.types.is_timestamp, pa.timestamp("us", tz="UTC")),
+    (pa.types.is_large_string, pa.string()),
+    (pa.types.is_string_view, pa.string()),
+    (pa.types.is_binary, pa.string()),  # ClickHouse's strings are any bytes
+)

@@ -1,0 +1,1 @@
+"""One small adapter for each engine; `registry` lists them."""

@@ -1,0 +1,113 @@
+"""ClickHouse in this process through chdb, without and with its own projections.
+
+Columns of at most 200 values are LowCardinality, as its users would have them, and rows are ordered
+by time. The parts are merged into one before anything is measured.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from projseg.benchmarks.peers.engine import Engine
+from projseg.benchmarks.peers.statements import clickhouse_text, statement
+from projseg.benchmarks.queries import PROJECTIONS, ProjectionSpecText, Query
+from projseg.benchmarks.records import Work
+from projseg.benchmarks.staging import Source
+
+__all__ = ["ClickHouse", "ClickHouseProjections"]
+
+_COLUMNS = (
+    "time DateTime64(6, 'UTC'), channel LowCardinality(String), page String, user String,"
+    " country LowCardinality(String), device LowCardinality(String), robot Bool,"
+    " added Int32, deleted Int32, price Float64"
+)
+
+
+class ClickHouse(Engine):
+    """A MergeTree table ordered by time."""
+
+    name = "clickhouse"
+    title = "ClickHouse"
+    _projections: ClassVar[tuple[ProjectionSpecText, ...]] = ()
+
+    def __init__(self, folder: Path, thread_count: int) -> None:
+        super().__init__(folder, thread_count)
+        from chdb import session  # optional and large: installed by hand
+
+        library: Any = session  # chdb has no type hints
+        self._session = library.Session(str(folder / "clickhouse"))
+        self._session.query("CREATE DATABASE IF NOT EXISTS bench ENGINE = Atomic")
+        self._settings = f"SETTINGS max_threads = {thread_count}, session_timezone = 'UTC'"
+
+    def version(self) -> str:
+        """Return the server's version, not the wrapper's."""
+        return str(self._session.query("SELECT version()", "TSV")).strip()
+
+    def load(self, source: Source) -> None:
+        """Insert from the mapped Arrow table."""
+        definitions = "".join(f", {_projection(spec)}" for spec in self._projections)
+        self._session.query(
+            f"CREATE TABLE bench.edits ({_COLUMNS}{definitions}) ENGINE = MergeTree ORDER BY time"
+        )
+        arriving = source.table()  # chdb's Python() finds it by this name
+        self._session.query(
+            "INSERT INTO bench.edits SELECT * FROM Python(arriving)"
+            f" {self._settings}, max_insert_threads = {self.thread_count}"
+        )
+        del arriving
+
+    def settle(self) -> None:
+        """Merge the parts into one."""
+        self._session.query("OPTIMIZE TABLE bench.edits FINAL")
+
+    def sizes(self) -> tuple[int, int]:
+        """Return what the active parts hold."""
+        everything = self._number("sum(bytes_on_disk)", "system.parts")
+        projections = self._number("sum(bytes_on_disk)", "system.projection_parts")
+        return everything - projections, projections
+
+    def open(self) -> None:
+        """Touch the table, which loads its parts."""
+        self._session.query("SELECT count() FROM bench.edits")
+
+    def run(self, query: Query) -> pa.Table:
+        """Return the answer as ClickHouse's own Arrow stream."""
+        return pa.ipc.open_stream(self._answer(query).bytes()).read_all()
+
+    def work(self, query: Query) -> Work:
+        """Return rows and uncompressed bytes that the query read from parts."""
+        answer = self._answer(query)
+        return Work(answer.storage_rows_read(), answer.storage_bytes_read())
+
+    def close(self) -> None:
+        """End the session."""
+        self._session.close()
+
+    def _answer(self, query: Query) -> Any:
+        text = statement(query, "clickhouse").replace("FROM edits", "FROM bench.edits")
+        return self._session.query(f"{text} {self._settings}", "ArrowStream")
+
+    def _number(self, expression: str, table: str) -> int:
+        answer = self._session.query(
+            f"SELECT {expression} FROM {table}"
+            " WHERE database = 'bench' AND table = 'edits' AND active",
+            "TSV",
+        )
+        return int(str(answer).strip())
+
+
+class ClickHouseProjections(ClickHouse):
+    """The same table with the benchmark's four projections."""
+
+    name = "clickhouse-projections"
+    title = "ClickHouse with projections"
+    _projections = PROJECTIONS
+
+
+def _projection(spec: ProjectionSpecText) -> str:
+    keys = ", ".join(text.rsplit(" AS ", 1)[0] for text in spec.group_by)
+    outputs = ", ".join(spec.group_by + spec.aggregators)
+    return f"PROJECTION {spec.name} ({clickhouse_text(f'SELECT {outputs} GROUP BY {keys}')})"

@@ -1,0 +1,77 @@
+"""What every engine of the benchmark must be able to do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+
+from projseg.benchmarks.queries import Query
+from projseg.benchmarks.records import Work
+from projseg.benchmarks.staging import Source
+
+__all__ = ["Engine", "NotApplicableError", "stored_bytes"]
+
+
+class NotApplicableError(Exception):
+    """The engine is not meant to answer this query, as a rollup that lacks its columns."""
+
+
+class Engine(ABC):
+    """One engine over one copy of the rows, alone in its process.
+
+    `__init__` imports the engine's library and may raise ImportError, which the harness reports as
+    a missing peer. Then either `load`, `settle` and `sizes`, or `open` and any number of `run`.
+
+    Parameters
+    ----------
+    folder : Path
+        The engine's own place, empty before `load`.
+    thread_count : int
+        Threads it may use.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    is_peer: ClassVar[bool] = True
+
+    def __init__(self, folder: Path, thread_count: int) -> None:
+        self.folder, self.thread_count = folder, thread_count
+
+    @abstractmethod
+    def version(self) -> str:
+        """Return the library's version."""
+
+    @abstractmethod
+    def load(self, source: Source) -> None:
+        """Store all rows durably; the harness times this call."""
+
+    def settle(self) -> None:  # noqa: B027  most engines have nothing to settle
+        """Bring the stored rows into the shape in which they are measured."""
+
+    def sizes(self) -> tuple[int, int]:
+        """Return the bytes on disk of the base rows, and of everything made from them."""
+        return stored_bytes(self.folder), 0
+
+    @abstractmethod
+    def open(self) -> None:
+        """Make the loaded rows ready for queries."""
+
+    @abstractmethod
+    def run(self, query: Query) -> pa.Table:
+        """Return the answer, complete and in memory."""
+
+    def work(self, query: Query) -> Work | None:
+        """Return what the engine says it reads for the query, if it can say so."""
+        del query
+        return None
+
+    def close(self) -> None:  # noqa: B027  most engines end with their process
+        """Release what the engine holds."""
+
+
+def stored_bytes(folder: Path) -> int:
+    """Return the bytes of all files below a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -1,0 +1,49 @@
+"""The closed list of engines, in the order in which they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from projseg.benchmarks.peers.clickhouse_peer import ClickHouse, ClickHouseProjections
+from projseg.benchmarks.peers.duckdb_peer import DuckDbNative, DuckDbParquet
+from projseg.benchmarks.peers.engine import Engine
+from projseg.benchmarks.peers.projseg_engine import ProjsegBase, ProjsegProjections
+from projseg.benchmarks.peers.projseg_on_spark import ProjsegSparkOptions, ProjsegSparkSql
+from projseg.benchmarks.peers.spark_peer import SparkParquet, SparkRollup
+from projseg.errors import InvalidInputError, did_you_mean
+
+__all__ = ["ENGINES", "select_engines"]
+
+ENGINES: Final[tuple[type[Engine], ...]] = (
+    ProjsegProjections,
+    ProjsegBase,
+    DuckDbNative,
+    DuckDbParquet,
+    ClickHouse,
+    ClickHouseProjections,
+    SparkParquet,
+    SparkRollup,
+    ProjsegSparkSql,
+    ProjsegSparkOptions,
+)
+
+
+def select_engines(names: Iterable[str]) -> tuple[type[Engine], ...]:
+    """Return the engines of these names in the list's order; all of them for no name.
+
+    Raises
+    ------
+    InvalidInputError
+        For a name that is not in the list.
+    """
+    by_name = {engine.name: engine for engine in ENGINES}
+    wanted = list(names) or list(by_name)
+    for name in wanted:
+        if name not in by_name:
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT",
+                f"'{name}' is not an engine of the benchmark{did_you_mean(name, by_name)};"
+                f" there are {', '.join(by_name)}",
+            )
+    return tuple(engine for engine in ENGINES if engine.name in wanted)

@@ -1,0 +1,257 @@
+"""What is asked of every engine: one list, in one neutral form.
+
+A query is written once, as the arguments of `projseg.Table.query` in Spark SQL expression text. The
+statement for a peer is composed from the same parts, so that no engine is asked something else.
+
+The four projections of the benchmark, and no other knowledge of the queries, are given to the
+engines that can hold projections. A query marked `covered_by` can be answered from one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from projseg.benchmarks import vocabulary
+from projseg.benchmarks.generator import SCHEMA
+from projseg.errors import InvalidInputError, did_you_mean
+
+__all__ = ["PROJECTIONS", "QUERIES", "ProjectionSpecText", "Query", "select_queries"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectionSpecText:
+    """One projection: its name, grouping columns and aggregators as Spark SQL text."""
+
+    name: str
+    group_by: tuple[str, ...]
+    aggregators: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One question, as the arguments of `projseg.Table.query`.
+
+    Parameters
+    ----------
+    name : str
+        Stable: results of different runs are compared by it.
+    group_by, aggregators, columns, order_by : tuple of str
+        Spark SQL expression texts; no `group_by` and no `aggregators` is a row scan of `columns`.
+    filter : str or None
+        A condition.
+    interval : (str, str) or None
+        Half-open, ISO 8601 in UTC without the zone.
+    limit : int or None
+        Rows kept after ordering; the order is total, so that one answer is right.
+    covered_by : str or None
+        A projection of `PROJECTIONS` that can answer it.
+    """
+
+    name: str
+    group_by: tuple[str, ...] = ()
+    aggregators: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    filter: str | None = None
+    interval: tuple[str, str] | None = None
+    order_by: tuple[str, ...] = ()
+    limit: int | None = None
+    covered_by: str | None = None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The expressions of the answer's columns, in order."""
+        return self.group_by + self.aggregators or self.columns or tuple(SCHEMA.names)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """The names of the answer's columns, in order."""
+        return tuple(output.rsplit(" AS ", 1)[-1] for output in self.outputs)
+
+    @property
+    def approximate_outputs(self) -> tuple[str, ...]:
+        """The names of the answer's columns whose values may differ between engines."""
+        return tuple(
+            name
+            for name, output in zip(self.output_names, self.outputs, strict=True)
+            if output.startswith("approx_count_distinct")
+        )
+
+    def exact(self) -> Query:
+        """Return the same question with every approximate distinct count made exact."""
+        exact = (
+            text.replace("approx_count_distinct(", "count(DISTINCT ") for text in self.aggregators
+        )
+        return replace(self, aggregators=tuple(exact))
+
+    def where(self) -> str | None:
+        """Return the filter and the interval as one condition, for peers that know no interval."""
+        parts = [f"({self.filter})"] if self.filter else []
+        if self.interval:
+            start, end = self.interval
+            parts.append(f"time >= TIMESTAMP '{start}' AND time < TIMESTAMP '{end}'")
+        return " AND ".join(parts) or None
+
+
+PROJECTIONS: Final = (
+    ProjectionSpecText(
+        "by_channel", ("channel",), ("sum(added) AS total_added", "count(*) AS edits")
+    ),
+    ProjectionSpecText(
+        "by_hour_channel_country",
+        ("date_trunc('HOUR', time) AS hour", "channel", "country"),
+        ("sum(added) AS total_added", "count(*) AS edits"),
+    ),
+    ProjectionSpecText("users_by_channel", ("channel",), ("approx_count_distinct(user) AS users",)),
+    ProjectionSpecText("by_page", ("page",), ("sum(added) AS total_added", "count(*) AS edits")),
+)
+
+_HOUR: Final = "date_trunc('HOUR', time) AS hour"
+_DAY: Final = "date_trunc('DAY', time) AS day"
+_EDITS: Final = ("sum(added) AS total_added", "count(*) AS edits")
+
+
+def _quoted(values: Iterable[str]) -> str:
+    return ", ".join(f"'{value}'" for value in values)
+
+
+def _ranked(column: str, *ranks: int) -> str:
+    """Return the values of these ranks as SQL literals, separated by commas."""
+    values = getattr(vocabulary, column)()
+    return _quoted(values[rank].as_py() for rank in ranks)
+
+
+# The eight of the workload: what every change is measured by.
+_CORE: Final = (
+    Query("total", (), _EDITS, covered_by="by_channel"),
+    Query("by_channel", ("channel",), _EDITS, covered_by="by_channel"),
+    Query("by_hour_channel", (_HOUR, "channel"), _EDITS, covered_by="by_hour_channel_country"),
+    Query(
+        "by_day_channel_of_country",
+        (_DAY, "channel"),
+        _EDITS,
+        filter=f"country = {_ranked('countries', 3)}",
+        covered_by="by_hour_channel_country",
+    ),
+    Query(
+        "users_by_channel",
+        ("channel",),
+        ("approx_count_distinct(user) AS users",),
+        covered_by="users_by_channel",
+    ),
+    Query(
+        "top_pages",
+        ("page",),
+        _EDITS,
+        order_by=("total_added DESC", "page"),
+        limit=10,
+        covered_by="by_page",
+    ),
+    Query("rows_of_page", filter=f"page = {_ranked('pages', 1000)}"),
+    Query(
+        "four_sums",
+        (),
+        (
+            "sum(added) AS total_added",
+            "sum(deleted) AS total_deleted",
+            "sum(price) AS total_price",
+            "sum(added - deleted) AS net",
+        ),
+    ),
+)
+
+_MEASURES: Final = (
+    "count(*) AS edits",
+    "sum(added) AS total_added",
+    "sum(deleted) AS total_deleted",
+)
+
+# One filter of each kind, over base rows unless said otherwise.
+_FILTERS: Final = (
+    Query("filter_point", (), _MEASURES, filter=f"user = {_ranked('users', 2000)}"),
+    Query(
+        "filter_in", (), _MEASURES, filter=f"page IN ({_ranked('pages', 5, 50, 500, 5000, 9000)})"
+    ),
+    Query("filter_range", (), _MEASURES, filter="added >= 5000 AND added < 6000"),
+    Query("filter_prefix", ("device",), _MEASURES, filter="page LIKE 'Kal%'"),
+    Query(
+        "filter_or",
+        ("device",),
+        _MEASURES,
+        filter=(
+            f"country = {_ranked('countries', 20)} OR channel = {_ranked('channels', 30)}"
+            f" OR user = {_ranked('users', 10)}"
+        ),
+    ),
+    Query(
+        "filter_not",
+        ("device",),
+        _MEASURES,
+        filter=f"NOT (robot OR channel IN ({_ranked('channels', 0, 1, 2)}))",
+    ),
+    Query(
+        "filter_hours",
+        ("channel",),
+        _EDITS,
+        interval=("2015-09-10 06:00:00", "2015-09-11 18:00:00"),
+        covered_by="by_hour_channel_country",
+    ),
+)
+
+_GROUPS: Final = (
+    Query("by_page", ("page",), _EDITS, covered_by="by_page"),
+    Query("by_user", ("user",), _EDITS),
+    Query(
+        "by_channel_country", ("channel", "country"), _EDITS, covered_by="by_hour_channel_country"
+    ),
+    Query("by_user_device", ("user", "device"), ("count(*) AS edits",)),
+    Query("by_channel_country_device", ("channel", "country", "device"), _EDITS),
+    Query(
+        "prices_by_country",
+        ("country",),
+        ("min(price) AS low", "max(price) AS high", "avg(price) AS mean"),
+    ),
+    Query("users_by_country", ("country",), ("approx_count_distinct(user) AS users",)),
+    Query(
+        "users_total", (), ("approx_count_distinct(user) AS users",), covered_by="users_by_channel"
+    ),
+    Query(
+        "countries_by_channel",
+        ("channel",),
+        ("count(DISTINCT country) AS countries",),
+        covered_by="by_hour_channel_country",
+    ),
+    Query("top_users", ("user",), _EDITS, order_by=("edits DESC", "user"), limit=10),
+)
+
+_SCANS: Final = (
+    Query("rows_of_hour", interval=("2015-09-10 06:00:00", "2015-09-10 07:00:00")),
+    Query("rows_of_day", interval=("2015-09-10 00:00:00", "2015-09-11 00:00:00")),
+    Query(
+        "three_columns_of_device",
+        columns=("page", "added", "price"),
+        filter=f"device = {_ranked('devices', 4)} AND robot",
+    ),
+)
+
+QUERIES: Final = _CORE + _FILTERS + _GROUPS + _SCANS
+
+
+def select_queries(names: Iterable[str]) -> tuple[Query, ...]:
+    """Return the queries of these names in the list's order; all of them for no name.
+
+    Raises
+    ------
+    InvalidInputError
+        For a name that is not in the list.
+    """
+    by_name = {query.name: query for query in QUERIES}
+    wanted = list(names) or list(by_name)
+    for name in wanted:
+        if name not in by_name:
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT",
+                f"'{name}' is not a query of the benchmark{did_you_mean(name, by_name)}",
+            )
+    return tuple(query for query in QUERIES if query.name in wanted)

@@ -1,0 +1,174 @@
+"""One engine alone in a fresh process, told what to do over a pipe.
+
+A process of its own gives each engine its own peak memory and its own cold start, and lets engines
+that cannot share a process (two ClickHouse sessions, two JVMs) take turns in one run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from enum import StrEnum
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from projseg.benchmarks.memory import PeakMemory
+from projseg.benchmarks.peers.engine import Engine, NotApplicableError
+from projseg.benchmarks.peers.registry import select_engines
+from projseg.benchmarks.queries import Query
+from projseg.benchmarks.records import Work
+from projseg.benchmarks.staging import Source
+
+__all__ = ["Assignment", "Reply", "Request", "Verb", "serve"]
+
+
+class Verb(StrEnum):
+    """What a worker can be told."""
+
+    START = "start"  # import the library and make the engine
+    LOAD = "load"
+    SETTLE = "settle"
+    SIZES = "sizes"
+    OPEN = "open"
+    RUN = "run"
+    WORK = "work"
+    CLOSE = "close"
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """Which engine a worker is, and its places."""
+
+    engine: str
+    folder: str
+    source_folder: str
+    thread_count: int
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One thing to do; memory is sampled only when asked, as sampling costs a little."""
+
+    verb: Verb
+    query: Query | None = None
+    answer_path: str | None = None  # where to leave the answer as an Arrow file
+    samples_memory: bool = False
+
+
+class Reply(msgspec.Struct):
+    """How it went; `failure` is one line."""
+
+    milliseconds: float = 0.0
+    peak_bytes: int | None = None
+    failure: str | None = None
+    is_missing: bool = False
+    is_applicable: bool = True
+    rows: int | None = None
+    sizes: tuple[int, int] | None = None
+    version: str | None = None
+    work: Work | None = None
+
+
+def serve(pipe: Connection, encoded_assignment: bytes, log_path: str) -> None:
+    """Answer requests until told to close or the pipe ends: the child process's whole life."""
+    _redirect_output(log_path)
+    assignment = msgspec.json.decode(encoded_assignment, type=Assignment)
+    _pin(assignment.thread_count)
+    worker = _Worker(assignment)
+    while True:
+        try:
+            request = msgspec.json.decode(pipe.recv_bytes(), type=Request)
+        except EOFError:
+            return
+        pipe.send_bytes(msgspec.json.encode(worker.answer(request)))
+        if request.verb is Verb.CLOSE:
+            return
+
+
+class _Worker:
+    def __init__(self, assignment: Assignment) -> None:
+        self._assignment = assignment
+        self._source = Source(Path(assignment.source_folder))
+        self._engine: Engine | None = None
+
+    def answer(self, request: Request) -> Reply:
+        """Do one thing, timed; whatever an engine raises becomes the reply's failure."""
+        reply = Reply()
+        try:
+            if request.samples_memory:
+                with PeakMemory() as memory:
+                    self._do(request, reply)
+                reply.peak_bytes = memory.peak_bytes
+            else:
+                self._do(request, reply)
+        except NotApplicableError:
+            reply.is_applicable = False
+        except ImportError as error:
+            reply.failure, reply.is_missing = _one_line(error), True
+        except Exception as error:  # noqa: BLE001  an engine may fail in any way; others go on
+            reply.failure = _one_line(error)
+        return reply
+
+    def _do(self, request: Request, reply: Reply) -> None:
+        start = time.perf_counter()
+        answer = self._step(request, reply)
+        reply.milliseconds = (time.perf_counter() - start) * 1000.0
+        if answer is not None:
+            reply.rows = answer.num_rows
+            if request.answer_path is not None:
+                _keep(answer, request.answer_path)
+
+    def _step(self, request: Request, reply: Reply) -> pa.Table | None:
+        if request.verb is Verb.START:
+            self._start(reply)
+            return None
+        engine = self._engine
+        if engine is None:
+            raise RuntimeError("the worker was not started")
+        if request.query is not None:
+            if request.verb is Verb.RUN:
+                return engine.run(request.query)
+            reply.work = engine.work(request.query)
+            return None
+        if request.verb is Verb.LOAD:
+            engine.load(self._source)
+        elif request.verb is Verb.SIZES:
+            reply.sizes = engine.sizes()
+        else:
+            plain = {Verb.SETTLE: engine.settle, Verb.OPEN: engine.open, Verb.CLOSE: engine.close}
+            plain[request.verb]()
+        return None
+
+    def _start(self, reply: Reply) -> None:
+        (kind,) = select_engines([self._assignment.engine])
+        folder = Path(self._assignment.folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._engine = kind(folder, self._assignment.thread_count)
+        reply.version = self._engine.version()
+
+
+def _keep(answer: pa.Table, path: str) -> None:
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, answer.schema) as writer:
+        writer.write_table(answer)
+
+
+def _redirect_output(log_path: str) -> None:
+    """Send everything that libraries and JVMs print to a file."""
+    log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+        os.dup2(log, stream.fileno())
+    os.close(log)
+
+
+def _pin(thread_count: int) -> None:
+    """Keep this process and its children on as many processors as it may use threads."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:thread_count])
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:500]
