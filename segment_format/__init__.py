@@ -1,0 +1,1 @@
+"""The segment file format: bytes to arrays and back. No files, no threads, no Spark."""

@@ -16,9 +16,7 @@ from projseg.errors import UnsupportedFeatureError
 from projseg.segment_format.byte_reader import ALIGNMENT, ByteReader, corrupt
 from projseg.segment_format.limits import FOOTER_BYTES_MAX, require_limit
 
-HEAD_MAGIC: Final = (
-    b"\x89PSEG\r\n\x1a"  # not text, and damaged by a transfer that takes it for text
-)
+HEAD_MAGIC: Final = b"\x89PSEG\r\n\x1a"  # damaged by a transfer that takes it for text
 TAIL_MAGIC: Final = b"PSEGTAIL"
 FORMAT_VERSION: Final = 1
 REQUIRED_FEATURES_KNOWN: Final = 0  # bits of `required_features` this release understands

@@ -1,7 +1,7 @@
 """The bytes of pages to vectors. SPEC.md section 5.
 
-Pages of a column are decoded one after the other straight into one array of the narrowest dtype that
-holds the chosen pages. Nothing here reads files or keeps state, so any thread may decode.
+Pages of a column are decoded one after the other straight into one array of the narrowest dtype
+that holds the chosen pages. Nothing here reads files or keeps state, so any thread may decode.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from projseg.errors import InvalidInputError
+from projseg.segment_format.bitmap_index import write_index
 from projseg.segment_format.column_writer import PartSink, vector_pages, write_pages
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.dictionary_pages import dictionary_pages
@@ -181,7 +182,12 @@ class SegmentEncoder:
         )
         dictionary_index = self._dictionary_index(name, vector, dictionary)
         pages = write_pages(self._sink, vector_pages(vector))
-        table.byte_count += pages.stored_bytes
+        index_blocks, start = b"", self._sink.offset
+        if isinstance(vector, Ids) and role != "state":
+            index_blocks = write_index(
+                self._sink, vector.ids, len(vector.dictionary), pages.stored_bytes
+            )
+        table.byte_count += pages.stored_bytes + self._sink.offset - start
         table.column_bytes[role, name] = pages.stored_bytes
         table.columns.append(
             ColumnEntry(
@@ -191,7 +197,7 @@ class SegmentEncoder:
                 _kind(vector),
                 dictionary_index,
                 pages.directory,
-                b"",
+                index_blocks,
             )
         )
 

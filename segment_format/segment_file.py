@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from projseg.errors import InvalidInputError, did_you_mean
+from projseg.segment_format.bitmap_index import BitmapIndex
 from projseg.segment_format.byte_reader import corrupt
 from projseg.segment_format.checksum import file_seed, part_checksum
 from projseg.segment_format.dictionary import Dictionary
@@ -59,6 +60,7 @@ class SegmentFile:
             for column in table.columns
         }
         self._directories: dict[tuple[str, str, str], PageDirectory] = {}
+        self._indexes: dict[tuple[str, str, str], BitmapIndex] = {}
         self._dictionaries: dict[str, Dictionary] = {}
         self._lock = threading.RLock()
 
@@ -194,6 +196,24 @@ class SegmentFile:
         if entry.kind == "numbers":
             return decode_numbers(run, arrow_type)
         return Opaque(decode_opaque(run, arrow_type))
+
+    def bitmap_index(self, table: str, role: Role, name: str) -> BitmapIndex | None:
+        """Return the bitmap index of a column, or None where none is stored."""
+        key, entry = (table, role, name), self.column_entry(table, role, name)
+        if not entry.index_blocks or entry.dictionary is None:
+            return None
+        with self._lock:
+            if key not in self._indexes:
+                self._indexes[key] = BitmapIndex(
+                    entry.index_blocks,
+                    cardinality=self.footer.dictionaries[entry.dictionary].cardinality,
+                    row_count=self.table(table).row_count,
+                    parts_end=self.tail.footer_offset,
+                    read_part=self.part,
+                    path=self.path,
+                    section="/".join(key),
+                )
+            return self._indexes[key]
 
     def dictionary(self, name: str) -> Dictionary:
         """Return a dictionary, loaded and proved on first use: always the same object."""

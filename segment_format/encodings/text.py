@@ -1,4 +1,4 @@
-"""Text: lengths in an integer encoding, then all bytes. SPEC.md section 6.8. For strings and binary."""
+"""Text: lengths in an integer encoding, then all bytes. For strings and binary. SPEC.md 6.8."""
 
 from __future__ import annotations
 

@@ -1,0 +1,217 @@
+"""The bitmap index of a column: for each dictionary id the row ids that hold it.
+
+Bitmaps lie in blocks of neighbouring ids, each with a checksum of its own, so that a few ids cost a
+few small reads. A block is the sizes of its bitmaps, then the bitmaps. SPEC.md section 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.errors import InvalidInputError
+from projseg.kernels.roaring_build import bitmap_sizes, postings, write_bitmaps
+from projseg.kernels.roaring_read import MALFORMED, bitmap_count, read_bitmap
+from projseg.segment_format.byte_reader import ByteReader, corrupt, padded
+from projseg.segment_format.column_writer import PartSink
+from projseg.segment_format.footer import Section
+from projseg.segment_format.frame import HEAD_LAYOUT
+
+INDEX_BLOCK_DTYPE: Final = np.dtype(  # SPEC.md section 8.1
+    [
+        ("file_offset", "<u8"),
+        ("stored_bytes", "<u4"),
+        ("first_id", "<u4"),
+        ("id_count", "<u4"),
+        ("reserved", "<u4"),
+        ("checksum", "<u8"),
+    ]
+)
+_BLOCK_BYTES: Final = 64 * 1024  # a block is cut at the first bitmap that passes this
+_SIZE_BYTES: Final = 4  # of a bitmap's size, at the start of its block
+_Found = TypeVar("_Found")
+_DENSE_SHARE: Final = 1 / 16  # of the rows, from which a mask sorts faster than sorting
+
+
+def write_index(sink: PartSink, ids: NDArray[Any], cardinality: int, bytes_max: int) -> bytes:
+    """Write the index of a column if it takes no more than `bytes_max`.
+
+    Parameters
+    ----------
+    sink : PartSink
+        Takes the blocks.
+    ids : unsigned[n]
+        Dictionary ids, each below `cardinality`.
+    cardinality : int
+    bytes_max : int
+        What the index may cost: the bytes of the column's own pages.
+
+    Returns
+    -------
+    bytes
+        The blocks' directory, empty if no index was written.
+    """
+    if not _may_pay(ids, cardinality, bytes_max):
+        return b""
+    rows = postings(ids, cardinality)
+    sizes = bitmap_sizes(rows)
+    if int(sizes.sum()) + _SIZE_BYTES * cardinality > bytes_max:
+        return b""
+    content = write_bitmaps(rows, sizes)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    records = []
+    for first, end in _blocks(sizes):
+        lengths = sizes[first:end].astype("<u4").tobytes()
+        block = padded(lengths) + content[starts[first] : starts[end]].tobytes()
+        part = sink.part(block)
+        records.append((part.file_offset, part.byte_count, first, end - first, 0, part.checksum))
+    return np.array(records, INDEX_BLOCK_DTYPE).tobytes()
+
+
+def _may_pay(ids: NDArray[Any], cardinality: int, bytes_max: int) -> bool:
+    """Whether an index could be small enough, from facts that cost little to know.
+
+    Every id costs a header, and every run of equal ids at least two bytes, or 1/8 byte a row where
+    a container is full of them.
+    """
+    if cardinality < 2 or len(ids) == 0 or (8 + _SIZE_BYTES) * cardinality > bytes_max:
+        return False
+    runs = 1 + int(np.count_nonzero(ids[1:] != ids[:-1]))
+    return min(2 * runs, len(ids) // 8) <= bytes_max
+
+
+def _blocks(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield [first, end) of the ids of each block."""
+    ends = np.cumsum(sizes + _SIZE_BYTES)
+    first = 0
+    while first < len(sizes):
+        limit = (ends[first - 1] if first else 0) + _BLOCK_BYTES
+        end = max(first + 1, int(np.searchsorted(ends, limit, side="right")))
+        yield first, end
+        first = end
+
+
+class BitmapIndex:
+    """Bitmaps of one column, read when asked for. Safe to use from several threads.
+
+    Parameters
+    ----------
+    directory : bytes
+        As `write_index` returned it.
+    cardinality, row_count : int
+        Of the column's dictionary and table.
+    parts_end : int
+        The file offset no block passes.
+    read_part : callable
+        Takes (section, name); returns its bytes, checksum proved.
+    path, section : str
+        For error messages.
+    """
+
+    def __init__(
+        self,
+        directory: bytes,
+        *,
+        cardinality: int,
+        row_count: int,
+        parts_end: int,
+        read_part: Callable[[Section, str], bytes],
+        path: str,
+        section: str,
+    ) -> None:
+        self._path, self._section = path, f"bitmap index of {section}"
+        self._cardinality, self._row_count = cardinality, row_count
+        self._read_part = read_part
+        self.records = self._parse(directory, parts_end)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of all blocks on disk."""
+        return int(self.records["stored_bytes"].sum(dtype=np.int64))
+
+    def row_ids(self, ids: NDArray[Any]) -> NDArray[np.uint32]:
+        """Return the ascending row ids at which the column holds one of `ids`: uint32[k].
+
+        Raises
+        ------
+        CorruptSegmentError
+            If a bitmap is damaged or not in its canonical form.
+        """
+        pieces = [self._proved(read_bitmap, *bitmap) for bitmap in self._bitmaps(ids)]
+        if len(pieces) == 1:
+            return pieces[0]
+        found = np.concatenate([np.empty(0, np.uint32), *pieces])
+        if len(found) < self._row_count * _DENSE_SHARE:
+            return np.sort(found)
+        is_member = np.zeros(self._row_count, np.bool_)
+        is_member[found] = True
+        return np.flatnonzero(is_member).astype(np.uint32)
+
+    def count(self, ids: NDArray[Any]) -> int:
+        """Return how many rows hold one of `ids`."""
+        return sum(self._proved(_count, *bitmap) for bitmap in self._bitmaps(ids))
+
+    def _bitmaps(self, ids: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        """Yield (id, bytes of its bitmap) of each distinct id."""
+        wanted = np.unique(np.asarray(ids, dtype=np.int64))
+        if len(wanted) and not 0 <= int(wanted[0]) <= int(wanted[-1]) < self._cardinality:
+            raise InvalidInputError(
+                "PROJSEG_INTERNAL", f"ids {wanted[0]} to {wanted[-1]} of {self._cardinality}"
+            )
+        blocks = np.searchsorted(self.records["first_id"], wanted, side="right") - 1
+        for block in np.unique(blocks):
+            bitmaps = self._block(self.records[block])
+            first_id = int(self.records["first_id"][block])
+            for wanted_id in wanted[blocks == block].tolist():
+                yield wanted_id, bitmaps[wanted_id - first_id]
+
+    def _proved(
+        self,
+        read: Callable[[NDArray[np.uint8], int], _Found | None],
+        dictionary_id: int,
+        content: NDArray[np.uint8],
+    ) -> _Found:
+        """Return what `read` makes of a bitmap, None meaning that it is malformed."""
+        found = read(content, self._row_count)
+        if found is None:
+            raise corrupt(self._path, self._section, f"bitmap of id {dictionary_id} is malformed")
+        return found
+
+    def _block(self, record: Any) -> list[NDArray[np.uint8]]:
+        """Return the bytes of each bitmap of a block."""
+        part = Section(
+            int(record["file_offset"]), int(record["stored_bytes"]), int(record["checksum"])
+        )
+        content = memoryview(self._read_part(part, self._section))
+        reader = ByteReader(content, path=self._path, section=self._section)
+        sizes = reader.array("<u4", int(record["id_count"])).astype(np.int64)
+        reader.require(int(sizes.sum()) == reader.bytes_left, "bitmap sizes do not fill the block")
+        return [np.frombuffer(reader.take(int(size)), np.uint8) for size in sizes]
+
+    def _parse(self, directory: bytes, parts_end: int) -> NDArray[Any]:
+        if len(directory) % INDEX_BLOCK_DTYPE.itemsize:
+            raise corrupt(self._path, self._section, "directory is cut short")
+        records = np.frombuffer(directory, INDEX_BLOCK_DTYPE)
+        ends = records["first_id"].astype(np.int64) + records["id_count"]
+        starts = np.concatenate([[0], ends[:-1]])
+        parts_past = records["file_offset"] + records["stored_bytes"].astype(np.uint64) > parts_end
+        bad = (
+            (records["first_id"] != starts).any()
+            or (records["id_count"] == 0).any()
+            or (records["reserved"] != 0).any()
+            or (records["file_offset"] > parts_end).any()
+            or (records["file_offset"] < HEAD_LAYOUT.size).any()
+            or parts_past.any()
+            or int(ends[-1] if len(ends) else 0) != self._cardinality
+        )
+        if bad:
+            raise corrupt(self._path, self._section, "blocks do not cover the dictionary")
+        return records
+
+
+def _count(content: NDArray[np.uint8], row_count: int) -> int | None:
+    count = bitmap_count(content, row_count)
+    return None if count == MALFORMED else count

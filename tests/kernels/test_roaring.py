@@ -1,0 +1,126 @@
+"""Roaring bitmaps: ours and pyroaring's are the same bytes, and nothing else is accepted."""
+
+import numpy as np
+import pytest
+import roaring as oracle
+from hypothesis import given
+from hypothesis import strategies as st
+
+from projseg.errors import InvalidInputError
+from projseg.kernels.roaring_build import bitmap_sizes, postings, write_bitmaps
+from projseg.kernels.roaring_read import MALFORMED, bitmap_count, read_bitmap
+
+
+def build(ids, cardinality):
+    rows = postings(np.asarray(ids), cardinality)
+    sizes = bitmap_sizes(rows)
+    content = write_bitmaps(rows, sizes)
+    ends = np.cumsum(sizes)
+    pieces = [content[end - size : end].tobytes() for end, size in zip(ends, sizes, strict=True)]
+    return rows, pieces
+
+
+def frozen(content):
+    return np.frombuffer(bytes(content), np.uint8)
+
+
+def decoded(content, row_count):
+    found = read_bitmap(frozen(content), row_count)
+    assert found is not None
+    assert len(found) == bitmap_count(frozen(content), row_count)
+    return found
+
+
+@given(st.lists(st.integers(0, 9), max_size=300))
+def test_postings_are_their_oracle(ids):
+    rows, _ = build(np.array(ids, np.uint8), 10)
+    found = [rows.row_ids[rows.starts[i] : rows.starts[i + 1]].tolist() for i in range(10)]
+    assert found == oracle.postings(ids, 10)
+
+
+def test_postings_refuse_an_id_out_of_range():
+    with pytest.raises(InvalidInputError):
+        postings(np.array([0, 3], np.uint8), 3)
+
+
+def column(pattern, row_count, seed=0):
+    rng = np.random.default_rng(seed)
+    match pattern:
+        case "random":
+            return rng.integers(0, 5, row_count)
+        case "sparse":
+            return (rng.random(row_count) < 0.001).astype(np.int64)
+        case "sorted":
+            return np.sort(rng.integers(0, 40, row_count))
+        case "one":
+            return np.zeros(row_count, np.int64)
+        case "runs":
+            return np.repeat(rng.integers(0, 3, row_count // 50 + 1), 50)[:row_count]
+    return np.arange(row_count) // 65_536 % 2
+
+
+@pytest.mark.parametrize("pattern", ["random", "sparse", "sorted", "one", "runs", "containers"])
+@pytest.mark.parametrize("row_count", [0, 1, 4096, 4097, 65_535, 65_536, 65_537, 400_000])
+def test_bitmaps_are_the_bytes_pyroaring_writes(pattern, row_count):
+    ids = column(pattern, row_count).astype(np.uint32)
+    _, pieces = build(ids, 41)
+    for value, content in enumerate(pieces):
+        row_ids = np.flatnonzero(ids == value)
+        assert content == oracle.bitmap(row_ids)
+        np.testing.assert_array_equal(decoded(content, row_count), row_ids)
+
+
+row_sets = st.one_of(
+    st.sets(st.integers(0, 2**18), max_size=50),
+    st.builds(
+        lambda start, length, step: set(range(start, start + length * step, step)),
+        st.integers(0, 70_000),
+        st.integers(0, 10_000),
+        st.integers(1, 9),
+    ),
+)
+
+
+@given(row_sets)
+def test_bitmaps_of_pyroaring_are_read(row_ids):
+    expected = sorted(row_ids)
+    assert decoded(oracle.bitmap(expected), 2**20).tolist() == expected
+
+
+@given(row_sets.filter(bool))
+def test_a_row_id_at_the_row_count_is_refused(row_ids):
+    content = frozen(oracle.bitmap(sorted(row_ids)))
+    assert bitmap_count(content, max(row_ids)) == MALFORMED
+    assert bitmap_count(content, max(row_ids) + 1) == len(row_ids)
+
+
+@given(row_sets, st.data())
+def test_any_changed_byte_is_another_set_or_refused(row_ids, data):
+    content = bytearray(oracle.bitmap(sorted(row_ids)))
+    at = data.draw(st.integers(0, len(content) - 1))
+    content[at] ^= data.draw(st.integers(1, 255))
+    count = bitmap_count(frozen(content), 2**32)
+    if count != MALFORMED:
+        found = decoded(content, 2**32)
+        assert found.tolist() != sorted(row_ids)
+        assert (np.diff(found.astype(np.int64)) > 0).all()
+        assert oracle.bitmap(found) == bytes(content), "only one form of a set is accepted"
+
+
+@given(row_sets, st.data())
+def test_truncated_and_lengthened_bitmaps_are_refused(row_ids, data):
+    content = oracle.bitmap(sorted(row_ids))
+    kept = data.draw(st.integers(0, len(content) - 1))
+    assert bitmap_count(frozen(content[:kept]), 2**32) == MALFORMED
+    assert bitmap_count(frozen(content + b"\0"), 2**32) == MALFORMED
+
+
+def test_runs_that_should_be_an_array_are_refused():
+    one_run_of_one_value = bytes.fromhex("3b30 0000 01 0000 0000 0100 0500 0000".replace(" ", ""))
+    assert bitmap_count(frozen(one_run_of_one_value), 100) == MALFORMED
+
+
+@given(st.binary(max_size=200))
+def test_garbage_is_refused_or_a_set(content):
+    count = bitmap_count(frozen(content), 2**32)
+    assert count == MALFORMED or oracle.bitmap(decoded(content, 2**32)) == content
