@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.algebra.aggregate_call import AggregateCall
-from projseg.algebra.aggregators.inputs import taken
+from projseg.algebra.aggregators.distinct import DistinctState
+from projseg.algebra.aggregators.inputs import numbers_of_array, taken
+from projseg.algebra.aggregators.moments import MomentsState
 from projseg.algebra.aggregators.primitive import Primitive, State
 from projseg.algebra.aggregators.results import average_to_arrow
-from projseg.segment_format.vectors import Numbers
+from projseg.segment_format.vectors import Numbers, Vector
 
 _PRIMITIVES: Final[dict[str, tuple[str, ...]]] = {
     "count": ("count",),
@@ -23,6 +24,20 @@ _PRIMITIVES: Final[dict[str, tuple[str, ...]]] = {
     "max": ("max",),
     "bool_and": ("min",),
     "bool_or": ("max",),
+    "bit_and": ("bit_and",),
+    "bit_or": ("bit_or",),
+    "bit_xor": ("bit_xor",),
+    "first": ("min_by",),
+    "last": ("max_by",),
+    "min_by": ("min_by",),
+    "max_by": ("max_by",),
+    "var_pop": ("moments",),
+    "var_samp": ("moments",),
+    "stddev_pop": ("moments",),
+    "stddev_samp": ("moments",),
+    "count_distinct": ("distinct",),
+    "sum_distinct": ("distinct",),
+    "avg_distinct": ("distinct",),
 }
 
 
@@ -53,15 +68,29 @@ def finish_call(
     EvaluationError
         PROJSEG_OVERFLOW, if a value does not fit the result type.
     """
+    first = states[0]
     if call.function == "avg":
-        sums, counts = (
-            _numbers(s, n, selection) for s, n in zip(states, ("sum", "count"), strict=True)
-        )
-        return average_to_arrow(sums, counts, call.arguments[0].type, call.name)
-    return states[0].finish(selection)
+        return _average(call, first, states[1].columns()["count"], selection)
+    if isinstance(first, MomentsState):
+        return first.spread(call.function, selection)
+    if isinstance(first, DistinctState) and call.function != "count_distinct":
+        sums = first.sums()
+        if call.function == "sum_distinct":
+            return sums.finish(selection)
+        counts = numbers_of_array(first.finish())
+        return _average(call, sums, counts, selection)
+    return first.finish(selection)
 
 
-def _numbers(state: State, part: str, selection: NDArray[Any] | None) -> NDArray[Any]:
-    column = taken(state.columns()[part], selection)
-    assert isinstance(column, Numbers)
-    return np.asarray(column.values)
+def _average(
+    call: AggregateCall, sums: State, counts: Vector, selection: NDArray[Any] | None
+) -> pa.Array:
+    values = _values(sums.columns()["sum"], selection)
+    divisors = _values(counts, selection)
+    return average_to_arrow(values, divisors, call.arguments[0].type, call.name)
+
+
+def _values(column: Vector, selection: NDArray[Any] | None) -> NDArray[Any]:
+    chosen = taken(column, selection)
+    assert isinstance(chosen, Numbers)
+    return chosen.wide()

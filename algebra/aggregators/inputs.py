@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.segment_format.dictionary import Dictionary
-from projseg.segment_format.types import arrow_to_numbers
+from projseg.segment_format.types import arrow_to_numbers, is_fixed_width
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
 _NARROW: Final = (np.uint8, np.uint16, np.uint32)
@@ -68,6 +68,11 @@ def numbers_of_array(array: pa.Array) -> Numbers:
     return Numbers(values, array.type, 0, validity)
 
 
+def vector_of_array(array: pa.Array) -> Vector:
+    """Return an Arrow array as a vector: numbers where its type has a fixed width."""
+    return numbers_of_array(array) if is_fixed_width(array.type) else Opaque(array)
+
+
 def narrowed(numbers: Numbers) -> Numbers:
     """Return the same numbers in the fewest bytes a row; nulls hold 0."""
     values = numbers.wide()
@@ -89,7 +94,7 @@ def ids_of(vector: Vector) -> Ids:
     if isinstance(vector, Ids):
         return vector
     array = vector.to_arrow()
-    encoded = array.dictionary_encode()
+    encoded = _one_form(array).dictionary_encode()
     dictionary, (ranks,) = union([encoded.dictionary])
     positions = pc.fill_null(encoded.indices.cast(pa.int64()), len(ranks))
     table = np.append(ranks, 0).astype(dictionary.id_dtype)
@@ -104,7 +109,7 @@ def union(value_lists: list[pa.Array]) -> tuple[Dictionary, list[NDArray[np.int6
     value_lists : list of pa.Array
         At least one, all of one type; a list may repeat values.
     """
-    encoded = pa.concat_arrays(value_lists).dictionary_encode()
+    encoded = _one_form(pa.concat_arrays(value_lists)).dictionary_encode()
     distinct = encoded.dictionary
     order = np.asarray(pc.sort_indices(distinct))
     ranks = np.empty(len(order) + 1, np.int64)
@@ -115,6 +120,14 @@ def union(value_lists: list[pa.Array]) -> tuple[Dictionary, list[NDArray[np.int6
     values = pa.concat_arrays([null, distinct.take(pa.array(order))])
     ends = np.cumsum([len(values) for values in value_lists])
     return Dictionary(values), np.split(ids, ends[:-1])
+
+
+def _one_form(array: pa.Array) -> pa.Array:
+    """Return floats with one zero and one NaN; other values as they are."""
+    if not pa.types.is_floating(array.type):
+        return array
+    positive_zero = pc.add(array, pa.scalar(0.0, array.type))
+    return pc.if_else(pc.is_nan(array), pa.scalar(np.nan, array.type), positive_zero)
 
 
 def taken(vector: Vector, selection: NDArray[Any] | None) -> Vector:

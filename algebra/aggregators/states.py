@@ -6,8 +6,12 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
+from projseg.algebra.aggregators.bits import BitsState
+from projseg.algebra.aggregators.by_time import ByTimeState
 from projseg.algebra.aggregators.count import CountState
+from projseg.algebra.aggregators.distinct import DistinctState
 from projseg.algebra.aggregators.extremum import ExtremumState
+from projseg.algebra.aggregators.moments import MomentsState
 from projseg.algebra.aggregators.primitive import Primitive, State
 from projseg.algebra.aggregators.sum import SumState
 
@@ -28,6 +32,13 @@ STATES: Final[dict[str, StateKind]] = {
     "sum": SumState,
     "min": ExtremumState,
     "max": ExtremumState,
+    "min_by": ByTimeState,
+    "max_by": ByTimeState,
+    "moments": MomentsState,
+    "bit_and": BitsState,
+    "bit_or": BitsState,
+    "bit_xor": BitsState,
+    "distinct": DistinctState,
 }
 
 

@@ -153,7 +153,7 @@ class SumState:
             carry_halves(self._high, self._totals)
             low = self._totals[:, 0].copy()
             if self._extra is None and not ((self._high + (1 << 31)) >> 32).any():
-                return low + (self._high << 32)
+                return np.asarray(low + (self._high << 32))
         wide = low.astype(object)
         if self._high is not None:
             wide += self._high.astype(object) * (1 << 32)

@@ -124,6 +124,78 @@ def test_extremes(function, value_type, data):
     assert all(map(same, picked, [expected[i] for i in some]))
 
 
+@pytest.mark.parametrize("function", ["min_by", "max_by"])
+@EACH
+@given(st.data())
+def test_value_by_time(function, data):
+    value_type = data.draw(st.sampled_from(list(VALUES_BY_TYPE)))
+    time_type = data.draw(st.sampled_from(list(VALUES_BY_TYPE)))
+    few_times = st.sampled_from(data.draw(st.lists(VALUES_BY_TYPE[time_type], min_size=1)))
+    strategies = (VALUES_BY_TYPE[value_type], few_times)
+    rows, choose = drawn_rows(data, value_type, time_type, strategies=strategies)
+    kind = primitive(function, value_type, time_type)
+    state = folded(kind, rows, choose)
+    is_last = function == "max_by"
+    expected = folds.value_by_time(
+        rows.groups, rows.values(0), rows.values(1), rows.group_count, is_last=is_last
+    )
+    check_columns(state, kind, rows.group_count)
+    assert all(map(same, state.finish().to_pylist(), expected))
+    some = np.arange(rows.group_count)[::-3]
+    assert all(map(same, state.finish(some).to_pylist(), [expected[i] for i in some]))
+
+
+@pytest.mark.parametrize("function", ["bit_and", "bit_or", "bit_xor"])
+@EACH
+@given(st.data())
+def test_bits(function, data):
+    value_type = data.draw(st.sampled_from([pa.int8(), pa.int32(), pa.int64()]))
+    rows, choose = drawn_rows(data, value_type)
+    kind = primitive(function, value_type)
+    state = folded(kind, rows, choose)
+    expected = folds.combined_bits(rows.groups, rows.values(), rows.group_count, function)
+    check_columns(state, kind, rows.group_count)
+    assert state.finish().type == value_type
+    assert state.finish().to_pylist() == expected
+
+
+@pytest.mark.parametrize("function", ["var_pop", "var_samp", "stddev_pop", "stddev_samp"])
+@EACH
+@given(st.data())
+def test_spread(function, data):
+    value_type = data.draw(st.sampled_from([pa.int32(), pa.float64(), pa.decimal128(9, 2)]))
+    values = {
+        pa.int32(): st.integers(-1000, 1000),
+        pa.float64(): st.floats(-1000, 1000, width=32),
+        pa.decimal128(9, 2): st.integers(-9999, 9999).map(lambda n: Decimal(n).scaleb(-2)),
+    }[value_type]
+    rows, choose = drawn_rows(data, value_type, strategies=(values,))
+    kind = primitive("moments", value_type)
+    state = folded(kind, rows, choose)
+    expected = folds.spread(rows.groups, rows.values(), rows.group_count, function)
+    check_columns(state, kind, rows.group_count)
+    result = state.spread(function).to_pylist()
+    for ours, theirs in zip(result, expected, strict=True):
+        assert (ours is None) == (theirs is None)
+        assert theirs is None or ours == pytest.approx(theirs, rel=1e-9, abs=1e-5)
+
+
+@EACH
+@given(st.data())
+def test_distinct_values(data):
+    value_type = data.draw(st.sampled_from(list(VALUES_BY_TYPE)))
+    rows, choose = drawn_rows(data, value_type)
+    kind = primitive("distinct", value_type)
+    state = folded(kind, rows, choose)
+    expected = folds.distinct(rows.groups, rows.values(), rows.group_count)
+    check_columns(state, kind, rows.group_count)
+    assert state.finish().to_pylist() == [len(values) for values in expected]
+    stored = state.columns()["values"].to_arrow().to_pylist()
+    for ours, theirs in zip(stored, expected, strict=True):
+        assert len(ours) == len(theirs)
+        assert all(map(same, ours, theirs))
+
+
 def test_sum_passes_int64_and_comes_back():
     state = new_state(primitive("sum", pa.int64()), 1)
     for value in [2**63 - 1, 2**63 - 1, -(2**63), -5]:

@@ -5,7 +5,10 @@ Values are plain Python: None is null. Rows are (group, value) pairs in two list
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
+import statistics
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from typing import Any
@@ -60,3 +63,55 @@ def largest(groups: Sequence[int], values: Sequence[Any], group_count: int) -> l
     """Return each group's largest value; None of no value."""
     lists = by_group(groups, values, group_count)
     return [max(values, key=order_key) if values else None for values in lists]
+
+
+def value_by_time(
+    groups: Sequence[int],
+    values: Sequence[Any],
+    times: Sequence[Any],
+    group_count: int,
+    *,
+    is_last: bool,
+) -> list[Any]:
+    """Return the value beside each group's smallest (time, value), or largest; null is smallest."""
+    rows: list[list[Any]] = [[] for _ in range(group_count)]
+    for group, value, time in zip(groups, values, times, strict=True):
+        if time is not None:
+            rows[group].append((order_key(time), value is not None, order_key(value), value))
+    choose = max if is_last else min
+
+    def key(row: Any) -> Any:
+        return row[:2] if not row[1] else row[:3]
+
+    return [choose(found, key=key)[3] if found else None for found in rows]
+
+
+def combined_bits(
+    groups: Sequence[int], values: Sequence[Any], group_count: int, function: str
+) -> list[Any]:
+    """Combine integers with bit_and, bit_or or bit_xor."""
+    combine = {"bit_and": operator.and_, "bit_or": operator.or_, "bit_xor": operator.xor}[function]
+    lists = by_group(groups, values, group_count)
+    return [functools.reduce(combine, values) if values else None for values in lists]
+
+
+def spread(
+    groups: Sequence[int], values: Sequence[Any], group_count: int, function: str
+) -> list[Any]:
+    """Return var_pop, var_samp, stddev_pop or stddev_samp of finite numbers."""
+    needed = 2 if function.endswith("_samp") else 1
+    formula = {
+        "var_pop": statistics.pvariance,
+        "var_samp": statistics.variance,
+        "stddev_pop": statistics.pstdev,
+        "stddev_samp": statistics.stdev,
+    }[function]
+    lists = by_group(groups, values, group_count)
+    return [float(formula(values)) if len(values) >= needed else None for values in lists]
+
+
+def distinct(groups: Sequence[int], values: Sequence[Any], group_count: int) -> list[list[Any]]:
+    """Return each group's distinct values, ascending."""
+    lists = by_group(groups, values, group_count)
+    by_key = [{order_key(value): value for value in values} for values in lists]
+    return [[found[key] for key in sorted(found)] for found in by_key]
