@@ -79,7 +79,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
 )
 _BY_FOLDED_NAME: Final = {option.name.lower(): option for option in OPTIONS}
 
-_ADDED_BY_SPARK: Final = frozenset({"provider", "owner", "location"})
+_ADDED_BY_SPARK: Final = frozenset({"provider", "owner", "location", "external", "comment"})
 _ADDED_PREFIX: Final = "option."
 
 

@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.spark_datasource.options import Options
@@ -61,29 +60,16 @@ class ReadRequest:
     columns: tuple[str, ...] | None = None
     context: tuple[tuple[str, Any], ...] = ()
 
-    @property
-    def is_row_scan(self) -> bool:
-        """Whether the answer is rows of the table, not groups."""
-        return not (self.group_by or self.aggregators or self.granularity)
-
     def pinned(self, version: int) -> ReadRequest:
         """Return the same request of exactly one table version."""
         return replace(self, version=version, timestamp=None)
 
-    def query_arguments(self, time_column: str | None) -> dict[str, Any]:
-        """Return the keyword arguments of `Table.query` and `Table.explain`.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_NO_TIME_COLUMN if a granularity is asked of a table without time.
-        """
-        group_by = self.group_by
-        if self.granularity is not None:
-            group_by = (_time_floor(self.granularity, time_column), *group_by)
+    def query_arguments(self) -> dict[str, Any]:
+        """Return the keyword arguments of `bind_query`."""
         return {
-            "group_by": group_by,
+            "group_by": self.group_by,
             "aggregators": self.aggregators,
+            "granularity": self.granularity,
             "filter": self.filter,
             "interval": self.interval,
             "columns": self.columns,
@@ -121,12 +107,12 @@ def parse_read_request(given: Mapping[str, str]) -> ReadRequest:
         columns=options.list("columns"),
         context=tuple(_context(options)),
     )
-    _require_consistent(request)
+    _require_one_version(request)
     return request
 
 
 def location_of(options: Options) -> str:
-    """Return the one table location that the options name; a `file:` URI becomes a path.
+    """Return the one table location that the options name.
 
     Raises
     ------
@@ -150,13 +136,7 @@ def location_of(options: Options) -> str:
             "TEMPORARY VIEW ... USING projseg OPTIONS (path '/path'), or a table WITH "
             "(path = '/path') since Spark does not keep a catalog table's options",
         )
-    return path_of_uri(path)
-
-
-def path_of_uri(location: str) -> str:
-    """Return a `file:` URI as the path that it names, anything else unchanged."""
-    parts = urlsplit(location)
-    return unquote(parts.path) if parts.scheme == "file" else location
+    return path
 
 
 def _split_suffix(location: str) -> tuple[str, str | None]:
@@ -179,41 +159,20 @@ def _choice(name: str, text: str, allowed: tuple[str, ...]) -> str:
 
 
 def _context(options: Options) -> list[tuple[str, Any]]:
-    context: list[tuple[str, Any]] = []
-    for name in ("useProjection", "timezone"):
-        if (text := options.text(name)) is not None:
-            context.append((name, text))
-    context += [
-        (name, True) for name in ("forceProjections", "noProjections") if options.flag(name)
-    ]
-    if (excluded := options.list("excludeProjections")) is not None:
-        context.append(("excludeProjections", excluded))
-    if (threads := options.integer("threads")) is not None:
-        context.append(("threads", threads))
-    return context
+    given: dict[str, Any] = {
+        "useProjection": options.text("useProjection"),
+        "forceProjections": options.flag("forceProjections") or None,
+        "noProjections": options.flag("noProjections") or None,
+        "excludeProjections": options.list("excludeProjections"),
+        "timezone": options.text("timezone"),
+        "threads": options.integer("threads"),
+    }
+    return [(name, value) for name, value in given.items() if value is not None]
 
 
-def _require_consistent(request: ReadRequest) -> None:
-    if request.columns is not None and not request.is_row_scan:
-        raise InvalidInputError(
-            "PROJSEG_BAD_OPTION_VALUE",
-            "option 'columns' chooses the columns of a row scan; remove it, or remove 'groupBy', "
-            "'aggregators' and 'granularity'",
-        )
+def _require_one_version(request: ReadRequest) -> None:
     if request.version is not None and request.timestamp is not None:
         raise InvalidInputError(
             "PROJSEG_BAD_OPTION_VALUE",
             "options 'versionAsOf' and 'timestampAsOf' both name a version; give one",
         )
-
-
-def _time_floor(granularity: str, time_column: str | None) -> str:
-    if time_column is None:
-        raise InvalidInputError(
-            "PROJSEG_NO_TIME_COLUMN",
-            f"option 'granularity' is '{granularity}' but the table has no time column; group by "
-            "an expression instead",
-        )
-    quoted = "`" + time_column.replace("`", "``") + "`"
-    text = granularity.replace("'", "''")
-    return f"timestamp_floor({quoted}, '{text}') AS {quoted}"

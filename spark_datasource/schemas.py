@@ -99,6 +99,8 @@ def stored_schema(schema: spark_types.StructType) -> pa.Schema:
 def shape_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     """Return the columns of `target`, in its order and exact types; a column not there is null.
 
+    Names match as in Spark, without regard to case.
+
     Parameters
     ----------
     batch : RecordBatch
@@ -111,10 +113,11 @@ def shape_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     InvalidInputError
         PROJSEG_SCHEMA_MISMATCH if a column's values do not fit the type asked for.
     """
+    positions = {name.casefold(): index for index, name in enumerate(batch.schema.names)}
     arrays = []
     for field in target:
-        index = batch.schema.get_field_index(field.name)
-        if index < 0:
+        index = positions.get(field.name.casefold())
+        if index is None:
             arrays.append(pa.nulls(batch.num_rows, field.type))
         else:
             arrays.append(_cast(batch.column(index), field))

@@ -1,0 +1,156 @@
+"""Reads a table in Spark: plans in the driver's planner, answers in tasks, yields Arrow batches.
+
+Spark sends the reader to every task and each partition to one, so the reader holds only what was
+asked, and a partition only its own segments.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from projseg.reader import row_scan
+from projseg.reader.finish import finish
+from projseg.reader.query import QueryPlan, SegmentPlan, run_final, run_partial
+from projseg.spark_datasource.read_request import ReadRequest
+from projseg.spark_datasource.scan import Scan
+from projseg.spark_datasource.schemas import shape_batch, transfer_schema
+from projseg.table_layer.storage import Storage
+
+LOGGER: Final = logging.getLogger("projseg.spark")
+
+# Below these estimates one task is quicker than two: starting one costs tens of milliseconds, and
+# rows, which all go through Arrow to the JVM, cost more for each stored byte than groups.
+TASK_COST_BYTES_MAX: Final = 64 << 20
+ROW_SCAN_TASK_BYTES_MAX: Final = 16 << 20
+BATCH_ROWS_MAX: Final = 100_000
+
+
+@dataclass
+class TablePartition(InputPartition):
+    """Rows that the planner has already, as an Arrow stream."""
+
+    stream: bytes
+
+
+@dataclass
+class QueryPartition(InputPartition):
+    """What one task answers: a plan that holds only this task's segments."""
+
+    storage: Storage
+    plan: QueryPlan
+
+
+class ProjsegReader(DataSourceReader):
+    """One scan.
+
+    Parameters
+    ----------
+    request : ReadRequest
+        What to read.
+    schema : StructType
+        The columns that Spark wants, which may be the user's own choice: unknown ones are null.
+    """
+
+    def __init__(self, request: ReadRequest, schema: StructType) -> None:
+        self._request = request
+        self._schema = transfer_schema(schema)
+
+    def partitions(self) -> list[InputPartition]:
+        """Return one partition for a final answer, several where tasks may share the segments."""
+        started = time.perf_counter()
+        scan = Scan(self._request)
+        told = scan.told_rows()
+        if told is not None:
+            return [TablePartition(_stream_of(told))]
+        plan = scan.plan(self._schema.names)
+        shares = _shares(plan, is_partial=self._request.is_partial)
+        _log(
+            "planned",
+            location=self._request.location,
+            version=scan.snapshot.version,
+            segments=len(plan.segments),
+            pruned=len(plan.pruned),
+            tasks=len(shares),
+            milliseconds=_since(started),
+        )
+        return [
+            QueryPartition(scan.storage, replace(plan, segments=share, pruned=()))
+            for share in shares
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield a task's rows in batches of exactly the schema that Spark asked for."""
+        started = time.perf_counter()
+        row_count = 0
+        for batch in self._batches(partition):
+            row_count += batch.num_rows
+            yield shape_batch(batch, self._schema)
+        _log("read", rows=row_count, milliseconds=_since(started))
+
+    def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, TablePartition):
+            yield from pa.ipc.open_stream(partition.stream)
+            return
+        assert isinstance(partition, QueryPartition)
+        storage, plan = partition.storage, partition.plan
+        if plan.query.is_row_scan:
+            yield from row_scan.scan(storage, plan, plan.segments)
+            return
+        if self._request.is_partial:
+            context = TaskContext.get()
+            threads = 1 if context is None else context.cpus()
+            answer = finish(plan.query, run_partial(storage, plan, plan.segments, threads))
+        else:
+            answer = run_final(storage, plan)
+        yield from answer.to_batches(max_chunksize=BATCH_ROWS_MAX)
+
+
+def _shares(plan: QueryPlan, *, is_partial: bool) -> list[tuple[SegmentPlan, ...]]:
+    """Divide segments among tasks, in order; at least one task, so that no rows are an answer."""
+    segments = plan.segments
+    if plan.query.is_row_scan:
+        return _grouped(segments, [s.entry.byte_count for s in segments], ROW_SCAN_TASK_BYTES_MAX)
+    if not is_partial:
+        return [segments]
+    costs = [sum(source.cost for source in segment.choice.plans) for segment in segments]
+    return _grouped(segments, costs, TASK_COST_BYTES_MAX)
+
+
+def _grouped(
+    segments: Sequence[SegmentPlan], costs: Sequence[int], cost_max: int
+) -> list[tuple[SegmentPlan, ...]]:
+    shares: list[list[SegmentPlan]] = [[]]
+    total = 0
+    for segment, cost in zip(segments, costs, strict=True):
+        if shares[-1] and total + cost > cost_max:
+            shares.append([])
+            total = 0
+        shares[-1].append(segment)
+        total += cost
+    return [tuple(share) for share in shares]
+
+
+def _stream_of(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return bytes(sink.getvalue())
+
+
+def _since(started: float) -> float:
+    return round((time.perf_counter() - started) * 1000, 1)
+
+
+def _log(event: str, **fields: object) -> None:
+    """Log a structured record; Spark can gather those of all workers into one table."""
+    LOGGER.info(json.dumps({"event": event, **fields}))

@@ -1,0 +1,172 @@
+"""Writes a DataFrame: each task makes whole segments, and one commit publishes them all.
+
+The constructor runs once in Spark's planner, `write` in the executors, `commit` and `abort` in yet
+another process that gets the writer as it was before the tasks ran. So the write id is made in the
+constructor, and only commit messages carry anything back. See SPEC.md "Table", commits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+import zstandard
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from projseg.algebra.interval import Interval
+from projseg.errors import InvalidInputError
+from projseg.spark_datasource.schemas import stored_schema
+from projseg.spark_datasource.write_request import WriteRequest
+from projseg.spark_datasource.write_target import WriteTarget, find_target
+from projseg.table_layer.change import Append, Change, Overwrite
+from projseg.table_layer.commit import commit, create_table
+from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.paths import new_write_id
+from projseg.table_layer.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.table_properties import check_options
+from projseg.writer.table_writer import write_segments
+
+LOGGER: Final = logging.getLogger("projseg.spark")
+_ENTRIES: Final = msgspec.json.Decoder(list[SegmentEntry])
+
+
+@dataclass(frozen=True)
+class SegmentsWritten(WriterCommitMessage):
+    """What one task attempt wrote.
+
+    Parameters
+    ----------
+    entries : bytes
+        Its manifest entries, as zstandard over JSON: a task of many segments stays far below the
+        64 KiB that a commit message should not pass.
+    release : str
+        The projseg release that wrote them.
+    """
+
+    entries: bytes
+    release: str
+
+    @classmethod
+    def of(cls, entries: Sequence[SegmentEntry]) -> SegmentsWritten:
+        """Return the message for these segments."""
+        packed = zstandard.compress(msgspec.json.encode(list(entries)))
+        return cls(packed, metadata.version("projseg"))
+
+    def unpacked(self) -> list[SegmentEntry]:
+        """Return the segments, checked as far as their types go."""
+        return _ENTRIES.decode(zstandard.decompress(self.entries))
+
+
+class ProjsegWriter(DataSourceArrowWriter):
+    """One write job.
+
+    Parameters
+    ----------
+    request : WriteRequest
+        The options.
+    schema : StructType
+        The DataFrame's columns; Spark has not compared them with the table's.
+    overwrite : bool
+        Replace the whole table, or the request's interval.
+    """
+
+    def __init__(self, request: WriteRequest, schema: StructType, *, overwrite: bool) -> None:
+        self._target = find_target(request, stored_schema(schema), overwrite=overwrite)
+        self._transaction = request.transaction
+        self._overwrite = overwrite
+        self._write_id = new_write_id()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write one task's rows as segments of names that no other attempt can have."""
+        context = TaskContext.get()
+        assert context is not None
+        entries = write_segments(
+            iterator,
+            self._target.properties,
+            self._target.storage,
+            write_id=self._write_id,
+            partition=context.partitionId(),
+            attempt=context.taskAttemptId(),
+            threads=context.cpus(),
+        )
+        return SegmentsWritten.of(entries)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Publish the segments of the attempts that won, in one table version."""
+        written = [message for message in messages if isinstance(message, SegmentsWritten)]
+        if len({message.release for message in written}) > 1:
+            LOGGER.warning("executors run different releases of projseg; install one everywhere")
+        entries = tuple(entry for message in written for entry in message.unpacked())
+        _check_interval(entries, self._target.interval)
+        commit(
+            self._target.storage,
+            _base(self._target, self._write_id),
+            self._change(entries),
+            write_id=self._write_id,
+            operation="overwrite" if self._overwrite else "append",
+            metrics={
+                "added_segments": len(entries),
+                "added_rows": sum(entry.row_count for entry in entries),
+            },
+            txn=self._transaction,
+        )
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Say so, and delete nothing: Spark also aborts when a commit landed unheard.
+
+        What was written and is not listed by any table version is an orphan, for vacuum.
+        """
+        finished = sum(message is not None for message in messages)
+        LOGGER.warning(
+            "write %s to %s was aborted after %d tasks; its files are kept until vacuum",
+            self._write_id,
+            self._target.storage.location,
+            finished,
+        )
+
+    def _change(self, entries: tuple[SegmentEntry, ...]) -> Change:
+        if self._overwrite and self._target.base_version is not None:
+            return Overwrite(entries, self._target.interval, self._target.added_columns)
+        return Append(entries, self._target.added_columns)
+
+
+def _base(target: WriteTarget, write_id: str) -> Snapshot:
+    """Return the version to build on, making the table if this write is its first."""
+    if target.base_version is not None:
+        return open_snapshot(target.storage, target.base_version)
+    try:
+        return create_table(target.storage, target.properties, write_id=write_id)
+    except InvalidInputError as error:
+        if error.code != "PROJSEG_TABLE_EXISTS":
+            raise
+    # Another first write won the race: this one is an append to its table, if they agree.
+    snapshot = open_snapshot(target.storage)
+    made = target.properties
+    check_options(
+        snapshot.properties,
+        time_column=made.time_column,
+        segment_granularity=made.segment_granularity,
+        cluster_by=made.cluster_by,
+    )
+    return snapshot
+
+
+def _check_interval(entries: Sequence[SegmentEntry], interval: tuple[int, int] | None) -> None:
+    if interval is None:
+        return
+    start, end = interval
+    for entry in entries:
+        first, last = entry.min_time_us, entry.max_time_us
+        if first is None or last is None or first < start or last >= end:
+            raise InvalidInputError(
+                "PROJSEG_ROWS_OUTSIDE_INTERVAL",
+                f"rows of {entry.file} lie outside replaceInterval {Interval(start, end)}; nothing "
+                "was replaced: filter the DataFrame to the interval",
+            )

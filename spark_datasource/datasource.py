@@ -1,0 +1,59 @@
+"""What Spark sees behind `format("projseg")`.
+
+Spark imports this module in every application that looks a Python format up, so the engine is
+imported only once a table is really touched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+
+from projseg.spark_datasource.catalog_options import merged_options, with_catalog_options
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from projseg.spark_datasource.read_request import ReadRequest
+
+
+class ProjsegDataSource(DataSource):
+    """A table of segments with embedded projections, for batch reads and writes."""
+
+    _pinned: ReadRequest | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return "projseg"
+
+    def schema(self) -> StructType:
+        """Return the columns of the answer, and pin the table version that it will come from.
+
+        Spark pickles this object afterwards, so the reader sees the very version whose columns were
+        told here, whatever is committed in between.
+        """
+        # Imported here and below: the engine is heavy and Spark's look-up needs only the name.
+        from projseg.spark_datasource.read_request import parse_read_request
+        from projseg.spark_datasource.scan import Scan
+
+        scan = Scan(parse_read_request(self.options))
+        self._pinned = scan.request
+        return with_catalog_options(scan.spark_schema(), self.options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return a reader that yields exactly `schema`, which may be the user's own."""
+        from projseg.spark_datasource.batch_reader import ProjsegReader
+        from projseg.spark_datasource.read_request import parse_read_request
+
+        request = self._pinned or parse_read_request(merged_options(schema, self.options))
+        return ProjsegReader(request, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return a writer of rows of `schema`; `overwrite` replaces the whole table."""
+        from projseg.spark_datasource.batch_writer import ProjsegWriter
+        from projseg.spark_datasource.write_request import parse_write_request
+
+        request = parse_write_request(merged_options(schema, self.options))
+        return ProjsegWriter(request, schema, overwrite=overwrite)

@@ -1,0 +1,215 @@
+"""What a Spark user calls: `projseg.register`, `projseg.read` and `projseg.write`.
+
+Only public DataFrame methods are used, so the same calls work over Spark Connect.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql_functions
+
+from projseg.algebra.aggregate_call import AggregateCall, bind_aggregate
+from projseg.algebra.expressions.bind import split_list
+from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
+from projseg.projection import Projection
+from projseg.spark_datasource.combining import PART_PREFIX, CombinedAggregate, combine
+from projseg.spark_datasource.datasource import ProjsegDataSource
+from projseg.spark_datasource.options import OPTIONS
+from projseg.spark_datasource.schemas import stored_schema
+from projseg.table import declaration_of, is_table
+
+Expressions = str | Sequence[str]
+
+_SAVE_MODES: Final = ("error", "ignore", "append", "overwrite")
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("projseg")` known to a session.
+
+    An installed projseg is found without this; a session that was running when it was installed,
+    or a machine where another `pyspark_*` package is broken, needs it.
+    """
+    spark.dataSource.register(ProjsegDataSource)
+
+
+def read(
+    spark: SparkSession,
+    location: str,
+    *,
+    group_by: Expressions = (),
+    aggregators: Expressions = (),
+    filter: str | None = None,
+    interval: str | None = None,
+    columns: Expressions | None = None,
+    granularity: str | None = None,
+    context: Mapping[str, Any] | None = None,
+    version: int | None = None,
+) -> DataFrame:
+    """Return a query's final rows as a DataFrame whose work Spark divides among its tasks.
+
+    Each task answers for its segments, from projections where they fit, and Spark merges: sums of
+    sums, unions of sketches. An aggregate that finished values cannot merge exactly, such as
+    `count(DISTINCT x)`, makes one task answer the whole query.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session.
+    location : str
+        The table.
+    group_by, aggregators, filter, interval, columns : as for `Table.query`
+        Neither `group_by` nor `aggregators` nor `granularity`: rows of the table.
+    granularity : str or None
+        Adds the floored time column first, as the option of that name.
+    context : mapping or None
+        As for `Table.query`; `timezone` is the session's unless given.
+    version : int or None
+        The table version; None: the newest.
+
+    Raises
+    ------
+    InvalidInputError, UnsupportedFeatureError
+        If an aggregate is not understood; what else is wrong is told when Spark plans the read.
+    """
+    asked: dict[str, Any] = {
+        "groupBy": _listed(group_by),
+        "filter": filter,
+        "interval": interval,
+        "columns": None if columns is None else _listed(columns),
+        "granularity": granularity,
+        "versionAsOf": version,
+    }
+    asked |= {"timezone": spark.conf.get("spark.sql.session.timeZone")} | dict(context or {})
+    texts = _listed(aggregators)
+    is_row_scan = not (texts or asked["groupBy"] or granularity)
+    if is_row_scan:
+        return _load(spark, location, asked)
+    rows = _load(spark, location, {"versionAsOf": version})
+    combined = _combined(rows, texts, str(asked["timezone"]))
+    if combined is None:
+        return _load(spark, location, asked | {"aggregators": texts})
+    parts = [part for _, split in combined for part in split.parts]
+    partial = _load(
+        spark, location, asked | {"aggregators": parts or None, "aggregation": "partial"}
+    )
+    return _merged(partial, combined)
+
+
+def write(df: DataFrame, location: str, mode: str = "error", **options: Any) -> None:
+    """Write a DataFrame to a table, made if it is not there.
+
+    Spark itself refuses the modes `error` and `ignore` for sources written in Python.
+
+    Parameters
+    ----------
+    df : DataFrame
+        The rows.
+    location : str
+        The table.
+    mode : str
+        `error`: refuse where there is a table; `ignore`: do nothing then; `append`; `overwrite`.
+    **options
+        The options of a write, in `camelCase` or `snake_case`; lists and declarations as they are.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_TABLE_EXISTS, PROJSEG_BAD_SAVE_MODE, PROJSEG_UNKNOWN_OPTION.
+    """
+    if mode not in _SAVE_MODES:
+        raise InvalidInputError(
+            "PROJSEG_BAD_SAVE_MODE",
+            f"mode '{mode}' is not one of {', '.join(_SAVE_MODES)}"
+            + did_you_mean(mode, _SAVE_MODES),
+        )
+    if mode in ("error", "ignore"):
+        if is_table(location):
+            if mode == "ignore":
+                return
+            raise InvalidInputError(
+                "PROJSEG_TABLE_EXISTS",
+                f"{location} is a projseg table already; use mode='append' or mode='overwrite'",
+            )
+        mode = "append"
+    writer = df.write.format(ProjsegDataSource.name()).mode(mode)
+    for name, value in options.items():
+        if value is not None:
+            writer = writer.option(_option_name(name), _option_text(value))
+    writer.save(location)
+
+
+def _combined(
+    rows: DataFrame, texts: Sequence[str], timezone: str
+) -> list[tuple[AggregateCall, CombinedAggregate]] | None:
+    """Return each aggregate with how it is divided, or None if one of them cannot be.
+
+    A text that does not bind counts as one that cannot: the source, which knows the whole table,
+    then answers it or says what is wrong with it.
+    """
+    schema = stored_schema(rows.schema)
+    combined = []
+    for index, text in enumerate(texts):
+        try:
+            call = bind_aggregate(text, schema, timezone=timezone)
+        except ProjsegError:
+            return None
+        split = combine(call, index)
+        if split is None:
+            return None
+        combined.append((call, split))
+    return combined
+
+
+def _merged(
+    partial: DataFrame, combined: list[tuple[AggregateCall, CombinedAggregate]]
+) -> DataFrame:
+    """Return the groups of all tasks as one row each."""
+    keys = [
+        sql_functions.col(_quoted(name))
+        for name in partial.columns
+        if not name.startswith(PART_PREFIX)
+    ]
+    unions = [sql_functions.expr(split.union).alias(call.name) for call, split in combined]
+    if not unions:
+        return partial.select(*keys).distinct()
+    return partial.groupBy(*keys).agg(*unions)
+
+
+def _load(spark: SparkSession, location: str, options: Mapping[str, Any]) -> DataFrame:
+    reader = spark.read.format(ProjsegDataSource.name())
+    for name, value in options.items():
+        if value is not None and value != ():
+            reader = reader.option(name, _option_text(value))
+    return reader.load(location)
+
+
+def _option_name(name: str) -> str:
+    """Return an option's documented name, also for its `snake_case`."""
+    by_folded = {option.name.lower(): option.name for option in OPTIONS}
+    return by_folded.get(name.replace("_", "").lower(), name)
+
+
+def _option_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping | Projection):
+        return json.dumps(_declaration(value))
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return json.dumps([_declaration(item) for item in value])
+    return str(value)
+
+
+def _declaration(item: Any) -> Any:
+    return declaration_of(item) if isinstance(item, Projection) else item
+
+
+def _listed(texts: Expressions) -> tuple[str, ...]:
+    return tuple(split_list(texts) if isinstance(texts, str) else texts)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

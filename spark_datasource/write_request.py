@@ -1,0 +1,107 @@
+"""What one `df.write...save()` asks for: the table's properties and how to publish."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from projseg.errors import InvalidInputError
+from projseg.spark_datasource.options import Options
+from projseg.spark_datasource.read_request import location_of
+
+
+@dataclass(frozen=True)
+class WriteRequest:
+    """One write to one table; a property that was not given is None.
+
+    Parameters
+    ----------
+    location : str
+        The table's location.
+    time_column, segment_granularity : str or None
+        Properties of a new table; for an existing one they must agree with it.
+    cluster_by : tuple of str or None
+        Sort order of the rows of a segment.
+    target_segment_rows : int or None
+        Rows at which a segment is closed.
+    projections : tuple of declarations or None
+        Each a JSON object as `Table.create` takes it.
+    replace_interval : str or None
+        Replace exactly the rows of this interval.
+    merges_schema : bool
+        Whether columns that the table lacks are added to it.
+    transaction : (str, int) or None
+        Application and number under which this write happens at most once.
+    """
+
+    location: str
+    time_column: str | None = None
+    segment_granularity: str | None = None
+    cluster_by: tuple[str, ...] | None = None
+    target_segment_rows: int | None = None
+    projections: tuple[Any, ...] | None = None
+    replace_interval: str | None = None
+    merges_schema: bool = False
+    transaction: tuple[str, int] | None = None
+
+
+def parse_write_request(given: Mapping[str, str]) -> WriteRequest:
+    """Read and check the options of one save.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_OPTION, PROJSEG_BAD_OPTION_VALUE or PROJSEG_PATH_MISSING.
+    """
+    options = Options(given)
+    options.require_writable()
+    target_rows = options.integer("targetSegmentRows")
+    if target_rows is not None and target_rows < 1:
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION_VALUE",
+            f"option 'targetSegmentRows' is {target_rows}; it must be 1 or more",
+        )
+    return WriteRequest(
+        location=location_of(options),
+        time_column=options.text("timeColumn"),
+        segment_granularity=options.text("segmentGranularity"),
+        cluster_by=options.list("clusterBy"),
+        target_segment_rows=target_rows,
+        projections=_projections(options.text("projections")),
+        replace_interval=options.text("replaceInterval"),
+        merges_schema=options.flag("mergeSchema"),
+        transaction=_transaction(options),
+    )
+
+
+def _projections(text: str | None) -> tuple[Any, ...] | None:
+    if text is None:
+        return None
+    try:
+        declared = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION_VALUE",
+            f"option 'projections' is not JSON ({error}); give an array of declarations",
+        ) from None
+    many = declared if isinstance(declared, list) else [declared]
+    if not all(isinstance(one, dict) for one in many):
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION_VALUE",
+            "option 'projections' must be a JSON array of objects, one for each projection",
+        )
+    return tuple(many)
+
+
+def _transaction(options: Options) -> tuple[str, int] | None:
+    application, number = options.text("txnAppId"), options.integer("txnVersion")
+    if application is None and number is None:
+        return None
+    if application is None or number is None:
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION_VALUE",
+            "options 'txnAppId' and 'txnVersion' name a transaction together; give both",
+        )
+    return application, number

@@ -1,0 +1,79 @@
+"""The command line: `projseg VERB LOCATION`.
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | an error, told in one line on standard error |
+| 2 | the command was not understood |
+| 3 | a verification failed, or a benchmark found a regression |
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final
+
+import typer
+
+from projseg.cli import change, demo, describe, doctor, inspect, load, query, verify
+from projseg.errors import ProjsegError
+
+__all__ = ["app", "main"]
+
+app: Final = typer.Typer(
+    name="projseg",
+    help="Segments with embedded projections: make, describe, query and check tables of them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("demo")(demo.demo)
+app.command("doctor")(doctor.doctor)
+app.command("describe")(describe.describe)
+app.command("schema")(describe.schema)
+app.command("segments")(describe.segments)
+app.command("projections")(describe.projections)
+app.command("history")(describe.history)
+app.command("inspect")(inspect.inspect)
+app.command("query")(query.query)
+app.command("explain")(query.explain)
+app.command("import")(load.load)
+app.command("add-projection")(change.add_projection)
+app.command("drop-projection")(change.drop_projection)
+app.command("verify")(verify.verify)
+
+
+@app.command(
+    "bench",
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def bench(context: typer.Context) -> None:
+    """Run, compare and report benchmarks; `projseg bench --help` lists the verbs."""
+    # Imported here: the harness needs DuckDB and psutil, which only the extra [bench] installs.
+    from projseg.benchmarks.cli import app as bench_app
+
+    bench_app(args=context.args, prog_name="projseg bench")
+
+
+def main() -> None:
+    """Run the command line and exit; a deliberate error is one line on standard error."""
+    try:
+        app()
+    except ProjsegError as error:
+        _fail(str(error))
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`): stop quietly, and keep Python from
+        # complaining again when it flushes standard output at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
+    except (OSError, ModuleNotFoundError) as error:
+        _fail(f"{type(error).__name__}: {error}")
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+def _fail(message: str) -> None:
+    sys.stderr.write(" ".join(message.splitlines()) + "\n")
+    raise SystemExit(1)

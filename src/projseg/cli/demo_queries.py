@@ -1,0 +1,92 @@
+"""The table and the questions of `projseg demo`, with and without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+PROJECTIONS: Final[tuple[dict[str, Any], ...]] = (
+    {
+        "name": "channel_hourly",
+        "sql": "SELECT date_trunc('HOUR', time) AS hour, channel, sum(added) AS added, "
+        "sum(deleted) AS deleted, count(*) AS edits, approx_count_distinct(user) AS users "
+        "GROUP BY ALL",
+    },
+    {
+        "name": "country_daily",
+        "sql": "SELECT date_trunc('DAY', time) AS day, country, device, sum(added) AS added, "
+        "count(*) AS edits, max(added) AS largest GROUP BY ALL",
+    },
+)
+TABLE_OPTIONS: Final[dict[str, Any]] = {
+    "time_column": "time",
+    "segment_granularity": "P10D",
+    "cluster_by": ("channel", "page"),
+}
+
+
+@dataclass(frozen=True)
+class DemoQuery:
+    """One question of the demo.
+
+    Parameters
+    ----------
+    title : str
+        What is asked, in words.
+    group_by, aggregators : tuple of str
+        As `Table.query` takes them.
+    filter : str or None
+        A condition.
+    interval : str or None
+        start/end in ISO 8601.
+    approximate : tuple of str
+        Output columns whose values are estimates.
+    """
+
+    title: str
+    group_by: tuple[str, ...] = ()
+    aggregators: tuple[str, ...] = ()
+    filter: str | None = None
+    interval: str | None = None
+    approximate: tuple[str, ...] = ()
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Keyword arguments of `Table.query`."""
+        return {
+            "group_by": self.group_by,
+            "aggregators": self.aggregators,
+            "filter": self.filter,
+            "interval": self.interval,
+        }
+
+
+QUERIES: Final = (
+    DemoQuery("total edits and characters added", (), ("count(*) AS edits", "sum(added) AS added")),
+    DemoQuery("edits by channel", ("channel",), ("count(*) AS edits", "sum(added) AS added")),
+    DemoQuery(
+        "by hour, one channel",
+        ("date_trunc('HOUR', time) AS hour",),
+        ("sum(added) AS added", "avg(added) AS mean"),
+        filter="channel = '#en.wikipedia'",
+    ),
+    DemoQuery(
+        "by day and channel, one week",
+        ("date_trunc('DAY', time) AS day", "channel"),
+        ("sum(deleted) AS deleted",),
+        interval="2015-09-07/2015-09-14",
+    ),
+    DemoQuery(
+        "distinct users by channel",
+        ("channel",),
+        ("approx_count_distinct(user) AS users",),
+        approximate=("users",),
+    ),
+    DemoQuery(
+        "largest edit by country, mobile devices",
+        ("country",),
+        ("max(added) AS largest", "count(*) AS edits"),
+        filter="device <> 'desktop'",
+    ),
+    DemoQuery("top pages (no projection)", ("page",), ("sum(added) AS added",)),
+)

@@ -1,0 +1,38 @@
+"""Verbs that say what a table is: describe, schema, segments, projections, history."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+import projseg
+from projseg.cli.arguments import Location, Output, Version
+from projseg.cli.output import print_fields, print_rows
+from projseg.segment_format.types import type_name
+
+
+def describe(location: Location, version: Version = None, output: Output = None) -> None:
+    """Say what a table holds: version, rows, segments, bytes, properties, projections."""
+    print_fields(projseg.Table(location, version).detail(), output, title=location)
+
+
+def schema(location: Location, version: Version = None, output: Output = None) -> None:
+    """List a table's columns and their types."""
+    stored = projseg.Table(location, version).schema
+    names = pa.array(stored.names, pa.string())
+    types = pa.array([type_name(field.type) for field in stored], pa.string())
+    print_rows(pa.table({"column": names, "type": types}), output)
+
+
+def segments(location: Location, version: Version = None, output: Output = None) -> None:
+    """List a table's segments: file, interval, rows, bytes."""
+    print_rows(projseg.Table(location, version).segments(), output)
+
+
+def projections(location: Location, version: Version = None, output: Output = None) -> None:
+    """List a table's projections and how many segments hold each."""
+    print_rows(projseg.Table(location, version).projections(), output)
+
+
+def history(location: Location, output: Output = None) -> None:
+    """List the commits of a table, newest first."""
+    print_rows(projseg.Table(location).history(), output)

@@ -1,0 +1,170 @@
+"""The verb `doctor`: what this machine lacks for projseg and Spark, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import typer
+
+import projseg.kernels
+from projseg.cli.arguments import Output
+from projseg.cli.output import print_rows
+
+JAVA_RELEASE_MIN: Final = 17
+_SECONDS_MAX: Final = 60
+
+# Does what Spark's own look-up does, but survives and names the module that breaks it.
+_LOOK_UP: Final = """
+import importlib, json, pkgutil
+found = {}
+for info in pkgutil.iter_modules():
+    if info.name.startswith("pyspark_"):
+        try:
+            source = getattr(importlib.import_module(info.name), "DefaultSource", None)
+            found[info.name] = ["ok", source.name() if source else "no DefaultSource"]
+        except BaseException as error:
+            found[info.name] = ["problem", f"{type(error).__name__}: {error}"]
+print(json.dumps(found))
+"""
+_IMPORT_SOURCE: Final = "import projseg.spark_datasource.datasource"
+
+
+class Verdict(StrEnum):
+    """What a check found."""
+
+    OK = "ok"
+    ADVICE = "advice"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report; `advice` is empty where nothing is to be done."""
+
+    check: str
+    verdict: Verdict
+    found: str
+    advice: str = ""
+
+
+def doctor(output: Output = None) -> None:
+    """Check Python, Java, PySpark, Spark's look-up of formats and the cache of kernels."""
+    findings = [finding for check in CHECKS for finding in check()]
+    print_rows(pa.Table.from_pylist([asdict(finding) for finding in findings]), output)
+    if any(finding.verdict is Verdict.PROBLEM for finding in findings):
+        raise typer.Exit(1)
+
+
+def _python() -> list[Finding]:
+    version = sys.version.split()[0]
+    return [Finding("python", Verdict.OK, f"{version} at {sys.executable}")]
+
+
+def _packages() -> list[Finding]:
+    names = ("projseg", "pyarrow", "numpy", "numba", "pyspark")
+    return [_package(name) for name in names]
+
+
+def _package(name: str) -> Finding:
+    try:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        advice = f"pip install {name}, with the Python that runs projseg"
+        return Finding(name, Verdict.PROBLEM, "not installed", advice)
+    if name == "pyspark" and not version.startswith("4.3."):
+        return Finding(name, Verdict.ADVICE, version, "projseg is tested with PySpark 4.3")
+    return Finding(name, Verdict.OK, version)
+
+
+def _java() -> list[Finding]:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    advice = f"install a Java runtime, release {JAVA_RELEASE_MIN} or later, or set JAVA_HOME"
+    if java is None or not Path(java).exists():
+        return [Finding("java", Verdict.PROBLEM, f"not found ({java or 'not on PATH'})", advice)]
+    told = _run([java, "-version"])
+    release = re.search(r'version "(?:1\.)?(\d+)', told.stderr)
+    if release is None or int(release[1]) < JAVA_RELEASE_MIN:
+        first = told.stderr.strip().splitlines()[:1]
+        return [Finding("java", Verdict.PROBLEM, "".join(first) or "says no version", advice)]
+    return [Finding("java", Verdict.OK, f"{release[1]} at {java}")]
+
+
+def _worker_python() -> list[Finding]:
+    named = os.environ.get("PYSPARK_PYTHON")
+    found = shutil.which(named or "python3")
+    shown = f"PYSPARK_PYTHON={named}" if named else f"PYSPARK_PYTHON is not set; python3 is {found}"
+    advice = f"export PYSPARK_PYTHON={sys.executable}"
+    if found is None:
+        return [Finding("worker python", Verdict.PROBLEM, shown, advice)]
+    if os.path.abspath(found) == os.path.abspath(sys.executable):
+        return [Finding("worker python", Verdict.OK, shown)]
+    if _run([found, "-c", _IMPORT_SOURCE]).returncode == 0:
+        return [Finding("worker python", Verdict.OK, shown)]
+    found_text = f"{shown}, which cannot import projseg"
+    return [Finding("worker python", Verdict.PROBLEM, found_text, advice)]
+
+
+def _format_look_up() -> list[Finding]:
+    told = _run([sys.executable, "-c", _LOOK_UP])
+    if told.returncode != 0:
+        last = told.stderr.strip().splitlines()[-1:]
+        return [Finding("format look-up", Verdict.PROBLEM, "".join(last), "reinstall pyspark")]
+    modules: dict[str, list[str]] = json.loads(told.stdout)
+    findings = []
+    for name, (verdict, found) in sorted(modules.items()):
+        advice = f"uninstall or repair {name}: Spark finds no Python format while it fails"
+        is_broken = verdict == "problem"
+        findings.append(Finding(name, Verdict(verdict), found, advice if is_broken else ""))
+    if modules.get("pyspark_projseg", ["", ""])[1] != "projseg":
+        why = _run([sys.executable, "-c", _IMPORT_SOURCE]).stderr.strip().splitlines()
+        found = "format('projseg') will not be found" + (f": {why[-1]}" if why else "")
+        advice = "reinstall projseg, or call projseg.register(spark)"
+        findings.append(Finding("format look-up", Verdict.PROBLEM, found, advice))
+    return findings
+
+
+def _kernel_cache() -> list[Finding]:
+    named = os.environ.get("NUMBA_CACHE_DIR")
+    source = Path(projseg.kernels.__file__ or "").parent
+    folder = Path(named) if named else source / "__pycache__"
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    if not os.access(nearest, os.W_OK):
+        where = "each user's own cache" if not named else "nowhere"
+        advice = "set NUMBA_CACHE_DIR to a folder of your own, or kernels may compile in each run"
+        found = f"{folder} is not writable; kernels are kept in {where}"
+        return [Finding("kernel cache", Verdict.ADVICE, found, advice)]
+    if nearest.stat().st_mode & stat.S_IWOTH:
+        advice = "compiled kernels are code: keep them where only you can write"
+        found = f"{nearest} can be written by everyone"
+        return [Finding("kernel cache", Verdict.PROBLEM, found, advice)]
+    return [Finding("kernel cache", Verdict.OK, str(folder))]
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - our own interpreter, or the Java that Spark would run
+        command, capture_output=True, text=True, check=False, timeout=_SECONDS_MAX
+    )
+
+
+CHECKS: Final[tuple[Callable[[], list[Finding]], ...]] = (
+    _python,
+    _packages,
+    _java,
+    _worker_python,
+    _format_look_up,
+    _kernel_cache,
+)
