@@ -42,11 +42,11 @@ def dictionary_pages(dictionary: Dictionary) -> Iterator[EncodedPage]:
         require_limit("size of a dictionary in bytes", values.nbytes, DICTIONARY_BYTES_MAX)
     if problem := order_problem(values):
         raise InvalidInputError("PROJSEG_INTERNAL", f"a dictionary {problem}")
-    if is_text(values.type):
-        yield from vector_pages(Opaque(values))
-    else:
+    if is_fixed_width(values.type):
         numbers, validity = arrow_to_numbers(values)
         yield from vector_pages(Numbers(numbers, values.type, 0, validity))
+    else:
+        yield from vector_pages(Opaque(values))
 
 
 def order_problem(values: pa.Array) -> str | None:
