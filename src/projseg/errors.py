@@ -77,6 +77,13 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_TOO_MANY_NAMES": "More columns or projections were declared than a table may have.",
     "PROJSEG_BAD_NAME": "A name is empty, too long, not in form NFC, or holds controls.",
     "PROJSEG_DUPLICATE_NAME": "Two names differ in case only, or not at all.",
+    "PROJSEG_PATH_MISSING": "A Spark read or write names no table location.",
+    "PROJSEG_ROWS_OUTSIDE_INTERVAL": "Rows lie outside the interval that they were to replace.",
+    "PROJSEG_UNKNOWN_FILE_TYPE": "A file to import is none of Parquet, CSV and JSON by its name.",
+    "PROJSEG_BAD_INPUT_FILE": "A file to import cannot be read, or does not fit the table.",
+    "PROJSEG_BAD_PROJECTION": "A projection's declaration is malformed or does not fit the table.",
+    "PROJSEG_SCHEMA_MISMATCH": "Columns or types differ from the table's, or from those asked for.",
+    "PROJSEG_UNSUPPORTED_TYPE": "A type is none of those that projseg stores.",
 }
 
 
