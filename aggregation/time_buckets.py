@@ -14,7 +14,7 @@ from projseg.segment_format.types import MICROS_A_DAY, numbers_to_arrow
 from projseg.segment_format.vectors import Ids, Numbers, Vector
 
 
-_# Clock changes shorten a bucket to no less than a quarter of its usual length (Lord Howe: 1/2).
+# Clock changes shorten a bucket to no less than a quarter of its usual length (Lord Howe: 1/2).
 _GRID_POINTS_A_BUCKET: Final = 4
 _GRID_POINTS_MAX: Final = 1 << 16
 

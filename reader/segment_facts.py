@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from projseg.algebra.projection_spec import ProjectionSpec
 from projseg.algebra.segment_facts import ColumnFacts, SegmentFacts, StoredProjection
-from projseg.table_layer.column_bounds import bound_value
+from projseg.table_layer.column_bounds import decode_bound
 from projseg.table_layer.manifest import ColumnZone, SegmentEntry
 
 
@@ -62,8 +62,8 @@ class FactsReader:
     def _column(self, name: str, zone: ColumnZone) -> ColumnFacts:
         arrow_type = self.schema.field(name).type
         return ColumnFacts(
-            minimum=bound_value(zone.min, arrow_type),
-            maximum=bound_value(zone.max, arrow_type),
+            minimum=decode_bound(zone.min, arrow_type),
+            maximum=decode_bound(zone.max, arrow_type),
             null_count=zone.null_count,
             has_nan=zone.has_nan,
             is_exact=zone.exact,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from projseg.errors import CorruptTableError
 from projseg.reader.part_cache import PARTS
-from projseg.segment_format.bitmap.index import BitmapIndex
+from projseg.segment_format.bitmap_index import BitmapIndex
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.footer import BASE_TABLE, Role
 from projseg.segment_format.limits import PAGE_ROWS_MAX
@@ -121,7 +121,7 @@ class SegmentSource:
     def is_opaque(self, name: str) -> bool:
         """Whether the column is stored without ids and without numbers."""
         role = self._role(is_state=False)
-        return self.segment.column_kind(self.table_name, role, name) == "opaque"
+        return self.segment.column_entry(self.table_name, role, name).kind == "opaque"
 
     def dictionary(self, name: str) -> Dictionary | None:
         """Return the dictionary that a column's ids are of; None if it has none."""

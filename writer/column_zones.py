@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from projseg.segment_format.types import MICROS_A_DAY, arrow_to_numbers, numbers_to_arrow
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
-from projseg.table_layer.column_bounds import column_bounds
+from projseg.table_layer.column_bounds import encode_bounds
 from projseg.table_layer.manifest import ColumnZone
 
 
@@ -32,8 +32,7 @@ def _ids_zone(vector: Ids, byte_count: int) -> ColumnZone:
         null_count = int(np.count_nonzero(vector.ids == 0))
         values = values.slice(1)
     ends = pa.concat_arrays([values.slice(0, 1), values.slice(max(len(values) - 1, 0))])
-    low, high, exact = column_bounds(ends)
-    return ColumnZone(low, high, null_count, False, exact, byte_count)
+    return _bounded(ends, null_count, False, byte_count)
 
 
 def _numbers_zone(vector: Numbers, byte_count: int) -> ColumnZone:
@@ -47,10 +46,16 @@ def _numbers_zone(vector: Numbers, byte_count: int) -> ColumnZone:
         nans = np.isnan(values)
         has_nan = bool(nans.any())
         values = values[~nans] if has_nan else values
-    if len(values) == 0:
-        return ColumnZone(None, None, null_count, has_nan, True, byte_count)
-    ends = np.array([values.min(), values.max()], dtype=values.dtype)
-    low, high, exact = column_bounds(numbers_to_arrow(ends, vector.type))
+    ends = np.array([values.min(), values.max()] if len(values) else [], dtype=values.dtype)
+    return _bounded(numbers_to_arrow(ends, vector.type), null_count, has_nan, byte_count)
+
+
+def _bounded(ends: pa.Array, null_count: int, has_nan: bool, byte_count: int) -> ColumnZone:
+    try:
+        minimum, maximum = ends.to_pylist() if len(ends) else (None, None)
+    except (ValueError, OverflowError):  # a timestamp beyond the years that Python can say
+        return ColumnZone(None, None, null_count, has_nan, False, byte_count)
+    low, high, exact = encode_bounds(minimum, maximum, ends.type)
     return ColumnZone(low, high, null_count, has_nan, exact, byte_count)
 
 

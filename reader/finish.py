@@ -1,0 +1,93 @@
+"""From merged states to a query's final rows: values, HAVING, ORDER BY, LIMIT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.aggregation.partial import Partial
+from projseg.algebra.aggregators.decompose import decompose, finish_call
+from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.query_spec import QuerySpec
+from projseg.algebra.result_order import OrderTerm
+from projseg.reader.top_rows import sorted_positions
+
+Positions = NDArray[np.intp] | None
+
+
+def finish(query: QuerySpec, partial: Partial) -> pa.Table:
+    """Return the final rows, columns in the query's order.
+
+    Only what HAVING and ORDER BY need is finished for every group; the rest for the rows kept.
+    Without ORDER BY, rows come in the order of their keys.
+
+    Raises
+    ------
+    EvaluationError
+        PROJSEG_OVERFLOW, if a final value does not fit its type.
+    """
+    outputs = _Outputs(query, partial)
+    positions: Positions = None
+    if query.having is not None:
+        columns = {name: outputs.column(name) for name in query.having.columns}
+        kept = evaluate(query.having, columns, partial.group_count).fill_null(False)
+        positions = np.flatnonzero(np.asarray(kept, dtype=bool))
+    if query.order_by or query.limit is not None:
+        positions = _ordered(query.order_by, outputs, positions, query.limit)
+    schema = query.output_schema
+    return pa.Table.from_arrays([outputs.column(n, positions) for n in schema.names], schema=schema)
+
+
+class _Outputs:
+    """Output columns by name, each finished when it is asked for."""
+
+    def __init__(self, query: QuerySpec, partial: Partial) -> None:
+        self._partial = partial
+        self._keys = {key.name: index for index, key in enumerate(query.keys)}
+        self._calls = {call.name: call for call in query.aggregates}
+        self._states = {
+            primitive.text: state
+            for primitive, state in zip(query.primitives, partial.states, strict=True)
+        }
+        self._whole: dict[str, pa.Array] = {}
+
+    @property
+    def group_count(self) -> int:
+        return self._partial.group_count
+
+    def column(self, name: str, positions: Positions = None) -> pa.Array:
+        if name in self._whole:
+            whole = self._whole[name]
+            return whole if positions is None else whole.take(pa.array(positions))
+        array = self._finished(name, positions)
+        if positions is None:
+            self._whole[name] = array
+        return array
+
+    def _finished(self, name: str, positions: Positions) -> pa.Array:
+        if name in self._keys:
+            return self._partial.key_arrow(self._keys[name], positions)
+        call = self._calls[name]
+        states = [self._states[primitive.text] for primitive in decompose(call)]
+        return finish_call(call, states, self._partial.positions(positions))
+
+
+def _ordered(
+    order_by: Sequence[OrderTerm], outputs: _Outputs, positions: Positions, limit: int | None
+) -> Positions:
+    if not order_by:
+        every = np.arange(outputs.group_count) if positions is None else positions
+        return every[:limit]
+    columns = [_sort_column(key.expression, outputs, positions) for key in order_by]
+    order = sorted_positions(columns, order_by, limit)
+    return order if positions is None else positions[order]
+
+
+def _sort_column(expression: Expression, outputs: _Outputs, positions: Positions) -> pa.Array:
+    columns = {name: outputs.column(name) for name in expression.columns}
+    values = evaluate(expression, columns, outputs.group_count)
+    return values if positions is None else values.take(pa.array(positions))

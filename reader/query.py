@@ -1,0 +1,189 @@
+"""Plan a query over a snapshot's segments, and run it: partials side by side, then one merge."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+import pyarrow as pa
+
+from projseg.aggregation.expressions_over_rows import vector_from_arrow
+from projseg.aggregation.fold import fold
+from projseg.aggregation.merge import merge_partials
+from projseg.aggregation.partial import Partial
+from projseg.aggregation.rows import MemorySource, RowRange, Rows
+from projseg.algebra.aggregators.states import new_state
+from projseg.algebra.projection_choice import check_forced, choose
+from projseg.algebra.query_spec import QuerySpec
+from projseg.algebra.source_plan import Choice, SourcePlan
+from projseg.reader.finish import finish
+from projseg.reader.segment_facts import FactsReader
+from projseg.reader.segment_source import SegmentSource, open_segment
+from projseg.reader.selection import select_rows
+from projseg.segment_format.footer import BASE_TABLE
+from projseg.segment_format.limits import PAGE_ROWS_MAX
+from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.snapshot import Snapshot
+from projseg.table_layer.storage import Storage
+
+# A source with fewer rows than this is not worth a second thread.
+_ROWS_A_TASK_MIN: Final = 4 * PAGE_ROWS_MAX
+
+
+@dataclass(frozen=True)
+class SegmentPlan:
+    """One segment that a query must read, and how."""
+
+    entry: SegmentEntry
+    choice: Choice
+
+
+@dataclass(frozen=True)
+class QueryPlan:
+    """All that running a query needs; it can be pickled and divided among processes.
+
+    Parameters
+    ----------
+    query : QuerySpec
+        What was asked.
+    schema : pa.Schema
+        The snapshot's.
+    segments : tuple of SegmentPlan
+        Segments to read.
+    pruned : tuple of SegmentPlan
+        Segments whose metadata proves that no row matches; their choices have no plans.
+    """
+
+    query: QuerySpec
+    schema: pa.Schema
+    segments: tuple[SegmentPlan, ...]
+    pruned: tuple[SegmentPlan, ...] = ()
+
+
+def plan_query(snapshot: Snapshot, query: QuerySpec) -> QueryPlan:
+    """Choose a source for each segment of a snapshot.
+
+    Raises
+    ------
+    ProjectionNotUsableError
+        If `useProjection` or `forceProjections` cannot be met for a segment that must be read.
+    """
+    schema = snapshot.properties.schema
+    facts = FactsReader(schema, snapshot.definitions)
+    planned = [
+        SegmentPlan(entry, choose(query, facts.facts(entry)))
+        for entry in snapshot.segments
+    ]
+    to_read = tuple(plan for plan in planned if not plan.choice.is_empty)
+    check_forced(query, {plan.entry.file: plan.choice for plan in to_read})
+    pruned = tuple(plan for plan in planned if plan.choice.is_empty)
+    return QueryPlan(query, schema, to_read, pruned)
+
+
+def run_final(storage: Storage, plan: QueryPlan, threads: int | None = None) -> pa.Table:
+    """Return the query's final rows."""
+    return finish(plan.query, run_partial(storage, plan, plan.segments, threads))
+
+
+def run_partial(
+    storage: Storage,
+    plan: QueryPlan,
+    segments: Sequence[SegmentPlan],
+    threads: int | None = None,
+) -> Partial:
+    """Return the groups and states of some of the plan's segments, merged.
+
+    Without grouping columns there is exactly one group, however many segments there are.
+    """
+    query = plan.query
+    thread_count = threads or query.context.threads or os.cpu_count() or 1
+    tasks = list(_tasks(storage, plan, segments, thread_count))
+    if thread_count == 1 or len(tasks) == 1:
+        partials = [task.run() for task in tasks]
+    else:
+        partials = list(_pool(thread_count).map(_Task.run, tasks))
+    if not partials:
+        return _partial_of_no_rows(query)
+    return merge_partials(partials, query.primitives)
+
+
+@cache
+def _pool(thread_count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(thread_count, thread_name_prefix="projseg")
+
+
+def _partial_of_no_rows(query: QuerySpec) -> Partial:
+    group_count = 0 if query.keys else 1
+    keys = [vector_from_arrow(pa.array([], key.expression.type)) for key in query.keys]
+    states = [new_state(primitive, group_count) for primitive in query.primitives]
+    return Partial(keys, states, None, group_count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """Fold part of one source of one segment."""
+
+    storage: Storage
+    query: QuerySpec
+    schema: pa.Schema
+    entry: SegmentEntry
+    plan: SourcePlan
+    row_range: RowRange
+
+    def run(self) -> Partial:
+        rows = self._rows()
+        return fold(rows, self.plan.keys, self.query.primitives, self.plan.feeds)
+
+    def _rows(self) -> Rows:
+        if self.plan.is_metadata:
+            return Rows(MemorySource(1, {}), self.row_range)
+        source = open_source(self.storage, self.entry, self.plan, self.schema)
+        return select_rows(
+            source,
+            self.row_range,
+            condition=self.plan.filter,
+            interval=self.plan.interval,
+            time_column=self.plan.time_column,
+        )
+
+
+def open_source(
+    storage: Storage, entry: SegmentEntry, plan: SourcePlan, schema: pa.Schema
+) -> SegmentSource:
+    """Return the table of a segment that a plan reads."""
+    name = BASE_TABLE if plan.source is None else plan.source.name
+    return SegmentSource(open_segment(storage, entry), name, source_row_count(entry, plan), schema)
+
+
+def source_row_count(entry: SegmentEntry, plan: SourcePlan) -> int:
+    """Return how many rows the source of a plan holds."""
+    if plan.is_metadata:
+        return 1
+    if plan.source is None:
+        return entry.row_count
+    return next(p.row_count for p in entry.projections if p.name == plan.source.name)
+
+
+def _tasks(
+    storage: Storage, plan: QueryPlan, segments: Sequence[SegmentPlan], thread_count: int
+) -> Iterator[_Task]:
+    sources = [(s.entry, source) for s in segments for source in s.choice.plans]
+    parts_wanted = -(-thread_count // max(len(sources), 1))
+    for entry, source_plan in sources:
+        row_count = source_row_count(entry, source_plan)
+        for row_range in _ranges(row_count, parts_wanted):
+            yield _Task(storage, plan.query, plan.schema, entry, source_plan, row_range)
+
+
+def _ranges(row_count: int, parts_wanted: int) -> Iterator[RowRange]:
+    part_count = max(1, min(parts_wanted, row_count // _ROWS_A_TASK_MIN))
+    page_count = -(-row_count // PAGE_ROWS_MAX)
+    pages_a_part = -(-page_count // part_count)
+    if row_count == 0:
+        yield RowRange(0, 0)
+    for start in range(0, row_count, pages_a_part * PAGE_ROWS_MAX):
+        yield RowRange(start, min(row_count, start + pages_a_part * PAGE_ROWS_MAX))

@@ -1,0 +1,157 @@
+"""What each source of a plan reads: as planned, or as measured by running it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.interval import Interval, micros_to_iso
+from projseg.algebra.source_plan import (
+    AddRows,
+    AddWeighted,
+    Feed,
+    FoldSeveral,
+    MergeStates,
+    Reason,
+    SourcePlan,
+)
+from projseg.reader.query import QueryPlan, SegmentPlan, run_final, run_partial
+from projseg.reader.query import source_row_count
+from projseg.reader.row_scan import scan_table
+from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRead:
+    """One source of one segment.
+
+    Parameters
+    ----------
+    segment : str
+        The file.
+    interval : str or None
+        What part of the segment's time this source answers for; None for all of it, or no time.
+    source : str or None
+        A projection's name, None for base rows, `metadata`.
+    row_count, byte_count : int
+        Rows scanned, and stored bytes of the columns touched in proportion to them.
+    rejected : mapping of str to Reason
+        Why each other candidate is not used.
+    milliseconds : float or None
+        How long it took, if it was measured.
+    """
+
+    segment: str
+    interval: str | None
+    source: str | None
+    row_count: int
+    byte_count: int
+    rejected: Mapping[str, Reason]
+    milliseconds: float | None = None
+
+
+def planned_reads(plan: QueryPlan) -> Iterator[SourceRead]:
+    """Yield what every source of a plan is expected to read."""
+    for segment in plan.segments:
+        for source in segment.choice.plans:
+            yield _planned(plan, segment, source)
+
+
+def run_and_measure(storage: Storage, plan: QueryPlan) -> tuple[list[SourceRead], float]:
+    """Run a plan; return each source's read, timed alone, and the whole query's milliseconds."""
+    start = time.perf_counter()
+    if plan.query.is_row_scan:
+        scan_table(storage, plan)
+    else:
+        run_final(storage, plan)
+    total = (time.perf_counter() - start) * 1000
+    return [_measured(storage, plan, read) for read in _single_reads(plan)], total
+
+
+def _single_reads(plan: QueryPlan) -> Iterator[tuple[SegmentPlan, SourcePlan]]:
+    for segment in plan.segments:
+        for source in segment.choice.plans:
+            yield segment, source
+
+
+def _measured(
+    storage: Storage, plan: QueryPlan, read: tuple[SegmentPlan, SourcePlan]
+) -> SourceRead:
+    segment, source = read
+    alone = replace(segment, choice=replace(segment.choice, plans=(source,)))
+    start = time.perf_counter()
+    if plan.query.is_row_scan:
+        scan_table(storage, replace(plan, segments=(alone,)))
+    else:
+        run_partial(storage, plan, (alone,), threads=1)
+    took = (time.perf_counter() - start) * 1000
+    return replace(_planned(plan, segment, source), milliseconds=took)
+
+
+def _planned(plan: QueryPlan, segment: SegmentPlan, source: SourcePlan) -> SourceRead:
+    held = source_row_count(segment.entry, source)
+    row_count = 0 if source.is_metadata else min(source.row_count or held, held)
+    share = row_count / max(held, 1)
+    return SourceRead(
+        segment=segment.entry.file,
+        interval=_interval(segment.entry, source.interval),
+        source=source.source_name,
+        row_count=row_count,
+        byte_count=int(_byte_count(plan, segment.entry, source) * share),
+        rejected=segment.choice.rejected,
+    )
+
+
+def _interval(entry: SegmentEntry, interval: Interval | None) -> str | None:
+    if interval is not None:
+        return str(interval)
+    if entry.interval is None:
+        return None
+    start, end = entry.interval
+    return f"{micros_to_iso(start)}/{micros_to_iso(end)}"
+
+
+def _byte_count(plan: QueryPlan, entry: SegmentEntry, source: SourcePlan) -> int:
+    """Return the stored bytes of all columns that the plan touches."""
+    if source.is_metadata:
+        return 0
+    expressions = [*source.keys, *([] if source.filter is None else [source.filter])]
+    prefixes: list[str] = []
+    for feed in source.feeds:
+        _collect(feed, expressions, prefixes)
+    names = {name for expression in expressions for name in expression.columns}
+    for named in plan.query.columns:
+        names |= named.expression.columns
+    if source.interval is not None and source.time_column is not None:
+        names.add(source.time_column)
+    sizes = _column_sizes(entry, source)
+    return sum(
+        size
+        for name, size in sizes.items()
+        if name in names or any(name.startswith(prefix + ".") for prefix in prefixes)
+    )
+
+
+def _column_sizes(entry: SegmentEntry, source: SourcePlan) -> Mapping[str, int]:
+    if source.source is None:
+        return {name: zone.bytes for name, zone in entry.columns.items()}
+    return next(p.column_bytes for p in entry.projections if p.name == source.source.name)
+
+
+def _collect(feed: Feed, expressions: list[Expression], prefixes: list[str]) -> None:
+    match feed:
+        case FoldSeveral():
+            for part in feed.feeds:
+                _collect(part, expressions, prefixes)
+        case AddRows() | AddWeighted():
+            expressions += feed.arguments
+            if isinstance(feed, AddWeighted):
+                prefixes.append(feed.count_prefix)
+        case MergeStates():
+            prefixes.append(feed.prefix)
+    condition = getattr(feed, "filter", None)
+    if condition is not None:
+        expressions.append(condition)

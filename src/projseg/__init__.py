@@ -1,0 +1,49 @@
+"""projseg: a columnar segment format with embedded projections, for Spark and for plain Python.
+
+Names are imported when they are first used, so that Spark's look-up of data sources, which imports
+this package in every session, costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from projseg.errors import ProjsegError
+    from projseg.explain import Explain
+    from projseg.projection import Projection
+    from projseg.spark_datasource.helpers import read, register, write
+    from projseg.table import Commit, Table, is_table
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Commit",
+    "Explain",
+    "Projection",
+    "ProjsegError",
+    "Table",
+    "is_table",
+    "read",
+    "register",
+    "write",
+]
+
+_HOMES: Final = {
+    "Commit": "projseg.table",
+    "Explain": "projseg.explain",
+    "Projection": "projseg.projection",
+    "ProjsegError": "projseg.errors",
+    "Table": "projseg.table",
+    "is_table": "projseg.table",
+    "read": "projseg.spark_datasource.helpers",
+    "register": "projseg.spark_datasource.helpers",
+    "write": "projseg.spark_datasource.helpers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'projseg' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)

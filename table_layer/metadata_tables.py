@@ -1,0 +1,214 @@
+"""What a table says of itself, as rows: segments, projections, columns, history."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+
+from projseg.algebra.projection_spec import from_definition
+from projseg.segment_format.types import TIMESTAMP
+from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.snapshot import Snapshot
+from projseg.table_layer.snapshot import history as versions_of
+from projseg.table_layer.storage import Storage
+
+_HISTORY = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("timestamp", TIMESTAMP),
+        ("operation", pa.string()),
+        ("metrics", pa.map_(pa.string(), pa.int64())),
+        ("write_id", pa.string()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
+_SEGMENTS = pa.schema(
+    [
+        ("segment", pa.string()),
+        ("interval_start", TIMESTAMP),
+        ("interval_end", TIMESTAMP),
+        ("min_time", TIMESTAMP),
+        ("max_time", TIMESTAMP),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("projections", pa.list_(pa.string())),
+        ("not_built", pa.map_(pa.string(), pa.string())),
+    ]
+)
+_PROJECTIONS = pa.schema(
+    [
+        ("name", pa.string()),
+        ("group_by", pa.list_(pa.string())),
+        ("aggregators", pa.list_(pa.string())),
+        ("filter", pa.string()),
+        ("definition_hash", pa.string()),
+        ("segments", pa.int64()),
+        ("segments_missing", pa.int64()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
+_PROJECTION_STATS = pa.schema(
+    [
+        ("segment", pa.string()),
+        ("projection", pa.string()),
+        ("definition_hash", pa.string()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("base_rows", pa.int64()),
+        ("is_current", pa.bool_()),
+        ("not_built", pa.string()),
+    ]
+)
+_COLUMNS = pa.schema(
+    [
+        ("column", pa.string()),
+        ("type", pa.string()),
+        ("bytes", pa.int64()),
+        ("null_count", pa.int64()),
+        ("segments", pa.int64()),
+    ]
+)
+
+
+def history(storage: Storage) -> pa.Table:
+    """Return a row a kept version, newest first."""
+    rows = [
+        {
+            "version": snapshot.version,
+            "timestamp": snapshot.timestamp_us,
+            "operation": snapshot.operation,
+            "metrics": list(snapshot.metrics.items()),
+            "write_id": snapshot.file.write_id,
+            "rows": snapshot.row_count,
+            "bytes": snapshot.data_bytes,
+        }
+        for snapshot in versions_of(storage)
+    ]
+    return pa.Table.from_pylist(rows, _HISTORY)
+
+
+def detail(snapshot: Snapshot) -> dict[str, Any]:
+    """Return the table's declaration and its totals."""
+    properties = snapshot.properties
+    return {
+        "location": snapshot.storage.location,
+        "table_id": properties.table_id,
+        "version": snapshot.version,
+        "columns": {column.name: column.type for column in properties.columns},
+        "time_column": properties.time_column,
+        "segment_granularity": properties.segment_granularity,
+        "cluster_by": list(properties.cluster_by),
+        "target_segment_rows": properties.target_segment_rows,
+        "projections": [projection.name for projection in properties.projections],
+        "properties": dict(properties.properties),
+        "segments": len(snapshot.segments),
+        "rows": snapshot.row_count,
+        "bytes": snapshot.data_bytes,
+    }
+
+
+def segments(snapshot: Snapshot) -> pa.Table:
+    """Return a row a segment, by time."""
+    rows = [
+        {
+            "segment": entry.file,
+            "interval_start": entry.interval[0] if entry.interval else None,
+            "interval_end": entry.interval[1] if entry.interval else None,
+            "min_time": entry.min_time_us,
+            "max_time": entry.max_time_us,
+            "rows": entry.row_count,
+            "bytes": entry.byte_count,
+            "projections": [projection.name for projection in entry.projections],
+            "not_built": [(name, reason) for name, _, reason in entry.not_built],
+        }
+        for entry in snapshot.segments
+    ]
+    return pa.Table.from_pylist(rows, _SEGMENTS)
+
+
+def projections(snapshot: Snapshot) -> pa.Table:
+    """Return a row a declared projection, with how many segments hold this definition."""
+    schema = snapshot.properties.schema
+    segment_count: Counter[str] = Counter()
+    row_count: Counter[str] = Counter()
+    byte_count: Counter[str] = Counter()
+    for entry in snapshot.segments:
+        for stored in entry.projections:
+            segment_count[stored.definition_hash] += 1
+            row_count[stored.definition_hash] += stored.row_count
+            byte_count[stored.definition_hash] += stored.byte_count
+    rows = []
+    for declared in snapshot.properties.projections:
+        spec = from_definition(declared.definition, schema)
+        content = json.loads(declared.definition)
+        found = segment_count[declared.definition_hash]
+        rows.append(
+            {
+                "name": declared.name,
+                "group_by": [f"{sql} AS {name}" for name, sql in content["groupBy"]],
+                "aggregators": [f"{text} AS {name}" for name, text in content["aggregators"]],
+                "filter": content["filter"],
+                "definition_hash": spec.definition_hash,
+                "segments": found,
+                "segments_missing": len(snapshot.segments) - found,
+                "rows": row_count[declared.definition_hash],
+                "bytes": byte_count[declared.definition_hash],
+            }
+        )
+    return pa.Table.from_pylist(rows, _PROJECTIONS)
+
+
+def projection_stats(snapshot: Snapshot) -> pa.Table:
+    """Return a row for each projection of each segment, built or not."""
+    current = {p.definition_hash for p in snapshot.properties.projections}
+    rows = [row for entry in snapshot.segments for row in _stats_of(entry, current)]
+    return pa.Table.from_pylist(rows, _PROJECTION_STATS)
+
+
+def _stats_of(entry: SegmentEntry, current: set[str]) -> list[dict[str, Any]]:
+    built = [
+        (stored.name, stored.definition_hash, stored.row_count, stored.byte_count, None)
+        for stored in entry.projections
+    ]
+    failed = [(name, digest, None, None, reason) for name, digest, reason in entry.not_built]
+    return [
+        {
+            "segment": entry.file,
+            "projection": name,
+            "definition_hash": digest,
+            "rows": row_count,
+            "bytes": byte_count,
+            "base_rows": entry.row_count,
+            "is_current": digest in current,
+            "not_built": reason,
+        }
+        for name, digest, row_count, byte_count, reason in [*built, *failed]
+    ]
+
+
+def columns(snapshot: Snapshot) -> pa.Table:
+    """Return a row a column, with its bytes and nulls over all segments."""
+    byte_count: Counter[str] = Counter()
+    null_count: Counter[str] = Counter()
+    segment_count: Counter[str] = Counter()
+    for entry in snapshot.segments:
+        for name, zone in entry.columns.items():
+            byte_count[name] += zone.bytes
+            null_count[name] += zone.null_count
+            segment_count[name] += 1
+    rows = [
+        {
+            "column": column.name,
+            "type": column.type,
+            "bytes": byte_count[column.name],
+            "null_count": null_count[column.name],
+            "segments": segment_count[column.name],
+        }
+        for column in snapshot.properties.columns
+    ]
+    return pa.Table.from_pylist(rows, _COLUMNS)

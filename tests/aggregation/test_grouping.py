@@ -1,0 +1,116 @@
+import grouping as oracle
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from projseg.aggregation.expressions_over_rows import vector_from_arrow
+from projseg.aggregation.group_rows import group_rows
+from projseg.aggregation.keys import make_key
+from projseg.errors import InvalidInputError
+from projseg.kernels.grouping import append_digit, append_wide_digit, distinct_keys
+from projseg.kernels.grouping import occupied_groups
+from projseg.kernels.sorting import stable_order_by_ids
+
+SMALL = st.integers(0, 20)
+VALUES = {
+    pa.int64(): st.one_of(st.integers(-5, 5), st.integers(-(2**63), 2**63 - 1)),
+    pa.int32(): st.integers(-300, 300),
+    pa.float64(): st.sampled_from([0.0, -0.0, 1.5, -2.5, float("nan"), float("inf"), -1e300]),
+    pa.string(): st.text(max_size=3),
+    pa.bool_(): st.booleans(),
+    pa.date32(): st.dates(),
+    pa.decimal128(38, 2): st.decimals(
+        min_value=-(10**35), max_value=10**35, places=2, allow_nan=False
+    ),
+}
+
+
+@given(st.lists(st.tuples(SMALL, SMALL, SMALL)))
+def test_digits_make_mixed_radix_numbers(rows):
+    digits = [list(column) for column in zip(*rows, strict=True)] if rows else [[], [], []]
+    narrow = np.zeros(len(rows), np.uint32)
+    wide = np.zeros(len(rows), np.uint64)
+    for digit, dtype in zip(digits, (np.uint8, np.uint16, np.uint32), strict=True):
+        append_digit(narrow, np.array(digit, dtype), 21)
+        append_wide_digit(wide, np.array(digit, dtype), 21)
+    expected = oracle.mixed_radix(digits, [21, 21, 21])
+    assert narrow.tolist() == expected
+    assert wide.tolist() == expected
+
+
+def test_digits_of_another_length_are_refused():
+    with pytest.raises(InvalidInputError, match="2 ids for 3 rows"):
+        append_digit(np.zeros(3, np.uint32), np.zeros(2, np.uint8), 4)
+
+
+@given(st.lists(st.one_of(st.integers(0, 5), st.integers(0, 2**64 - 1))))
+def test_distinct_keys_are_their_oracle(keys):
+    ids, distinct = distinct_keys(np.array(keys, np.uint64))
+    assert (ids.tolist(), distinct.tolist()) == oracle.distinct_keys(keys)
+
+
+def test_distinct_keys_grow_past_their_first_table():
+    keys = np.random.default_rng(7).integers(0, 2**63, 100_000).astype(np.uint64)
+    ids, distinct = distinct_keys(np.concatenate([keys, keys[::-1]]))
+    assert np.array_equal(distinct, np.unique(keys))
+    assert np.array_equal(distinct[ids], np.concatenate([keys, keys[::-1]]))
+
+
+@given(st.lists(st.integers(0, 40)))
+def test_occupied_groups_are_those_with_rows(ids):
+    occupied = occupied_groups(np.array(ids, np.uint16), 41)
+    assert np.flatnonzero(occupied).tolist() == sorted(set(ids))
+
+
+def test_a_group_id_out_of_range_is_refused():
+    with pytest.raises(InvalidInputError, match="id 41 is not below 41"):
+        occupied_groups(np.array([3, 41], np.uint32), 41)
+
+
+@given(st.lists(st.tuples(SMALL, SMALL)))
+def test_sorting_by_two_keys_is_stable(rows):
+    first, second = (np.array([row[k] for row in rows], np.uint8) for k in (0, 1))
+    order = stable_order_by_ids(first, 21, stable_order_by_ids(second, 21))
+    assert order.tolist() == oracle.stable_order(rows)
+
+
+@pytest.mark.parametrize("arrow_type", VALUES, ids=str)
+@given(data=st.data())
+def test_a_key_groups_equal_values_in_order(arrow_type, data):
+    values = data.draw(st.lists(st.one_of(st.none(), VALUES[arrow_type])))
+    key = make_key(vector_from_arrow(pa.array(values, arrow_type)))
+    assert len(key.ids) == len(values)
+    decoded = key.values_of(key.ids).to_arrow().to_pylist()
+    for value, back in zip(values, decoded, strict=True):
+        assert back == value or (value != value and back != back)
+    for left, left_id in zip(values, key.ids.tolist(), strict=True):
+        for right, right_id in zip(values, key.ids.tolist(), strict=True):
+            before = oracle.spark_order(left) < oracle.spark_order(right)
+            assert (left_id < right_id) == before
+
+
+@pytest.mark.parametrize("cardinality", [3, 70_000, 2**31])
+def test_groups_ascend_with_their_keys_however_they_are_numbered(cardinality):
+    generator = np.random.default_rng(cardinality)
+    columns = [generator.integers(0, cardinality, 500) for _ in range(3)]
+    keys = [make_key(vector_from_arrow(pa.array(column))) for column in columns]
+    grouped = group_rows(keys, 500)
+    occupied = grouped.occupied()
+    found = [vector.to_arrow().to_pylist() for vector in grouped.key_vectors(occupied)]
+    tuples = sorted(set(zip(*(c.tolist() for c in columns), strict=True)))
+    assert list(zip(*found, strict=True)) == tuples
+
+
+def test_keys_whose_product_passes_64_bits_are_grouped_by_prefix():
+    generator = np.random.default_rng(5)
+    columns = [generator.integers(0, 2**62, 3000) for _ in range(8)]
+    columns = [np.concatenate([column, column]) for column in columns]
+    keys = [make_key(vector_from_arrow(pa.array(column))) for column in columns]
+    grouped = group_rows(keys, 6000)
+    assert grouped.prefix is not None
+    found = [vector.to_arrow().to_pylist() for vector in grouped.key_vectors(grouped.occupied())]
+    assert list(zip(*found, strict=True)) == sorted(
+        set(zip(*(c.tolist() for c in columns), strict=True))
+    )
