@@ -118,11 +118,11 @@ def write(df: DataFrame, location: str, mode: str = "error", **options: Any) -> 
     Raises
     ------
     InvalidInputError
-        PROJSEG_TABLE_EXISTS, PROJSEG_BAD_SAVE_MODE, PROJSEG_UNKNOWN_OPTION.
+        PROJSEG_TABLE_EXISTS, PROJSEG_BAD_OPTION, PROJSEG_UNKNOWN_OPTION.
     """
     if mode not in _SAVE_MODES:
         raise InvalidInputError(
-            "PROJSEG_BAD_SAVE_MODE",
+            "PROJSEG_BAD_OPTION",
             f"mode '{mode}' is not one of {', '.join(_SAVE_MODES)}"
             + did_you_mean(mode, _SAVE_MODES),
         )

@@ -7,27 +7,26 @@ from typing import Final
 
 import pyarrow as pa
 
-from projseg.spark_datasource.read_request import METADATA_TABLES
-from projseg.table import Table
+from projseg.table_layer import metadata_tables
+from projseg.table_layer.snapshot import Snapshot
 
-_ROWS: Final[dict[str, Callable[[Table], pa.Table]]] = {
-    "segments": Table.segments,
-    "projections": Table.projections,
-    "projectionStats": Table.projection_stats,
-    "columns": Table.columns,
-    "history": Table.history,
+_ROWS: Final[dict[str, Callable[[Snapshot], pa.Table]]] = {
+    "segments": metadata_tables.segments,
+    "projections": metadata_tables.projections,
+    "projectionStats": metadata_tables.projection_stats,
+    "columns": metadata_tables.columns,
+    "history": lambda snapshot: metadata_tables.history(snapshot.storage),
 }
-assert tuple(_ROWS) == METADATA_TABLES
 
 
-def metadata_rows(table: Table, name: str) -> pa.Table:
-    """Return the rows of one metadata table of the version that `table` has open.
+def metadata_rows(snapshot: Snapshot, name: str) -> pa.Table:
+    """Return the rows of one metadata table.
 
     Parameters
     ----------
-    table : Table
-        An open table.
+    snapshot : Snapshot
+        The version to tell about; `history` tells about all kept ones.
     name : str
-        One of `METADATA_TABLES`.
+        One of `read_request.METADATA_TABLES`.
     """
-    return _ROWS[name](table)
+    return _ROWS[name](snapshot)

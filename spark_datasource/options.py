@@ -171,7 +171,7 @@ def parse_list(name: str, text: str) -> tuple[str, ...]:
     Raises
     ------
     InvalidInputError
-        PROJSEG_BAD_OPTION_VALUE for a bracketed text that is no list of texts.
+        PROJSEG_BAD_OPTION for a bracketed text that is no list of texts.
     """
     stripped = text.strip()
     if stripped.startswith("[") and stripped.endswith("]"):
@@ -199,5 +199,5 @@ def _parse_bracketed(name: str, text: str) -> tuple[str, ...]:
 def _bad_value(name: str, text: str, expected: str) -> InvalidInputError:
     documented = _BY_FOLDED_NAME[name.lower()].name
     return InvalidInputError(
-        "PROJSEG_BAD_OPTION_VALUE", f"option '{documented}' is '{text}'; it must be {expected}"
+        "PROJSEG_BAD_OPTION", f"option '{documented}' is '{text}'; it must be {expected}"
     )

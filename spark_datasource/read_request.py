@@ -83,7 +83,7 @@ def parse_read_request(given: Mapping[str, str]) -> ReadRequest:
     Raises
     ------
     InvalidInputError
-        PROJSEG_UNKNOWN_OPTION, PROJSEG_BAD_OPTION_VALUE or PROJSEG_PATH_MISSING.
+        PROJSEG_UNKNOWN_OPTION, PROJSEG_BAD_OPTION or PROJSEG_PATH_MISSING.
     """
     options = Options(given)
     options.require_readable()
@@ -117,14 +117,14 @@ def location_of(options: Options) -> str:
     Raises
     ------
     InvalidInputError
-        PROJSEG_PATH_MISSING, or PROJSEG_BAD_OPTION_VALUE for several locations.
+        PROJSEG_PATH_MISSING, or PROJSEG_BAD_OPTION for several locations.
     """
     path, paths = options.text("path"), options.text("paths")
     if paths is not None:
         locations = json.loads(paths)
         if not isinstance(locations, list) or len(locations) != 1:
             raise InvalidInputError(
-                "PROJSEG_BAD_OPTION_VALUE",
+                "PROJSEG_BAD_OPTION",
                 f"load() was given the locations {paths}; projseg reads one table at a time, so "
                 "load each and union them",
             )
@@ -151,7 +151,7 @@ def _choice(name: str, text: str, allowed: tuple[str, ...]) -> str:
     chosen = by_folded.get(text.strip().lower())
     if chosen is None:
         raise InvalidInputError(
-            "PROJSEG_BAD_OPTION_VALUE",
+            "PROJSEG_BAD_OPTION",
             f"option '{name}' is '{text}'; it must be one of {', '.join(allowed)}"
             f"{did_you_mean(text, allowed)}",
         )
@@ -173,6 +173,6 @@ def _context(options: Options) -> list[tuple[str, Any]]:
 def _require_one_version(request: ReadRequest) -> None:
     if request.version is not None and request.timestamp is not None:
         raise InvalidInputError(
-            "PROJSEG_BAD_OPTION_VALUE",
+            "PROJSEG_BAD_OPTION",
             "options 'versionAsOf' and 'timestampAsOf' both name a version; give one",
         )

@@ -17,7 +17,6 @@ from projseg.reader.query import QueryPlan, plan_query
 from projseg.spark_datasource.metadata_tables import metadata_rows
 from projseg.spark_datasource.read_request import ReadRequest
 from projseg.spark_datasource.schemas import spark_schema
-from projseg.table import Table
 from projseg.table_layer.snapshot import Snapshot, history, open_snapshot
 from projseg.table_layer.storage import Storage, open_storage
 
@@ -67,8 +66,7 @@ class Scan:
     def told_rows(self) -> pa.Table | None:
         """Return rows that are about the table or the plan, or None if the request is a query."""
         if self.request.metadata_table is not None:
-            table = Table(self.request.location, self.snapshot.version)
-            return metadata_rows(table, self.request.metadata_table)
+            return metadata_rows(self.snapshot, self.request.metadata_table)
         if self.request.is_explain:
             return Explain.of(self.storage, plan_query(self.snapshot, self.query)).segments
         return None

@@ -53,14 +53,14 @@ def parse_write_request(given: Mapping[str, str]) -> WriteRequest:
     Raises
     ------
     InvalidInputError
-        PROJSEG_UNKNOWN_OPTION, PROJSEG_BAD_OPTION_VALUE or PROJSEG_PATH_MISSING.
+        PROJSEG_UNKNOWN_OPTION, PROJSEG_BAD_OPTION or PROJSEG_PATH_MISSING.
     """
     options = Options(given)
     options.require_writable()
     target_rows = options.integer("targetSegmentRows")
     if target_rows is not None and target_rows < 1:
         raise InvalidInputError(
-            "PROJSEG_BAD_OPTION_VALUE",
+            "PROJSEG_BAD_OPTION",
             f"option 'targetSegmentRows' is {target_rows}; it must be 1 or more",
         )
     return WriteRequest(
@@ -83,13 +83,13 @@ def _projections(text: str | None) -> tuple[Any, ...] | None:
         declared = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(
-            "PROJSEG_BAD_OPTION_VALUE",
+            "PROJSEG_BAD_OPTION",
             f"option 'projections' is not JSON ({error}); give an array of declarations",
         ) from None
     many = declared if isinstance(declared, list) else [declared]
     if not all(isinstance(one, dict) for one in many):
         raise InvalidInputError(
-            "PROJSEG_BAD_OPTION_VALUE",
+            "PROJSEG_BAD_OPTION",
             "option 'projections' must be a JSON array of objects, one for each projection",
         )
     return tuple(many)
@@ -101,7 +101,7 @@ def _transaction(options: Options) -> tuple[str, int] | None:
         return None
     if application is None or number is None:
         raise InvalidInputError(
-            "PROJSEG_BAD_OPTION_VALUE",
+            "PROJSEG_BAD_OPTION",
             "options 'txnAppId' and 'txnVersion' name a transaction together; give both",
         )
     return application, number

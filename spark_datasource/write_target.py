@@ -117,7 +117,7 @@ def _interval(request: WriteRequest, *, overwrite: bool) -> tuple[int, int] | No
         return None
     if not overwrite:
         raise InvalidInputError(
-            "PROJSEG_BAD_OPTION_VALUE",
+            "PROJSEG_BAD_OPTION",
             "option 'replaceInterval' needs mode('overwrite'); mode('append') replaces nothing",
         )
     interval = parse_interval(request.replace_interval)

@@ -37,7 +37,7 @@ def demo(
         where = location or str(Path(folder) / "edits")
         if with_spark:
             # Imported here: pyspark is heavy and this is the only verb that uses it.
-            from projseg.spark_datasource.demo import run_spark_demo
+            from projseg.cli.demo_spark import run_spark_demo
 
             results = run_spark_demo(where, rows, _tell)
         else:

@@ -1,0 +1,39 @@
+"""The verb `inspect`: one segment file, part by part."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+
+from projseg.cli import segment_report
+from projseg.cli.arguments import Output
+from projseg.cli.output import OutputFormat, chosen_format, print_fields, print_rows
+
+
+def inspect(
+    file: Annotated[str, typer.Argument(help="A segment file (.pseg).")],
+    output: Output = None,
+) -> None:
+    """Show a segment's tables, columns, encodings, dictionaries and what each takes.
+
+    As JSON, each line says in `part` what it describes; as CSV, only the columns are printed.
+    """
+    segment = segment_report.open_segment_file(file)
+    parts: dict[str, list[dict[str, Any]]] = {
+        "tables": segment_report.table_rows(segment),
+        "columns": segment_report.column_rows(segment),
+        "dictionaries": segment_report.dictionary_rows(segment),
+    }
+    chosen = chosen_format(output)
+    if chosen is OutputFormat.CSV:
+        print_rows(pa.Table.from_pylist(parts["columns"]), chosen)
+        return
+    totals = segment_report.summary(segment)
+    is_json = chosen is OutputFormat.JSON
+    print_fields({"part": "segment", **totals} if is_json else totals, chosen)
+    for part, rows in parts.items():
+        labelled = [{"part": part, **row} for row in rows] if is_json else rows
+        if rows:
+            print_rows(pa.Table.from_pylist(labelled), chosen, title=part)

@@ -1,0 +1,47 @@
+"""The verb `verify`: is every stored byte what was written, and every projection its rows."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+import projseg
+from projseg.cli.arguments import Location, Output, Version
+from projseg.cli.output import print_fields, print_rows
+from projseg.maintenance.verify import verify_table
+
+EXIT_VERIFICATION_FAILED = 3
+
+
+def verify(
+    location: Location,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Recompute each projection from base rows too.")
+    ] = False,
+    version: Version = None,
+    output: Output = None,
+) -> None:
+    """Check every segment against its checksums; exit with 3 if something is wrong."""
+    snapshot = projseg.Table(location, version).snapshot
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("verifying", total=len(snapshot.segments))
+        findings = verify_table(
+            snapshot.storage, snapshot, deep=deep, on_segment=lambda _: progress.advance(task)
+        )
+    if findings:
+        rows = [{"segment": finding.file, "problem": finding.problem} for finding in findings]
+        print_rows(pa.Table.from_pylist(rows), output)
+        raise typer.Exit(EXIT_VERIFICATION_FAILED)
+    checked = {
+        "location": location,
+        "version": snapshot.version,
+        "segments": len(snapshot.segments),
+        "rows": snapshot.row_count,
+        "problems": 0,
+    }
+    print_fields(checked, output)

@@ -1,0 +1,82 @@
+"""Files to import become batches of the table's types, or an error that names file and column."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from projseg.cli.input_files import cast_batches, open_file, stored_bytes, table_schema
+from projseg.errors import InvalidInputError
+
+ROWS = pa.table({"time": ["2015-09-12T00:47:08.770Z", None], "n": [1, 2], "s": ["x", None]})
+TYPES = pa.schema([("time", pa.timestamp("us", tz="UTC")), ("n", pa.int64()), ("s", pa.string())])
+
+
+def write_file(folder, name):
+    path = str(folder / name)
+    lines = "".join(json.dumps(row) + "\n" for row in ROWS.to_pylist())
+    if name.endswith(".parquet"):
+        pa.parquet.write_table(ROWS, path)
+    elif name.endswith(".csv"):
+        pa.csv.write_csv(ROWS, path)
+    elif name.endswith(".gz"):
+        with gzip.open(path, "wt") as file:
+            file.write(lines)
+    else:
+        (folder / name).write_text(lines)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.json", "a.jsonl", "a.json.gz"])
+def test_every_kind_of_file_gives_the_same_rows(tmp_path, name):
+    path = write_file(tmp_path, name)
+    read_bytes = []
+    reader = open_file(path, read_bytes.append)
+    schema = table_schema(reader.schema, [], "time")
+    assert schema.equals(TYPES)
+    rows = pa.Table.from_batches(cast_batches(path, reader, schema), schema)
+    assert rows.column("n").to_pylist() == [1, 2]
+    assert rows.column("s").to_pylist() == ["x", None]
+    assert rows.column("time")[0].as_py().isoformat() == "2015-09-12T00:47:08.770000+00:00"
+    assert 0 < sum(read_bytes) <= stored_bytes(path)
+
+
+def test_an_unknown_ending_is_refused(tmp_path):
+    with pytest.raises(InvalidInputError, match="PROJSEG_UNKNOWN_FILE_TYPE"):
+        open_file(str(tmp_path / "a.xlsx"), lambda _: None)
+
+
+def test_a_file_that_is_not_what_it_is_called_is_refused(tmp_path):
+    (tmp_path / "a.parquet").write_text("not parquet")
+    with pytest.raises(InvalidInputError, match="PROJSEG_BAD_INPUT_FILE"):
+        open_file(str(tmp_path / "a.parquet"), lambda _: None)
+
+
+def test_asked_types_win_over_found_ones(tmp_path):
+    found = open_file(write_file(tmp_path, "a.json"), lambda _: None).schema
+    assert table_schema(found, ["n=double"], None).field("n").type == pa.float64()
+    with pytest.raises(InvalidInputError, match="did you mean 'n'"):
+        table_schema(found, ["N2=double"], None)
+
+
+def test_a_column_of_nulls_is_stored_as_text():
+    assert table_schema(pa.schema([("a", pa.null())]), [], None).field("a").type == pa.string()
+
+
+def test_a_value_that_does_not_fit_names_file_and_column(tmp_path):
+    path = write_file(tmp_path, "a.json")
+    target = pa.schema([("time", pa.string()), ("n", pa.int64()), ("s", pa.int64())])
+    with pytest.raises(InvalidInputError, match=r"a\.json: column 's' does not fit bigint"):
+        list(cast_batches(path, open_file(path, lambda _: None), target))
+
+
+def test_a_column_that_the_table_lacks_is_refused(tmp_path):
+    path = write_file(tmp_path, "a.json")
+    target = pa.schema([("time", pa.string()), ("n", pa.int64())])
+    with pytest.raises(InvalidInputError, match="column 's' that the table lacks"):
+        list(cast_batches(path, open_file(path, lambda _: None), target))

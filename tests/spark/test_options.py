@@ -1,0 +1,130 @@
+"""Spark's options: one table of names, text in, typed values out, nothing misspelt gets through."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from projseg.errors import InvalidInputError
+from projseg.spark_datasource.options import OPTIONS, Options
+from projseg.spark_datasource.read_request import parse_read_request
+from projseg.spark_datasource.write_request import parse_write_request
+
+names = st.text(st.characters(codec="utf-8", exclude_characters="`"), min_size=1, max_size=12)
+
+
+def refused(given_options, parse=parse_read_request):
+    with pytest.raises(InvalidInputError) as caught:
+        parse(given_options)
+    return str(caught.value)
+
+
+def test_keys_are_read_in_any_case():
+    for key in ("groupBy", "groupby", "GROUPBY"):
+        assert parse_read_request({"path": "/t", key: "a"}).group_by == ("a",)
+
+
+def test_an_unknown_key_is_an_error_with_the_nearest_name():
+    told = refused({"path": "/t", "groupbi": "a"})
+    assert "PROJSEG_UNKNOWN_OPTION" in told
+    assert "did you mean 'groupBy'?" in told
+
+
+def test_what_spark_adds_is_let_through():
+    spark_added = {"provider": "projseg", "owner": "me", "location": "file:/t", "option.path": "/t"}
+    assert parse_read_request({"path": "/t", **spark_added}).location == "/t"
+
+
+@pytest.mark.parametrize(
+    ("options", "parse"),
+    [({"timeColumn": "t"}, parse_read_request), ({"groupBy": "a"}, parse_write_request)],
+)
+def test_an_option_of_the_other_direction_is_refused(options, parse):
+    assert "has no meaning" in refused({"path": "/t", **options}, parse)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "date_trunc('HOUR', t) AS h, concat(a, ',') AS c",
+        json.dumps(["date_trunc('HOUR', t) AS h", "concat(a, ',') AS c"]),
+        str(["date_trunc('HOUR', t) AS h", "concat(a, ',') AS c"]),
+    ],
+    ids=["sql", "json", "python"],
+)
+def test_three_spellings_of_a_list_mean_the_same(text):
+    request = parse_read_request({"path": "/t", "groupBy": text})
+    assert request.group_by == ("date_trunc('HOUR', t) AS h", "concat(a, ',') AS c")
+
+
+@given(st.lists(names, min_size=1))
+def test_any_list_survives_as_json_and_as_python_text(items):
+    for text in (json.dumps(items), str(items)):
+        assert Options({"groupBy": text}).list("groupBy") == tuple(items)
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "['a', 2]", "[__import__('os')]", '[["a"]]', "[a]"])
+def test_a_bracketed_text_that_is_no_list_of_texts_is_refused(text):
+    assert "PROJSEG_BAD_OPTION" in refused({"path": "/t", "groupBy": text})
+
+
+def test_flags_take_true_and_false_only():
+    request = parse_read_request({"path": "/t", "noProjections": "TRUE"})
+    assert dict(request.context) == {"noProjections": True}
+    assert parse_read_request({"path": "/t", "noProjections": "false"}).context == ()
+    assert "must be true or false" in refused({"path": "/t", "noProjections": "yes"})
+
+
+def test_numbers_are_checked():
+    assert parse_read_request({"path": "/t", "versionAsOf": "3"}).version == 3
+    assert "'versionAsOf' is 'x'" in refused({"path": "/t", "versionAsOf": "x"})
+    zero = {"path": "/t", "targetSegmentRows": "0"}
+    assert "must be 1 or more" in refused(zero, parse_write_request)
+
+
+def test_the_location_may_carry_the_metadata_table():
+    request = parse_read_request({"path": "/t#projectionstats"})
+    assert (request.location, request.metadata_table) == ("/t", "projectionStats")
+    assert "did you mean 'segments'?" in refused({"path": "/t#segment"})
+    assert (
+        parse_read_request({"path": "/t", "metadataTable": "history"}).metadata_table == "history"
+    )
+
+
+def test_no_location_names_the_remedies():
+    told = refused({"groupBy": "a"})
+    assert "PROJSEG_PATH_MISSING" in told
+    assert "TEMPORARY VIEW" in told
+
+
+def test_several_locations_are_refused():
+    assert "one table at a time" in refused({"paths": '["/a", "/b"]'})
+    assert parse_read_request({"paths": '["/a"]'}).location == "/a"
+
+
+def test_aggregation_is_final_or_partial():
+    assert not parse_read_request({"path": "/t"}).is_partial
+    assert parse_read_request({"path": "/t", "aggregation": "Partial"}).is_partial
+    assert "must be one of final, partial" in refused({"path": "/t", "aggregation": "some"})
+
+
+def test_projections_of_a_write_are_json_objects():
+    one = {"name": "p", "sql": "SELECT a GROUP BY ALL"}
+    for text in (json.dumps(one), json.dumps([one])):
+        assert parse_write_request({"path": "/t", "projections": text}).projections == (one,)
+    assert "not JSON" in refused({"path": "/t", "projections": "{"}, parse_write_request)
+    assert "array of objects" in refused({"path": "/t", "projections": "[1]"}, parse_write_request)
+
+
+def test_a_transaction_needs_both_parts():
+    both = {"path": "/t", "txnAppId": "loader", "txnVersion": "7"}
+    assert parse_write_request(both).transaction == ("loader", 7)
+    assert "give both" in refused({"path": "/t", "txnAppId": "loader"}, parse_write_request)
+
+
+def test_every_option_is_for_something_and_named_once():
+    assert all(option.is_for_read or option.is_for_write for option in OPTIONS)
+    assert len({option.name.lower() for option in OPTIONS}) == len(OPTIONS)
