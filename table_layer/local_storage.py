@@ -167,7 +167,7 @@ class LocalSink:
 def _parent(root: str, name: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
     """Yield (descriptor of the directory that holds `name`, the name's last part)."""
     *folders, base = name.split("/")
-    if create:
+    if create and not os.path.isdir(os.path.join(root, folders[0])):
         _make_durably(root)
     descriptor = os.open(root, _FOLDER_FLAGS)
     try:
@@ -183,24 +183,26 @@ def _parent(root: str, name: str, *, create: bool = False) -> Iterator[tuple[int
 
 
 def _make_folder(folder: str, parent: int) -> None:
+    # Synced even if the folder exists: who made it may have died before it was durable.
     if not _exists(folder, parent):
         with suppress(FileExistsError):
             os.mkdir(folder, dir_fd=parent)
-        os.fsync(parent)
+    os.fsync(parent)
 
 
 def _make_durably(root: str) -> None:
-    if os.path.isdir(root):
-        return
     parent = os.path.dirname(root)
-    _make_durably(parent)
-    with suppress(FileExistsError):
-        os.mkdir(root)
-    descriptor = os.open(parent, _FOLDER_FLAGS)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    if not os.path.isdir(root):
+        if not os.path.isdir(parent):
+            _make_durably(parent)
+        with suppress(FileExistsError):
+            os.mkdir(root)
+    with suppress(PermissionError):  # a parent that only lets us pass was made by its owner
+        descriptor = os.open(parent, _FOLDER_FLAGS)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _exists(base: str, folder: int) -> bool:
