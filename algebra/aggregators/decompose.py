@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from projseg.algebra.aggregate_call import AggregateCall
 from projseg.algebra.aggregators.distinct import DistinctState
+from projseg.algebra.aggregators.functions import HLL_LG_K
 from projseg.algebra.aggregators.inputs import numbers_of_array, taken
 from projseg.algebra.aggregators.moments import MomentsState
 from projseg.algebra.aggregators.primitive import Primitive, State
@@ -35,6 +36,8 @@ _PRIMITIVES: Final[dict[str, tuple[str, ...]]] = {
     "var_samp": ("moments",),
     "stddev_pop": ("moments",),
     "stddev_samp": ("moments",),
+    "hll_sketch_agg": ("hll",),
+    "theta_sketch_agg": ("theta",),
     "count_distinct": ("distinct",),
     "sum_distinct": ("distinct",),
     "avg_distinct": ("distinct",),
@@ -43,6 +46,8 @@ _PRIMITIVES: Final[dict[str, tuple[str, ...]]] = {
 
 def decompose(call: AggregateCall) -> tuple[Primitive, ...]:
     """Return the primitives whose states make a call's value, in the order of `finish_call`."""
+    if call.function == "approx_count_distinct":
+        return (Primitive("hll", call.arguments, call.filter, (HLL_LG_K,)),)
     return tuple(
         Primitive(function, call.arguments, call.filter, call.parameters)
         for function in _PRIMITIVES[call.function]
