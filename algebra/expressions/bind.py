@@ -1,0 +1,67 @@
+"""Spark SQL text and a schema to canonical typed expressions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from sqlglot import exp
+
+from projseg.algebra.expressions.binder import Binder
+from projseg.algebra.expressions.canonical import canonical
+from projseg.algebra.expressions.dialect import parse_sql, split_list
+from projseg.algebra.expressions.tree import Column, Expression
+from projseg.algebra.time_zones import zone_name
+
+
+@dataclass(frozen=True)
+class NamedExpression:
+    """An expression and the name of its column in an output."""
+
+    name: str
+    expression: Expression
+
+
+def bind(text: str, schema: pa.Schema, *, timezone: str = "UTC") -> Expression:
+    """Return the canonical expression of a text over the columns of a schema.
+
+    Parameters
+    ----------
+    text : str
+        One Spark SQL expression; an alias is ignored.
+    schema : pa.Schema
+        Names, looked up without regard to case, and projseg's Arrow types.
+    timezone : str
+        The session's time zone, in which times without one are read and cut.
+
+    Raises
+    ------
+    InvalidInputError
+        If the text is no expression, names an unknown column, or mixes types that do not mix.
+    UnsupportedFeatureError
+        If it calls a function that projseg does not know.
+    """
+    return bind_named(text, schema, timezone).expression
+
+
+def bind_named(text: str, schema: pa.Schema, timezone: str = "UTC") -> NamedExpression:
+    """Return the canonical expression and its name: the alias, else as Spark names it."""
+    tree = parse_sql(text)
+    inner = tree.this if isinstance(tree, exp.Alias) else tree
+    expression = bind_tree(inner, schema, timezone)
+    if isinstance(tree, exp.Alias):
+        return NamedExpression(tree.alias, expression)
+    name = expression.name if isinstance(expression, Column) else _spark_name(inner)
+    return NamedExpression(name, expression)
+
+
+def bind_tree(tree: exp.Expression, schema: pa.Schema, timezone: str = "UTC") -> Expression:
+    """Return the canonical expression of a tree made by `dialect.parse_sql`."""
+    return canonical(Binder(schema, zone_name(timezone)).bind(tree))
+
+
+def _spark_name(tree: exp.Expression) -> str:
+    return tree.sql(dialect="spark")
+
+
+__all__ = ["NamedExpression", "bind", "bind_named", "bind_tree", "split_list"]

@@ -1,0 +1,311 @@
+"""One walk over sqlglot's tree that makes a typed tree, with Spark's implicit casts put in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+from sqlglot import exp
+
+from projseg.algebra.expressions.binder_columns import ColumnScope
+from projseg.algebra.expressions.binder_types import written_type
+from projseg.algebra.expressions.canonical import canonical
+from projseg.algebra.expressions.coercion import bad_expression, cast_to
+from projseg.algebra.expressions.functions.arithmetic import arithmetic, negative
+from projseg.algebra.expressions.functions.boolean import logical
+from projseg.algebra.expressions.functions.calendar import add_interval, date_arithmetic
+from projseg.algebra.expressions.functions.comparison import comparison, membership
+from projseg.algebra.expressions.functions.conditional import case_when
+from projseg.algebra.expressions.functions.table import RULES
+from projseg.algebra.expressions.functions.time_fields import extract
+from projseg.algebra.expressions.functions.time_floor import WINDOW_START
+from projseg.algebra.expressions.interval_text import (
+    Span,
+    parse_interval,
+    parse_interval_range,
+)
+from projseg.algebra.expressions.literals import (
+    FALSE,
+    TRUE,
+    decimal_literal,
+    integer_literal,
+    literal,
+)
+from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.algebra.time_zones import zone_name
+from projseg.errors import UnsupportedFeatureError, did_you_mean
+
+_COMPARISONS: Final = {
+    exp.EQ: "=",
+    exp.NEQ: "!=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "<=>",
+}
+_ARITHMETIC: Final = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.IntDiv: "div",
+}
+_CALLS: Final[dict[type[exp.Expression], tuple[str, tuple[str, ...]]]] = {
+    exp.If: ("if", ("this", "true", "false")),
+    exp.Floor: ("floor", ("this", "decimals")),
+    exp.Ceil: ("ceil", ("this", "decimals")),
+    exp.Substring: ("substring", ("this", "start", "length")),
+    exp.StrPosition: ("position", ("substr", "this", "position")),
+    exp.RegexpLike: ("rlike", ("this", "expression")),
+}
+"""Syntax that sqlglot reads into nodes of its own -> (function, the node's parts in order)."""
+
+_TRIMS: Final = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
+
+
+class Binder:
+    """Makes typed trees of sqlglot's trees, over one schema and in one time zone."""
+
+    def __init__(self, schema: pa.Schema, zone: str) -> None:
+        self.columns = ColumnScope(schema)
+        self.zone = zone
+
+    def bind(self, tree: exp.Expression) -> Expression:
+        """Return the typed tree, not yet canonical."""
+        kind = type(tree)
+        if kind in _COMPARISONS:
+            left, right = self.operands(tree)
+            return comparison(_COMPARISONS[kind], left, right, self.zone)
+        if kind in _ARITHMETIC:
+            return self._arithmetic(tree, _ARITHMETIC[kind])
+        if kind in _CALLS:
+            function, parts = _CALLS[kind]
+            return self.call(
+                function, [tree.args[p] for p in parts if tree.args.get(p) is not None]
+            )
+        special = _SPECIAL.get(kind)
+        if special is None:
+            raise UnsupportedFeatureError(
+                "PROJSEG_UNSUPPORTED_FUNCTION",
+                f"'{tree.sql(dialect='spark')}' ({tree.key}) is not supported in expressions",
+            )
+        return special(self, tree)
+
+    def operands(self, tree: exp.Expression) -> tuple[Expression, Expression]:
+        """Return the bound operands of a binary node."""
+        return self.bind(tree.this), self.bind(tree.expression)
+
+    def call(self, name: str, arguments: list[exp.Expression]) -> Expression:
+        """Return the node of a function called by name."""
+        rule = RULES.get(name)
+        if rule is None:
+            raise UnsupportedFeatureError(
+                "PROJSEG_UNSUPPORTED_FUNCTION",
+                f"function '{name}' is not supported in expressions{did_you_mean(name, RULES)}",
+            )
+        if not rule.fewest <= len(arguments) <= rule.most:
+            wanted = f"{rule.fewest} to {rule.most}" if rule.fewest < rule.most else rule.most
+            raise bad_expression(f"{name} takes {wanted} arguments, not {len(arguments)}")
+        bound = [self._argument(name, argument) for argument in arguments]
+        return rule.build(tuple(e if e.columns else canonical(e) for e in bound), self.zone)
+
+    def _argument(self, function: str, tree: exp.Expression) -> Expression:
+        span = self.span(tree) if function == "time_bucket" else None
+        return self.bind(tree) if span is None else Literal(pa.string(), span.text)
+
+    def span(self, tree: exp.Expression) -> Span | None:
+        """Return an interval constant, or None if the tree is none."""
+        match tree:
+            case exp.Paren():
+                return self.span(tree.this)
+            case exp.Neg():
+                span = self.span(tree.this)
+                return None if span is None else span.negated()
+            case exp.Interval():
+                return _interval(tree)
+            case exp.Add() | exp.Sub():
+                left, right = self.span(tree.this), self.span(tree.expression)
+                if left is None or right is None:
+                    return None
+                return left.plus(right if isinstance(tree, exp.Add) else right.negated())
+            case exp.Cast() if tree.to.this == exp.DataType.Type.INTERVAL:
+                return parse_interval(tree.this.name)
+        return None
+
+    def _arithmetic(self, tree: exp.Expression, function: str) -> Expression:
+        if function in ("+", "-"):
+            left_span, right_span = self.span(tree.this), self.span(tree.expression)
+            if right_span is not None:
+                span = right_span if function == "+" else right_span.negated()
+                return add_interval(self.bind(tree.this), span, self.zone)
+            if left_span is not None and function == "+":
+                return add_interval(self.bind(tree.expression), left_span, self.zone)
+        left, right = self.operands(tree)
+        if function in ("+", "-") and pa.date32() in (left.type, right.type):
+            return date_arithmetic(function, left, right, self.zone)
+        return arithmetic(function, left, right, self.zone)
+
+
+def _interval(tree: exp.Interval) -> Span:
+    text = tree.this.name if tree.this is not None else ""
+    if isinstance(tree.this, exp.Neg):
+        text = f"-{tree.this.this.name}"
+    unit = tree.args.get("unit")
+    if isinstance(unit, exp.IntervalSpan):
+        return parse_interval_range(text, unit.this.name, unit.expression.name)
+    return parse_interval(f"{text} {unit.name}" if unit is not None else text)
+
+
+def _number(binder: Binder, tree: exp.Literal) -> Expression:
+    text = tree.this
+    if tree.is_string:
+        return Literal(pa.string(), text)
+    if "e" in text.lower():
+        return literal(float(text), pa.float64())
+    return decimal_literal(Decimal(text)) if "." in text else integer_literal(int(text))
+
+
+def _negation(binder: Binder, tree: exp.Neg) -> Expression:
+    """Fold the sign into a number: the least bigint has no positive twin to negate."""
+    inner = tree.this
+    typed = inner.this if isinstance(inner, exp.TryCast) and not inner.args.get("safe") else inner
+    if isinstance(typed, exp.Literal) and not typed.is_string:
+        number = exp.Literal(this=f"-{typed.this}", is_string=False)
+        if typed is inner:
+            return _number(binder, number)
+        return canonical(cast_to(_number(binder, number), written_type(inner.to), binder.zone))
+    return negative(binder.bind(inner), binder.zone)
+
+
+def _cast(binder: Binder, tree: exp.Cast) -> Expression:
+    if tree.args.get("safe"):
+        raise UnsupportedFeatureError(
+            "PROJSEG_UNSUPPORTED_FUNCTION", "TRY_CAST is not supported; use CAST"
+        )
+    wanted = written_type(tree.to)
+    expression = cast_to(binder.bind(tree.this), wanted, binder.zone)
+    return canonical(expression) if isinstance(tree.this, exp.Literal) else expression
+
+
+def _is(binder: Binder, tree: exp.Is) -> Expression:
+    left, right = tree.this, tree.expression
+    value = binder.bind(left)
+    if isinstance(right, exp.Null):
+        return Call(pa.bool_(), "is_null", (value,))
+    if isinstance(right, exp.Boolean):
+        wanted = TRUE if right.this else FALSE
+        return comparison("<=>", cast_to(value, pa.bool_(), binder.zone), wanted, binder.zone)
+    raise bad_expression(f"'{tree.sql(dialect='spark')}': IS takes NULL, TRUE or FALSE")
+
+
+def _negatable(binder: Binder, tree: exp.Expression, found: Expression) -> Expression:
+    return logical("not", (found,), binder.zone) if tree.args.get("negate") else found
+
+
+def _between(binder: Binder, tree: exp.Between) -> Expression:
+    value, low, high = (binder.bind(tree.args[part]) for part in ("this", "low", "high"))
+    if tree.args.get("symmetric"):
+        raise bad_expression("BETWEEN SYMMETRIC is not Spark SQL")
+    both = comparison(">=", value, low, binder.zone), comparison("<=", value, high, binder.zone)
+    return _negatable(binder, tree, logical("and", both, binder.zone))
+
+
+def _in(binder: Binder, tree: exp.In) -> Expression:
+    if not tree.expressions:
+        raise bad_expression("IN takes a list of values; a query inside IN is not supported")
+    options = [binder.bind(option) for option in tree.expressions]
+    return _negatable(binder, tree, membership(binder.bind(tree.this), options, binder.zone))
+
+
+def _case(binder: Binder, tree: exp.Case) -> Expression:
+    branches = []
+    for branch in tree.args["ifs"]:
+        condition = binder.bind(branch.this)
+        if tree.this is not None:
+            condition = comparison("=", binder.bind(tree.this), condition, binder.zone)
+        branches.append((condition, binder.bind(branch.args["true"])))
+    default = tree.args.get("default")
+    return case_when(branches, binder.bind(default) if default else None, binder.zone)
+
+
+def _like(binder: Binder, tree: exp.Expression) -> Expression:
+    inner, escape = (tree.this, tree.expression) if isinstance(tree, exp.Escape) else (tree, None)
+    function = {exp.Like: "like", exp.ILike: "ilike"}.get(type(inner))
+    if function is None or isinstance(inner.expression, exp.Any | exp.All | exp.Tuple):
+        raise bad_expression(f"'{tree.sql(dialect='spark')}' is not supported; use LIKE")
+    parts = [inner.this, inner.expression, *([escape] if escape is not None else [])]
+    return _negatable(binder, inner, binder.call(function, parts))
+
+
+def _named_call(binder: Binder, tree: exp.Anonymous) -> Expression:
+    name = str(tree.this).casefold()
+    if name != "in_zone":
+        return binder.call(name, tree.expressions)
+    if len(tree.expressions) != 2 or not isinstance(tree.expressions[0], exp.Literal):
+        raise bad_expression("in_zone takes a time zone's name and an expression")
+    inner = Binder(binder.columns.schema, zone_name(tree.expressions[0].this))
+    return inner.bind(tree.expressions[1])
+
+
+def _dot(binder: Binder, tree: exp.Dot) -> Expression:
+    """Read `window(...).start`, or a field of a struct that is no plain column."""
+    inner, name = tree.this, tree.expression.name
+    if isinstance(inner, exp.Anonymous) and str(inner.this).casefold() == "window":
+        if name.casefold() != "start":
+            raise bad_expression(f"window(...).{name} is not supported; use window(...).start")
+        arguments = tuple(binder.bind(argument) for argument in inner.expressions)
+        if not WINDOW_START.fewest <= len(arguments) <= WINDOW_START.most:
+            raise bad_expression("window takes a timestamp and a size such as '1 hour'")
+        return WINDOW_START.build(arguments, binder.zone)
+    return binder.columns.field(binder.bind(inner), name)
+
+
+def _trim(binder: Binder, tree: exp.Trim) -> Expression:
+    name = _TRIMS[str(tree.args.get("position") or "BOTH").upper()]
+    characters = [tree.expression] if tree.expression is not None else []
+    return binder.call(name, [tree.this, *characters])
+
+
+def _concatenation(binder: Binder, tree: exp.Expression) -> Expression:
+    return binder.call("concat", [tree.this, tree.expression])
+
+
+def _distinct(binder: Binder, tree: exp.Expression) -> Expression:
+    same = comparison("<=>", *binder.operands(tree), binder.zone)
+    return logical("not", (same,), binder.zone)
+
+
+_SPECIAL: Final[dict[type[exp.Expression], Callable[[Binder, Any], Expression]]] = {
+    exp.Column: lambda binder, tree: binder.columns.resolve(tree),
+    exp.Literal: _number,
+    exp.Neg: _negation,
+    exp.Boolean: lambda binder, tree: TRUE if tree.this else FALSE,
+    exp.Null: lambda binder, tree: Literal(pa.null(), None),
+    exp.HexString: lambda binder, tree: Literal(pa.binary(), bytes.fromhex(tree.this)),
+    exp.RawString: lambda binder, tree: Literal(pa.string(), tree.this),
+    exp.Paren: lambda binder, tree: binder.bind(tree.this),
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.And: lambda binder, tree: logical("and", binder.operands(tree), binder.zone),
+    exp.Or: lambda binder, tree: logical("or", binder.operands(tree), binder.zone),
+    exp.Not: lambda binder, tree: logical("not", (binder.bind(tree.this),), binder.zone),
+    exp.Is: _is,
+    exp.NullSafeNEQ: _distinct,
+    exp.Between: _between,
+    exp.In: _in,
+    exp.Case: _case,
+    exp.Like: _like,
+    exp.ILike: _like,
+    exp.Escape: _like,
+    exp.Anonymous: _named_call,
+    exp.Dot: _dot,
+    exp.Trim: _trim,
+    exp.DPipe: _concatenation,
+    exp.Extract: lambda binder, tree: extract(
+        tree.this.name, binder.bind(tree.expression), binder.zone
+    ),
+}

@@ -1,0 +1,51 @@
+"""Types as written in SQL to Arrow types."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+from sqlglot import exp
+
+from projseg.algebra.expressions.coercion import bad_expression
+from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
+
+_T: Final = exp.DataType.Type
+_BY_KIND: Final = {
+    _T.BOOLEAN: pa.bool_(),
+    _T.TINYINT: pa.int8(),
+    _T.SMALLINT: pa.int16(),
+    _T.INT: pa.int32(),
+    _T.BIGINT: pa.int64(),
+    _T.FLOAT: pa.float32(),
+    _T.DOUBLE: pa.float64(),
+    _T.TEXT: pa.string(),
+    _T.VARCHAR: pa.string(),
+    _T.BINARY: pa.binary(),
+    _T.VARBINARY: pa.binary(),
+    _T.DATE: pa.date32(),
+    _T.TIMESTAMPTZ: TIMESTAMP,
+    _T.TIMESTAMPLTZ: TIMESTAMP,
+    _T.TIMESTAMP: TIMESTAMP,
+    _T.TIMESTAMPNTZ: TIMESTAMP_NTZ,
+}
+
+
+def written_type(tree: exp.DataType) -> pa.DataType:
+    """Return the Arrow type of a type as sqlglot read it.
+
+    Raises
+    ------
+    InvalidInputError
+        If projseg casts to no such type.
+    """
+    if tree.this == _T.DECIMAL:
+        sizes = [int(parameter.name) for parameter in tree.expressions]
+        precision, scale = (*sizes, 0)[:2] if sizes else (10, 0)
+        if not 1 <= precision <= 38 or not 0 <= scale <= precision:
+            raise bad_expression(f"decimal({precision},{scale}) is not a type of up to 38 digits")
+        return pa.decimal128(precision, scale)
+    found = _BY_KIND.get(tree.this)
+    if found is None or (found == pa.string() and tree.expressions):
+        raise bad_expression(f"cannot cast to {tree.sql(dialect='spark')}")
+    return found

@@ -1,0 +1,183 @@
+"""The canonical form: expressions that mean the same, in the ways known here, become one tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import pyarrow as pa
+
+from projseg.algebra.expressions.canonical_comparison import (
+    canonical_comparison,
+    canonical_in,
+    merged_alternatives,
+    merged_exclusions,
+)
+from projseg.algebra.expressions.canonical_time import canonical_cast, canonical_floor
+from projseg.algebra.expressions.coercion import is_numeric
+from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.fallible import may_fail
+from projseg.algebra.expressions.functions.comparison import OPPOSITE
+from projseg.algebra.expressions.literals import FALSE, TRUE, UNKNOWN, scalar_literal
+from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.errors import EvaluationError
+from projseg.segment_format.types import is_nested
+
+_NULL_IF_ANY_NULL: Final = frozenset(
+    ["=", "!=", "<", "<=", ">", ">=", "not", "+", "-", "*", "/", "div", "%", "pmod", "negative", "time_floor", "like", "rlike", "lower", "upper"]
+)
+
+
+def canonical(expression: Expression) -> Expression:
+    """Return the canonical form of a typed tree; it is its own canonical form."""
+    if not isinstance(expression, Call):
+        return expression
+    arguments = tuple(canonical(argument) for argument in expression.arguments)
+    return _node(Call(expression.type, expression.function, arguments, expression.parameters))
+
+
+def _node(call: Call) -> Expression:
+    """Return the canonical form of a node whose arguments are canonical."""
+    folded = _folded(call)
+    if not isinstance(folded, Call):
+        return folded
+    rewrite = _REWRITES.get(folded.function)
+    rewritten = rewrite(folded) if rewrite else folded
+    if rewritten == folded or not isinstance(rewritten, Call):
+        return rewritten
+    return canonical(rewritten)
+
+
+def _folded(call: Call) -> Expression:
+    """Return the value of a call of constants, unless it fails: that error is for its rows."""
+    literals = [a for a in call.arguments if isinstance(a, Literal)]
+    if call.function in _NULL_IF_ANY_NULL and any(a.value is None for a in literals):
+        return Literal(call.type, None)
+    if len(literals) < len(call.arguments) or is_nested(call.type):
+        return call
+    try:
+        return scalar_literal(evaluate(call, {}, 1)[0])
+    except EvaluationError:
+        return call
+
+
+def _flattened(call: Call) -> list[Expression]:
+    found: list[Expression] = []
+    for argument in call.arguments:
+        is_same = isinstance(argument, Call) and argument.function == call.function
+        found += argument.children if is_same else (argument,)
+    return found
+
+
+def _logical(call: Call) -> Expression:
+    """Flatten, merge and order AND or OR; operands that may fail stay last, as written."""
+    is_and = call.function == "and"
+    neutral, deciding = (TRUE, FALSE) if is_and else (FALSE, TRUE)
+    operands = [_condition(o) for o in dict.fromkeys(_flattened(call)) if o != neutral]
+    if deciding in operands:
+        return deciding
+    operands = merged_exclusions(operands) if is_and else merged_alternatives(operands)
+    if not operands:
+        return neutral
+    if len(operands) == 1:
+        return operands[0]
+    safe = sorted((o for o in operands if not may_fail(o)), key=_order)
+    ordered = (*safe, *(o for o in operands if may_fail(o)))
+    return Call(pa.bool_(), call.function, tuple(dict.fromkeys(ordered)))
+
+
+def _condition(operand: Expression) -> Expression:
+    if isinstance(operand, Column):
+        return Call(pa.bool_(), "=", (operand, TRUE))
+    return operand
+
+
+def _order(expression: Expression) -> tuple[bool, str]:
+    return isinstance(expression, Literal), to_sql(expression)
+
+
+def _negated(call: Call) -> Expression:
+    inner = call.arguments[0]
+    if isinstance(inner, Column):
+        return Call(pa.bool_(), "=", (inner, FALSE))
+    if not isinstance(inner, Call):
+        return call
+    if inner.function in OPPOSITE:
+        return Call(pa.bool_(), OPPOSITE[inner.function], inner.arguments)
+    if inner.function == "not":
+        return inner.arguments[0]
+    if inner.function in ("and", "or"):
+        other = "or" if inner.function == "and" else "and"
+        parts = tuple(Call(pa.bool_(), "not", (argument,)) for argument in inner.arguments)
+        return Call(pa.bool_(), other, parts)
+    return call
+
+
+def _commutative(call: Call) -> Expression:
+    if not is_numeric(call.type):
+        return call
+    return Call(call.type, call.function, tuple(sorted(call.arguments, key=_order)))
+
+
+def _case(call: Call) -> Expression:
+    *pairs, default = call.arguments
+    kept: list[Expression] = []
+    for condition, value in zip(pairs[::2], pairs[1::2], strict=True):
+        if condition in (FALSE, UNKNOWN):
+            continue
+        if condition == TRUE:
+            default = value
+            break
+        kept += [_condition(condition), value]
+    while kept and kept[-1] == default and not may_fail(kept[-2]):
+        del kept[-2:]
+    return Call(call.type, "case", (*kept, default)) if kept else default
+
+
+def _coalesce(call: Call) -> Expression:
+    kept: list[Expression] = []
+    for argument in dict.fromkeys(_flattened(call)):
+        if isinstance(argument, Literal) and argument.value is None:
+            continue
+        kept.append(argument)
+        if isinstance(argument, Literal):
+            break
+    if not kept:
+        return Literal(call.type, None)
+    return kept[0] if len(kept) == 1 else Call(call.type, "coalesce", tuple(kept))
+
+
+def _null_test(call: Call) -> Expression:
+    inner = call.arguments[0]
+    never_null = isinstance(inner, Call) and inner.function in ("is_null", "<=>", "isnan")
+    return FALSE if never_null and not may_fail(inner) else call
+
+
+def _concatenation(call: Call) -> Expression:
+    return Call(call.type, call.function, tuple(_flattened(call)))
+
+
+def _ordered_comparison(call: Call) -> Expression:
+    return canonical_comparison(call, _order)
+
+
+def _each(
+    functions: Iterable[str], rule: Callable[[Call], Expression]
+) -> dict[str, Callable[[Call], Expression]]:
+    return dict.fromkeys(functions, rule)
+
+
+_REWRITES: Final[dict[str, Callable[[Call], Expression]]] = {
+    **_each(("and", "or"), _logical),
+    **_each(("=", "!=", "<", "<=", ">", ">=", "<=>"), _ordered_comparison),
+    **_each(("+", "*"), _commutative),
+    "not": _negated,
+    "in": canonical_in,
+    "case": _case,
+    "coalesce": _coalesce,
+    "is_null": _null_test,
+    "concat": _concatenation,
+    "cast": canonical_cast,
+    "time_floor": canonical_floor,
+}

@@ -1,0 +1,163 @@
+"""Canonical comparisons: the constant on the right, in the other operand's own type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from projseg.algebra.expressions.coercion import is_decimal, is_floating, is_integral
+from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.fallible import is_lossless
+from projseg.algebra.expressions.functions.comparison import SWAPPED
+from projseg.algebra.expressions.literals import FALSE, TRUE, UNKNOWN, scalar_literal
+from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.errors import EvaluationError
+
+
+def canonical_comparison(call: Call, order: Callable[[Expression], Any]) -> Expression:
+    """Return the comparison with ordered operands and without a cast around its column."""
+    left, right = call.arguments
+    if order(left) > order(right):
+        return Call(call.type, SWAPPED[call.function], (right, left))
+    if not isinstance(right, Literal):
+        return call
+    if call.function == "<=>" and right.value is None:
+        return Call(call.type, "is_null", (left,))
+    if pa.types.is_boolean(left.type) and call.function in ("=", "!="):
+        return _boolean_equality(call, left, right)
+    narrow = _narrowed(left, right)
+    return call if narrow is None else Call(call.type, call.function, narrow)
+
+
+def _boolean_equality(call: Call, left: Expression, right: Literal) -> Expression:
+    is_wanted = (call.function == "=") == (right.value is True)
+    if isinstance(left, Column):
+        return Call(call.type, "=", (left, TRUE if is_wanted else FALSE))
+    return left if is_wanted else Call(call.type, "not", (left,))
+
+
+def _narrowed(left: Expression, right: Literal) -> tuple[Expression, Expression] | None:
+    """Return the operands in the type that `left` had before a cast that keeps all values.
+
+    None if there is nothing to undo, or the constant has no equal in that type.
+    """
+    inner = left
+    if isinstance(left, Call) and left.function == "cast":
+        inner = left.arguments[0]
+        if not is_lossless(inner.type, left.type):
+            return None
+    if inner.type == right.type:
+        return None
+    constant = recast(right, inner.type)
+    return None if constant is None else (inner, constant)
+
+
+def recast(constant: Literal, wanted: pa.DataType) -> Literal | None:
+    """Return the equal constant of another number type, or None where it has none."""
+    if not all(is_integral(t) or is_floating(t) or is_decimal(t) for t in (constant.type, wanted)):
+        return None
+    try:
+        there = _cast(constant, wanted)
+        return there if _cast(there, constant.type) == constant else None
+    except EvaluationError:
+        return None
+
+
+def _cast(constant: Literal, wanted: pa.DataType) -> Literal:
+    if constant.type == wanted:
+        return constant
+    return scalar_literal(evaluate(Call(wanted, "cast", (constant,)), {}, 1)[0])
+
+
+def canonical_in(call: Call) -> Expression:
+    """Return IN with ascending distinct constants; one is an equality, null apart."""
+    value, *options = call.arguments
+    constants = [option for option in options if isinstance(option, Literal)]
+    present = [constant for constant in constants if constant.value is not None]
+    if len(present) < len(constants):
+        known = Call(pa.bool_(), "in", (value, *present)) if present else FALSE
+        return Call(pa.bool_(), "or", (known, UNKNOWN)) if present else UNKNOWN
+    inner, present = _narrowed_options(value, present)
+    ordered = sorted({literal.value: literal for literal in present}.values(), key=_value_order)
+    function = "in" if len(ordered) > 1 else "="
+    return Call(pa.bool_(), function, (inner, *ordered))
+
+
+def _narrowed_options(
+    value: Expression, options: list[Literal]
+) -> tuple[Expression, list[Literal]]:
+    is_cast = isinstance(value, Call) and value.function == "cast"
+    if not is_cast or not is_lossless(value.children[0].type, value.type):
+        return value, options
+    inner = value.children[0]
+    found = [recast(option, inner.type) for option in options]
+    kept = [option for option in found if option is not None]
+    return (inner, kept) if kept else (value, options)
+
+
+def _value_order(literal: Literal) -> tuple[bool, Any]:
+    value: Any = literal.value
+    return value != value, value  # noqa: PLR0124
+
+
+def merged_alternatives(operands: Iterable[Expression]) -> list[Expression]:
+    """Return OR's operands with `x = a`, `x IN (b, c)` of one x as a single IN."""
+    return _merged(operands, _equalities, lambda x, options: Call(pa.bool_(), "in", (x, *options)))
+
+
+def merged_exclusions(operands: Iterable[Expression]) -> list[Expression]:
+    """Return AND's operands with `x != a`, `NOT x IN (b, c)` of one x as a single NOT IN."""
+    return _merged(
+        operands,
+        _inequalities,
+        lambda x, options: Call(
+            pa.bool_(), "not", (canonical_in(Call(pa.bool_(), "in", (x, *options))),)
+        ),
+    )
+
+
+def _merged(
+    operands: Iterable[Expression],
+    read: Callable[[Expression], tuple[Expression, tuple[Literal, ...]] | None],
+    write: Callable[[Expression, tuple[Literal, ...]], Call],
+) -> list[Expression]:
+    options: dict[Expression, dict[Literal, None]] = {}
+    members: dict[Expression, list[Expression]] = {}
+    others: list[Expression] = []
+    for operand in operands:
+        found = read(operand)
+        if found is None:
+            others.append(operand)
+            continue
+        options.setdefault(found[0], {}).update(dict.fromkeys(found[1]))
+        members.setdefault(found[0], []).append(operand)
+    for value, constants in options.items():
+        merged = write(value, tuple(constants))
+        is_set = len(members[value]) > 1
+        others.append(
+            (canonical_in(merged) if merged.function == "in" else merged)
+            if is_set
+            else members[value][0]
+        )
+    return others
+
+
+def _equalities(operand: Expression) -> tuple[Expression, tuple[Literal, ...]] | None:
+    if not isinstance(operand, Call) or operand.function not in ("=", "in"):
+        return None
+    value, *options = operand.arguments
+    constants = tuple(o for o in options if isinstance(o, Literal) and o.type == value.type)
+    return (value, constants) if len(constants) == len(options) else None
+
+
+def _inequalities(operand: Expression) -> tuple[Expression, tuple[Literal, ...]] | None:
+    if not isinstance(operand, Call):
+        return None
+    if operand.function == "not":
+        inner = operand.arguments[0]
+        return _equalities(inner) if isinstance(inner, Call) and inner.function == "in" else None
+    if operand.function != "!=":
+        return None
+    return _equalities(Call(pa.bool_(), "=", operand.arguments))

@@ -1,0 +1,112 @@
+"""Canonical time: floors of floors are one floor, and a date is the date of a day's floor."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from projseg.algebra.expressions.fallible import is_lossless
+from projseg.algebra.expressions.tree import Call, Expression
+from projseg.algebra.granularity import Granularity
+from projseg.algebra.period import DAY, SECOND
+from projseg.algebra.time_zones import zone_table
+from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
+
+
+def canonical_floor(call: Call) -> Expression:
+    """Return a floor as the only one, next to the column, inside casts."""
+    inner, granularity = call.arguments[0], granularity_of(call)
+    if granularity.is_none or (call.type == pa.date32() and _keeps_days(granularity)):
+        return inner
+    if not isinstance(inner, Call):
+        return call
+    if inner.function == "time_floor":
+        return _floor_of_floor(call, inner, granularity)
+    if inner.function == "cast":
+        return _floor_of_cast(call, inner, granularity)
+    return call
+
+
+def canonical_cast(call: Call) -> Expression:
+    """Return a date as the date of a day's floor, and casts in a row as one where that is safe."""
+    inner = call.arguments[0]
+    if call.type == pa.date32() and inner.type in (TIMESTAMP, TIMESTAMP_NTZ):
+        day = Granularity(
+            micros=DAY, timezone=str(call.parameters[0]) if call.parameters else "UTC"
+        )
+        if isinstance(inner, Call) and inner.function == "time_floor":
+            floored = granularity_of(inner)
+            if floored == day or always_refines(day, floored):
+                return call
+        floor = Call(inner.type, "time_floor", (inner,), (day,))
+        return Call(call.type, "cast", (floor,), call.parameters)
+    if isinstance(inner, Call) and inner.function == "cast":
+        source = inner.arguments[0]
+        if is_lossless(source.type, inner.type) and is_lossless(inner.type, call.type):
+            return Call(call.type, "cast", (source,), call.parameters)
+    return call
+
+
+def granularity_of(call: Call) -> Granularity:
+    """Return the granularity of a time_floor."""
+    granularity = call.parameters[0]
+    assert isinstance(granularity, Granularity)
+    return granularity
+
+
+def always_refines(finer: Granularity, coarser: Granularity) -> bool:
+    """Whether each bucket of `finer` lies in one of `coarser` at all times, by their form alone."""
+    if finer == coarser or coarser.is_all or finer.is_none:
+        return True
+    if finer.is_all or coarser.is_none:
+        return False
+    if finer.timezone != coarser.timezone and not _divides(finer.micros, SECOND):
+        return False
+    if finer.micros and coarser.micros:
+        in_step = (coarser.origin - finer.origin) % finer.micros == 0
+        return _divides(finer.micros, coarser.micros) and in_step
+    if finer.micros:
+        return _divides(finer.micros, DAY) and (coarser.origin - finer.origin) % finer.micros == 0
+    is_plain = finer.origin == 0 and coarser.origin == 0
+    return is_plain and _divides(finer.months, coarser.months)
+
+
+def _divides(part: int, whole: int) -> bool:
+    return part > 0 and whole > 0 and whole % part == 0
+
+
+def _keeps_days(granularity: Granularity) -> bool:
+    return _divides(granularity.micros, DAY) and granularity.origin == 0
+
+
+def _floor_of_floor(call: Call, inner: Call, granularity: Granularity) -> Expression:
+    if always_refines(granularity_of(inner), granularity):
+        return Call(call.type, "time_floor", inner.arguments, call.parameters)
+    if always_refines(granularity, granularity_of(inner)):
+        return inner
+    return call
+
+
+def _floor_of_cast(call: Call, inner: Call, granularity: Granularity) -> Expression:
+    """Exchange a floor and a change between date, timestamp and timestamp_ntz below it."""
+    source = inner.arguments[0]
+    zone = str(inner.parameters[0]) if inner.parameters else "UTC"
+    if call.type == pa.date32() and source.type in (TIMESTAMP, TIMESTAMP_NTZ):
+        moved = replace(granularity, timezone=zone if source.type == TIMESTAMP else "UTC")
+    elif source.type == pa.date32() and _same_clock(call, granularity, zone):
+        moved = replace(granularity, timezone="UTC")
+        if not (granularity.months or granularity.micros % DAY == 0 or _keeps_days(granularity)):
+            return call
+    elif source.type == TIMESTAMP_NTZ and len(zone_table(zone).starts) == 1:
+        if not _same_clock(call, granularity, zone):
+            return call
+        moved = replace(granularity, timezone="UTC")
+    else:
+        return call
+    floor = Call(source.type, "time_floor", (source,), (moved,))
+    return Call(call.type, "cast", (floor,), inner.parameters)
+
+
+def _same_clock(call: Call, granularity: Granularity, zone: str) -> bool:
+    return call.type == TIMESTAMP_NTZ or granularity.timezone == zone

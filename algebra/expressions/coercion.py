@@ -1,0 +1,160 @@
+"""Spark's implicit casts in ANSI mode: common types, decimal result types, which casts exist."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Final
+
+import pyarrow as pa
+
+from projseg.algebra.expressions.literals import decimal_literal, is_timestamp
+from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.errors import InvalidInputError
+from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ, is_nested, type_name
+
+_INTEGRAL: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_NUMBERS: Final = (*_INTEGRAL, pa.float32(), pa.float64())
+_DIGITS: Final = dict(zip(_INTEGRAL, (3, 5, 10, 20), strict=True))
+_MAX_PRECISION: Final = 38
+
+
+def bad_expression(message: str) -> InvalidInputError:
+    """Return the error of an expression that has no meaning."""
+    return InvalidInputError("PROJSEG_BAD_EXPRESSION", message)
+
+
+def is_integral(arrow_type: pa.DataType) -> bool:
+    """Whether it is tinyint, smallint, int or bigint."""
+    return arrow_type in _INTEGRAL
+
+
+def is_decimal(arrow_type: pa.DataType) -> bool:
+    """Whether it is a decimal."""
+    return bool(pa.types.is_decimal128(arrow_type))
+
+
+def is_floating(arrow_type: pa.DataType) -> bool:
+    """Whether it is float or double."""
+    return arrow_type in (pa.float32(), pa.float64())
+
+
+def is_numeric(arrow_type: pa.DataType) -> bool:
+    """Whether it is a number of any kind."""
+    return arrow_type in _NUMBERS or is_decimal(arrow_type)
+
+
+def is_datetime(arrow_type: pa.DataType) -> bool:
+    """Whether it is date, timestamp or timestamp_ntz."""
+    return arrow_type == pa.date32() or is_timestamp(arrow_type)
+
+
+def bounded_decimal(precision: int, scale: int) -> pa.DataType:
+    """Return a decimal cut to 38 digits, keeping whole digits and at least 6 of the fraction."""
+    if precision <= _MAX_PRECISION:
+        return pa.decimal128(max(precision, 1), scale)
+    whole = precision - scale
+    kept = max(_MAX_PRECISION - whole, min(scale, 6))
+    return pa.decimal128(_MAX_PRECISION, kept)
+
+
+def decimal_for(expression: Expression) -> pa.DataType:
+    """Return the decimal type in which a whole number or decimal takes part in arithmetic."""
+    if isinstance(expression, Literal) and isinstance(expression.value, int):
+        return decimal_literal(Decimal(expression.value)).type
+    if is_integral(expression.type):
+        return pa.decimal128(_DIGITS[expression.type], 0)
+    return expression.type
+
+
+def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """Return the type to which Spark casts both operands, or None where there is none."""
+    if left == right or right == pa.null():
+        return left
+    if left == pa.null():
+        return right
+    for one, other in ((left, right), (right, left)):
+        if one == pa.string():
+            return _promoted_text(other)
+    if is_numeric(left) and is_numeric(right):
+        return _common_number(left, right)
+    if is_datetime(left) and is_datetime(right):
+        return TIMESTAMP if TIMESTAMP in (left, right) else TIMESTAMP_NTZ
+    return None
+
+
+def _promoted_text(other: pa.DataType) -> pa.DataType | None:
+    if is_integral(other):
+        return pa.int64()
+    if is_numeric(other):
+        return pa.float64()
+    return None if is_nested(other) else other
+
+
+def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    if is_floating(left) or is_floating(right):
+        return pa.float64()
+    if not is_decimal(left) and not is_decimal(right):
+        return max(left, right, key=_INTEGRAL.index)
+    pairs = [(t.precision, t.scale) if is_decimal(t) else (_DIGITS[t], 0) for t in (left, right)]
+    scale = max(s for _, s in pairs)
+    return bounded_decimal(max(p - s for p, s in pairs) + scale, scale)
+
+
+def unify(arguments: Sequence[Expression], what: str, zone: str) -> tuple[Expression, ...]:
+    """Return the arguments cast to their common type.
+
+    Raises
+    ------
+    InvalidInputError
+        If they have none.
+    """
+    wanted = arguments[0].type
+    for argument in arguments[1:]:
+        found = common_type(wanted, argument.type)
+        if found is None:
+            raise bad_expression(
+                f"{what} cannot mix {type_name(wanted)} and {type_name(argument.type)}; cast one"
+            )
+        wanted = found
+    return tuple(cast_to(argument, wanted, zone) for argument in arguments)
+
+
+def cast_to(expression: Expression, wanted: pa.DataType, zone: str) -> Expression:
+    """Return the expression cast to a type; itself where it has that type already.
+
+    Raises
+    ------
+    InvalidInputError
+        If Spark's ANSI mode has no such cast.
+    """
+    source = expression.type
+    if source == wanted:
+        return expression
+    if source == pa.null() or (isinstance(expression, Literal) and expression.value is None):
+        return Literal(wanted, None)
+    if not can_cast(source, wanted):
+        raise bad_expression(f"cannot cast {type_name(source)} to {type_name(wanted)}")
+    parameters = (zone,) if _needs_zone(source, wanted) else ()
+    return Call(wanted, "cast", (expression,), parameters)
+
+
+def can_cast(source: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether Spark's ANSI mode casts between the types."""
+    if pa.string() in (source, wanted):
+        return not is_nested(source) and not is_nested(wanted)
+    if is_nested(source) or is_nested(wanted) or pa.binary() in (source, wanted):
+        return False
+    if is_datetime(source) and is_datetime(wanted):
+        return True
+    plain = (pa.bool_(),)
+    if (is_numeric(source) or source in plain) and (is_numeric(wanted) or wanted in plain):
+        return True
+    return (source == TIMESTAMP and is_numeric(wanted)) or (
+        is_numeric(source) and wanted == TIMESTAMP
+    )
+
+
+def _needs_zone(source: pa.DataType, wanted: pa.DataType) -> bool:
+    local = (pa.string(), pa.date32(), TIMESTAMP_NTZ)
+    return (source == TIMESTAMP and wanted in local) or (wanted == TIMESTAMP and source in local)

@@ -1,0 +1,96 @@
+"""Spark SQL text to sqlglot's tree, with every function left under the name that was written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import TokenType
+
+from projseg.algebra.expressions.coercion import bad_expression
+from projseg.errors import LimitExceededError
+
+_TEXT_MAX_CHARACTERS = 100_000
+
+
+class SparkExpression(Spark):
+    """Spark's dialect without sqlglot's own reading of functions, which loses their spelling."""
+
+    class Parser(Spark.Parser):
+        """Leaves each `name(...)` as a call by that name."""
+
+        FUNCTIONS: ClassVar = {}
+        NO_PAREN_FUNCTIONS: ClassVar = {}
+
+
+def parse_sql(text: str) -> exp.Expression:
+    """Return sqlglot's tree of one expression, with or without an alias.
+
+    Raises
+    ------
+    InvalidInputError
+        If the text is not one expression.
+    LimitExceededError
+        If it is longer than 100,000 characters or nested too deeply.
+    """
+    if len(text) > _TEXT_MAX_CHARACTERS:
+        raise LimitExceededError(
+            "PROJSEG_EXPRESSION_TOO_LONG",
+            f"an expression of {len(text)} characters passes the limit of {_TEXT_MAX_CHARACTERS}",
+        )
+    try:
+        trees = SparkExpression().parse(f"SELECT {text}\n")
+    except (SqlglotError, ValueError) as error:
+        reason = str(error).splitlines()[0] if str(error) else "it cannot be read"
+        raise bad_expression(f"'{text}' is not a Spark SQL expression: {reason}") from error
+    except RecursionError as error:
+        raise LimitExceededError(
+            "PROJSEG_EXPRESSION_TOO_LONG", "an expression is nested too deeply; split it"
+        ) from error
+    tree = trees[0] if len(trees) == 1 else None
+    if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or len(_parts(tree)) != 1:
+        raise bad_expression(f"'{text}' is not one Spark SQL expression")
+    found: exp.Expression = tree.expressions[0]
+    return found
+
+
+def split_list(text: str) -> list[str]:
+    """Return the parts of comma-separated SQL, at commas outside brackets, quotes and comments.
+
+    Raises
+    ------
+    InvalidInputError
+        If a bracket or quote is left open, or a part is empty.
+    """
+    if not text.strip():
+        return []
+    return list(_split(text))
+
+
+def _split(text: str) -> Iterator[str]:
+    try:
+        tokens = SparkExpression().tokenize(text)
+    except SqlglotError as error:
+        raise bad_expression(
+            f"'{text}' is not a list of SQL: {str(error).splitlines()[0]}"
+        ) from error
+    opening = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
+    closing = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
+    depth, start, ends = 0, 0, []
+    for token in tokens:
+        depth += (token.token_type in opening) - (token.token_type in closing)
+        if token.token_type == TokenType.COMMA and depth == 0:
+            ends.append(token.start)
+    for end in [*ends, len(text)]:
+        part = text[start:end].strip()
+        if not part or depth != 0:
+            raise bad_expression(f"'{text}' has an empty part or an open bracket; write a, b, c")
+        yield part
+        start = end + 1
+
+
+def _parts(select: exp.Select) -> list[str]:
+    return [key for key, value in select.args.items() if value and key != "kind"]

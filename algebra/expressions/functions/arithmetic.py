@@ -1,0 +1,222 @@
+"""Arithmetic with Spark's result types; whole numbers and decimals raise where they overflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from projseg.algebra.expressions.coercion import (
+    bounded_decimal,
+    cast_to,
+    common_type,
+    decimal_for,
+    is_decimal,
+    is_floating,
+    is_integral,
+    is_numeric,
+)
+from projseg.algebra.expressions.functions import decimal_arithmetic
+from projseg.algebra.expressions.functions.rule import (
+    Datum,
+    Evaluator,
+    Rule,
+    all_valid,
+    divide_by_zero,
+    doubles,
+    from_integers,
+    integers,
+    overflow,
+    require_type,
+)
+from projseg.algebra.expressions.tree import Call, Expression
+from projseg.segment_format.types import type_name
+
+_LEAST: Final = {
+    pa.int8(): -(1 << 7),
+    pa.int16(): -(1 << 15),
+    pa.int32(): -(1 << 31),
+    pa.int64(): -(1 << 63),
+}
+
+
+def arithmetic(function: str, left: Expression, right: Expression, zone: str) -> Expression:
+    """Return the node of `left function right`, of Spark's result type.
+
+    Raises
+    ------
+    InvalidInputError
+        If an operand is no number and cannot become one.
+    """
+    left, right = _as_numbers(function, left, right, zone)
+    decimals = is_decimal(left.type) or is_decimal(right.type)
+    if decimals and not (is_floating(left.type) or is_floating(right.type)):
+        return _decimal_node(function, left, right, zone)
+    operands = _operand_type(function, left, right)
+    both = (cast_to(left, operands, zone), cast_to(right, operands, zone))
+    return Call(operands, function, both)
+
+
+def _as_numbers(
+    function: str, left: Expression, right: Expression, zone: str
+) -> tuple[Expression, Expression]:
+    sides = []
+    for side, other in ((left, right), (right, left)):
+        if side.type in (pa.string(), pa.null()):
+            other_type = other.type if is_numeric(other.type) else pa.float64()
+            wanted = common_type(side.type, other_type) or pa.float64()
+            sides.append(cast_to(side, wanted, zone))
+        else:
+            require_type(is_numeric(side.type), f"'{function}'", side, "numbers")
+            sides.append(side)
+    return sides[0], sides[1]
+
+
+def _operand_type(function: str, left: Expression, right: Expression) -> pa.DataType:
+    wanted = common_type(left.type, right.type)
+    if function == "/" and not is_floating(wanted):
+        return pa.float64()
+    if function == "div":
+        return pa.int64()
+    return wanted
+
+
+def _decimal_node(function: str, left: Expression, right: Expression, zone: str) -> Expression:
+    types = decimal_for(left), decimal_for(right)
+    both = tuple(cast_to(s, t, zone) for s, t in zip((left, right), types, strict=True))
+    if function == "div":
+        return Call(pa.int64(), function, both)
+    return Call(decimal_result(function, *types), function, both)
+
+
+def decimal_result(function: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    """Return the type of arithmetic over two decimals (Spark's DecimalPrecision rules)."""
+    scale = max(left.scale, right.scale)
+    whole = max(left.precision - left.scale, right.precision - right.scale)
+    if function in ("+", "-"):
+        return bounded_decimal(whole + scale + 1, scale)
+    if function == "*":
+        return bounded_decimal(left.precision + right.precision + 1, left.scale + right.scale)
+    if function == "/":
+        digits = max(6, left.scale + right.precision + 1)
+        return bounded_decimal(left.precision - left.scale + right.scale + digits, digits)
+    whole = min(left.precision - left.scale, right.precision - right.scale)
+    if function == "pmod":
+        whole = max(left.precision - left.scale, right.precision - right.scale)
+    return bounded_decimal(whole + scale, scale)
+
+
+def negative(argument: Expression, zone: str) -> Expression:
+    """Return the node of `-argument`."""
+    return _unary("negative", argument, zone)
+
+
+def _unary(function: str, argument: Expression, zone: str) -> Expression:
+    if argument.type in (pa.string(), pa.null()):
+        argument = cast_to(argument, pa.float64(), zone)
+    require_type(is_numeric(argument.type), function, argument, "a number")
+    return Call(argument.type, function, (argument,))
+
+
+def _exact(kernel: Callable[[Any, Any], Any], decimals: decimal_arithmetic.Operation) -> Evaluator:
+    def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+        if is_decimal(call.type):
+            return decimal_arithmetic.evaluate(call, arguments, row_count, decimals)
+        try:
+            return kernel(arguments[0], arguments[1])
+        except pa.ArrowInvalid as error:
+            raise _left_type(call) from error
+
+    return evaluate
+
+
+def _left_type(call: Call) -> Exception:
+    return overflow(
+        f"'{call.function}' gives a value outside {type_name(call.type)}; cast to a wider type"
+    )
+
+
+def _divide(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    if is_decimal(call.type):
+        return decimal_arithmetic.evaluate(call, arguments, row_count, decimal_arithmetic.divide)
+    left, right = arguments
+    _refuse_zero(call, left, right)
+    return pc.divide(left, right)
+
+
+def _refuse_zero(call: Call, left: Datum, right: Datum) -> None:
+    zero = pc.and_(pc.equal(right, pa.scalar(0, right.type)), pc.is_valid(left))
+    if zero.as_py() if isinstance(zero, pa.Scalar) else pc.any(zero).as_py():
+        raise divide_by_zero(call)
+
+
+def _whole_divide(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    if is_decimal(arguments[0].type):
+        return decimal_arithmetic.evaluate(
+            call, arguments, row_count, decimal_arithmetic.whole_divide
+        )
+    _refuse_zero(call, *arguments)
+    left, right = (integers(argument, row_count) for argument in arguments)
+    valid = all_valid(arguments, row_count)
+    if np.any(valid & (left == _LEAST[pa.int64()]) & (right == -1)):
+        raise _left_type(call)
+    right = np.where(valid, right, 1)
+    quotient = np.floor_divide(left, right)
+    inexact = (quotient * right != left) & (quotient < 0)
+    return from_integers(quotient + inexact, valid, pa.int64())
+
+
+def _remainder(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    if is_decimal(call.type):
+        operation = (
+            decimal_arithmetic.remainder
+            if call.function == "%"
+            else decimal_arithmetic.positive_remainder
+        )
+        return decimal_arithmetic.evaluate(call, arguments, row_count, operation)
+    _refuse_zero(call, *arguments)
+    valid = all_valid(arguments, row_count)
+    convert: Callable[[Datum, int], Any] = doubles if is_floating(call.type) else integers
+    left, right = (convert(argument, row_count) for argument in arguments)
+    right = np.where(valid, right, 1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        rest = np.fmod(left, right)
+        if call.function == "pmod":
+            rest = np.where(rest < 0, np.fmod(rest + right, right), rest)
+    if is_integral(call.type):
+        return from_integers(rest, valid, call.type)
+    mask = None if valid.all() else ~valid
+    return pa.array(rest, pa.float64(), mask=mask).cast(call.type)
+
+
+def _negate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    try:
+        return pc.negate_checked(arguments[0])
+    except pa.ArrowInvalid as error:
+        raise _left_type(call) from error
+
+
+def _pair(function: str) -> Rule:
+    return Rule(lambda a, z: arithmetic(function, a[0], a[1], z), 2, 2)
+
+
+RULES: Final[dict[str, Rule]] = {
+    "mod": _pair("%"),
+    "pmod": _pair("pmod"),
+    "negative": Rule(lambda a, z: negative(a[0], z), 1, 1),
+    "positive": Rule(lambda a, z: _unary("negative", a[0], z).children[0], 1, 1),
+}
+
+EVALUATORS: Final[dict[str, Evaluator]] = {
+    "+": _exact(pc.add_checked, decimal_arithmetic.add),
+    "-": _exact(pc.subtract_checked, decimal_arithmetic.subtract),
+    "*": _exact(pc.multiply_checked, decimal_arithmetic.multiply),
+    "/": _divide,
+    "div": _whole_divide,
+    "%": _remainder,
+    "pmod": _remainder,
+    "negative": _negate,
+}

@@ -1,0 +1,245 @@
+"""Moves along the calendar, distances between dates, and conversions from and to numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.algebra.expressions.coercion import (
+    bad_expression,
+    cast_to,
+    is_integral,
+    is_numeric,
+)
+from projseg.algebra.expressions.functions.rule import (
+    Datum,
+    Evaluator,
+    Rule,
+    all_valid,
+    from_integers,
+    integers,
+    overflow,
+    require_type,
+    valid_mask,
+)
+from projseg.algebra.expressions.functions.time_fields import first_of_month, months_since_1970
+from projseg.algebra.expressions.interval_text import Span
+from projseg.algebra.expressions.tree import Call, Expression
+from projseg.algebra.period import DAY, SECOND
+from projseg.algebra.time_zones import MAX_MICROS, MIN_MICROS, zone_table
+from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
+
+
+def add_interval(argument: Expression, span: Span, zone: str) -> Expression:
+    """Return the node of a date or timestamp moved by an interval constant.
+
+    A date moved by hours becomes a timestamp, as in Spark.
+
+    Raises
+    ------
+    InvalidInputError
+        If the argument is neither.
+    """
+    if argument.type == pa.string() or (argument.type == pa.date32() and span.clock_micros):
+        argument = cast_to(argument, TIMESTAMP, zone)
+    kinds = (pa.date32(), TIMESTAMP, TIMESTAMP_NTZ)
+    require_type(argument.type in kinds, "+ INTERVAL", argument, "a date or timestamp")
+    size = (span.months, span.days, span.clock_micros)
+    if not any(size):
+        return argument
+    parameters = (*size, zone) if argument.type == TIMESTAMP else size
+    return Call(argument.type, "add_interval", (argument,), parameters)
+
+
+def date_arithmetic(function: str, left: Expression, right: Expression, zone: str) -> Expression:
+    """Return the node of `date + days`, `days + date` or `date - days`.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is none of these.
+    """
+    if function == "+" and left.type != pa.date32():
+        left, right = right, left
+    if left.type != pa.date32() or not is_integral(right.type):
+        raise bad_expression(
+            f"a date '{function}' something needs whole days or an INTERVAL; use datediff(a, b) "
+            "for the days between dates"
+        )
+    return _move_days((left, right), zone, 1 if function == "+" else -1)
+
+
+def _move_days(arguments: Sequence[Expression], zone: str, direction: int) -> Expression:
+    date = cast_to(arguments[0], pa.date32(), zone)
+    days = arguments[1]
+    is_days = is_integral(days.type) or days.type in (pa.string(), pa.null())
+    require_type(is_days, "date_add", days, "whole days")
+    days = cast_to(days, pa.int32(), zone)
+    function = "date_add" if direction == 1 else "date_sub"
+    return Call(pa.date32(), function, (date, days))
+
+
+def _build_datediff(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    dates = tuple(cast_to(argument, pa.date32(), zone) for argument in arguments)
+    return Call(pa.int32(), "datediff", dates)
+
+
+def _build_add_months(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    date = cast_to(arguments[0], pa.date32(), zone)
+    return Call(pa.date32(), "add_months", (date, cast_to(arguments[1], pa.int32(), zone)))
+
+
+def _build_last_day(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    return Call(pa.date32(), "last_day", (cast_to(arguments[0], pa.date32(), zone),))
+
+
+def _build_cast(wanted: pa.DataType) -> Rule:
+    return Rule(lambda a, z: cast_to(a[0], wanted, z), 1, 1)
+
+
+def _from_number(function: str) -> Rule:
+    def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
+        number = arguments[0]
+        is_good = is_integral(number.type) or number.type == pa.null()
+        if function == "timestamp_seconds" and is_numeric(number.type) and not is_good:
+            return cast_to(number, TIMESTAMP, zone)
+        require_type(is_good, function, number, "a whole number")
+        return Call(TIMESTAMP, function, (cast_to(number, pa.int64(), zone),))
+
+    return Rule(build, 1, 1)
+
+
+def _to_number(function: str) -> Rule:
+    def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
+        return Call(pa.int64(), function, (cast_to(arguments[0], TIMESTAMP, zone),))
+
+    return Rule(build, 1, 1)
+
+
+def _build_unix_timestamp(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    return cast_to(cast_to(arguments[0], TIMESTAMP, zone), pa.int64(), zone)
+
+
+def moved_by_months(days: NDArray[np.int64], months: Any) -> NDArray[np.int64]:
+    """Return days moved by months; a day past its new month's end becomes its last day."""
+    old = months_since_1970(days)
+    new = old + months
+    first = first_of_month(new)
+    length = first_of_month(new + 1) - first
+    return np.asarray(first + np.minimum(days - first_of_month(old), length - 1), dtype=np.int64)
+
+
+def _in_range(values: NDArray[np.int64], call: Call, valid: NDArray[np.bool_]) -> pa.Array:
+    unit = DAY if call.type == pa.date32() else 1
+    inside = (values >= MIN_MICROS // unit) & (values < MAX_MICROS // unit)
+    if not np.all(inside | ~valid):
+        raise overflow(f"'{call.function}' gives a time outside years 1 to 9999")
+    return from_integers(values, valid, call.type)
+
+
+def _add_interval(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    months, days, micros = (int(str(part)) for part in call.parameters[:3])
+    values = integers(arguments[0], row_count)
+    valid = valid_mask(arguments[0], row_count)
+    if pa.types.is_date32(call.type):
+        return _in_range(moved_by_months(values, months) + days, call, valid)
+    if months or days:
+        zone = str(call.parameters[3]) if len(call.parameters) > 3 else "UTC"
+        table = zone_table(zone, MAX_MICROS)
+        local = table.to_local(values)
+        moved = moved_by_months(local // DAY, months) + days
+        values = table.to_utc(moved * DAY + local % DAY)
+    return _in_range(values + micros, call, valid)
+
+
+def _date_add(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    left, right = (integers(argument, row_count) for argument in arguments)
+    moved = left + right if call.function == "date_add" else left - right
+    return _in_range(moved, call, all_valid(arguments, row_count))
+
+
+def _add_months(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    days, months = (integers(argument, row_count) for argument in arguments)
+    months = np.clip(months, -240_000, 240_000)
+    return _in_range(moved_by_months(days, months), call, all_valid(arguments, row_count))
+
+
+def _datediff(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    left, right = (integers(argument, row_count) for argument in arguments)
+    return from_integers(left - right, all_valid(arguments, row_count), call.type)
+
+
+def _last_day(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    days = integers(arguments[0], row_count)
+    last = first_of_month(months_since_1970(days) + 1) - 1
+    return from_integers(last, valid_mask(arguments[0], row_count), call.type)
+
+
+def _micros_of(unit: int) -> Evaluator:
+    def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+        values = integers(arguments[0], row_count)
+        limited = np.clip(values, MIN_MICROS // unit - 1, MAX_MICROS // unit)
+        return _in_range(limited * unit, call, valid_mask(arguments[0], row_count))
+
+    return evaluate
+
+
+def _units_of(unit: int) -> Evaluator:
+    def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+        values = integers(arguments[0], row_count) // unit
+        return from_integers(values, valid_mask(arguments[0], row_count), call.type)
+
+    return evaluate
+
+
+RULES: Final[dict[str, Rule]] = {
+    "date_add": Rule(lambda a, z: _move_days(a, z, 1), 2, 2),
+    "dateadd": Rule(lambda a, z: _move_days(a, z, 1), 2, 2),
+    "date_sub": Rule(lambda a, z: _move_days(a, z, -1), 2, 2),
+    "datediff": Rule(_build_datediff, 2, 2),
+    "date_diff": Rule(_build_datediff, 2, 2),
+    "add_months": Rule(_build_add_months, 2, 2),
+    "last_day": Rule(_build_last_day, 1, 1),
+    "to_date": _build_cast(pa.date32()),
+    "date": _build_cast(pa.date32()),
+    "to_timestamp": _build_cast(TIMESTAMP),
+    "timestamp": _build_cast(TIMESTAMP),
+    "to_timestamp_ltz": _build_cast(TIMESTAMP),
+    "to_timestamp_ntz": _build_cast(TIMESTAMP_NTZ),
+    "string": _build_cast(pa.string()),
+    "boolean": _build_cast(pa.bool_()),
+    "tinyint": _build_cast(pa.int8()),
+    "smallint": _build_cast(pa.int16()),
+    "int": _build_cast(pa.int32()),
+    "bigint": _build_cast(pa.int64()),
+    "float": _build_cast(pa.float32()),
+    "double": _build_cast(pa.float64()),
+    "decimal": _build_cast(pa.decimal128(10, 0)),
+    "binary": _build_cast(pa.binary()),
+    "unix_timestamp": Rule(_build_unix_timestamp, 1, 1),
+    "to_unix_timestamp": Rule(_build_unix_timestamp, 1, 1),
+    "unix_seconds": Rule(_build_unix_timestamp, 1, 1),
+    "unix_millis": _to_number("unix_millis"),
+    "unix_micros": _to_number("unix_micros"),
+    "timestamp_seconds": _from_number("timestamp_seconds"),
+    "timestamp_millis": _from_number("timestamp_millis"),
+    "timestamp_micros": _from_number("timestamp_micros"),
+}
+
+EVALUATORS: Final[dict[str, Evaluator]] = {
+    "add_interval": _add_interval,
+    "date_add": _date_add,
+    "date_sub": _date_add,
+    "datediff": _datediff,
+    "add_months": _add_months,
+    "last_day": _last_day,
+    "timestamp_seconds": _micros_of(SECOND),
+    "timestamp_millis": _micros_of(1000),
+    "timestamp_micros": _micros_of(1),
+    "unix_millis": _units_of(1000),
+    "unix_micros": _units_of(1),
+}

@@ -1,0 +1,171 @@
+"""Casts between scalar types, as Spark's ANSI mode does them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from projseg.algebra.expressions.coercion import is_decimal, is_floating, is_integral
+from projseg.algebra.expressions.functions.decimal_arithmetic import to_type
+from projseg.algebra.expressions.functions.rule import (
+    Datum,
+    Evaluator,
+    as_array,
+    doubles,
+    from_integers,
+    integers,
+    overflow,
+    valid_mask,
+)
+from projseg.algebra.expressions.functions.text_formats import to_text
+from projseg.algebra.expressions.functions.text_parsing import double_to_decimal, parse_text
+from projseg.algebra.expressions.tree import Call
+from projseg.algebra.period import DAY, SECOND
+from projseg.algebra.time_zones import MAX_MICROS, MIN_MICROS, zone_table
+from projseg.segment_format.types import (
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    arrow_to_numbers,
+    type_name,
+)
+
+_LIMITS: Final = {pa.int8(): 1 << 7, pa.int16(): 1 << 15, pa.int32(): 1 << 31, pa.int64(): 1 << 63}
+
+
+def evaluate_cast(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    """Return the argument's values in the call's type.
+
+    Raises
+    ------
+    EvaluationError
+        If a value does not fit the type, or a text is no value of it.
+    """
+    array, wanted = as_array(arguments[0], row_count), call.type
+    zone = str(call.parameters[0]) if call.parameters else "UTC"
+    if array.type == pa.string():
+        return parse_text(array, wanted, zone)
+    if wanted in (pa.string(), pa.binary()):
+        return to_text(array, zone).cast(wanted)
+    if pa.types.is_boolean(wanted):
+        return pc.not_equal(array, pa.scalar(0, pa.int8()).cast(array.type))
+    if pa.types.is_boolean(array.type):
+        return _from_boolean(array, wanted)
+    if pa.types.is_temporal(array.type) or pa.types.is_temporal(wanted):
+        return _temporal(array, wanted, zone)
+    return _number(array, wanted)
+
+
+def _from_boolean(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    return _number(array.cast(pa.int8()), wanted)
+
+
+def _number(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if is_decimal(wanted):
+        return _to_decimal(array, wanted)
+    if is_floating(wanted):
+        # Arrow's decimal to double multiplies in doubles; going through text rounds once.
+        source = array.cast(pa.string()) if is_decimal(array.type) else array
+        return source.cast(pa.float64() if is_decimal(array.type) else wanted).cast(wanted)
+    if is_decimal(array.type):
+        valid = valid_mask(array, len(array))
+        return _whole_of_decimal(array, wanted, valid)
+    if is_floating(array.type):
+        return _whole_of_double(array, wanted)
+    try:
+        return array.cast(wanted)
+    except pa.ArrowInvalid as error:
+        raise _too_large(array.type, wanted) from error
+
+
+def _too_large(source: pa.DataType, wanted: pa.DataType) -> Exception:
+    return overflow(f"a {type_name(source)} value does not fit {type_name(wanted)}")
+
+
+def _whole_of_double(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Drop the fraction; the limits compare as doubles, as Java's `toInt` checks do."""
+    valid = valid_mask(array, len(array))
+    values = np.where(valid, doubles(array, len(array)), 0.0)
+    limit = float(_LIMITS[wanted])
+    whole = np.trunc(values)
+    if not np.all((whole >= -limit) & (whole < limit)):
+        raise _too_large(array.type, wanted)
+    return from_integers(whole.astype(np.int64), valid, wanted)
+
+
+def _whole_of_decimal(
+    array: pa.Array, wanted: pa.DataType, valid: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> pa.Array:
+    unscaled, _ = arrow_to_numbers(array)
+    sizes = abs(unscaled.astype(object)) // 10**array.type.scale
+    whole = np.where(unscaled < 0, -sizes, sizes)
+    limit = _LIMITS[wanted]
+    if not np.all((whole >= -limit) & (whole < limit)):
+        raise _too_large(array.type, wanted)
+    return from_integers(whole.astype(np.int64), valid, wanted)
+
+
+def _to_decimal(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if is_floating(array.type):
+        return double_to_decimal(array, wanted)
+    valid = valid_mask(array, len(array))
+    if is_integral(array.type):
+        return to_type(integers(array, len(array)), 0, wanted, valid)
+    unscaled, _ = arrow_to_numbers(array)
+    return to_type(unscaled, array.type.scale, wanted, valid)
+
+
+def _temporal(array: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
+    source = array.type
+    valid = valid_mask(array, len(array))
+    if not pa.types.is_temporal(source):
+        return _timestamp_of_number(array, wanted)
+    values = integers(array, len(array))
+    if not pa.types.is_temporal(wanted):
+        return _number_of_timestamp(array, values, wanted)
+    last = int(values.max()) if len(values) else 0
+    if pa.types.is_date32(source):
+        local = values * DAY
+        micros = local if wanted == TIMESTAMP_NTZ else zone_table(zone, last * DAY).to_utc(local)
+        return from_integers(micros, valid, wanted)
+    if source == TIMESTAMP and len(values):
+        values = zone_table(zone, last).to_local(values)
+    if pa.types.is_date32(wanted):
+        return from_integers(values // DAY, valid, wanted)
+    if wanted == TIMESTAMP and len(values):
+        values = zone_table(zone, last).to_utc(values)
+    return from_integers(values, valid, wanted)
+
+
+def _timestamp_of_number(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    valid = valid_mask(array, len(array))
+    limits = MIN_MICROS // SECOND, MAX_MICROS // SECOND
+    if is_integral(array.type):
+        seconds = integers(array, len(array))
+        micros = np.clip(seconds, *limits) * SECOND
+    else:
+        seconds = doubles(array, len(array))
+        seconds = np.where(valid, seconds, 0.0)
+        micros = (np.clip(np.nan_to_num(seconds, nan=np.inf), *limits) * SECOND).astype(np.int64)
+    inside = (seconds >= limits[0]) & (seconds < limits[1])
+    if not np.all(inside | ~valid):
+        raise _too_large(array.type, wanted)
+    return from_integers(micros, valid, wanted)
+
+
+def _number_of_timestamp(
+    array: pa.Array, micros: np.ndarray[tuple[int], np.dtype[np.int64]], wanted: pa.DataType
+) -> pa.Array:
+    valid = valid_mask(array, len(array))
+    if is_integral(wanted):
+        return _number(from_integers(micros // SECOND, valid, pa.int64()), wanted)
+    if is_decimal(wanted):
+        return to_type(micros, 6, wanted, valid)
+    mask = None if valid.all() else ~valid
+    return pa.array(micros / SECOND, pa.float64(), mask=mask).cast(wanted)
+
+
+EVALUATORS: Final[dict[str, Evaluator]] = {"cast": evaluate_cast}

@@ -1,0 +1,164 @@
+"""Comparisons in Spark's order: NaN equals itself and is greatest, -0.0 equals 0.0, text by bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from projseg.algebra.expressions.coercion import (
+    bad_expression,
+    cast_to,
+    is_decimal,
+    is_floating,
+    is_numeric,
+    unify,
+)
+from projseg.algebra.expressions.functions.rule import Datum, Evaluator, Rule
+from projseg.algebra.expressions.literals import TRUE
+from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.segment_format.types import is_nested, type_name
+
+OPPOSITE: Final = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+"""The comparison that is true where the key is false; both are null together."""
+SWAPPED: Final = {"=": "=", "!=": "!=", "<=>": "<=>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+"""The comparison that means the same with its operands exchanged."""
+
+
+def comparison(function: str, left: Expression, right: Expression, zone: str) -> Expression:
+    """Return the node of a comparison of two operands, cast to their common type."""
+    for side in (left, right):
+        if is_nested(side.type):
+            raise bad_expression(f"'{function}' cannot compare {type_name(side.type)}")
+    if is_decimal(left.type) or is_decimal(right.type):
+        both = _as_decimals(left, right)
+        if both is not None:
+            return Call(pa.bool_(), function, both)
+    return Call(pa.bool_(), function, unify((left, right), f"'{function}'", zone))
+
+
+def _as_decimals(left: Expression, right: Expression) -> tuple[Expression, ...] | None:
+    """Return both as decimals, each of its own digits: they compare exactly as they are."""
+    if not (is_numeric(left.type) and is_numeric(right.type)):
+        return None
+    if is_floating(left.type) or is_floating(right.type):
+        return None
+    exact = []
+    for side in (left, right):
+        digits = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}.get(side.type)
+        exact.append(side if digits is None else cast_to(side, pa.decimal128(digits, 0), "UTC"))
+    return tuple(exact)
+
+
+def membership(value: Expression, options: Sequence[Expression], zone: str) -> Expression:
+    """Return the node of `value IN (options)`, all cast to their common type."""
+    if any(is_nested(side.type) for side in (value, *options)):
+        raise bad_expression("IN cannot compare arrays, structs or maps")
+    arguments = unify((value, *options), "IN", zone)
+    if all(isinstance(option, Literal) for option in arguments[1:]):
+        return Call(pa.bool_(), "in", arguments)
+    equals = [comparison("=", arguments[0], option, zone) for option in arguments[1:]]
+    return equals[0] if len(equals) == 1 else Call(pa.bool_(), "or", tuple(equals))
+
+
+def _compare(test: Callable[[Any, Any], Any]) -> Evaluator:
+    def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+        left, right = (_comparable(argument, call) for argument in arguments)
+        return test(left, right)
+
+    return evaluate
+
+
+def _comparable(datum: Datum, call: Call) -> Datum:
+    """Return decimals with one scale and digits enough, booleans as numbers; others as they are."""
+    if pa.types.is_boolean(datum.type):
+        return datum.cast(pa.int8())
+    types = [argument.type for argument in call.arguments]
+    if is_decimal(datum.type) and types[0] != types[-1]:
+        scale = max(t.scale for t in types)
+        return datum.cast(pa.decimal256(76, scale))
+    return datum
+
+
+def equal(left: Datum, right: Datum) -> Any:
+    """Return where the values are equal; null where one is null."""
+    same = pc.equal(left, right)
+    if is_floating(left.type) and _may_be_nan(left) and _may_be_nan(right):
+        same = pc.or_(same, pc.and_(pc.is_nan(left), pc.is_nan(right)))
+    return same
+
+
+def less(left: Datum, right: Datum) -> Any:
+    """Return where the left value sorts before the right one; null where one is null."""
+    before = pc.less(left, right)
+    if is_floating(left.type) and _may_be_nan(right):
+        before = pc.or_(before, pc.and_(pc.is_nan(right), pc.invert(pc.is_nan(left))))
+    return before
+
+
+def _may_be_nan(datum: Datum) -> bool:
+    return not isinstance(datum, pa.Scalar) or datum.as_py() != datum.as_py()
+
+
+def evaluate_null_safe(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    """Return where both are null, or neither is and they are equal."""
+    left, right = (_comparable(argument, call) for argument in arguments)
+    both_null = pc.and_(pc.is_null(left), pc.is_null(right))
+    return pc.or_(pc.fill_null(equal(left, right), False), both_null)
+
+
+def evaluate_in(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    """Return where the value is one of the constants; null where it is null."""
+    value, *options = arguments
+    option_values = pa.array([o.as_py() for o in options], call.arguments[0].type)
+    if is_floating(value.type):
+        zero = pa.scalar(0.0, value.type)
+        value, option_values = pc.add(value, zero), pc.add(option_values, zero)
+    found = pc.is_in(value, value_set=option_values)
+    return pc.if_else(pc.is_valid(value), found, pa.scalar(None, pa.bool_()))
+
+
+def _is_null(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    return pc.is_null(arguments[0])
+
+
+def _is_nan(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    return pc.fill_null(pc.is_nan(arguments[0]), False)
+
+
+def _build_null_test(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    return Call(pa.bool_(), "is_null", arguments)
+
+
+def _build_nan_test(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    argument = arguments[0]
+    wanted = argument.type if is_floating(argument.type) else pa.float64()
+    return Call(pa.bool_(), "isnan", (cast_to(argument, wanted, zone),))
+
+
+def is_true(argument: Expression, zone: str) -> Expression:
+    """Return the node of `argument IS TRUE`."""
+    return Call(pa.bool_(), "<=>", (cast_to(argument, pa.bool_(), zone), TRUE))
+
+
+RULES: Final[dict[str, Rule]] = {
+    "isnull": Rule(_build_null_test, 1, 1),
+    "isnotnull": Rule(lambda a, z: Call(pa.bool_(), "not", (_build_null_test(a, z),)), 1, 1),
+    "isnan": Rule(_build_nan_test, 1, 1),
+    "equal_null": Rule(lambda a, z: comparison("<=>", a[0], a[1], z), 2, 2),
+}
+
+EVALUATORS: Final[dict[str, Evaluator]] = {
+    "=": _compare(equal),
+    "!=": _compare(lambda a, b: pc.invert(equal(a, b))),
+    "<": _compare(less),
+    ">": _compare(lambda a, b: less(b, a)),
+    "<=": _compare(lambda a, b: pc.invert(less(b, a))),
+    ">=": _compare(lambda a, b: pc.invert(less(a, b))),
+    "<=>": evaluate_null_safe,
+    "in": evaluate_in,
+    "is_null": _is_null,
+    "isnan": _is_nan,
+}

@@ -1,0 +1,142 @@
+"""What a family of functions declares, and small tools that all families use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from projseg.algebra.expressions.coercion import bad_expression, cast_to
+from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.errors import EvaluationError
+from projseg.segment_format.types import type_name
+
+Datum: TypeAlias = pa.Array | pa.Scalar
+"""A column of values, or one value for all rows; no evaluator gets scalars only."""
+
+Evaluator: TypeAlias = Callable[[Call, Sequence[Any], int], pa.Array]
+"""(call, one datum for each argument, row count) -> array of `call.type`."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a written function becomes a node.
+
+    Parameters
+    ----------
+    build : (arguments, time zone) -> Expression
+        Casts the arguments as Spark does and gives the node its type.
+    fewest, most : int
+        How many arguments may be written.
+    """
+
+    build: Callable[[tuple[Expression, ...], str], Expression]
+    fewest: int
+    most: int
+
+
+def overflow(message: str) -> EvaluationError:
+    """Return the error of a value that leaves its type."""
+    return EvaluationError("PROJSEG_EVALUATION_OVERFLOW", message)
+
+
+def divide_by_zero(call: Call) -> EvaluationError:
+    """Return the error of a division by zero."""
+    return EvaluationError(
+        "PROJSEG_EVALUATION_DIVIDE_BY_ZERO",
+        f"'{call.function}' divides by zero; use nullif(divisor, 0) for null instead",
+    )
+
+
+def literal_of(arguments: Sequence[Expression], index: int, what: str) -> Any:
+    """Return the value of an argument that must be a constant that is not null.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is not one.
+    """
+    argument = arguments[index]
+    if not isinstance(argument, Literal) or argument.value is None:
+        raise bad_expression(f"{what} must be a constant")
+    return argument.value
+
+
+def cast_arguments(
+    arguments: Sequence[Expression], wanted: Sequence[pa.DataType], zone: str
+) -> tuple[Expression, ...]:
+    """Return the arguments cast to the types a function takes."""
+    pairs = zip(arguments, wanted[: len(arguments)], strict=True)
+    return tuple(cast_to(argument, arrow_type, zone) for argument, arrow_type in pairs)
+
+
+def require_type(found: bool, function: str, argument: Expression, wanted: str) -> None:
+    """Refuse an argument of the wrong kind of type."""
+    if not found:
+        raise bad_expression(f"{function} takes {wanted}, not {type_name(argument.type)}")
+
+
+def as_array(datum: Datum, row_count: int) -> pa.Array:
+    """Return the datum as an array of `row_count` values."""
+    if isinstance(datum, pa.Scalar):
+        return pa.repeat(datum, row_count)
+    return datum
+
+
+def valid_mask(datum: Datum, row_count: int) -> NDArray[np.bool_]:
+    """Return bool[n], true where the value is not null."""
+    if isinstance(datum, pa.Scalar):
+        return np.full(row_count, datum.is_valid)
+    if datum.null_count == 0:
+        return np.ones(row_count, dtype=np.bool_)
+    return np.asarray(datum.is_valid())
+
+
+def all_valid(data: Sequence[Datum], row_count: int) -> NDArray[np.bool_]:
+    """Return bool[n], true where no datum is null."""
+    valid = valid_mask(data[0], row_count)
+    for datum in data[1:]:
+        valid = valid & valid_mask(datum, row_count)
+    return valid
+
+
+def integers(datum: Datum, row_count: int) -> NDArray[np.int64]:
+    """Return int64[n] of whole numbers, dates (days) or timestamps (microseconds); null as 0."""
+    array = as_array(datum, row_count)
+    if pa.types.is_date32(array.type):
+        array = array.cast(pa.int32())
+    if array.type != pa.int64():
+        array = array.cast(pa.int64())
+    return np.asarray(array.fill_null(0) if array.null_count else array)
+
+
+def from_integers(
+    values: NDArray[Any], valid: NDArray[np.bool_], arrow_type: pa.DataType
+) -> pa.Array:
+    """Return whole numbers, dates or timestamps as an array, null where not valid.
+
+    Values must fit the type where they are valid.
+    """
+    mask = None if valid.all() else ~valid
+    if mask is not None:
+        values = np.where(valid, values, 0)
+    if pa.types.is_date32(arrow_type):
+        return pa.array(values.astype(np.int32), pa.int32(), mask=mask).cast(arrow_type)
+    plain = pa.array(values, pa.int64(), mask=mask)
+    return plain if arrow_type == pa.int64() else plain.cast(arrow_type)
+
+
+def doubles(datum: Datum, row_count: int) -> NDArray[np.float64]:
+    """Return float64[n]; null as 0."""
+    array = as_array(datum, row_count).cast(pa.float64())
+    return np.asarray(array.fill_null(0.0) if array.null_count else array)
+
+
+def true_mask(array: Datum, row_count: int) -> NDArray[np.bool_]:
+    """Return bool[n], true where a boolean is true, so neither false nor null."""
+    return np.asarray(pc.fill_null(as_array(array, row_count), False))

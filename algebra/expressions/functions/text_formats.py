@@ -1,0 +1,73 @@
+"""Values as the text that Spark writes for them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from projseg.algebra.expressions.coercion import is_floating
+from projseg.algebra.expressions.functions.rule import from_integers, integers, valid_mask
+from projseg.algebra.time_zones import zone_table
+from projseg.errors import EvaluationError
+from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
+
+
+def to_text(array: pa.Array, zone: str) -> pa.Array:
+    """Return each value's text, as `CAST(x AS STRING)` gives it."""
+    if array.type == TIMESTAMP:
+        micros = integers(array, len(array))
+        last = int(micros.max()) if len(micros) else 0
+        local = zone_table(zone, last).to_local(micros)
+        array = from_integers(local, valid_mask(array, len(array)), TIMESTAMP_NTZ)
+    if array.type == TIMESTAMP_NTZ:
+        return _without_zeros(array.cast(pa.string()))
+    if is_floating(array.type):
+        return _distinct(array)
+    if pa.types.is_binary(array.type):
+        try:
+            return array.cast(pa.string())
+        except pa.ArrowInvalid as error:
+            raise EvaluationError(
+                "PROJSEG_EVALUATION_BAD_CAST", "a binary value is not UTF-8 text"
+            ) from error
+    if pa.types.is_decimal(array.type):
+        return _distinct(array)
+    return array.cast(pa.string())
+
+
+def _without_zeros(text: pa.Array) -> pa.Array:
+    """Drop the zeros that end a fraction of a second, and a point with nothing after it."""
+    return pc.replace_substring_regex(text, r"\.?0+$|(\.\d*?)0+$", r"\1")
+
+
+def _distinct(array: pa.Array) -> pa.Array:
+    encoded = array.dictionary_encode()
+    write = _decimal_text if pa.types.is_decimal(array.type) else _java_double
+    narrow = array.type == pa.float32()
+    texts = [
+        write(np.float32(value) if narrow else value)  # type: ignore[operator]
+        for value in encoded.dictionary.to_pylist()
+    ]
+    return pa.array(texts, pa.string()).take(encoded.indices)
+
+
+def _decimal_text(value: Decimal) -> str:
+    return format(value, "f")
+
+
+def _java_double(value: float | np.float32) -> str:
+    """Return Java's `Double.toString`: digits enough to read the value back, E from 1e7 on."""
+    if value != value:  # noqa: PLR0124
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0:
+        return "-0.0" if np.signbit(value) else "0.0"
+    if 1e-3 <= abs(value) < 1e7:
+        return str(np.format_float_positional(value, unique=True, trim="0"))
+    text = np.format_float_scientific(value, unique=True, trim="0", exp_digits=1)
+    mantissa, exponent = text.split("e")
+    return f"{mantissa}E{int(exponent)}"

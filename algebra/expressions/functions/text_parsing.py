@@ -1,0 +1,197 @@
+"""Text as values: casts from string, refused where Spark's ANSI mode refuses them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from projseg.algebra.expressions.coercion import is_decimal, is_floating, is_integral
+from projseg.algebra.expressions.functions.rule import (
+    from_integers,
+    integers,
+    overflow,
+    valid_mask,
+)
+from projseg.algebra.period import DAY, HOUR, MINUTE, SECOND
+from projseg.algebra.time_zones import MAX_MICROS, MIN_MICROS, zone_name, zone_table
+from projseg.errors import EvaluationError, InvalidInputError
+from projseg.segment_format.types import TIMESTAMP, type_name
+
+_WHITESPACE: Final = "".join(map(chr, range(0x21))) + "\x7f"
+_INTEGER: Final = r"^[+-]?[0-9]+$"
+_NUMBER: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_DOUBLE: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?$"
+_SPECIAL: Final = r"(?i)^([+-]?inf(inity)?|nan)$"
+_TRUE: Final = ("t", "true", "y", "yes", "1")
+_FALSE: Final = ("f", "false", "n", "no", "0")
+_DATE: Final = r"(?P<year>[+-]?[0-9]{4,6})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})"
+_CLOCK: Final = (
+    r"(?P<hour>[0-9]{1,2})(?::(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})"
+    r"(?:\.(?P<fraction>[0-9]*))?)?)?\s*(?P<zone>[A-Za-z+-].*)?"
+)
+_DATE_ONLY: Final = rf"^{_DATE}(?:[ T].*)?)?)?$"
+_TIMESTAMP: Final = rf"^{_DATE}(?:[ T](?:{_CLOCK})?)?)?)?$"
+
+
+def parse_text(array: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
+    """Return the values that the texts write; blanks around them do not matter.
+
+    Raises
+    ------
+    EvaluationError
+        If a text is no value of the type.
+    """
+    if wanted == pa.binary():
+        return array.cast(pa.binary())
+    if len(array) == 0 or array.null_count == len(array):
+        return pa.nulls(len(array), wanted)
+    trimmed = pc.utf8_trim(array, _WHITESPACE)
+    if is_integral(wanted):
+        return _integers(trimmed, wanted)
+    if is_floating(wanted):
+        return _doubles(trimmed, wanted)
+    if is_decimal(wanted):
+        _require(pc.match_substring_regex(trimmed, _NUMBER), trimmed, wanted)
+        return _by_distinct(trimmed, wanted, lambda text: _rounded(Decimal(text), wanted))
+    if pa.types.is_boolean(wanted):
+        return _booleans(trimmed)
+    if pa.types.is_date32(wanted):
+        return _dates(trimmed)
+    return _timestamps(trimmed, wanted, zone)
+
+
+def double_to_decimal(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Return floats as decimals, through the shortest text that names each, as Spark does."""
+    return _by_distinct(array, wanted, lambda value: _rounded(_shortest(value, array.type), wanted))
+
+
+def _shortest(value: float, arrow_type: pa.DataType) -> Decimal:
+    if not math.isfinite(value):
+        raise overflow(f"{value} is no decimal")
+    return Decimal(str(np.float32(value)) if arrow_type == pa.float32() else repr(value))
+
+
+def _rounded(value: Decimal, wanted: pa.DataType) -> Decimal:
+    context = Context(prec=400, rounding=ROUND_HALF_UP)
+    if value.adjusted() > wanted.precision:
+        raise overflow(f"{value} does not fit {type_name(wanted)}")
+    rounded = value.quantize(Decimal(1).scaleb(-wanted.scale), context=context)
+    if abs(rounded) >= Decimal(10) ** (wanted.precision - wanted.scale):
+        raise overflow(f"{value} does not fit {type_name(wanted)}")
+    return rounded
+
+
+def _by_distinct(array: pa.Array, wanted: pa.DataType, convert: Callable[[Any], Any]) -> pa.Array:
+    encoded = array.dictionary_encode()
+    values = [convert(value) for value in encoded.dictionary.to_pylist()]
+    return pa.array(values, wanted).take(encoded.indices)
+
+
+def _require(good: pa.Array, text: pa.Array, wanted: pa.DataType) -> None:
+    if pc.all(good).as_py() is False:
+        first = pc.filter(text, pc.invert(pc.fill_null(good, True)))[0].as_py()
+        raise _refused(first, wanted)
+
+
+def _refused(text: str, wanted: pa.DataType) -> EvaluationError:
+    return EvaluationError(
+        "PROJSEG_EVALUATION_BAD_CAST", f"text '{text[:80]}' is no {type_name(wanted)}"
+    )
+
+
+def _integers(text: pa.Array, wanted: pa.DataType) -> pa.Array:
+    _require(pc.match_substring_regex(text, _INTEGER), text, wanted)
+    try:
+        return pc.replace_substring_regex(text, r"^\+|^(-?)0+([0-9])", r"\1\2").cast(wanted)
+    except pa.ArrowInvalid as error:
+        raise overflow(f"a text is a number outside {type_name(wanted)}") from error
+
+
+def _doubles(text: pa.Array, wanted: pa.DataType) -> pa.Array:
+    special = pc.match_substring_regex(text, _SPECIAL)
+    _require(pc.or_(special, pc.match_substring_regex(text, _DOUBLE)), text, wanted)
+    plain = pc.replace_substring_regex(text, r"^\+", "")
+    if pc.any(special).as_py():
+        lower = pc.replace_substring_regex(pc.utf8_lower(plain), "infinity", "inf")
+        plain = pc.if_else(special, lower, plain)
+    digits = pc.replace_substring_regex(plain, r"([0-9.])[dDfF]$", r"\1")
+    return digits.cast(wanted)
+
+
+def _booleans(text: pa.Array) -> pa.Array:
+    lower = pc.ascii_lower(text)
+    true = pc.is_in(lower, value_set=pa.array(_TRUE))
+    known = pc.or_(true, pc.is_in(lower, value_set=pa.array(_FALSE)))
+    _require(pc.if_else(pc.is_valid(text), known, True), text, pa.bool_())
+    return pc.if_else(pc.is_valid(text), true, pa.scalar(None, pa.bool_()))
+
+
+def _fields(text: pa.Array, pattern: str, wanted: pa.DataType) -> pa.StructArray:
+    found = pc.extract_regex(text, pattern)
+    _require(pc.if_else(pc.is_valid(text), pc.is_valid(found), True), text, wanted)
+    return found
+
+
+def _field(found: pa.StructArray, name: str, default: int) -> NDArray[np.int64]:
+    column = pc.struct_field(found, name)
+    written = pc.if_else(pc.equal(column, ""), str(default), column)
+    return integers(pc.replace_substring_regex(written, r"^\+", "").cast(pa.int64()), len(found))
+
+
+def _days(found: pa.StructArray, text: pa.Array, wanted: pa.DataType) -> NDArray[np.int64]:
+    year, month, day = _field(found, "year", 1), _field(found, "month", 1), _field(found, "day", 1)
+    months = (year - 1970) * 12 + month - 1
+    first = months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+    following = (months + 1).astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+    good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= following - first)
+    good &= (year >= 1) & (year <= 9999)
+    _require(pc.or_(pc.is_null(text), pa.array(good)), text, wanted)
+    return first + day - 1
+
+
+def _dates(text: pa.Array) -> pa.Array:
+    found = _fields(text, _DATE_ONLY, pa.date32())
+    return from_integers(_days(found, text, pa.date32()), valid_mask(text, len(text)), pa.date32())
+
+
+def _timestamps(text: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
+    found = _fields(text, _TIMESTAMP, wanted)
+    hour, minute, second = (_field(found, name, 0) for name in ("hour", "minute", "second"))
+    in_clock = (hour < 24) & (minute < 60) & (second < 60)
+    _require(pc.or_(pc.is_null(text), pa.array(in_clock)), text, wanted)
+    fraction = pc.utf8_slice_codeunits(pc.struct_field(found, "fraction"), 0, 6)
+    micros = integers(pc.utf8_rpad(pc.fill_null(fraction, ""), 6, "0").cast(pa.int64()), len(text))
+    local = _days(found, text, wanted) * DAY + hour * HOUR + minute * MINUTE
+    local = local + second * SECOND + micros
+    valid = valid_mask(text, len(text))
+    if wanted != TIMESTAMP:
+        return from_integers(local, valid, wanted)
+    result = _in_zones(local, pc.struct_field(found, "zone"), zone, text)
+    inside = (result >= MIN_MICROS) & (result < MAX_MICROS)
+    _require(pc.or_(pc.is_null(text), pa.array(inside)), text, wanted)
+    return from_integers(result, valid, wanted)
+
+
+def _in_zones(
+    local: NDArray[np.int64], zones: pa.Array, default: str, text: pa.Array
+) -> NDArray[np.int64]:
+    """Return the instants of clock readings, each in the zone its text names, else the default."""
+    encoded = pc.fill_null(zones, "").dictionary_encode()
+    ids = np.asarray(encoded.indices)
+    result = local.copy()
+    for index, name in enumerate(encoded.dictionary.to_pylist()):
+        rows = ids == index
+        try:
+            table = zone_table(zone_name(name) if name else default, int(local[rows].max()))
+        except InvalidInputError as error:
+            first = text.filter(pa.array(rows))[0].as_py()
+            raise _refused(first, TIMESTAMP) from error
+        result[rows] = table.to_utc(local[rows])
+    return result

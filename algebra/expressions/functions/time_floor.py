@@ -1,0 +1,177 @@
+"""Floors of time: every spelling becomes `time_floor(x)` with a Granularity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from projseg.algebra.expressions.coercion import bad_expression, cast_to, is_datetime
+from projseg.algebra.expressions.functions.rule import (
+    Datum,
+    Evaluator,
+    Rule,
+    from_integers,
+    integers,
+    literal_of,
+    require_type,
+    valid_mask,
+)
+from projseg.algebra.expressions.interval_text import parse_interval
+from projseg.algebra.expressions.literals import datetime_micros, is_timestamp
+from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.algebra.granularity import Granularity
+from projseg.algebra.period import DAY
+from projseg.segment_format.types import TIMESTAMP
+
+_UNITS: Final[dict[str, str]] = {
+    "year": "P1Y",
+    "yyyy": "P1Y",
+    "yy": "P1Y",
+    "quarter": "P3M",
+    "month": "P1M",
+    "mm": "P1M",
+    "mon": "P1M",
+    "week": "P1W",
+    "day": "P1D",
+    "dd": "P1D",
+    "hour": "PT1H",
+    "minute": "PT1M",
+    "second": "PT1S",
+    "millisecond": "PT0.001S",
+    "microsecond": "PT0.000001S",
+}
+_DATE_UNITS: Final = frozenset({"year", "yyyy", "yy", "quarter", "month", "mm", "mon", "week"})
+
+
+def time_floor(argument: Expression, granularity: Granularity) -> Expression:
+    """Return the node of a floor; of the argument's own type.
+
+    The clock of a date or timestamp_ntz is that of no zone, so `granularity` must be UTC's there.
+    """
+    return Call(argument.type, "time_floor", (argument,), (granularity,))
+
+
+def date_of(argument: Expression, zone: str) -> Expression:
+    """Return the node of a value's date, by way of the floor that it needs at least."""
+    return cast_to(argument, pa.date32(), zone)
+
+
+def _build_date_trunc(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    unit = str(literal_of(arguments, 0, "the unit of date_trunc"))
+    period = _UNITS.get(unit.casefold())
+    if period is None:
+        raise bad_expression(f"date_trunc does not know the unit '{unit}'; use {_known(_UNITS)}")
+    return time_floor(cast_to(arguments[1], TIMESTAMP, zone), Granularity.parse(period, zone))
+
+
+def _build_trunc(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    unit = str(literal_of(arguments, 1, "the unit of trunc"))
+    if unit.casefold() not in _DATE_UNITS:
+        raise bad_expression(f"trunc does not know the unit '{unit}'; use {_known(_DATE_UNITS)}")
+    date = date_of(arguments[0], zone)
+    return time_floor(date, Granularity.parse(_UNITS[unit.casefold()]))
+
+
+def _known(units: Any) -> str:
+    return ", ".join(sorted(unit for unit in units if len(unit) > 3))
+
+
+def _build_timestamp_floor(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    """`timestamp_floor(x, period[, origin[, zone]])` as Druid has it; keeps the type of x."""
+    argument = _as_time(arguments[0], "timestamp_floor", zone)
+    period = str(literal_of(arguments, 1, "the period of timestamp_floor"))
+    own_zone = len(arguments) > 3 and not _is_null(arguments[3])
+    named = str(literal_of(arguments, 3, "the zone of timestamp_floor")) if own_zone else zone
+    clock = named if argument.type == TIMESTAMP else "UTC"
+    granularity = Granularity.parse(period, clock)
+    if len(arguments) > 2 and not _is_null(arguments[2]):
+        granularity = granularity.with_origin(_origin_micros(arguments[2], argument.type))
+    return time_floor(argument, granularity)
+
+
+def _as_time(argument: Expression, function: str, zone: str) -> Expression:
+    if argument.type == pa.string():
+        argument = cast_to(argument, TIMESTAMP, zone)
+    require_type(is_datetime(argument.type), function, argument, "a date or timestamp")
+    return argument
+
+
+def _is_null(argument: Expression) -> bool:
+    return isinstance(argument, Literal) and argument.value is None
+
+
+def _origin_micros(origin: Expression, arrow_type: pa.DataType) -> int:
+    """Return the origin's instant; for a date or timestamp_ntz its clock reading as UTC."""
+    if not isinstance(origin, Literal) or not is_timestamp(origin.type):
+        raise bad_expression("the origin of a time floor must be a timestamp constant")
+    if arrow_type != TIMESTAMP and origin.type == TIMESTAMP:
+        raise bad_expression("the origin of a floor without a zone must be a TIMESTAMP_NTZ")
+    assert origin.value is not None
+    return datetime_micros(origin.value)
+
+
+def _build_time_bucket(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    """`time_bucket(interval, x[, origin])`: days and months by the session's clock."""
+    argument = _as_timestamp(arguments[1], "time_bucket", zone)
+    span = parse_interval(str(literal_of(arguments, 0, "the size of time_bucket")))
+    clock = (
+        zone if argument.type == TIMESTAMP and (span.months or span.micros % DAY == 0) else "UTC"
+    )
+    granularity = _positive("time_bucket", span.months, span.micros, clock)
+    if len(arguments) > 2:
+        granularity = granularity.with_origin(_origin_micros(arguments[2], argument.type))
+    return time_floor(argument, granularity)
+
+
+def _build_window(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    """`window(x, size[, slide[, start]]).start`: aligned to 1970 in UTC, whatever the session."""
+    argument = _as_timestamp(arguments[0], "window", zone)
+    texts = [str(literal_of(arguments, i, "a window's size")) for i in range(1, len(arguments))]
+    spans = [parse_interval(text) for text in texts]
+    if any(span.months for span in spans):
+        raise bad_expression("a window's size has days or less, not months")
+    if len(spans) > 1 and spans[1] != spans[0]:
+        raise bad_expression("only tumbling windows give one start for a row: slide = size")
+    granularity = _positive("window", 0, spans[0].micros, "UTC")
+    shift = spans[2].micros if len(spans) > 2 else 0
+    return time_floor(argument, Granularity(micros=granularity.micros, origin=shift))
+
+
+def _as_timestamp(argument: Expression, function: str, zone: str) -> Expression:
+    if argument.type in (pa.string(), pa.date32()):
+        return cast_to(argument, TIMESTAMP, zone)
+    require_type(is_timestamp(argument.type), function, argument, "a timestamp")
+    return argument
+
+
+def _positive(function: str, months: int, micros: int, zone: str) -> Granularity:
+    if months < 0 or micros < 0 or bool(months) == bool(micros):
+        raise bad_expression(
+            f"the size of {function} must be positive, of months or of exact units"
+        )
+    return Granularity(months, micros, 0, zone)
+
+
+def evaluate_floor(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    """Return the start of each value's bucket."""
+    granularity = call.parameters[0]
+    assert isinstance(granularity, Granularity)
+    values = integers(arguments[0], row_count)
+    valid = valid_mask(arguments[0], row_count)
+    if pa.types.is_date32(call.type):
+        return from_integers(granularity.floor(values * DAY) // DAY, valid, call.type)
+    return from_integers(np.asarray(granularity.floor(values)), valid, call.type)
+
+
+RULES: Final[dict[str, Rule]] = {
+    "date_trunc": Rule(_build_date_trunc, 2, 2),
+    "trunc": Rule(_build_trunc, 2, 2),
+    "timestamp_floor": Rule(_build_timestamp_floor, 2, 4),
+    "time_floor": Rule(_build_timestamp_floor, 2, 4),
+    "time_bucket": Rule(_build_time_bucket, 2, 3),
+}
+WINDOW_START: Final = Rule(_build_window, 2, 4)
+EVALUATORS: Final[dict[str, Evaluator]] = {"time_floor": evaluate_floor}

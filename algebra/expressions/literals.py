@@ -1,0 +1,82 @@
+"""Constants: their Arrow scalars, and the types that Spark gives to written numbers."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Final
+
+import pyarrow as pa
+
+from projseg.algebra.expressions.tree import Literal
+from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
+
+TRUE: Final = Literal(pa.bool_(), True)
+FALSE: Final = Literal(pa.bool_(), False)
+UNKNOWN: Final = Literal(pa.bool_(), None)
+
+_EPOCH: Final = datetime(1970, 1, 1)
+_INTEGERS: Final = ((8, pa.int8()), (16, pa.int16()), (32, pa.int32()), (64, pa.int64()))
+
+
+def literal_scalar(literal: Literal) -> pa.Scalar:
+    """Return the Arrow scalar of a constant."""
+    value = literal.value
+    if isinstance(value, datetime):
+        return pa.scalar(datetime_micros(value), pa.int64()).cast(literal.type)
+    return pa.scalar(value, literal.type)
+
+
+def scalar_literal(scalar: pa.Scalar) -> Literal:
+    """Return the constant of an Arrow scalar."""
+    value = None
+    if scalar.is_valid:
+        if pa.types.is_timestamp(scalar.type):
+            value = micros_datetime(scalar.cast(pa.int64()).as_py(), scalar.type)
+        else:
+            value = scalar.as_py()
+    return literal(value, scalar.type)
+
+
+def literal(value: object, arrow_type: pa.DataType) -> Literal:
+    """Return a constant, with NaN as the one object that equals itself inside tuples."""
+    if isinstance(value, float) and math.isnan(value):
+        value = math.nan
+    return Literal(arrow_type, value)
+
+
+def integer_literal(value: int) -> Literal:
+    """Return a whole number as Spark types it: int, else bigint, else decimal."""
+    for width, arrow_type in _INTEGERS[2:]:
+        if -(1 << (width - 1)) <= value < 1 << (width - 1):
+            return Literal(arrow_type, value)
+    return decimal_literal(Decimal(value))
+
+
+def decimal_literal(value: Decimal) -> Literal:
+    """Return a decimal of the fewest digits that hold it."""
+    sign_digits_exponent = value.as_tuple()
+    exponent = int(sign_digits_exponent.exponent)
+    if exponent > 0:
+        value = value.quantize(Decimal(1))
+    scale = max(-exponent, 0)
+    digits = len(value.as_tuple().digits)
+    return Literal(pa.decimal128(max(digits, scale, 1), scale), value)
+
+
+def datetime_micros(value: datetime) -> int:
+    """Return microseconds since 1970, of an aware datetime in UTC, of a naive one as it reads."""
+    naive = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+    return (naive - _EPOCH) // timedelta(microseconds=1)
+
+
+def micros_datetime(micros: int, arrow_type: pa.DataType) -> datetime:
+    """Return the datetime of a timestamp (aware, UTC) or timestamp_ntz (naive)."""
+    moment = _EPOCH + timedelta(microseconds=micros)
+    return moment.replace(tzinfo=UTC) if arrow_type == TIMESTAMP else moment
+
+
+def is_timestamp(arrow_type: pa.DataType) -> bool:
+    """Whether it is timestamp or timestamp_ntz."""
+    return arrow_type in (TIMESTAMP, TIMESTAMP_NTZ)
