@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 
@@ -22,12 +23,13 @@ from projseg.benchmarks.answers import (
     normalised,
 )
 from projseg.benchmarks.bandwidth import measure_bandwidth
+from projseg.benchmarks.column_storage import measure_columns, read_json_lines
 from projseg.benchmarks.environment import describe_environment
 from projseg.benchmarks.generator import EditStream
 from projseg.benchmarks.peers.engine import Engine
 from projseg.benchmarks.peers.statements import spark_statement
 from projseg.benchmarks.queries import Query
-from projseg.benchmarks.records import EngineRun, Ingest, QueryText, Run, Timing
+from projseg.benchmarks.records import ColumnStorage, EngineRun, Ingest, QueryText, Run, Timing
 from projseg.benchmarks.staging import Source, stage
 from projseg.benchmarks.worker import Assignment, Request, Verb
 from projseg.benchmarks.worker_handle import WorkerHandle
@@ -35,6 +37,7 @@ from projseg.benchmarks.worker_handle import WorkerHandle
 __all__ = ["Plan", "run_benchmark"]
 
 Progress = Callable[[str], None]
+COLUMN_ROWS_MAX: Final = 3_000_000  # rows of one segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class Plan:
     rounds: int
     thread_count: int
     folder: Path
+    with_columns: bool = False
+    wiki_path: Path | None = None  # gzipped JSON lines, measured by column beside the edits
 
 
 def run_benchmark(plan: Plan, progress: Progress) -> Run:
@@ -88,7 +93,19 @@ def run_benchmark(plan: Plan, progress: Progress) -> Run:
         _run_cold(plan, run, opened, progress)
         _compare_answers(plan, run, opened, progress)
         _run_warm(plan, run, opened, progress)
+    if plan.with_columns:
+        progress("measuring columns")
+        run.columns = _columns(plan, source)
     return run
+
+
+def _columns(plan: Plan, source: Source) -> list[ColumnStorage]:
+    rows = source.table().slice(0, COLUMN_ROWS_MAX)
+    measured = measure_columns("edits", rows, plan.folder / "columns", plan.thread_count)
+    if plan.wiki_path is not None:
+        rows = read_json_lines(plan.wiki_path)
+        measured += measure_columns("wiki", rows, plan.folder / "wiki", plan.thread_count)
+    return measured
 
 
 def _started(plan: Plan, engine: str, source: Source) -> WorkerHandle:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import sqlglot
 from sqlglot import expressions as sql
@@ -27,6 +28,7 @@ _OVER_ROLLUP = (
 )
 
 
+@cache
 def spark_statement(query: Query, *, table: str = "edits") -> str:
     """Return the query in Spark SQL."""
     parts = [f"SELECT {', '.join(query.outputs)} FROM {table}"]
@@ -41,6 +43,7 @@ def spark_statement(query: Query, *, table: str = "edits") -> str:
     return " ".join(parts)
 
 
+@cache
 def rollup_statement(query: Query) -> str | None:
     """Return the query in Spark SQL over the rollup that covers it; None where none does."""
     if query.covered_by is None:
@@ -58,6 +61,7 @@ def rollup_definition(projection: ProjectionSpecText) -> str:
     return f"SELECT {outputs} FROM edits GROUP BY {_keys(projection.group_by)}"
 
 
+@cache  # a peer's time is its own, without our composing
 def statement(query: Query, dialect: str) -> str:
     """Return the query in `duckdb` or `clickhouse` SQL, its time literals in UTC."""
     if dialect == "clickhouse":

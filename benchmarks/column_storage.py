@@ -1,0 +1,176 @@
+"""How small is a column, and how fast does it become Arrow again? Here and in Parquet."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+import pyarrow.parquet as pq
+
+from projseg.benchmarks.records import ColumnStorage
+from projseg.segment_format.footer import BASE_TABLE
+from projseg.segment_format.page_directory import PageDirectory
+from projseg.segment_format.segment_file import SegmentFile
+from projseg.table_layer.storage import open_storage
+
+__all__ = ["measure_columns", "read_json_lines"]
+
+_REPEATS: Final = 5
+
+# SPEC.md names the encodings by these numbers.
+_ENCODING_NAMES: Final = {
+    1: "constant",
+    2: "run length",
+    3: "frame of reference",
+    4: "bit packed",
+    5: "delta",
+    6: "plain",
+    7: "decimal double",
+    8: "text",
+    10: "nested",
+}
+
+
+def measure_columns(
+    rows_of: str, rows: pa.Table, folder: Path, thread_count: int
+) -> list[ColumnStorage]:
+    """Store rows in both formats, and measure each column of both.
+
+    A segment's column is its pages, its dictionary with value hashes, and its bitmap index; a
+    Parquet column is its chunks in a snappy file of pyarrow's. Speed is Arrow bytes a second over
+    the best of five readings of the whole column, by `Table.query` and by `pyarrow.parquet`.
+
+    Parameters
+    ----------
+    rows_of : str
+        Name of the data set.
+    rows : pa.Table
+        Rows in memory, of types that projseg stores.
+    folder : Path
+        An empty place for both copies.
+    thread_count : int
+        Threads of `Table.query`; pyarrow uses as many as there are processors.
+    """
+    from projseg import (
+        Table,
+    )  # its compiled kernels load slowly: only for those who measure columns
+
+    folder.mkdir(parents=True, exist_ok=True)
+    parquet_path, location = folder / "rows.parquet", folder / "rows"
+    pq.write_table(rows, parquet_path, compression="snappy")
+    table = Table.create(location, rows.schema)
+    table.append(rows)
+    stored = dict(_segment_columns(location))
+    chunks = _parquet_column_bytes(parquet_path)
+    measured = []
+    context = {"threads": thread_count}
+    for name in rows.column_names:
+        arrow_bytes = rows[name].nbytes
+        parquet_seconds = _best_seconds(partial(pq.read_table, parquet_path, columns=[name]))
+        segment_seconds = _best_seconds(partial(table.query, columns=[name], context=context))
+        segment_bytes, encodings = stored[name]
+        measured.append(
+            ColumnStorage(
+                rows_of,
+                name,
+                arrow_bytes,
+                chunks[name],
+                arrow_bytes / parquet_seconds,
+                segment_bytes,
+                arrow_bytes / segment_seconds,
+                encodings,
+            )
+        )
+    return measured
+
+
+def read_json_lines(path: Path) -> pa.Table:
+    """Return gzipped JSON lines as a table of int64, double, boolean, string and timestamp."""
+    with gzip.open(path) as lines:
+        rows = pyarrow.json.read_json(lines)
+    arrays = [_simple(column) for column in rows.columns]
+    return pa.table(arrays, names=rows.column_names)
+
+
+def _simple(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_null(column.type):
+        return column.cast(pa.string())
+    if pa.types.is_timestamp(column.type):
+        return pc.cast(column, pa.timestamp("us", tz="UTC"))
+    return column
+
+
+def _segment_columns(location: Path) -> Iterator[tuple[str, tuple[int, str]]]:
+    """Yield (column, (bytes, encodings)) of the base rows over all segments."""
+    storage = open_storage(location)
+    sizes: Counter[str] = Counter()
+    encodings: dict[str, Counter[str]] = {}
+    for path in sorted(location.rglob("*.pseg")):
+        name = path.relative_to(location).as_posix()
+        segment = SegmentFile.open(_range_reader(storage, name), storage.size(name), path=name)
+        for column in segment.table(BASE_TABLE).columns:
+            size, names = _column_of(segment, column)
+            sizes[column.name] += size
+            encodings.setdefault(column.name, Counter()).update(names)
+    for name, size in sizes.items():
+        yield name, (size, ", ".join(found for found, _ in encodings[name].most_common(3)))
+
+
+def _column_of(segment: SegmentFile, column: Any) -> tuple[int, Counter[str]]:
+    directory = segment.directory(BASE_TABLE, column.role, column.name)
+    size, names = directory.stored_bytes + len(column.pages), _encodings(directory)
+    if column.dictionary is not None:
+        entry = segment.footer.dictionaries[column.dictionary]
+        pages = segment.dictionary_directory(entry)
+        size += pages.stored_bytes + len(entry.pages)
+        size += entry.hashes.byte_count if entry.hashes is not None else 0
+        names = Counter({f"ids: {name}": count for name, count in names.items()})
+    blocks = segment.bitmap_index(BASE_TABLE, column.role, column.name)
+    return size + (blocks.stored_bytes if blocks is not None else 0), names
+
+
+def _encodings(directory: PageDirectory) -> Counter[str]:
+    numbers, counts = np.unique(directory.records["encoding"], return_counts=True)
+    return Counter(
+        {
+            _ENCODING_NAMES.get(int(number), f"encoding {number}"): int(count)
+            for number, count in zip(numbers, counts, strict=True)
+        }
+    )
+
+
+def _range_reader(storage: Any, name: str) -> Callable[[int, int], bytes]:
+    def read_range(offset: int, size: int) -> bytes:
+        content: bytes = storage.read_range(name, offset, size)
+        return content
+
+    return read_range
+
+
+def _parquet_column_bytes(path: Path) -> dict[str, int]:
+    metadata = pq.read_metadata(path)
+    sizes: Counter[str] = Counter()
+    for group_index in range(metadata.num_row_groups):
+        group = metadata.row_group(group_index)
+        for column_index in range(group.num_columns):
+            chunk = group.column(column_index)
+            sizes[chunk.path_in_schema.split(".")[0]] += chunk.total_compressed_size
+    return dict(sizes)
+
+
+def _best_seconds(task: Callable[[], object]) -> float:
+    best = float("inf")
+    for _ in range(_REPEATS):
+        start = time.perf_counter()
+        task()
+        best = min(best, time.perf_counter() - start)
+    return best

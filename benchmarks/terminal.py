@@ -1,0 +1,162 @@
+"""A run and a comparison as tables on a terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from projseg.benchmarks.comparison import Comparison
+from projseg.benchmarks.figures import (
+    bandwidth_share,
+    format_bytes,
+    format_ms,
+    note,
+    peer_ratio,
+)
+from projseg.benchmarks.records import EngineRun, Run
+
+__all__ = ["print_comparison", "print_run"]
+
+
+def print_run(run: Run, console: Console) -> None:
+    """Print medians, ratios to the best peer, ingest, sizes, columns and what went wrong."""
+    environment = run.environment
+    console.print(
+        f"{run.row_count:,} rows, {run.thread_count} threads, median of {run.rounds} rounds;"
+        f" {environment.cpu}, {environment.cpu_count} processors,"
+        f" {format_bytes(environment.memory_bytes)};"
+        f" memory {format_bytes(run.bandwidth.read_bytes_per_second)}/s;"
+        f" commit {(environment.commit or 'unknown')[:10]}"
+        f"{' with local changes' if environment.has_local_changes else ''}"
+    )
+    console.print(_query_table(run))
+    ours = [engine for engine in run.present if not engine.is_peer and engine.timings]
+    if ours:
+        console.print(_own_table(run, ours))
+    console.print(_load_table(run))
+    if run.columns:
+        console.print(_column_table(run))
+    for line in _remarks(run):
+        console.print(line, markup=False, highlight=False)
+
+
+def print_comparison(comparison: Comparison, console: Console) -> None:
+    """Print every ratio, and the regressions after them."""
+    table = Table("engine", "query", "later / earlier", title="Change, drift removed")
+    for (engine, query), ratio in sorted(comparison.ratios.items()):
+        table.add_row(engine, query, f"{ratio:.2f}")
+    console.print(table)
+    console.print(f"the machine was {comparison.drift:.2f} times as slow, by the peers")
+    for regression in comparison.regressions:
+        console.print(
+            f"regression: {regression.engine}: {regression.subject}: {regression.problem}",
+            markup=False,
+            highlight=False,
+        )
+    if not comparison.regressions:
+        console.print("no regression")
+
+
+def _query_table(run: Run) -> Table:
+    table = Table("query", title="Milliseconds, warm median")
+    for engine in run.present:
+        table.add_column(engine.title, justify="right")
+    for query in run.queries:
+        name = f"{query.name} *" if query.covered_by else query.name
+        table.add_row(name, *(_cell(engine, query.name) for engine in run.present))
+    table.caption = "* a projection covers it; differs: not the reference's answer"
+    return table
+
+
+def _cell(engine: EngineRun, query: str) -> str:
+    timing = engine.timings.get(query)
+    if timing is None:
+        return "-"
+    return " ".join(filter(None, (format_ms(timing.median_ms), note(timing))))
+
+
+def _own_table(run: Run, ours: list[EngineRun]) -> Table:
+    table = Table("query", "best peer", "ms", title="Against the best peer of each query")
+    for engine in ours:
+        for heading in (f"{engine.title}: ratio", "cold ms", "rows read", "bytes read", "memory"):
+            table.add_column(heading, justify="right")
+    for query in run.queries:
+        best = run.best_peer(query.name)
+        row = [query.name, *((best[0], format_ms(best[1])) if best else ("-", "-"))]
+        for engine in ours:
+            row += _own_cells(run, engine, query.name)
+        table.add_row(*row)
+    table.caption = "memory: bytes read for each second, over the bandwidth measured in this run"
+    return table
+
+
+def _own_cells(run: Run, engine: EngineRun, query: str) -> list[str]:
+    timing = engine.timings.get(query)
+    if timing is None:
+        return ["-"] * 5
+    ratio, share = peer_ratio(run, engine, query), bandwidth_share(run, timing)
+    return [
+        "-" if ratio is None else f"{ratio:.2f}",
+        format_ms(timing.cold_ms),
+        f"{timing.work.rows:,}" if timing.work else "-",
+        format_bytes(timing.work.bytes if timing.work else None),
+        "-" if share is None else f"{share:.0%}",
+    ]
+
+
+def _load_table(run: Run) -> Table:
+    table = Table("engine", title="Loading and size")
+    headings = ("seconds", "rows/s", "settling", "peak memory", "base", "projections", "open ms")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for engine in run.present:
+        ingest = engine.ingest
+        if ingest is None:
+            continue
+        table.add_row(
+            engine.title,
+            f"{ingest.seconds:.1f}",
+            f"{run.row_count / ingest.seconds:,.0f}",
+            f"{ingest.settle_seconds:.1f}",
+            format_bytes(ingest.peak_bytes),
+            format_bytes(ingest.base_bytes),
+            format_bytes(ingest.projection_bytes),
+            format_ms(engine.start_ms),
+        )
+    return table
+
+
+def _column_table(run: Run) -> Table:
+    table = Table("rows", "column", title="Columns: bytes stored and GB/s decoded to Arrow")
+    for heading in ("Arrow", "Parquet", "segment", "ratio", "Parquet GB/s", "segment GB/s"):
+        table.add_column(heading, justify="right")
+    table.add_column("encodings")
+    for column in run.columns:
+        stored, speed = column.segment_bytes, column.segment_decode_bytes_per_second
+        table.add_row(
+            column.rows_of,
+            column.column,
+            format_bytes(column.arrow_bytes),
+            format_bytes(column.parquet_bytes),
+            format_bytes(stored),
+            "-" if stored is None else f"{stored / column.parquet_bytes:.2f}",
+            f"{column.parquet_decode_bytes_per_second / 1e9:.2f}",
+            "-" if speed is None else f"{speed / 1e9:.2f}",
+            column.encodings,
+        )
+    return table
+
+
+def _remarks(run: Run) -> list[str]:
+    """Return one line for each engine that is missing and each answer that is not right."""
+    lines = [
+        f"missing: {engine.title}: {engine.missing}" for engine in run.engines if engine.missing
+    ]
+    for engine in run.present:
+        for name, timing in engine.timings.items():
+            if timing.failure:
+                lines.append(f"failed: {engine.title}: {name}: {timing.failure}")
+            elif timing.agrees is False:
+                problem = timing.difference or f"relative error {timing.approximation_error:.3f}"
+                lines.append(f"differs: {engine.title}: {name}: {problem}")
+    return lines or ["every answer agrees with the reference engine's"]
