@@ -24,6 +24,7 @@ from projseg.algebra.source_plan import (
     Known,
     MergeStates,
 )
+from projseg.algebra.stored_names import state_column_name
 from projseg.segment_format.vectors import Numbers, Vector
 
 # Rows that a weighted fold unfolds at a time.
@@ -53,7 +54,7 @@ def feed_state(state: State, primitive: Primitive, feed: Feed, rows: Rows, group
             state.merge(groups, _stored_states(primitive, feed.prefix, rows))
         case AddWeighted():
             inputs = [evaluate_over(argument, rows) for argument in feed.arguments]
-            weights = rows.vector(f"{feed.count_prefix}.count", is_state=True)
+            weights = rows.vector(state_column_name(feed.count_prefix, "count"), is_state=True)
             assert isinstance(weights, Numbers)
             _add_weighted(state, primitive, groups, inputs, weights.wide())
 
@@ -70,7 +71,7 @@ def _filtered(condition: Expression | None, rows: Rows, groups: Groups) -> tuple
 
 def _stored_states(primitive: Primitive, prefix: str, rows: Rows) -> dict[str, Vector]:
     parts = [part for part, _ in state_fields(primitive)]
-    return {part: rows.vector(f"{prefix}.{part}", is_state=True) for part in parts}
+    return {part: rows.vector(state_column_name(prefix, part), is_state=True) for part in parts}
 
 
 def known_columns(primitive: Primitive, value: object) -> dict[str, Vector]:

@@ -17,7 +17,7 @@ from projseg.aggregation.merge import merge_partials
 from projseg.aggregation.partial import Partial
 from projseg.aggregation.rows import MemorySource, RowRange, Rows
 from projseg.algebra.aggregators.states import new_state
-from projseg.algebra.projection_choice import check_forced, choose
+from projseg.algebra.projection_choice import Planner, check_forced
 from projseg.algebra.query_spec import QuerySpec
 from projseg.algebra.source_plan import Choice, SourcePlan
 from projseg.reader.finish import finish
@@ -74,9 +74,12 @@ def plan_query(snapshot: Snapshot, query: QuerySpec) -> QueryPlan:
     """
     schema = snapshot.properties.schema
     facts = FactsReader(schema, snapshot.definitions)
+    declared = [
+        facts.spec(d.name, d.definition_hash) for d in snapshot.properties.projections
+    ]
+    planner = Planner(query, declared)
     planned = [
-        SegmentPlan(entry, choose(query, facts.facts(entry)))
-        for entry in snapshot.segments
+        SegmentPlan(entry, planner.choose(facts.facts(entry))) for entry in snapshot.segments
     ]
     to_read = tuple(plan for plan in planned if not plan.choice.is_empty)
     check_forced(query, {plan.entry.file: plan.choice for plan in to_read})

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from projseg.algebra.projection_spec import ProjectionSpec
+from projseg.algebra.projection_spec import ProjectionSpec, from_definition
 from projseg.algebra.segment_facts import ColumnFacts, SegmentFacts, StoredProjection
 from projseg.table_layer.column_bounds import decode_bound
 from projseg.table_layer.manifest import ColumnZone, SegmentEntry
@@ -33,8 +33,8 @@ class FactsReader:
         """Return a stored projection's definition under the name it was stored by."""
         key = (name, definition_hash)
         if key not in self._specs:
-            definition = self.definitions[definition_hash]
-            self._specs[key] = ProjectionSpec.from_definition(definition, self.schema, name=name)
+            spec = from_definition(self.definitions[definition_hash], self.schema)
+            self._specs[key] = replace(spec, name=name)
         return self._specs[key]
 
     def facts(self, entry: SegmentEntry) -> SegmentFacts:

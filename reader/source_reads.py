@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from projseg.algebra.aggregators.primitive import Primitive
+from projseg.algebra.aggregators.states import state_fields
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.interval import Interval, micros_to_iso
 from projseg.algebra.source_plan import (
@@ -17,8 +19,14 @@ from projseg.algebra.source_plan import (
     Reason,
     SourcePlan,
 )
-from projseg.reader.query import QueryPlan, SegmentPlan, run_final, run_partial
-from projseg.reader.query import source_row_count
+from projseg.algebra.stored_names import state_column_name
+from projseg.reader.query import (
+    QueryPlan,
+    SegmentPlan,
+    run_final,
+    run_partial,
+    source_row_count,
+)
 from projseg.reader.row_scan import scan_table
 from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.storage import Storage
@@ -119,20 +127,16 @@ def _byte_count(plan: QueryPlan, entry: SegmentEntry, source: SourcePlan) -> int
     if source.is_metadata:
         return 0
     expressions = [*source.keys, *([] if source.filter is None else [source.filter])]
-    prefixes: list[str] = []
-    for feed in source.feeds:
-        _collect(feed, expressions, prefixes)
-    names = {name for expression in expressions for name in expression.columns}
+    states: set[str] = set()
+    for primitive, feed in zip(plan.query.primitives, source.feeds, strict=True):
+        _collect(feed, primitive, expressions, states)
+    names = {name for expression in expressions for name in expression.columns} | states
     for named in plan.query.columns:
         names |= named.expression.columns
     if source.interval is not None and source.time_column is not None:
         names.add(source.time_column)
     sizes = _column_sizes(entry, source)
-    return sum(
-        size
-        for name, size in sizes.items()
-        if name in names or any(name.startswith(prefix + ".") for prefix in prefixes)
-    )
+    return sum(size for name, size in sizes.items() if name in names)
 
 
 def _column_sizes(entry: SegmentEntry, source: SourcePlan) -> Mapping[str, int]:
@@ -141,17 +145,20 @@ def _column_sizes(entry: SegmentEntry, source: SourcePlan) -> Mapping[str, int]:
     return next(p.column_bytes for p in entry.projections if p.name == source.source.name)
 
 
-def _collect(feed: Feed, expressions: list[Expression], prefixes: list[str]) -> None:
+def _collect(
+    feed: Feed, primitive: Primitive, expressions: list[Expression], states: set[str]
+) -> None:
+    """Add what a feed reads: expressions over columns, and names of state columns."""
     match feed:
         case FoldSeveral():
             for part in feed.feeds:
-                _collect(part, expressions, prefixes)
+                _collect(part, primitive, expressions, states)
         case AddRows() | AddWeighted():
             expressions += feed.arguments
             if isinstance(feed, AddWeighted):
-                prefixes.append(feed.count_prefix)
+                states.add(state_column_name(feed.count_prefix, "count"))
         case MergeStates():
-            prefixes.append(feed.prefix)
+            states |= {state_column_name(feed.prefix, p) for p, _ in state_fields(primitive)}
     condition = getattr(feed, "filter", None)
     if condition is not None:
         expressions.append(condition)

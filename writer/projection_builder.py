@@ -9,6 +9,7 @@ from projseg.aggregation.filter_rows import filter_rows
 from projseg.aggregation.fold import fold_base_rows
 from projseg.aggregation.rows import MemorySource, all_rows
 from projseg.algebra.projection_spec import ProjectionSpec
+from projseg.algebra.stored_names import state_column_name, stored_column
 from projseg.errors import ProjsegError
 from projseg.segment_format.vectors import Opaque, Vector
 
@@ -24,9 +25,9 @@ class BuiltProjection:
     row_count : int
         Number of groups.
     grouping : dict of str to Vector
-        Grouping columns by output name, in order.
+        Grouping columns by stored name, in order.
     states : dict of str to Vector
-        Stored state columns, named `f"{primitive}.{part}"`.
+        State columns by stored name.
     """
 
     spec: ProjectionSpec
@@ -61,11 +62,11 @@ def _build(source: MemorySource, spec: ProjectionSpec) -> BuiltProjection:
     partial = fold_base_rows(rows, keys, spec.primitives)
     group_count = partial.group_count if len(rows) else 0
     grouping = {
-        named.name: vector.slice(0, group_count)
+        stored_column(named.expression).name: vector.slice(0, group_count)
         for named, vector in zip(spec.grouping, partial.keys, strict=True)
     }
     states = {
-        f"{primitive.text}.{part}": _storable(vector).slice(0, group_count)
+        state_column_name(primitive.text, part): _storable(vector).slice(0, group_count)
         for index, primitive in enumerate(spec.primitives)
         for part, vector in partial.state_columns(index).items()
     }

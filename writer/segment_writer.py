@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from projseg.aggregation.rows import MemorySource
 from projseg.algebra.projection_spec import ProjectionSpec
-from projseg.segment_format.footer import BASE_TABLE
+from projseg.segment_format.footer import BASE_TABLE, Role
 from projseg.segment_format.segment_encoder import SegmentEncoder, SegmentSummary
 from projseg.segment_format.vectors import Ids, Vector
 from projseg.table_layer.manifest import SegmentEntry, StoredProjection
@@ -125,12 +125,15 @@ def _encode(
 ) -> SegmentSummary:
     names = _DictionaryNames(encoder)
     order = sort_columns(layout.cluster_by, layout.time_column)
+    columns: list[_Column] = [("base", name, vector) for name, vector in source.vectors.items()]
+    names.add(columns, prefix="")
     encoder.begin_table(BASE_TABLE, source.row_count, sort_order=order)
-    for name, vector in source.vectors.items():
-        encoder.add_column(name, vector, role="base", dictionary=names.of(vector, name))
-    encoder.end_table()
+    _add_columns(encoder, columns, names)
     for projection in built:
         spec = projection.spec
+        columns = [("grouping", name, vector) for name, vector in projection.grouping.items()]
+        columns += [("state", name, vector) for name, vector in projection.states.items()]
+        names.add(columns, prefix=f"{spec.name}/")
         encoder.begin_table(
             spec.name,
             projection.row_count,
@@ -138,34 +141,41 @@ def _encode(
             definition_hash=spec.definition_hash,
             sort_order=tuple(projection.grouping),
         )
-        for name, vector in projection.grouping.items():
-            dictionary = names.of(vector, f"{spec.name}/{name}")
-            encoder.add_column(name, vector, role="grouping", dictionary=dictionary)
-        for name, vector in projection.states.items():
-            dictionary = names.of(vector, f"{spec.name}//{name}")
-            encoder.add_column(name, vector, role="state", dictionary=dictionary)
-        encoder.end_table()
+        _add_columns(encoder, columns, names)
     for result in failed:
         encoder.add_not_built(result.spec.name, result.spec.definition_hash, result.reason[:1000])
     return encoder.finish()
 
 
+_Column = tuple[Role, str, Vector]
+
+
+def _add_columns(
+    encoder: SegmentEncoder, columns: Sequence[_Column], names: _DictionaryNames
+) -> None:
+    for role, name, vector in columns:
+        encoder.add_column(name, vector, role=role, dictionary=names.of(vector))
+    encoder.end_table()
+
+
 class _DictionaryNames:
-    """Adds each dictionary to the file once, when the first column refers to it."""
+    """Adds each dictionary to the file once, before the first table that refers to it."""
 
     def __init__(self, encoder: SegmentEncoder) -> None:
         self._encoder = encoder
         self._name_by_identity: dict[int, str] = {}
 
-    def of(self, vector: Vector, preferred: str) -> str | None:
+    def add(self, columns: Sequence[_Column], prefix: str) -> None:
+        """Add the dictionaries of columns that have one no earlier table has."""
+        for number, (_, name, vector) in enumerate(columns):
+            if isinstance(vector, Ids) and id(vector.dictionary) not in self._name_by_identity:
+                unique = f"{prefix}{number}" if prefix else name
+                self._encoder.add_dictionary(unique, vector.dictionary)
+                self._name_by_identity[id(vector.dictionary)] = unique
+
+    def of(self, vector: Vector) -> str | None:
         """Return the name of the dictionary of an `Ids` vector; None of other vectors."""
-        if not isinstance(vector, Ids):
-            return None
-        identity = id(vector.dictionary)
-        if identity not in self._name_by_identity:
-            self._encoder.add_dictionary(preferred, vector.dictionary)
-            self._name_by_identity[identity] = preferred
-        return self._name_by_identity[identity]
+        return self._name_by_identity[id(vector.dictionary)] if isinstance(vector, Ids) else None
 
 
 def _stored(projection: BuiltProjection, summary: SegmentSummary) -> StoredProjection:

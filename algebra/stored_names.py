@@ -1,0 +1,35 @@
+"""Names of a projection's stored columns: canonical text, so that equal definitions share them.
+
+Output names do not count: a definition keeps its identity when an alias changes, and so must the
+columns that older segments hold.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import xxhash
+
+from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.tree import Column, Expression
+from projseg.segment_format.limits import name_problem
+
+_READABLE_CHARACTERS: Final = 48
+
+
+def stored_column(expression: Expression) -> Column:
+    """Return the stored grouping column of an expression."""
+    return Column(expression.type, _short(to_sql(expression)))
+
+
+def state_column_name(primitive_text: str, part: str) -> str:
+    """Return the stored name of one part of a primitive's state."""
+    return _short(f"{primitive_text}.{part}")
+
+
+def _short(text: str) -> str:
+    """Return `text` if it may name a column, else its beginning and a 128-bit hash of it."""
+    if name_problem(text) is None:
+        return text
+    readable = "".join(c for c in text[:_READABLE_CHARACTERS] if " " < c <= "~")
+    return f"{readable}#{xxhash.xxh3_128_hexdigest(text.encode('utf-8', 'surrogatepass'))}"
