@@ -84,6 +84,11 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_BAD_PROJECTION": "A projection's declaration is malformed or does not fit the table.",
     "PROJSEG_SCHEMA_MISMATCH": "Columns or types differ from the table's, or from those asked for.",
     "PROJSEG_UNSUPPORTED_TYPE": "A type is none of those that projseg stores.",
+    "PROJSEG_UNKNOWN_CONTEXT_KEY": "A key of the query context is not one that projseg knows.",
+    "PROJSEG_BAD_CONTEXT_VALUE": "A value of the query context is not what its key takes.",
+    "PROJSEG_BAD_QUERY": "A query's parts contradict each other, or an output has no use.",
+    "PROJSEG_BAD_DEFINITION": "A stored projection definition cannot be read back.",
+    "PROJSEG_PROJECTION_NOT_USABLE": "useProjection or forceProjections cannot be met in some segment.",
 }
 
 

@@ -1,0 +1,211 @@
+"""For which values of its one term a predicate is true, and for which it is false.
+
+A term is what a predicate compares with constants: a column, or any expression over columns.
+Whatever is neither true nor false is null.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final
+
+import pyarrow as pa
+
+from projseg.algebra.expressions.functions.comparison import SWAPPED
+from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.value_set import (
+    ANY_VALUE,
+    ANYTHING,
+    NOTHING,
+    NULL_ONLY,
+    ValueSet,
+    between,
+    only,
+)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Where a predicate over one term is true and where it is false.
+
+    Parameters
+    ----------
+    term : Expression
+        What the predicate depends on.
+    true, false : ValueSet
+        Disjoint sets of the term's values.
+    """
+
+    term: Expression
+    true: ValueSet
+    false: ValueSet
+
+    @cached_property
+    def null(self) -> ValueSet:
+        """Where it is neither."""
+        return self.true.union(self.false).complement()
+
+
+@lru_cache(maxsize=8192)
+def truth_of(predicate: Expression) -> Truth | None:
+    """Return the truth of a predicate over a single term, None where it is not of that form."""
+    if not isinstance(predicate, Call):
+        return _truth_of_term(predicate) if isinstance(predicate, Column) else None
+    if predicate.function in _CONNECTIVES:
+        return _CONNECTIVES[predicate.function](predicate)
+    if predicate.function in SWAPPED:
+        return _comparison(predicate)
+    if predicate.function in _LEAVES:
+        return _LEAVES[predicate.function](predicate)
+    return None
+
+
+def _truth_of_term(term: Expression) -> Truth | None:
+    if not pa.types.is_boolean(term.type):
+        return None
+    true, false = only(True, term.type), only(False, term.type)
+    return None if true is None or false is None else Truth(term, true, false)
+
+
+def _all_of(predicate: Call) -> Truth | None:
+    parts = [truth_of(part) for part in predicate.arguments]
+    found = [part for part in parts if part is not None]
+    if len(found) < len(parts) or len({part.term for part in found}) != 1:
+        return None
+    true, false = found[0].true, found[0].false
+    for part in found[1:]:
+        true, false = true.intersection(part.true), false.union(part.false)
+    return Truth(found[0].term, true, false)
+
+
+def _any_of(predicate: Call) -> Truth | None:
+    parts = [truth_of(part) for part in predicate.arguments]
+    found = [part for part in parts if part is not None]
+    if len(found) < len(parts) or len({part.term for part in found}) != 1:
+        return None
+    true, false = found[0].true, found[0].false
+    for part in found[1:]:
+        true, false = true.union(part.true), false.intersection(part.false)
+    return Truth(found[0].term, true, false)
+
+
+def _negation(predicate: Call) -> Truth | None:
+    inner = truth_of(predicate.arguments[0])
+    return None if inner is None else Truth(inner.term, inner.false, inner.true)
+
+
+def _comparison(predicate: Call) -> Truth | None:
+    left, right = predicate.arguments
+    function = predicate.function
+    if isinstance(left, Literal):
+        left, right, function = right, left, SWAPPED[function]
+    if not isinstance(right, Literal) or isinstance(left, Literal):
+        return None
+    inner = truth_of(left) if function == "<=>" and isinstance(left, Call) else None
+    if inner is not None and isinstance(right.value, bool):
+        true = inner.true if right.value else inner.false
+        return Truth(inner.term, true, true.complement())
+    value, arrow_type = right.value, left.type
+    if value is None:
+        is_null_safe = function == "<=>"
+        return Truth(left, NULL_ONLY, ANY_VALUE) if is_null_safe else Truth(left, NOTHING, NOTHING)
+    true = _compared(function, value, arrow_type)
+    if true is None:
+        return None
+    false = true.complement()
+    if function == "<=>":
+        return Truth(left, true, false)
+    if function == "!=":
+        return Truth(left, false.without_null(), true)
+    return Truth(left, true, false.without_null())
+
+
+def _compared(function: str, value: object, arrow_type: pa.DataType) -> ValueSet | None:
+    if function in ("=", "!=", "<=>"):
+        return only(value, arrow_type)
+    if function in ("<", "<="):
+        return between(None, value, arrow_type, with_high=function == "<=")
+    return between(value, None, arrow_type, with_low=function == ">=")
+
+
+def _membership(predicate: Call) -> Truth | None:
+    term, *candidates = predicate.arguments
+    if isinstance(term, Literal):
+        return None
+    true = NOTHING
+    for candidate in candidates:
+        if not isinstance(candidate, Literal):
+            return None
+        if candidate.value is not None:
+            one = only(candidate.value, term.type)
+            if one is None:
+                return None
+            true = true.union(one)
+    has_null = any(c.value is None for c in candidates if isinstance(c, Literal))
+    return Truth(term, true, NOTHING if has_null else true.complement().without_null())
+
+
+def _is_null(predicate: Call) -> Truth | None:
+    (term,) = predicate.arguments
+    return None if isinstance(term, Literal) else Truth(term, NULL_ONLY, ANY_VALUE)
+
+
+def _is_nan(predicate: Call) -> Truth | None:
+    (term,) = predicate.arguments
+    true = only(math.nan, term.type)
+    return (
+        None if true is None or isinstance(term, Literal) else Truth(term, true, true.complement())
+    )
+
+
+def _like(predicate: Call) -> Truth | None:
+    term, pattern = predicate.arguments[:2]
+    if not isinstance(pattern, Literal) or isinstance(term, Literal) or predicate.parameters:
+        return None
+    if not isinstance(pattern.value, str):
+        return None
+    body = pattern.value.rstrip("%")
+    if any(special in body for special in "%_\\"):
+        return None
+    is_prefix = body != pattern.value
+    true = prefixed(body) if is_prefix else only(body, term.type)
+    return None if true is None else Truth(term, true, true.complement().without_null())
+
+
+def _starts_with(predicate: Call) -> Truth | None:
+    term, prefix = predicate.arguments
+    if not isinstance(prefix, Literal) or not isinstance(prefix.value, str):
+        return None
+    true = prefixed(prefix.value)
+    return (
+        None if isinstance(term, Literal) else Truth(term, true, true.complement().without_null())
+    )
+
+
+def prefixed(prefix: str) -> ValueSet:
+    """Return the strings that begin with a prefix, in code point order."""
+    kept = prefix.rstrip("\U0010ffff")
+    start = ((1, prefix, 0),)
+    if not kept:
+        return ValueSet((*start, ANYTHING.cuts[1])) if prefix else ANY_VALUE
+    following = ord(kept[-1]) + 1
+    if 0xD800 <= following <= 0xDFFF:
+        following = 0xE000  # no string holds a surrogate
+    return ValueSet((*start, (1, kept[:-1] + chr(following), 0)))
+
+
+_CONNECTIVES: Final[dict[str, Callable[[Call], Truth | None]]] = {
+    "and": _all_of,
+    "or": _any_of,
+    "not": _negation,
+}
+_LEAVES: Final[dict[str, Callable[[Call], Truth | None]]] = {
+    "in": _membership,
+    "is_null": _is_null,
+    "isnan": _is_nan,
+    "like": _like,
+    "starts_with": _starts_with,
+}

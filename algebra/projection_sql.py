@@ -1,0 +1,137 @@
+"""The SQL form of a projection: `SELECT ... [WHERE ...] GROUP BY ALL`, without FROM.
+
+Clauses are found among sqlglot's tokens and cut out of the text as they stand, so that the
+expressions are read once, by `bind`, in whatever spelling they have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Final, NoReturn
+
+import sqlglot
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType
+
+from projseg.algebra.aggregators.functions import ALIASES, FUNCTIONS
+from projseg.algebra.druid_json import DeclaredTexts
+from projseg.algebra.expressions.bind import split_list
+from projseg.errors import InvalidInputError
+
+_CLAUSES: Final = {
+    TokenType.SELECT: "SELECT",
+    TokenType.WHERE: "WHERE",
+    TokenType.GROUP_BY: "GROUP BY",
+}
+_REFUSED: Final = {
+    TokenType.FROM: "FROM (a projection's rows are its table's)",
+    TokenType.HAVING: "HAVING",
+    TokenType.ORDER_BY: "ORDER BY (the order of grouping columns is the sort order)",
+    TokenType.LIMIT: "LIMIT",
+    TokenType.JOIN: "JOIN",
+    TokenType.UNION: "UNION",
+    TokenType.SEMICOLON: "a second statement",
+}
+
+
+def translate_sql(name: Any, sql: Any) -> DeclaredTexts:
+    """Return the texts of a SELECT; outputs with an aggregate are aggregators, others group.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_PROJECTION if the text has another shape.
+    """
+    owner = f"projection {name!r}"
+    if not isinstance(sql, str):
+        _refuse(owner, f"needs 'sql' as text, found {sql!r}")
+    clauses = _clauses(owner, sql)
+    if "SELECT" not in clauses:
+        _refuse(owner, "needs sql that begins with SELECT")
+    outputs = split_list(clauses["SELECT"])
+    plain = [text for text in outputs if not is_aggregate(text)]
+    aggregators = [text for text in outputs if is_aggregate(text)]
+    listed = clauses.get("GROUP BY")
+    if listed is None and plain and aggregators:
+        _refuse(owner, "needs GROUP BY ALL, or a list, for the outputs that are no aggregates")
+    is_all = listed is None or listed.upper() == "ALL"
+    group_by = plain if is_all else _ordered(owner, outputs, plain, split_list(listed or ""))
+    return DeclaredTexts(name, tuple(group_by), tuple(aggregators), clauses.get("WHERE"))
+
+
+def _refuse(owner: str, problem: str) -> NoReturn:
+    raise InvalidInputError("PROJSEG_BAD_PROJECTION", f"{owner} {problem}")
+
+
+def _clauses(owner: str, sql: str) -> dict[str, str]:
+    """Return the text of each clause by its keyword."""
+    try:
+        tokens: Sequence[Token] = sqlglot.tokenize(sql, read="spark")
+    except SqlglotError as error:
+        _refuse(owner, f"has sql that cannot be read: {' '.join(str(error).split())}")
+    found: dict[str, str] = {}
+    keyword, start, depth = "", 0, 0
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+        after_distinct = before is not None and before.token_type == TokenType.DISTINCT
+        if depth or (after_distinct and token.token_type == TokenType.FROM):
+            continue  # the FROM of `a IS DISTINCT FROM b` opens no clause
+        if token.token_type == TokenType.DISTINCT and before.token_type == TokenType.SELECT:
+            _refuse(owner, "has sql with SELECT DISTINCT; GROUP BY ALL says the same")
+        if token.token_type in _REFUSED:
+            _refuse(owner, f"has sql with {_REFUSED[token.token_type]}, which it may not have")
+        if token.token_type in _CLAUSES:
+            if keyword:
+                found[keyword] = sql[start : token.start].strip()
+            keyword, start = _CLAUSES[token.token_type], token.end + 1
+            if keyword in found:
+                _refuse(owner, f"has sql with {keyword} twice")
+        elif not keyword:
+            _refuse(owner, "needs sql that begins with SELECT")
+    if keyword:
+        found[keyword] = sql[start:].strip()
+    return found
+
+
+def _ordered(owner: str, outputs: list[str], plain: list[str], listed: list[str]) -> list[str]:
+    """Return the grouping columns in GROUP BY's order, each with the alias that SELECT gives it."""
+    by_key: dict[str, str] = {}
+    for text in plain:
+        expression, alias = _split_alias(text)
+        by_key |= {_key(expression): text, _key(alias or expression): text}
+        by_key.setdefault(str(outputs.index(text) + 1), text)
+    ordered = []
+    for item in listed:
+        if _key(item) not in by_key:
+            _refuse(owner, f"groups by '{item}', which SELECT does not put out")
+        ordered.append(by_key[_key(item)])
+    for text in plain:
+        if text not in ordered:
+            _refuse(owner, f"puts out '{text}', which is neither grouped by nor an aggregate")
+    return ordered
+
+
+def is_aggregate(text: str) -> bool:
+    """Whether an output calls an aggregate function."""
+    tokens = sqlglot.tokenize(text, read="spark")
+    return any(
+        following.token_type == TokenType.L_PAREN
+        and (token.text.casefold() in FUNCTIONS or token.text.casefold() in ALIASES)
+        for token, following in pairwise(tokens)
+    )
+
+
+def _split_alias(text: str) -> tuple[str, str | None]:
+    """Return an output's expression and its alias."""
+    depth, tokens = 0, sqlglot.tokenize(text, read="spark")
+    for index, token in enumerate(tokens):
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+        if depth == 0 and token.token_type == TokenType.ALIAS and index == len(tokens) - 2:
+            return text[: token.start], tokens[-1].text
+    return text, None
+
+
+def _key(text: str) -> str:
+    """Return what two spellings of one expression share: their tokens, without case."""
+    return " ".join(token.text.casefold() for token in sqlglot.tokenize(text, read="spark"))

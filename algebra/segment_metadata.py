@@ -1,0 +1,54 @@
+"""Answers that need no read: a whole segment's count, smallest and largest value."""
+
+from __future__ import annotations
+
+import math
+
+from projseg.algebra.aggregators.primitive import Primitive
+from projseg.algebra.expressions.tree import Column
+from projseg.algebra.query_spec import QuerySpec
+from projseg.algebra.segment_facts import ColumnFacts, SegmentFacts
+from projseg.algebra.source_plan import Known, SourcePlan
+
+
+def metadata_plan(query: QuerySpec, facts: SegmentFacts) -> SourcePlan | None:
+    """Return the plan that takes every primitive from metadata, None if one is not exact there.
+
+    The caller has seen that no filter and no interval leaves out a row of the segment.
+    """
+    if query.keys or not query.aggregates or facts.deleted_row_count:
+        return None
+    found = [_known(primitive, facts) for primitive in query.primitives]
+    feeds = tuple(feed for feed in found if feed is not None)
+    if len(feeds) < len(found):
+        return None
+    return SourcePlan(source=None, keys=(), feeds=feeds, is_metadata=True)
+
+
+def _known(primitive: Primitive, facts: SegmentFacts) -> Known | None:
+    if primitive.filter is not None:
+        return None
+    if primitive.function == "count" and not primitive.arguments:
+        return Known(facts.row_count)
+    if primitive.function not in ("count", "min", "max") or len(primitive.arguments) != 1:
+        return None
+    (column,) = primitive.arguments
+    if not isinstance(column, Column):
+        return None
+    values = facts.columns.get(column.name)
+    null_count = facts.row_count if values is None else values.null_count
+    if primitive.function == "count":
+        return Known(facts.row_count - null_count)
+    if values is None or null_count == facts.row_count:
+        return Known(None)
+    return _extreme(primitive.function, values)
+
+
+def _extreme(function: str, values: ColumnFacts) -> Known | None:
+    """Return the exact extreme, NaN being the largest value."""
+    if not values.is_exact:
+        return None
+    if values.has_nan and (function == "max" or values.minimum is None):
+        return Known(math.nan)
+    value = values.minimum if function == "min" else values.maximum
+    return None if value is None else Known(value)
