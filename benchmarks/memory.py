@@ -40,10 +40,10 @@ class PeakMemory:
             self._thread.join()
 
     def _sample(self) -> None:
-        while True:
+        is_last = False
+        while not is_last:
+            is_last = self._stop.wait(_SAMPLE_SECONDS)  # one more sample after the end
             self.peak_bytes = max(self.peak_bytes or 0, _anonymous_bytes(self._process))
-            if self._stop.wait(_SAMPLE_SECONDS):
-                return
 
 
 def _this_process() -> Any:

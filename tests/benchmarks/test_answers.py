@@ -1,0 +1,85 @@
+"""Answers of different engines compare by meaning, not by type or row order."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from projseg.benchmarks.answers import approximation_error, find_difference, normalised
+from projseg.benchmarks.queries import Query
+
+BY_DAY = Query("q", ("date_trunc('DAY', time) AS day", "channel"), ("sum(added) AS added",))
+
+
+def _difference(expected, found, query=BY_DAY):
+    return find_difference(normalised(expected, query), normalised(found, query), query)
+
+
+def _expected():
+    return pa.table(
+        {
+            "day": pa.array(
+                [datetime(2015, 9, 1, tzinfo=UTC), datetime(2015, 9, 2, tzinfo=UTC)],
+                pa.timestamp("us", tz="UTC"),
+            ),
+            "channel": ["a", "b"],
+            "added": pa.array([3, None], pa.int64()),
+        }
+    )
+
+
+def test_types_names_and_row_order_do_not_matter():
+    found = pa.table(
+        {
+            "x": pa.array([date(2015, 9, 2), date(2015, 9, 1)], pa.date32()),
+            "y": pa.array([b"b", b"a"], pa.binary()).cast(pa.string()).dictionary_encode(),
+            "z": pa.array([None, Decimal(3)], pa.decimal128(38, 0)),
+        }
+    )
+    assert _difference(_expected(), found) is None
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "difference"),
+    [
+        (2, pa.array([4, None], pa.int64()), "added differs in 1 of 2 rows, first in row 0: 4"),
+        (2, pa.array([3, 0], pa.int64()), "added differs in 1 of 2 rows, first in row 1: 0"),
+        (2, pa.array([3.0, None]), "added is double instead of int64"),
+        (1, pa.array(["a", "c"]), "channel differs"),
+    ],
+)
+def test_a_different_value_is_found(column, values, difference):
+    name = _expected().column_names[column]
+    found = _expected().set_column(column, name, values)
+    assert difference in (_difference(_expected(), found) or "")
+
+
+def test_missing_rows_are_found():
+    assert _difference(_expected(), _expected().slice(1)) == "1 rows instead of 2"
+
+
+def test_sums_of_doubles_may_differ_in_the_last_digits():
+    query = Query("q", (), ("sum(price) AS price",))
+    expected = pa.table({"price": [1.0e6]})
+    assert _difference(expected, pa.table({"price": [1.0e6 + 1e-5]}), query) is None
+    assert _difference(expected, pa.table({"price": [1.0e6 + 1.0]}), query) is not None
+
+
+def test_scanned_rows_are_compared_as_a_bag():
+    query = Query("q", columns=("page", "price"))
+    expected = pa.table({"page": ["a", "a", "b"], "price": [1.0, 2.0, 3.0]})
+    assert _difference(expected, expected.take([2, 1, 0]), query) is None
+    twice = pa.table({"page": ["a", "a", "b"], "price": [1.0, 1.0, 3.0]})
+    assert _difference(expected, twice, query) is not None
+
+
+def test_approximate_counts_are_measured_not_compared():
+    query = Query("q", ("channel",), ("approx_count_distinct(user) AS users",))
+    exact = normalised(pa.table({"channel": ["a", "b"], "users": [100, 200]}), query)
+    found = normalised(pa.table({"channel": ["b", "a"], "users": [190, 101]}), query)
+    assert find_difference(exact, found, query) is None
+    assert approximation_error(exact, found, query) == pytest.approx(0.05)
+    assert "count(DISTINCT user)" in query.exact().aggregators[0]

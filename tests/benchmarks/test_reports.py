@@ -1,0 +1,88 @@
+"""Runs are kept as JSON, printed, and made into one HTML page that needs nothing else."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import bench_runs
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from projseg.benchmarks.cli import app
+from projseg.benchmarks.figures import bandwidth_share, format_bytes, format_ms, peer_ratio
+from projseg.benchmarks.html_report import render_report
+from projseg.benchmarks.records import load_run, save_run
+from projseg.benchmarks.terminal import print_run
+from projseg.errors import InvalidInputError
+
+
+def test_a_run_survives_json(tmp_path):
+    save_run(bench_runs.small_run(), tmp_path / "run.json")
+    assert load_run(tmp_path / "run.json") == bench_runs.small_run()
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]"])
+def test_a_file_that_is_no_run_is_refused(tmp_path, content):
+    (tmp_path / "run.json").write_bytes(content)
+    with pytest.raises(InvalidInputError, match="not a result"):
+        load_run(tmp_path / "run.json")
+    with pytest.raises(InvalidInputError, match="cannot read"):
+        load_run(tmp_path / "absent.json")
+
+
+def test_derived_figures():
+    run = bench_runs.small_run()
+    assert run.best_peer("total") == ("duckdb", 33.0)
+    assert peer_ratio(run, run.engines[0], "total") == pytest.approx(1 / 3)
+    # 100 MB in 11 ms, of 20 GB/s
+    assert bandwidth_share(run, run.engines[0].timings["total"]) == pytest.approx(0.4545, abs=1e-4)
+    assert [format_bytes(n) for n in (None, 12, 1500, 2.5e6, 3e9)] == [
+        "-", "12 B", "1.5 kB", "2.5 MB", "3.00 GB",
+    ]  # fmt: skip
+    assert [format_ms(ms) for ms in (None, 0.1234, 12.34, 1234.5)] == [
+        "-",
+        "0.123",
+        "12.3",
+        "1,234",
+    ]
+
+
+def test_the_printed_tables_say_what_is_missing_and_what_differs():
+    run = bench_runs.small_run()
+    run.engines[0].timings["total"].agrees = False
+    run.engines[0].timings["total"].difference = "1 rows instead of 2"
+    console = Console(file=io.StringIO(), width=300)
+    print_run(run, console)
+    text = console.file.getvalue()
+    assert "missing: ClickHouse: ModuleNotFoundError: chdb" in text
+    assert "differs: projseg with projections: total: 1 rows instead of 2" in text
+    assert re.search(r"total +│ duckdb +│ +33 +│ +0.33 +│", text)
+
+
+def test_the_page_is_self_contained():
+    pytest.importorskip("matplotlib")
+    page = render_report([bench_runs.small_run(), bench_runs.small_run(rows=2000)])
+    assert page.count("<svg") == 5 * 2 + 2
+    assert "A &lt;fast&gt; CPU" in page
+    assert "added &lt; 3" in page
+    assert "<script" not in page
+    assert not re.search(r'(src|href)="(?!#)', page.replace("xlink:href", "href"))
+
+
+def test_compare_exits_with_3_on_a_regression(tmp_path):
+    earlier, later = tmp_path / "a.json", tmp_path / "b.json"
+    save_run(bench_runs.small_run(), earlier)
+    save_run(bench_runs.small_run(own_ms=(50.0, 50.0)), later)
+    assert CliRunner().invoke(app, ["compare", str(earlier), str(earlier)]).exit_code == 0
+    worse = CliRunner().invoke(app, ["compare", str(earlier), str(later)])
+    assert worse.exit_code == 3
+    assert "regression: projseg: total" in worse.output
+
+
+def test_report_writes_the_page_beside_the_results(tmp_path):
+    pytest.importorskip("matplotlib")
+    save_run(bench_runs.small_run(), tmp_path / "run.json")
+    assert CliRunner().invoke(app, ["report", str(tmp_path / "run.json")]).exit_code == 0
+    assert (tmp_path / "run.html").read_text().startswith("<!doctype html>")
