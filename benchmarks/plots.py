@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from projseg.benchmarks.figures import bandwidth_share, peer_ratio
@@ -23,71 +24,38 @@ _PEERS: Final = ("#c46210", "#e9a23b", "#a23e48", "#d98880", "#7d7d7d", "#b5b5b5
 
 
 def plot_times(run: Run) -> str:
-    """Return medians of every engine as points on a logarithmic scale, a line for each query."""
-    figure, axes = _figure(height=1.5 + 0.3 * len(run.queries))
-    names = [query.name for query in run.queries]
-    for engine, colour in _coloured(run.present):
-        points = [
-            (engine.timings[name].median_ms, position)
-            for position, name in enumerate(names)
-            if name in engine.timings and engine.timings[name].median_ms
-        ]
-        if points:
-            marker = "o" if engine.is_peer else "D"
-            axes.scatter(
-                *zip(*points, strict=True), color=colour, marker=marker, s=28, label=engine.title
-            )
+    """Return medians of every engine on a logarithmic scale, a line for each query."""
+
+    def median(engine: EngineRun, query: str) -> float | None:
+        timing = engine.timings.get(query)
+        return timing.median_ms if timing else None
+
+    figure, axes = _scattered(run, run.present, median)
     axes.set_xscale("log")
     axes.set_xlabel("milliseconds, warm median")
-    _name_rows(axes, names)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=8)
     return _svg(figure)
 
 
 def plot_ratios(run: Run) -> str:
     """Return our medians over the best peer's, with the target of a third."""
-    ours = [engine for engine in run.present if not engine.is_peer and engine.timings]
-    figure, axes = _figure(height=1.5 + 0.3 * len(run.queries))
-    names = [query.name for query in run.queries]
-    for engine, colour in _coloured(ours):
-        points = [
-            (ratio, position)
-            for position, name in enumerate(names)
-            if (ratio := peer_ratio(run, engine, name)) is not None
-        ]
-        if points:
-            axes.scatter(
-                *zip(*points, strict=True), color=colour, marker="D", s=28, label=engine.title
-            )
+    figure, axes = _scattered(run, _own(run), partial(peer_ratio, run))
     axes.axvline(1.0, color="#444444", linewidth=0.8)
     axes.axvline(1 / 3, color="#444444", linewidth=0.8, linestyle=":")
     axes.set_xscale("log")
     axes.set_xlabel("time over the best peer's; dotted: a third")
-    _name_rows(axes, names)
-    if ours:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=8)
     return _svg(figure)
 
 
 def plot_bandwidth(run: Run) -> str:
     """Return the share of memory bandwidth that our queries reach."""
-    ours = [engine for engine in run.present if not engine.is_peer and engine.timings]
-    figure, axes = _figure(height=1.5 + 0.3 * len(run.queries))
-    names = [query.name for query in run.queries]
-    for engine, colour in _coloured(ours):
-        points = [
-            (100.0 * share, position)
-            for position, name in enumerate(names)
-            if name in engine.timings
-            and (share := bandwidth_share(run, engine.timings[name])) is not None
-        ]
-        if points:
-            axes.scatter(
-                *zip(*points, strict=True), color=colour, marker="D", s=28, label=engine.title
-            )
-            axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=8)
+
+    def percentage(engine: EngineRun, query: str) -> float | None:
+        timing = engine.timings.get(query)
+        share = bandwidth_share(run, timing) if timing else None
+        return None if share is None else 100.0 * share
+
+    figure, axes = _scattered(run, _own(run), percentage)
     axes.set_xlabel("bytes read a second, per cent of the bandwidth measured")
-    _name_rows(axes, names)
     return _svg(figure)
 
 
@@ -146,6 +114,30 @@ def plot_growth(runs: Sequence[Run], engine_name: str) -> str:
     axes.set_ylabel("milliseconds, warm median; solid: covered by a projection")
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=7)
     return _svg(figure)
+
+
+def _own(run: Run) -> list[EngineRun]:
+    return [engine for engine in run.present if not engine.is_peer and engine.timings]
+
+
+def _scattered(
+    run: Run, engines: Sequence[EngineRun], value: Callable[[EngineRun, str], float | None]
+) -> tuple[Any, Any]:
+    """Return a plot with a line for each query and a point for each engine that has a value."""
+    names = [query.name for query in run.queries]
+    figure, axes = _figure(height=1.5 + 0.3 * len(names))
+    for engine, colour in _coloured(engines):
+        found = {row: value(engine, name) for row, name in enumerate(names)}
+        points = [(x, row) for row, x in found.items() if x]
+        if points:
+            marker = "o" if engine.is_peer else "D"
+            axes.scatter(
+                *zip(*points, strict=True), color=colour, marker=marker, s=28, label=engine.title
+            )
+    _name_rows(axes, names)
+    if axes.has_data():
+        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=8)
+    return figure, axes
 
 
 def _figure(*, height: float) -> tuple[Any, Any]:
