@@ -103,7 +103,7 @@ def run_partial(
     Without grouping columns there is exactly one group, however many segments there are.
     """
     query = plan.query
-    thread_count = threads or query.context.threads or os.cpu_count() or 1
+    thread_count = threads or _thread_count(query)
     tasks = list(_tasks(storage, plan, segments, thread_count))
     if thread_count == 1 or len(tasks) == 1:
         partials = [task.run() for task in tasks]
@@ -112,6 +112,15 @@ def run_partial(
     if not partials:
         return _partial_of_no_rows(query)
     return merge_partials(partials, query.primitives)
+
+
+def _thread_count(query: QuerySpec) -> int:
+    return query.context.threads or os.cpu_count() or 1
+
+
+def thread_pool(query: QuerySpec) -> ThreadPoolExecutor:
+    """Return the process's pool of as many threads as a query may use."""
+    return _pool(_thread_count(query))
 
 
 @cache

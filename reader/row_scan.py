@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 
 from projseg.aggregation.expressions_over_rows import evaluate_over
-from projseg.aggregation.rows import RowRange, Rows
+from projseg.aggregation.rows import RowIds, RowRange, Rows
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.reader.query import QueryPlan, SegmentPlan, open_source
+from projseg.algebra.source_plan import SourcePlan
+from projseg.reader.query import QueryPlan, SegmentPlan, open_source, thread_pool
 from projseg.reader.selection import select_rows
 from projseg.reader.top_rows import sorted_positions
+from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.table_layer.storage import Storage
 
-# Rows that are selected and turned into a batch at a time.
+# Rows of a returned batch, at most.
 BATCH_ROWS: Final = 1 << 17
 
 
@@ -31,35 +32,58 @@ def scan(
     left = query.limit if query.limit is not None and not query.order_by else None
     for segment in segments:
         for source_plan in segment.choice.plans:
-            source = open_source(storage, segment.entry, source_plan, plan.schema)
-            for start in range(0, source.row_count, BATCH_ROWS):
-                if left is not None and left <= 0:
+            for batch in _scan_source(storage, plan, segment, source_plan):
+                if left is not None and batch.num_rows >= left:
+                    yield batch.slice(0, left)
                     return
-                rows = select_rows(
-                    source,
-                    RowRange(start, min(start + BATCH_ROWS, source.row_count)),
-                    condition=source_plan.filter,
-                    interval=source_plan.interval,
-                    time_column=source_plan.time_column,
-                )
-                if left is not None and len(rows) > left:
-                    rows = rows.subset(np.arange(left))
-                if len(rows):
-                    left = None if left is None else left - len(rows)
-                    yield _batch(plan, rows)
+                left = None if left is None else left - batch.num_rows
+                yield batch
 
 
 def scan_table(storage: Storage, plan: QueryPlan) -> pa.Table:
     """Return all matching rows, sorted and limited as the query says."""
-    table = pa.Table.from_batches(scan(storage, plan, plan.segments), plan.query.output_schema)
     query = plan.query
+    if query.limit is not None and not query.order_by:
+        return pa.Table.from_batches(scan(storage, plan, plan.segments), query.output_schema)
+
+    def whole(segment: SegmentPlan) -> list[pa.RecordBatch]:
+        return list(scan(storage, plan, (segment,)))
+
+    scanned = thread_pool(query).map(whole, plan.segments)
+    batches = [batch for batches in scanned for batch in batches]
+    table = pa.Table.from_batches(batches, query.output_schema)
     if not query.order_by or len(table) == 0:
         return table
-    whole = table.combine_chunks()
-    outputs = {name: pa.concat_arrays(whole.column(name).chunks) for name in whole.column_names}
-    columns = [evaluate(term.expression, outputs, len(whole)) for term in query.order_by]
-    positions = sorted_positions(columns, query.order_by, query.limit)
-    return whole.take(pa.array(positions))
+    outputs = {name: pa.concat_arrays(table.column(name).chunks) for name in table.column_names}
+    columns = [evaluate(term.expression, outputs, len(table)) for term in query.order_by]
+    return table.take(pa.array(sorted_positions(columns, query.order_by, query.limit)))
+
+
+def _scan_source(
+    storage: Storage, plan: QueryPlan, segment: SegmentPlan, source_plan: SourcePlan
+) -> Iterator[pa.RecordBatch]:
+    source = open_source(storage, segment.entry, source_plan, plan.schema)
+    # With a limit, few pages may do; without one, selecting all rows at once costs least.
+    step = source.row_count if plan.query.limit is None else 2 * PAGE_ROWS_MAX
+    for start in range(0, source.row_count, max(step, 1)):
+        rows = select_rows(
+            source,
+            RowRange(start, min(start + step, source.row_count)),
+            condition=source_plan.filter,
+            interval=source_plan.interval,
+            time_column=source_plan.time_column,
+        )
+        for first in range(0, len(rows), BATCH_ROWS):
+            yield _batch(plan, _part(rows, first, min(first + BATCH_ROWS, len(rows))))
+
+
+def _part(rows: Rows, first: int, end: int) -> Rows:
+    if end - first == len(rows):
+        return rows
+    selection = rows.selection
+    if isinstance(selection, RowIds):
+        return Rows(rows.source, RowIds(selection.ids[first:end]))
+    return Rows(rows.source, RowRange(selection.start + first, selection.start + end))
 
 
 def _batch(plan: QueryPlan, rows: Rows) -> pa.RecordBatch:

@@ -45,14 +45,11 @@ def _rank(column: pa.Array, key: OrderTerm) -> NDArray[np.int64]:
         values, _ = arrow_to_numbers(column)
         if values.dtype == np.int64:
             return ~values if key.is_descending else values
-    ranks = np.asarray(
-        pc.rank(
-            column,
-            sort_keys="descending" if key.is_descending else "ascending",
-            null_placement="at_start" if key.nulls_first else "at_end",
-            tiebreaker="dense",
-        )
-    ).astype(np.int64)
+    order = "descending" if key.is_descending else "ascending"
+    ranks = np.asarray(pc.rank(column, sort_keys=order, tiebreaker="dense")).astype(np.int64)
+    if column.null_count:
+        beyond = len(ranks) + 1
+        ranks[np.asarray(column.is_null())] = -beyond if key.nulls_first else beyond
     if pa.types.is_floating(column.type) and column.null_count < len(column):
         ranks = _with_nan_greatest(column, key, ranks)
     return ranks
@@ -63,9 +60,5 @@ def _with_nan_greatest(
 ) -> NDArray[np.int64]:
     """Arrow puts NaN next to the nulls; Spark orders it above all numbers."""
     is_nan = np.asarray(pc.is_nan(column).fill_null(False))
-    is_null = np.asarray(column.is_null())
-    ranks = ranks.copy()
-    beyond = len(ranks) + 1
-    ranks[is_nan] = -beyond if key.is_descending else beyond
-    ranks[is_null] = -2 * beyond if key.nulls_first else 2 * beyond
+    ranks[is_nan] = -len(ranks) if key.is_descending else len(ranks)
     return ranks
