@@ -25,9 +25,18 @@ _TOKEN: Final = re.compile(
 )
 _OPERATORS: Final = {"&&": "AND", "||": "OR", "==": "="}
 _CAST_TYPES: Final = {"LONG": "BIGINT", "DOUBLE": "DOUBLE", "FLOAT": "FLOAT", "STRING": "STRING"}
-_EXTRACT_UNITS: Final = (
-    ["SECOND", "MINUTE", "HOUR", "DAY", "DOW", "DOY", "WEEK", "MONTH", "QUARTER", "YEAR"]  # as Druid names them
-)
+_EXTRACT_UNITS: Final = [
+    "SECOND",
+    "MINUTE",
+    "HOUR",
+    "DAY",
+    "DOW",
+    "DOY",
+    "WEEK",
+    "MONTH",
+    "QUARTER",
+    "YEAR",
+]  # as Druid names them
 
 
 def translate_expression(text: str, names: Mapping[str, str]) -> str:
@@ -70,6 +79,7 @@ class _Translator:
         self.tokens = list(reversed(self._tokenize()))
 
     def require(self, condition: bool, problem: str) -> None:
+        """Refuse the text unless a condition holds."""
         if not condition:
             raise InvalidInputError(
                 "PROJSEG_BAD_EXPRESSION", f"Druid expression '{self.text}' is not valid: {problem}"
@@ -95,30 +105,29 @@ class _Translator:
         return " ".join(parts)
 
     def next_part(self) -> str:
+        """Translate one operand or operator."""
         self.require(bool(self.tokens), "an operand is missing")
-        kind, token = self.tokens.pop()
+        kind, found = self.tokens.pop()
+        if kind == "bracket":
+            self.require(found == "(", f"'{found}' is not expected")
+            inner = self.run(closing=")")
+            self.take(")")
+            return f"({inner})"
         if kind == "operator":
-            if token == "!":
-                return f"(NOT {self.next_part()})"
-            return _OPERATORS.get(token, token)
-        if kind == "text":
-            return quote_text(_unescape(token))
+            return f"(NOT {self.next_part()})" if found == "!" else _OPERATORS.get(found, found)
         if kind == "quoted":
-            return quote_column(_unescape(token), self.names)
-        if kind == "word":
-            return self.word(token)
-        if kind == "number":
-            return token
-        self.require(token == "(", f"'{token}' is not expected")
-        inner = self.run(closing=")")
-        self.take(")")
-        return f"({inner})"
+            return quote_column(_unescape(found), self.names)
+        if kind == "text":
+            return quote_text(_unescape(found))
+        return self.word(found) if kind == "word" else found
 
-    def take(self, token: str) -> None:
-        self.require(bool(self.tokens) and self.tokens[-1][1] == token, f"'{token}' is missing")
+    def take(self, wanted: str) -> None:
+        """Read a token that must be there."""
+        self.require(bool(self.tokens) and self.tokens[-1][1] == wanted, f"'{wanted}' is missing")
         self.tokens.pop()
 
     def word(self, word: str) -> str:
+        """Translate a constant, a name or a call."""
         if not self.tokens or self.tokens[-1] != ("bracket", "("):
             constant = word.upper() if word.lower() in ("null", "true", "false") else None
             return constant or quote_column(word, self.names)
@@ -200,7 +209,20 @@ def _case_simple(arguments: list[str]) -> str:
 _SAME: Final = {
     **{
         name: name.upper()
-        for name in ["abs", "ceil", "floor", "round", "lower", "upper", "concat", "coalesce", "trim", "replace", "if", "timestamp_floor"]
+        for name in [
+            "abs",
+            "ceil",
+            "floor",
+            "round",
+            "lower",
+            "upper",
+            "concat",
+            "coalesce",
+            "trim",
+            "replace",
+            "if",
+            "timestamp_floor",
+        ]
     },
     "nvl": "COALESCE",
     "strlen": "LENGTH",

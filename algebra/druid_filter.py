@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from projseg.algebra.druid_expression import quote_column, quote_text, translate_expression
 from projseg.algebra.druid_object import DruidObject
+from projseg.algebra.interval import micros_to_iso
 from projseg.errors import InvalidInputError
 
 
@@ -36,10 +37,12 @@ class DruidFilters:
         return translate(self, node)
 
     def column(self, node: DruidObject) -> tuple[str, pa.DataType | None]:
+        """Return SQL text of the column that a filter reads, and its type where that is known."""
         name = node.text("column") if node.has("column") else node.text("dimension")
         return quote_column(name, self.names), self.types.get(name)
 
     def nested(self, node: DruidObject, joiner: str) -> str:
+        """Return the filters in `fields`, joined by AND or OR."""
         fields = node.items("fields")
         if not fields:
             node.refuse("fields must name at least one filter")
@@ -51,23 +54,34 @@ def sql_literal(value: object, arrow_type: pa.DataType | None, owner: str) -> st
     if value is None:
         return "NULL"
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    if arrow_type is None or pa.types.is_string(arrow_type):
+    if arrow_type is None:
         return quote_text(text)
-    if pa.types.is_boolean(arrow_type) and text.lower() in ("true", "false"):
-        return text.lower()
-    if pa.types.is_integer(arrow_type) or pa.types.is_decimal(arrow_type):
-        return _number(text, owner)
-    if pa.types.is_floating(arrow_type):
-        return f"CAST({_number(text, owner)} AS DOUBLE)"
-    if pa.types.is_timestamp(arrow_type):
-        if isinstance(value, int) or text.lstrip("-").isdigit():
-            return f"TIMESTAMP_MILLIS({text})"
-        return f"TIMESTAMP {quote_text(text)}"
-    if pa.types.is_date(arrow_type):
-        return f"DATE {quote_text(text)}"
+    for is_kind, write in _LITERALS:
+        if is_kind(arrow_type):
+            return write(text, owner)
     raise InvalidInputError(
         "PROJSEG_BAD_PROJECTION", f"{owner}: value '{text}' cannot be compared with {arrow_type}"
     )
+
+
+def _boolean(text: str, owner: str) -> str:
+    if text.lower() not in ("true", "false"):
+        raise InvalidInputError(
+            "PROJSEG_BAD_PROJECTION", f"{owner}: filter value '{text}' is neither true nor false"
+        )
+    return text.lower()
+
+
+def _timestamp(text: str, owner: str) -> str:
+    """Milliseconds since 1970, as Druid counts, or ISO 8601 text."""
+    if not text.lstrip("-").isdigit():
+        return f"TIMESTAMP {quote_text(text)}"
+    try:
+        return f"TIMESTAMP '{micros_to_iso(int(text) * 1000)}'"
+    except OverflowError as error:
+        raise InvalidInputError(
+            "PROJSEG_BAD_PROJECTION", f"{owner}: filter value '{text}' is no time"
+        ) from error
 
 
 def _number(text: str, owner: str) -> str:
@@ -138,6 +152,15 @@ def _like(filters: DruidFilters, node: DruidObject) -> str:
     return f"({column} LIKE {quote_text(node.text('pattern'))}{suffix})"
 
 
+_LITERALS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[str, str], str]], ...]] = (
+    (pa.types.is_string, lambda text, owner: quote_text(text)),
+    (pa.types.is_boolean, _boolean),
+    (pa.types.is_integer, lambda text, owner: _number(text, owner)),
+    (pa.types.is_decimal, lambda text, owner: _number(text, owner)),
+    (pa.types.is_floating, lambda text, owner: f"CAST('{_number(text, owner)}' AS DOUBLE)"),
+    (pa.types.is_timestamp, _timestamp),
+    (pa.types.is_date, lambda text, owner: f"DATE {quote_text(text)}"),
+)
 _COLUMN: Final = ("column", "dimension")
 _KINDS: Final[dict[str, tuple[tuple[str, ...], Callable[[DruidFilters, DruidObject], str]]]] = {
     "selector": ((*_COLUMN, "value"), lambda f, n: _equality(f, n, "value")),

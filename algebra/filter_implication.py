@@ -1,4 +1,4 @@
-"""A small sound prover: do some conditions, all true of a row, force another one to be true?
+"""A small sound prover: conditions that are all true of a row may force another one to be true.
 
 It knows sets of values of one term, nulls, conjunction and disjunction. A proof it does not find is
 not a refutation.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
-from typing import Final
+from typing import Final, TypeGuard
 
+from projseg.algebra.expressions.literals import TRUE
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.function_nulls import NULL_FROM_NULL, NULL_ONLY_FROM_NULL
@@ -81,32 +82,23 @@ class Premises:
         """Return the values that a term may have."""
         known = self._sets.get(term, ANYTHING)
         for other, values in self._sets.items():
-            if (
-                isinstance(term, Call)
-                and term.function == "time_floor"
-                and term.arguments == (other,)
-            ):
+            if _is_floor_of(term, other):
                 known = known.intersection(floored(values, other.type, term.parameters[0]))
-            if isinstance(other, Call) and other.function == "time_floor":
-                if other.arguments == (term,):
-                    known = known.intersection(unfloored(values, term.type, other.parameters[0]))
+            if _is_floor_of(other, term):
+                known = known.intersection(unfloored(values, term.type, other.parameters[0]))
         return known.without_null() if self.is_not_null(term) else known
 
     def _prove(self, goal: Expression) -> bool:
-        if goal in self.conditions or self.is_contradiction:
+        if goal in self.conditions or goal == TRUE or self.is_contradiction:
             return True
-        if isinstance(goal, Literal):
-            return goal.value is True
         truth = truth_of(goal)
         if truth is not None:
             return self._known(truth.term).is_within(truth.true)
-        if not isinstance(goal, Call):
+        if not isinstance(goal, Call) or goal.function not in ("and", "or"):
             return False
         if goal.function == "and":
             return all(self.imply(part) for part in goal.arguments)
-        if goal.function == "or":
-            return any(self.imply(part) for part in goal.arguments) or self._cover(goal)
-        return False
+        return any(self.imply(part) for part in goal.arguments) or self._cover(goal)
 
     def _cover(self, goal: Call) -> bool:
         """Whether disjuncts over one term together take in all that the term may be."""
@@ -126,6 +118,11 @@ class Premises:
             if all(Premises([*others, part]).imply(goal) for part in choice.arguments):
                 return True
         return False
+
+
+def _is_floor_of(floor: Expression, moment: Expression) -> TypeGuard[Call]:
+    is_floor = isinstance(floor, Call) and floor.function == "time_floor"
+    return is_floor and floor.children == (moment,)
 
 
 def implies(conditions: Iterable[Expression], goal: Expression) -> bool:

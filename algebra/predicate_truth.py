@@ -104,27 +104,29 @@ def _comparison(predicate: Call) -> Truth | None:
         left, right, function = right, left, SWAPPED[function]
     if not isinstance(right, Literal) or isinstance(left, Literal):
         return None
-    inner = truth_of(left) if function == "<=>" and isinstance(left, Call) else None
-    if inner is not None and isinstance(right.value, bool):
-        true = inner.true if right.value else inner.false
-        return Truth(inner.term, true, true.complement())
-    value, arrow_type = right.value, left.type
-    if value is None:
-        is_null_safe = function == "<=>"
-        return Truth(left, NULL_ONLY, ANY_VALUE) if is_null_safe else Truth(left, NOTHING, NOTHING)
-    true = _compared(function, value, arrow_type)
+    if function == "<=>":
+        return _null_safe(left, right.value)
+    if right.value is None:
+        return Truth(left, NOTHING, NOTHING)
+    true = _compared(function, right.value, left.type)
     if true is None:
         return None
-    false = true.complement()
-    if function == "<=>":
-        return Truth(left, true, false)
-    if function == "!=":
-        return Truth(left, false.without_null(), true)
-    return Truth(left, true, false.without_null())
+    false = true.complement().without_null()
+    return Truth(left, false, true) if function == "!=" else Truth(left, true, false)
+
+
+def _null_safe(left: Expression, value: object) -> Truth | None:
+    """`x <=> constant`, and `condition IS TRUE`, which never are null."""
+    inner = truth_of(left) if isinstance(left, Call) else None
+    if inner is not None and isinstance(value, bool):
+        true = inner.true if value else inner.false
+        return Truth(inner.term, true, true.complement())
+    found = NULL_ONLY if value is None else only(value, left.type)
+    return None if found is None else Truth(left, found, found.complement())
 
 
 def _compared(function: str, value: object, arrow_type: pa.DataType) -> ValueSet | None:
-    if function in ("=", "!=", "<=>"):
+    if function in ("=", "!="):
         return only(value, arrow_type)
     if function in ("<", "<="):
         return between(None, value, arrow_type, with_high=function == "<=")

@@ -8,9 +8,9 @@ from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 import pyarrow as pa
 
-from projseg.algebra.aggregate_call import AggregateCall, bind_aggregate
+from projseg.algebra.aggregate_call import bind_aggregate
 from projseg.algebra.druid_json import DeclaredTexts, translate_druid
-from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named, split_list
+from projseg.algebra.expressions.bind import bind, bind_named, split_list
 from projseg.algebra.granularity import Granularity
 from projseg.algebra.projection_spec import ProjectionSpec
 from projseg.algebra.projection_sql import translate_sql
@@ -170,7 +170,7 @@ def _within(
 def _check_outputs(owner: str, spec: ProjectionSpec) -> None:
     if not spec.grouping and not spec.aggregators:
         _refuse(owner, "has no grouping column and no aggregator; it would store nothing")
-    names = [named.name for named in (*spec.grouping, *spec.aggregators)]
+    names = [named.name for named in spec.grouping] + [call.name for call in spec.aggregators]
     for name in names:
         if names.count(name) > 1:
             _refuse(owner, f"has two outputs named '{name}'; give one another alias")
@@ -180,7 +180,6 @@ def _check_outputs(owner: str, spec: ProjectionSpec) -> None:
 
 
 def _check_types(owner: str, spec: ProjectionSpec) -> None:
-    named: NamedExpression | AggregateCall
     for named in spec.grouping:
         if is_nested(named.expression.type):
             _refuse(

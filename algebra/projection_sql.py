@@ -6,13 +6,12 @@ expressions are read once, by `bind`, in whatever spelling they have.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final, NoReturn
 
 import sqlglot
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported there
 
 from projseg.algebra.aggregators.functions import ALIASES, FUNCTIONS
 from projseg.algebra.druid_json import DeclaredTexts
@@ -46,9 +45,7 @@ def translate_sql(name: Any, sql: Any) -> DeclaredTexts:
     owner = f"projection {name!r}"
     if not isinstance(sql, str):
         _refuse(owner, f"needs 'sql' as text, found {sql!r}")
-    clauses = _clauses(owner, sql)
-    if "SELECT" not in clauses:
-        _refuse(owner, "needs sql that begins with SELECT")
+    clauses = _clauses(owner, sql.strip())
     outputs = split_list(clauses["SELECT"])
     plain = [text for text in outputs if not is_aggregate(text)]
     aggregators = [text for text in outputs if is_aggregate(text)]
@@ -66,31 +63,36 @@ def _refuse(owner: str, problem: str) -> NoReturn:
 
 def _clauses(owner: str, sql: str) -> dict[str, str]:
     """Return the text of each clause by its keyword."""
+    openings = _openings(owner, sql)
+    if not openings or openings[0][0] != "SELECT" or openings[0][1].start:
+        _refuse(owner, "needs sql that begins with SELECT")
+    found: dict[str, str] = {}
+    ends = [token.start for _, token in openings[1:]] + [len(sql)]
+    for (keyword, token), end in zip(openings, ends, strict=True):
+        if keyword in found:
+            _refuse(owner, f"has sql with {keyword} twice")
+        found[keyword] = sql[token.end + 1 : end].strip()
+    return found
+
+
+def _openings(owner: str, sql: str) -> list[tuple[str, Token]]:
+    """Return the tokens, outside brackets, that open clauses."""
     try:
-        tokens: Sequence[Token] = sqlglot.tokenize(sql, read="spark")
+        tokens = sqlglot.tokenize(sql, read="spark")
     except SqlglotError as error:
         _refuse(owner, f"has sql that cannot be read: {' '.join(str(error).split())}")
-    found: dict[str, str] = {}
-    keyword, start, depth = "", 0, 0
-    for before, token in zip([None, *tokens], tokens, strict=False):
-        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
-        after_distinct = before is not None and before.token_type == TokenType.DISTINCT
-        if depth or (after_distinct and token.token_type == TokenType.FROM):
-            continue  # the FROM of `a IS DISTINCT FROM b` opens no clause
-        if token.token_type == TokenType.DISTINCT and before.token_type == TokenType.SELECT:
+    found, depth, before = [], 0, TokenType.COMMA
+    for token in tokens:
+        kind = token.token_type
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(kind, 0)
+        is_clause = depth == 0 and before != TokenType.DISTINCT  # a IS DISTINCT FROM b
+        if is_clause and kind in _REFUSED:
+            _refuse(owner, f"has sql with {_REFUSED[kind]}, which it may not have")
+        if is_clause and kind in _CLAUSES:
+            found.append((_CLAUSES[kind], token))
+        if kind == TokenType.DISTINCT and before == TokenType.SELECT:
             _refuse(owner, "has sql with SELECT DISTINCT; GROUP BY ALL says the same")
-        if token.token_type in _REFUSED:
-            _refuse(owner, f"has sql with {_REFUSED[token.token_type]}, which it may not have")
-        if token.token_type in _CLAUSES:
-            if keyword:
-                found[keyword] = sql[start : token.start].strip()
-            keyword, start = _CLAUSES[token.token_type], token.end + 1
-            if keyword in found:
-                _refuse(owner, f"has sql with {keyword} twice")
-        elif not keyword:
-            _refuse(owner, "needs sql that begins with SELECT")
-    if keyword:
-        found[keyword] = sql[start:].strip()
+        before = kind
     return found
 
 

@@ -26,22 +26,24 @@ def metadata_plan(query: QuerySpec, facts: SegmentFacts) -> SourcePlan | None:
 
 
 def _known(primitive: Primitive, facts: SegmentFacts) -> Known | None:
-    if primitive.filter is not None:
+    if primitive.filter is not None or primitive.function not in ("count", "min", "max"):
         return None
-    if primitive.function == "count" and not primitive.arguments:
+    if not primitive.arguments:
         return Known(facts.row_count)
-    if primitive.function not in ("count", "min", "max") or len(primitive.arguments) != 1:
+    column = primitive.arguments[0]
+    if not isinstance(column, Column) or len(primitive.arguments) > 1:
         return None
-    (column,) = primitive.arguments
-    if not isinstance(column, Column):
-        return None
-    values = facts.columns.get(column.name)
-    null_count = facts.row_count if values is None else values.null_count
-    if primitive.function == "count":
-        return Known(facts.row_count - null_count)
-    if values is None or null_count == facts.row_count:
+    return _known_of_column(primitive.function, facts.columns.get(column.name), facts.row_count)
+
+
+def _known_of_column(function: str, values: ColumnFacts | None, row_count: int) -> Known | None:
+    """Return what is known of a column, which is all null where the segment lacks it."""
+    null_count = row_count if values is None else values.null_count
+    if function == "count":
+        return Known(row_count - null_count)
+    if values is None or null_count == row_count:
         return Known(None)
-    return _extreme(primitive.function, values)
+    return _extreme(function, values)
 
 
 def _extreme(function: str, values: ColumnFacts) -> Known | None:

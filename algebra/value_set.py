@@ -8,6 +8,8 @@ NaN after all numbers and equal to itself, -0.0 equal to 0.0, strings by code po
 from __future__ import annotations
 
 import datetime
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
@@ -191,30 +193,36 @@ def order_key(value: object, arrow_type: pa.DataType) -> Any:
     Booleans, integers, dates (days) and timestamps (microseconds) become int; float and double
     become (is NaN, value). None means that the value is not of the type.
     """
-    t = pa.types
-    if t.is_boolean(arrow_type):
-        return int(value) if isinstance(value, bool) else None
-    if t.is_integer(arrow_type):
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
-    if t.is_floating(arrow_type):
-        return _float_key(value)
-    if t.is_decimal(arrow_type):
-        return Decimal(value) if isinstance(value, int | Decimal) else None
-    if t.is_timestamp(arrow_type):
-        return _timestamp_key(value)
-    if t.is_date32(arrow_type):
-        return _date_key(value)
-    if t.is_string(arrow_type):
-        return value if isinstance(value, str) else None
-    if t.is_binary(arrow_type):
-        return value if isinstance(value, bytes) else None
+    for is_kind, key_of in _KEYS:
+        if is_kind(arrow_type):
+            return key_of(value)
     return None
+
+
+def _boolean_key(value: object) -> Any:
+    return int(value) if isinstance(value, bool) else None
+
+
+def _integer_key(value: object) -> Any:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _decimal_key(value: object) -> Any:
+    return Decimal(value) if isinstance(value, int | Decimal) else None
+
+
+def _text_key(value: object) -> Any:
+    return value if isinstance(value, str) else None
+
+
+def _binary_key(value: object) -> Any:
+    return value if isinstance(value, bytes) else None
 
 
 def _float_key(value: object) -> Any:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
-    return (True, 0.0) if value != value else (False, value)
+    return (True, 0.0) if math.isnan(value) else (False, value)
 
 
 def _timestamp_key(value: object) -> Any:
@@ -229,3 +237,15 @@ def _date_key(value: object) -> Any:
     if isinstance(value, datetime.datetime) or not isinstance(value, datetime.date):
         return None
     return (value - _EPOCH.date()).days
+
+
+_KEYS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[object], Any]], ...]] = (
+    (pa.types.is_boolean, _boolean_key),
+    (pa.types.is_integer, _integer_key),
+    (pa.types.is_floating, _float_key),
+    (pa.types.is_decimal, _decimal_key),
+    (pa.types.is_timestamp, _timestamp_key),
+    (pa.types.is_date32, _date_key),
+    (pa.types.is_string, _text_key),
+    (pa.types.is_binary, _binary_key),
+)

@@ -88,7 +88,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_BAD_CONTEXT_VALUE": "A value of the query context is not what its key takes.",
     "PROJSEG_BAD_QUERY": "A query's parts contradict each other, or an output has no use.",
     "PROJSEG_BAD_DEFINITION": "A stored projection definition cannot be read back.",
-    "PROJSEG_PROJECTION_NOT_USABLE": "useProjection or forceProjections cannot be met in some segment.",
+    "PROJSEG_PROJECTION_NOT_USABLE": "useProjection or forceProjections cannot be met.",
 }
 
 
