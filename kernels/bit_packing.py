@@ -86,7 +86,7 @@ def unpack_bits(words: NDArray[Any], width: int, addend: int, out: NDArray[Any])
 
 @njit(nogil=True, cache=True)
 def _pack(offsets: NDArray[Any], width: int, bits: int, words: NDArray[Any]) -> None:
-    """Oracle: tests/oracle/encodings.py::pack_bits."""
+    """Oracle: tests/oracle/page_encodings.py::pack_bits."""
     count = len(offsets)
     lanes = (count + bits - 1) // bits
     for row in range(bits):
@@ -105,7 +105,7 @@ def _pack(offsets: NDArray[Any], width: int, bits: int, words: NDArray[Any]) -> 
 
 @njit(nogil=True, cache=True)
 def _unpack_32(words: NDArray[np.uint32], width: int, addend: int, out: NDArray[Any]) -> None:
-    """Oracle: tests/oracle/encodings.py::unpack_bits."""
+    """Oracle: tests/oracle/page_encodings.py::unpack_bits."""
     count = len(out)
     lanes = (count + 31) // 32
     mask = np.uint32((1 << width) - 1)
@@ -131,7 +131,7 @@ def _unpack_32(words: NDArray[np.uint32], width: int, addend: int, out: NDArray[
 
 @njit(nogil=True, cache=True)
 def _unpack_64(words: NDArray[np.uint64], width: int, addend: int, out: NDArray[np.int64]) -> None:
-    """Oracle: tests/oracle/encodings.py::unpack_bits."""
+    """Oracle: tests/oracle/page_encodings.py::unpack_bits."""
     count = len(out)
     lanes = (count + 63) // 64
     mask = np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(64 - width)

@@ -21,6 +21,6 @@ def accumulate(values: NDArray[Any]) -> None:
 
 @njit(nogil=True, cache=True)
 def _accumulate(values: NDArray[Any]) -> None:
-    """Oracle: tests/oracle/encodings.py::accumulate."""
+    """Oracle: tests/oracle/page_encodings.py::accumulate."""
     for i in range(1, len(values)):
         values[i] += values[i - 1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -29,8 +29,8 @@ def page_statistics(values: NDArray[np.int64]) -> PageStatistics:
 
 
 @njit(nogil=True, cache=True)
-def _page_statistics(values: NDArray[np.int64]) -> tuple[int, int, int, int, int]:
-    """Oracle: tests/oracle/encodings.py::page_statistics."""
+def _page_statistics(values: NDArray[np.int64]) -> tuple[Any, ...]:
+    """Oracle: tests/oracle/page_encodings.py::page_statistics."""
     minimum = maximum = values[0]
     run_count = 1
     delta_minimum = np.int64(0x7FFFFFFFFFFFFFFF)

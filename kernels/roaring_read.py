@@ -7,6 +7,8 @@ then row ids are written. SPEC.md section 8.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -57,8 +59,8 @@ def read_bitmap(content: NDArray[np.uint8], row_count: int) -> NDArray[np.uint32
 
 
 @njit(nogil=True, cache=True)
-def _get(content: NDArray[np.uint8], offset: int, byte_count: int) -> int:
-    value = 0
+def _get(content: NDArray[np.uint8], offset: int, byte_count: int) -> Any:
+    value = np.int64(0)
     for i in range(byte_count):
         value |= np.int64(content[offset + i]) << (8 * i)
     return value

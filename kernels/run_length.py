@@ -42,7 +42,7 @@ def expand_runs(ends: NDArray[np.int64], values: NDArray[np.int64], out: NDArray
 
 @njit(nogil=True, cache=True)
 def _expand_runs(ends: NDArray[np.int64], values: NDArray[np.int64], out: NDArray[Any]) -> None:
-    """Oracle: tests/oracle/encodings.py::expand_runs."""
+    """Oracle: tests/oracle/page_encodings.py::expand_runs."""
     start = 0
     for run in range(len(ends)):
         value = values[run]

@@ -38,7 +38,7 @@ def read_only(array: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 @njit(nogil=True, cache=True)
 def _first_disorder(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> int:
-    """Oracle: tests/oracle/encodings.py::first_disorder."""
+    """Oracle: tests/oracle/page_encodings.py::first_disorder."""
     for i in range(len(offsets) - 2):
         left, right = offsets[i], offsets[i + 1]
         left_bytes, right_bytes = right - left, offsets[i + 2] - right

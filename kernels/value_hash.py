@@ -11,6 +11,8 @@ After: Austin Appleby, MurmurHash3.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -76,13 +78,20 @@ def _finished(h1: np.uint64, h2: np.uint64, byte_count: int) -> np.uint64:
     h2 = _mixed(h2)
     h1 += h2
     h2 += h1
-    zeros = 0
-    probe = h2
-    while zeros < 62 and probe & _U(0x8000000000000000) == _U(0):
-        probe <<= _U(1)
-        zeros += 1
-    coupon = (_U(zeros + 1) << _U(26)) | (h1 & _U(0x3FFFFFF))
+    coupon = (_U(min(_leading_zeros(h2), 62) + 1) << _U(26)) | (h1 & _U(0x3FFFFFF))
     return (coupon << _U(32)) | ((h1 >> _U(26)) & _U(0xFFFFFFFF))
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _leading_zeros(value: np.uint64) -> Any:
+    """Halve the search five times, each step without a branch."""
+    zeros = np.int64(64)
+    for bits in (32, 16, 8, 4, 2):
+        high = value >> _U(bits)
+        is_high = high != _U(0)
+        zeros -= bits if is_high else 0
+        value = high if is_high else value
+    return zeros - np.int64(value if value < _U(2) else _U(2))
 
 
 @njit(nogil=True, cache=True, inline="always")

@@ -47,7 +47,7 @@ def write_index(sink: PartSink, ids: NDArray[Any], cardinality: int, bytes_max: 
         Dictionary ids, each below `cardinality`.
     cardinality : int
     bytes_max : int
-        What the index may cost: the bytes of the column's own pages.
+        What the index may cost: the bytes of the column's own pages, or one bit a row.
 
     Returns
     -------
@@ -153,6 +153,11 @@ class BitmapIndex:
     def count(self, ids: NDArray[Any]) -> int:
         """Return how many rows hold one of `ids`."""
         return sum(self._proved(_count, *bitmap) for bitmap in self._bitmaps(ids))
+
+    def bitmaps(self) -> Iterator[bytes]:
+        """Yield the bytes of each id's bitmap, in order of ids."""
+        for record in self.records:
+            yield from (bitmap.tobytes() for bitmap in self._block(record))
 
     def _bitmaps(self, ids: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
         """Yield (id, bytes of its bitmap) of each distinct id."""

@@ -104,10 +104,11 @@ def _record(page: EncodedPage, compression: int, section: Section) -> tuple[int,
     )
 
 
-def vector_pages(vector: Vector) -> Iterator[EncodedPage]:
-    """Yield the pages of a vector, each encoded when asked for."""
+def vector_pages(vector: Vector, *, is_sorted: bool = False) -> Iterator[EncodedPage]:
+    """Yield the pages of a vector, each encoded when asked for; see `encode_opaque_page`."""
     if isinstance(vector, Opaque):
-        yield from (encode_opaque_page(piece) for piece in _opaque_pieces(vector.array))
+        for piece in _opaque_pieces(vector.array):
+            yield encode_opaque_page(piece, is_sorted=is_sorted)
         return
     for start in range(0, len(vector), PAGE_ROWS_MAX):
         piece = vector.slice(start, min(start + PAGE_ROWS_MAX, len(vector)))

@@ -46,7 +46,7 @@ def dictionary_pages(dictionary: Dictionary) -> Iterator[EncodedPage]:
         numbers, validity = arrow_to_numbers(values)
         yield from vector_pages(Numbers(numbers, values.type, 0, validity))
     else:
-        yield from vector_pages(Opaque(values))
+        yield from vector_pages(Opaque(values), is_sorted=True)
 
 
 def order_problem(values: pa.Array) -> str | None:

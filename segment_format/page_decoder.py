@@ -6,8 +6,8 @@ that holds the chosen pages. Nothing here reads files or keeps state, so any thr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from projseg.errors import LimitExceededError
 from projseg.segment_format.byte_reader import ByteReader, corrupt
 from projseg.segment_format.checksum import part_checksum
 from projseg.segment_format.compression import decompress_page
+from projseg.segment_format.encodings.front_coded import FRONT_CODED_ID, decode_front_coded
 from projseg.segment_format.encodings.integers import decode_integers_into
 from projseg.segment_format.encodings.nested import NESTED_ID, decode_nested
 from projseg.segment_format.encodings.numbers import decode_floats_best_into, decode_wide_best
@@ -27,7 +28,11 @@ from projseg.segment_format.types import is_nested, is_text
 from projseg.segment_format.validity import decode_validity
 from projseg.segment_format.vectors import Numbers
 
-_ARROW_OFFSET_MAX = 2**31 - 1
+_ARROW_OFFSET_MAX: Final = 2**31 - 1
+_TEXT_DECODERS: Final[dict[int, Callable[[ByteReader, int], Any]]] = {
+    TEXT_ID: decode_text,
+    FRONT_CODED_ID: decode_front_coded,
+}
 
 
 class PageRun:
@@ -101,13 +106,16 @@ def decode_ids(run: PageRun, cardinality: int, dtype: np.dtype[Any]) -> NDArray[
     return ids
 
 
-def decode_numbers(run: PageRun, arrow_type: pa.DataType) -> Numbers:
-    """Return the numbers of the run: floats as they are, integers as narrow as the run allows."""
+def decode_numbers(run: PageRun, arrow_type: pa.DataType, *, is_narrow: bool = True) -> Numbers:
+    """Return the numbers of the run: floats as they are, integers as narrow as the run allows.
+
+    With `is_narrow` False integers are int64 and owe nothing to the zone maps.
+    """
     if pa.types.is_floating(arrow_type):
         values: NDArray[Any] = np.empty(run.row_count, arrow_type.to_pandas_dtype())
         base = 0
     else:
-        base, dtype = _narrowest(run)
+        base, dtype = _narrowest(run, is_narrow=is_narrow)
         values = np.empty(run.row_count, dtype)
     validity: NDArray[np.bool_] | None = None
     for record, reader, rows in run.pages():
@@ -131,10 +139,12 @@ def _decode_numbers_page(reader: ByteReader, encoding: int, out: NDArray[Any], b
         decode_integers_into(reader, encoding, out, base)
 
 
-def _narrowest(run: PageRun) -> tuple[int, np.dtype[Any]]:
+def _narrowest(run: PageRun, *, is_narrow: bool) -> tuple[int, np.dtype[Any]]:
     """Return (base, dtype) for the integers of the run."""
     if (run.records["encoding"] == PLAIN_ID).any():
         return 0, np.dtype(object)
+    if not is_narrow:
+        return 0, np.dtype(np.int64)
     bounded = run.records[run.records["flags"] & HAS_BOUNDS != 0]
     if len(bounded) == 0:
         return 0, np.dtype(np.uint8)
@@ -180,8 +190,9 @@ def _decode_opaque_page(
             array = pa.nulls(row_count, arrow_type)
         elif is_nested(arrow_type) and encoding == NESTED_ID:
             array = decode_nested(reader, arrow_type, row_count, validity)
-        elif is_text(arrow_type) and encoding == TEXT_ID:
-            array = text_array(*decode_text(reader, row_count), arrow_type, validity)
+        elif is_text(arrow_type) and encoding in _TEXT_DECODERS:
+            offsets, content = _TEXT_DECODERS[encoding](reader, row_count)
+            array = text_array(offsets, content, arrow_type, validity)
         else:
             raise corrupt(reader.path, reader.section, f"encoding {encoding} for {arrow_type}")
         reader.finish()

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.kernels.page_statistics import PageStatistics, page_statistics
+from projseg.segment_format.encodings.front_coded import FRONT_CODED_ID, encode_front_coded
 from projseg.segment_format.encodings.integers import encode_integers
 from projseg.segment_format.encodings.nested import NESTED_ID, encode_nested
 from projseg.segment_format.encodings.numbers import encode_floats_best, encode_wide_best
@@ -79,8 +80,11 @@ def encode_numbers_page(values: NDArray[Any], validity: NDArray[np.bool_] | None
     )
 
 
-def encode_opaque_page(array: pa.Array) -> EncodedPage:
-    """Encode an Arrow array of text or nested values, of at least one row."""
+def encode_opaque_page(array: pa.Array, *, is_sorted: bool = False) -> EncodedPage:
+    """Encode an Arrow array of text or nested values, of at least one row.
+
+    `is_sorted` says that the texts are a dictionary's, worth front coding.
+    """
     kind, validity_part = 0, b""
     if array.null_count:
         kind, validity_part = encode_validity(np.asarray(array.is_valid()))
@@ -90,6 +94,8 @@ def encode_opaque_page(array: pa.Array) -> EncodedPage:
         encoding, values_part = NESTED_ID, encode_nested(array)
     else:
         encoding, values_part = TEXT_ID, encode_text(array)
+        if is_sorted and len(front_coded := encode_front_coded(array)) < len(values_part):
+            encoding, values_part = FRONT_CODED_ID, front_coded
     return EncodedPage(validity_part + values_part, len(array), encoding, kind, array.null_count)
 
 

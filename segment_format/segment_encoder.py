@@ -184,9 +184,8 @@ class SegmentEncoder:
         pages = write_pages(self._sink, vector_pages(vector))
         index_blocks, start = b"", self._sink.offset
         if isinstance(vector, Ids) and role != "state":
-            index_blocks = write_index(
-                self._sink, vector.ids, len(vector.dictionary), pages.stored_bytes
-            )
+            bytes_max = max(pages.stored_bytes, len(vector) // 8)
+            index_blocks = write_index(self._sink, vector.ids, len(vector.dictionary), bytes_max)
         table.byte_count += pages.stored_bytes + self._sink.offset - start
         table.column_bytes[role, name] = pages.stored_bytes
         table.columns.append(

@@ -40,6 +40,7 @@ from projseg.segment_format.page_decoder import (
 from projseg.segment_format.page_directory import PageDirectory
 from projseg.segment_format.types import is_fixed_width, parse_type_name
 from projseg.segment_format.vectors import Ids, Opaque, Vector
+from projseg.segment_format.verification import verify_segment
 from projseg.segment_format.zone_map import PageZones, page_zones
 
 ReadRange = Callable[[int, int], bytes]  # (offset, size) -> exactly `size` bytes
@@ -187,7 +188,7 @@ class SegmentFile:
         entry = self.column_entry(table, role, name)
         directory = self.directory(table, role, name)
         page_end = len(directory) if page_end is None else page_end
-        run = self._run(directory, first_page, page_end, f"{table}/{role}/{name}")
+        run = self.pages(directory, first_page, page_end, f"{table}/{role}/{name}")
         arrow_type = parse_type_name(entry.type)
         if entry.kind == "ids":
             dictionary = self.column_dictionary(table, role, name)
@@ -231,7 +232,7 @@ class SegmentFile:
         directory = self.dictionary_directory(entry)
         raw_bytes = int(directory.records["raw_bytes"].sum(dtype=np.int64))
         require_limit(f"size of {section} in bytes", raw_bytes, 2 * DICTIONARY_BYTES_MAX)
-        run = self._run(directory, 0, len(directory), section)
+        run = self.pages(directory, 0, len(directory), section)
         try:
             if is_fixed_width(arrow_type):
                 values = decode_numbers(run, arrow_type).to_arrow()
@@ -258,17 +259,26 @@ class SegmentFile:
             return None
         return np.frombuffer(self.part(entry.hashes, f"hashes of {section}"), "<u8")
 
+    def read(self, file_offset: int, byte_count: int) -> bytes:
+        """Return bytes of the file as they are; prefer `part`, which proves their checksum."""
+        return _read(self._read_range, file_offset, byte_count, self.path)
+
     def part(self, section: Section, name: str) -> bytes:
         """Read a part and prove its checksum."""
-        content = _read(self._read_range, section.file_offset, section.byte_count, self.path)
+        content = self.read(section.file_offset, section.byte_count)
         if part_checksum(content, self._seed, section.file_offset) != section.checksum:
             problem = f"checksum of the part at byte {section.file_offset} differs"
             raise corrupt(self.path, name, problem)
         return content
 
-    def _run(
+    def verify(self) -> int:
+        """Read all of the file and prove every claim it makes; return how many parts it has."""
+        return verify_segment(self)
+
+    def pages(
         self, directory: PageDirectory, first_page: int, page_end: int, section: str
     ) -> PageRun:
+        """Read pages [first_page, page_end) of a directory, to be decoded by the caller."""
         if not 0 <= first_page <= page_end <= len(directory):
             raise InvalidInputError(
                 "PROJSEG_INTERNAL", f"pages [{first_page}, {page_end}) of {len(directory)}"
@@ -277,7 +287,7 @@ class SegmentFile:
         if len(records):
             start, last = int(records["file_offset"][0]), records[-1]
             end = int(last["file_offset"]) + int(last["stored_bytes"])
-            content = _read(self._read_range, start, end - start, self.path)
+            content = self.read(start, end - start)
         return PageRun(records, content, self._seed, path=self.path, section=section)
 
 

@@ -152,30 +152,41 @@ def normal_type(arrow_type: pa.DataType) -> pa.DataType:
     t = pa.types
     if t.is_dictionary(arrow_type):
         return normal_type(arrow_type.value_type)
+    if t.is_nested(arrow_type):
+        return _normal_nested(arrow_type)
     if t.is_timestamp(arrow_type):
         return TIMESTAMP_NTZ if arrow_type.tz is None else TIMESTAMP
-    if t.is_large_list(arrow_type) or t.is_list(arrow_type) or t.is_fixed_size_list(arrow_type):
-        return pa.list_(normal_type(arrow_type.value_type))
+    if t.is_fixed_size_binary(arrow_type):
+        return pa.binary()
+    widened = _WIDENED.get(arrow_type, arrow_type)
+    type_name(widened)
+    return widened
+
+
+_WIDENED: Final = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+    pa.date64(): pa.date32(),
+}
+
+
+def _normal_nested(arrow_type: pa.DataType) -> pa.DataType:
+    t = pa.types
     if t.is_map(arrow_type):
         return pa.map_(normal_type(arrow_type.key_type), normal_type(arrow_type.item_type))
     if t.is_struct(arrow_type):
         return pa.struct([pa.field(f.name, normal_type(f.type)) for f in arrow_type])
-    widened = {
-        pa.uint8(): pa.int16(),
-        pa.uint16(): pa.int32(),
-        pa.uint32(): pa.int64(),
-        pa.uint64(): pa.decimal128(20, 0),
-        pa.float16(): pa.float32(),
-        pa.large_string(): pa.string(),
-        pa.string_view(): pa.string(),
-        pa.large_binary(): pa.binary(),
-        pa.binary_view(): pa.binary(),
-        pa.date64(): pa.date32(),
-    }.get(arrow_type, arrow_type)
-    if t.is_fixed_size_binary(widened):
-        return pa.binary()
-    type_name(widened)
-    return widened
+    if t.is_large_list(arrow_type) or t.is_list(arrow_type) or t.is_fixed_size_list(arrow_type):
+        return pa.list_(normal_type(arrow_type.value_type))
+    type_name(arrow_type)
+    return arrow_type
 
 
 def is_nested(arrow_type: pa.DataType) -> bool:

@@ -64,7 +64,7 @@ def decode_text(reader: ByteReader, row_count: int) -> tuple[NDArray[np.int32], 
 
 def text_array(
     offsets: NDArray[np.int32],
-    content: memoryview,
+    content: memoryview | NDArray[np.uint8],
     arrow_type: pa.DataType,
     validity: NDArray[np.bool_] | None,
 ) -> pa.Array:

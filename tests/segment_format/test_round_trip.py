@@ -1,4 +1,4 @@
-"""What is written is what is read: every kind, every type, nulls everywhere, every edge of a page."""
+"""What is written is what is read: every kind and type, nulls everywhere, every edge of a page."""
 
 import numpy as np
 import pyarrow as pa

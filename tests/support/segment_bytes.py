@@ -42,7 +42,9 @@ def build_segment(columns, *, file_id=FILE_ID, projections=None, sort_order=()):
 
 def open_segment(content, path="test.pseg"):
     """Open a segment held in memory."""
-    return SegmentFile.open(lambda offset, size: content[offset : offset + size], len(content), path=path)
+    return SegmentFile.open(
+        lambda offset, size: content[offset : offset + size], len(content), path=path
+    )
 
 
 def read_everything(content):

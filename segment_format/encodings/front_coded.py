@@ -1,0 +1,71 @@
+"""Front-coded: each text less what it shares with the one before it. For sorted dictionaries.
+
+SPEC.md section 6.9. A page is one chain: dictionaries are loaded whole.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.kernels.front_coding import (
+    PREFIX_BYTES_MAX,
+    expand_prefixes,
+    shared_prefixes,
+    suffixes,
+)
+from projseg.segment_format.byte_reader import ByteReader, padded
+from projseg.segment_format.encodings.integers import decode_integers_into, encode_integers
+from projseg.segment_format.encodings.text import text_parts
+from projseg.segment_format.limits import VALUE_BYTES_MAX, require_limit
+
+FRONT_CODED_ID: Final = 9
+_LAYOUT: Final = struct.Struct("<II")  # prefixes_encoding, lengths_encoding
+
+
+def encode_front_coded(array: pa.Array) -> bytes:
+    """Return the bytes of a string or binary array of at least one row.
+
+    Raises
+    ------
+    LimitExceededError
+        If one value is too large.
+    """
+    offsets, content = text_parts(array)
+    sizes = offsets[1:] - offsets[:-1]
+    require_limit("size of a value in bytes", int(sizes.max()), VALUE_BYTES_MAX)
+    prefixes = shared_prefixes(offsets, content)
+    prefixes_encoding, prefixes_part = encode_integers(prefixes)
+    lengths_encoding, lengths_part = encode_integers(sizes - prefixes)
+    header = _LAYOUT.pack(prefixes_encoding.encoding_id, lengths_encoding.encoding_id)
+    left = suffixes(offsets, content, prefixes).tobytes()
+    return header + prefixes_part + lengths_part + padded(left)
+
+
+def decode_front_coded(
+    reader: ByteReader, row_count: int
+) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Return (offsets int32[n + 1], bytes uint8[m]) of `row_count` >= 1 values."""
+    prefixes_encoding, lengths_encoding = reader.unpack(_LAYOUT)
+    prefixes, lengths = np.empty((2, row_count), np.int64)
+    decode_integers_into(reader, prefixes_encoding, prefixes, 0)
+    decode_integers_into(reader, lengths_encoding, lengths, 0)
+    reader.require(
+        int(prefixes.min()) >= 0 and int(prefixes.max()) <= PREFIX_BYTES_MAX,
+        f"shared prefixes of {prefixes.min()} to {prefixes.max()} bytes",
+    )
+    low, high = int(lengths.min()), int(lengths.max())
+    reader.require(low >= 0 and high <= VALUE_BYTES_MAX, f"suffixes of {low} to {high} bytes")
+    reader.require(int(lengths.sum()) <= reader.bytes_left, "suffixes pass the end of the page")
+    sizes = prefixes + lengths
+    reader.require(
+        int(prefixes[0]) == 0 and bool((prefixes[1:] <= sizes[:-1]).all()),
+        "a shared prefix is longer than the text before it",
+    )
+    left = reader.array("u1", int(lengths.sum()))
+    offsets, texts = expand_prefixes(prefixes, lengths, left)
+    return offsets.astype(np.int32), texts
