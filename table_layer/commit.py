@@ -27,8 +27,13 @@ from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.next_version import CommitLabel, NewManifests, next_file, now_us
 from projseg.table_layer.paths import new_probe_name, new_write_id, snapshot_name
 from projseg.table_layer.rebase import rebase
-from projseg.table_layer.sealed_json import seal
-from projseg.table_layer.snapshot import Snapshot, SnapshotFile, latest_version, read_version
+from projseg.table_layer.snapshot import (
+    Snapshot,
+    SnapshotFile,
+    encode_snapshot,
+    latest_version,
+    read_version,
+)
 from projseg.table_layer.storage_contract import (
     PutNotDurableError,
     PutOutcomeUnknownError,
@@ -238,7 +243,7 @@ def _publish(storage: Storage, file: SnapshotFile) -> Snapshot | None:
         If it was certainly not created.
     """
     name = snapshot_name(file.version)
-    payload = seal(file)
+    payload = encode_snapshot(file)
     try:
         storage.put_if_absent(name, payload)
     except FileExistsError:

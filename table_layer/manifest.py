@@ -164,6 +164,11 @@ class Manifest:
         The segments' time ranges, largest value included; `NO_TIME_MIN`, `NO_TIME_MAX` for none.
     raw_entries : sequence of n msgspec.Raw
         The encoded entries.
+
+    Attributes
+    ----------
+    decoded_count : int
+        Entries that are held decoded as well.
     """
 
     def __init__(
@@ -177,6 +182,7 @@ class Manifest:
         self.min_times = min_times
         self.max_times = max_times
         self.raw_entries = raw_entries
+        self.decoded_count = 0
         self._entries: list[SegmentEntry | None] = [None] * len(raw_entries)
         self._files: tuple[str, ...] | None = None
 
@@ -194,6 +200,7 @@ class Manifest:
         entry = self._entries[index]
         if entry is None:
             entry = self._entries[index] = self._decode(index)
+            self.decoded_count += 1
         return entry
 
     def files(self) -> tuple[str, ...]:
@@ -229,6 +236,14 @@ class Manifest:
         return CorruptTableError(
             "PROJSEG_CORRUPT_TABLE", f"{self.name}: {problem}; restore it from a copy"
         )
+
+
+def is_storable(entry: SegmentEntry) -> bool:
+    """Whether an entry comes back equal from a manifest; one with a NaN bound does not, say."""
+    try:
+        return _ENTRY_DECODER.decode(_ENCODER.encode(entry)) == entry
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError):
+        return False
 
 
 def time_range(entry: SegmentEntry) -> tuple[int, int]:

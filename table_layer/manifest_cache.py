@@ -12,8 +12,8 @@ from typing import Final
 from projseg.table_layer.manifest import Manifest, ManifestReference, load_manifest
 from projseg.table_layer.storage_contract import Storage
 
-_DECODED_PER_STORED: Final = 6
-"""Bytes a fully decoded manifest takes for each byte of JSON (measured: 5.2 for 20 columns)."""
+_DECODED_PER_STORED: Final = 5
+"""Bytes an entry takes decoded for each byte of its JSON (measured: 5.2 for 20 columns)."""
 
 
 class ManifestCache:
@@ -36,11 +36,8 @@ class ManifestCache:
         key = (reference.name, reference.checksum)
         with self._lock:
             found = self._manifests.get(key)
-            if found is not None:
-                self._manifests.move_to_end(key)
-                return found[0]
-        manifest = load_manifest(storage, reference)
-        self._keep(key, manifest, reference.byte_count * _DECODED_PER_STORED)
+        manifest = load_manifest(storage, reference) if found is None else found[0]
+        self._keep(key, manifest, _held_bytes(manifest, reference))
         return manifest
 
     def clear(self) -> None:
@@ -50,14 +47,19 @@ class ManifestCache:
             self._used_bytes = 0
 
     def _keep(self, key: tuple[str, str], manifest: Manifest, cost: int) -> None:
+        """Make this the newest entry; its cost has grown if entries were decoded since."""
         with self._lock:
-            if key in self._manifests or cost > self.budget_bytes:
-                return
+            _, before = self._manifests.pop(key, (manifest, 0))
+            self._used_bytes += cost - before
             self._manifests[key] = (manifest, cost)
-            self._used_bytes += cost
             while self._used_bytes > self.budget_bytes:
                 _, (_, dropped) = self._manifests.popitem(last=False)
                 self._used_bytes -= dropped
+
+
+def _held_bytes(manifest: Manifest, reference: ManifestReference) -> int:
+    share = manifest.decoded_count / max(1, len(manifest))
+    return int(reference.byte_count * (1 + _DECODED_PER_STORED * share))
 
 
 MANIFESTS: Final = ManifestCache(budget_bytes=2**30)

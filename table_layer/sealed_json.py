@@ -49,8 +49,15 @@ _HEAD_DECODER: Final = msgspec.json.Decoder(_Head)
 
 
 def seal(value: SealedFile) -> bytes:
-    """Return the file's bytes; whatever checksum `value` states is replaced by the true one."""
+    """Return the file's bytes; whatever checksum `value` states is replaced by the true one.
+
+    Raises
+    ------
+    LimitExceededError
+        If no reader would accept a file of that size.
+    """
     payload = bytearray(_ENCODER.encode(value))
+    _check_size(len(payload), f"a new {value.kind}")
     payload[len(_PREFIX) : _CHECKSUM_END] = _digest(payload)
     return bytes(payload)
 
@@ -105,12 +112,16 @@ def read_sealed(storage: Storage, name: str) -> bytes:
         If the file is larger than a reader may be made to hold.
     """
     size = storage.size(name)
+    _check_size(size, f"{storage.location}/{name}")
+    return storage.read_range(name, 0, size)
+
+
+def _check_size(size: int, what: str) -> None:
     if size > METADATA_BYTES_MAX:
         raise LimitExceededError(
             "PROJSEG_METADATA_TOO_LARGE",
-            f"{storage.location}/{name} has {size} bytes; at most {METADATA_BYTES_MAX} are read",
+            f"{what} has {size} bytes; at most {METADATA_BYTES_MAX} are read",
         )
-    return storage.read_range(name, 0, size)
 
 
 def _digest(payload: bytes | bytearray) -> bytes:

@@ -18,7 +18,7 @@ from projseg.table_layer.change import ChangeKind
 from projseg.table_layer.manifest import Count, Manifest, ManifestReference, Micros, SegmentEntry
 from projseg.table_layer.manifest_cache import MANIFESTS
 from projseg.table_layer.paths import snapshot_name
-from projseg.table_layer.sealed_json import SealedFile, read_sealed, unseal
+from projseg.table_layer.sealed_json import SealedFile, read_sealed, seal, unseal
 from projseg.table_layer.storage_contract import Storage
 from projseg.table_layer.table_properties import TableProperties, check_properties
 from projseg.table_layer.versions import is_table, latest_version, list_versions
@@ -28,6 +28,7 @@ __all__ = [
     "Snapshot",
     "SnapshotFile",
     "Transaction",
+    "encode_snapshot",
     "history",
     "is_table",
     "latest_version",
@@ -230,6 +231,28 @@ def read_version(storage: Storage, version: int) -> Snapshot | None:
     file = unseal(payload, _DECODER, "snapshot", where)
     _check_file(file, version, where)
     return Snapshot(storage, file)
+
+
+def encode_snapshot(file: SnapshotFile) -> bytes:
+    """Return a snapshot's bytes, having read them back: nothing unreadable is ever published.
+
+    Raises
+    ------
+    InvalidInputError
+        If a value it was given cannot be stored.
+    LimitExceededError
+        If it is larger than readers accept.
+    """
+    try:
+        payload = seal(file)
+        unseal(payload, _DECODER, "snapshot", "the new snapshot")
+    except (CorruptTableError, TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT",
+            f"version {file.version} cannot be stored: {error}; metrics must be 64-bit integers, "
+            "names and properties valid text",
+        ) from error
+    return payload
 
 
 def history(storage: Storage) -> Iterator[Snapshot]:

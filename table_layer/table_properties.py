@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from projseg.algebra.granularity import Granularity
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.types import is_nested, normal_type, parse_type_name, type_name
 from projseg.table_layer.limits import COLUMNS_MAX, NAME_BYTES_MAX, PROJECTIONS_MAX
@@ -121,8 +122,9 @@ def check_properties(properties: TableProperties) -> None:
             f"timeColumn '{properties.time_column}' is {type_name(time_type)}; "
             "it must be timestamp, timestamp_ntz or date",
         )
+    granularity = Granularity.parse(properties.segment_granularity)
     _require(
-        properties.time_column is not None or properties.segment_granularity.lower() == "all",
+        properties.time_column is not None or granularity.is_all,
         "PROJSEG_BAD_TIME_COLUMN",
         f"segmentGranularity '{properties.segment_granularity}' needs a timeColumn",
     )

@@ -6,12 +6,11 @@ made, one attempt for each partition, and the file must exist whole.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 from projseg.errors import CommitError, CorruptSegmentError, InvalidInputError
 from projseg.segment_format.frame import TAIL_LAYOUT, parse_tail
-from projseg.table_layer.manifest import ColumnZone, SegmentEntry
+from projseg.table_layer.manifest import SegmentEntry, is_storable
 from projseg.table_layer.paths import SegmentName, parse_segment_name, segment_name
 from projseg.table_layer.storage_contract import Storage
 
@@ -69,19 +68,14 @@ def _check_values(entry: SegmentEntry) -> None:
         raise _refused(entry, "states one end of its time range only")
     if entry.min_time_us is not None and entry.max_time_us is not None:
         _check_time_range(entry, entry.min_time_us, entry.max_time_us)
-    if not all(_is_storable(zone) for zone in entry.columns.values()):
-        raise _refused(entry, "states a bound that is NaN or infinite; encode it as text")
+    if not is_storable(entry):
+        raise _refused(entry, "states a number or a bound that a manifest cannot hold")
 
 
 def _check_time_range(entry: SegmentEntry, smallest: int, largest: int) -> None:
     start, end = entry.interval or (smallest, largest + 1)
     if not start <= smallest <= largest < end:
         raise _refused(entry, "has times outside its interval")
-
-
-def _is_storable(zone: ColumnZone) -> bool:
-    bounds = (zone.min, zone.max)
-    return all(math.isfinite(bound) for bound in bounds if isinstance(bound, float))
 
 
 def _check_file(storage: Storage, entry: SegmentEntry) -> None:

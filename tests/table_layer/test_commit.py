@@ -1,5 +1,6 @@
 """Commits one after the other: every kind, every refusal."""
 
+import numpy as np
 import pytest
 from msgspec import structs
 from small_tables import (
@@ -24,7 +25,8 @@ from projseg.errors import (
 from projseg.table_layer.change import Append, Overwrite, Replace, SetProperties
 from projseg.table_layer.commit import commit, create_table
 from projseg.table_layer.limits import MANIFEST_SEGMENTS_MAX, SMALL_MANIFESTS_MAX
-from projseg.table_layer.manifest import write_manifests
+from projseg.table_layer.manifest import ColumnZone, write_manifests
+from projseg.table_layer.manifest_cache import ManifestCache
 from projseg.table_layer.paths import MANIFEST_PREFIX
 from projseg.table_layer.snapshot import (
     history,
@@ -375,3 +377,59 @@ def test_an_unknown_version_is_named(tmp_path):
     for version in (1, -1):
         with pytest.raises(InvalidInputError, match="the newest is 0"):
             open_snapshot(storage, version)
+
+
+@pytest.mark.parametrize(
+    "metrics", [{"rows": 2**63}, {"rows": np.int64(1)}, {"rows": 1.5}, {"rows\ud800": 1}]
+)
+def test_what_cannot_be_stored_is_refused_before_it_is_published(tmp_path, metrics):
+    storage, base = new_table(tmp_path)
+    with pytest.raises(InvalidInputError, match="PROJSEG_BAD_ARGUMENT"):
+        commit(
+            storage,
+            base,
+            SetProperties(),
+            write_id=new_write_id(),
+            operation="x",
+            metrics=metrics,
+        )
+    assert latest_version(storage) == 0
+
+
+@pytest.mark.parametrize(
+    "zone",
+    [
+        ColumnZone(float("nan"), 1.0, 0, False, True, 0),
+        ColumnZone(0.0, float("inf"), 0, False, True, 0),
+        ColumnZone(0, 1, -1, False, True, 0),
+        ColumnZone(0, 1, 2**63, False, True, 0),
+        ColumnZone(0, "\ud800", 0, False, True, 0),
+        ColumnZone(0, np.int64(1), 0, False, True, 0),
+        ColumnZone(True, False, 0, False, True, 0),
+    ],
+)
+def test_an_entry_that_would_come_back_different_is_refused(tmp_path, zone):
+    storage, base = new_table(tmp_path)
+    write_id = new_write_id()
+    entry = put_segment(storage, write_id, columns={"added": zone})
+    with pytest.raises(InvalidInputError, match="PROJSEG_BAD_COMMIT_ENTRY"):
+        do(storage, base, Append((entry,)), write_id)
+
+
+def test_the_cache_keeps_within_its_budget(tmp_path):
+    storage, snapshot = new_table(tmp_path)
+    for hour in range(6):
+        snapshot, _ = add(storage, snapshot, hour=hour)
+    references = snapshot.file.manifests
+    cache = ManifestCache(budget_bytes=3 * references[0].byte_count)
+    first = cache.load(storage, references[0])
+    assert cache.load(storage, references[0]) is first
+    first.entry(0)
+    cache.load(storage, references[0])
+    assert cache.load(storage, references[0]) is not first, "grown past the budget, it was kept"
+    for reference in references:
+        cache.load(storage, reference)
+    storage.delete(references[0].name)
+    with pytest.raises(CorruptTableError):
+        cache.load(storage, references[0])
+    assert cache.load(storage, references[5]) is cache.load(storage, references[5])
