@@ -15,6 +15,7 @@ from projseg.algebra.candidate_group import CandidateGroup, Fitting
 from projseg.algebra.expressions.predicates import conjunction, conjuncts
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.filter_simplify import ZoneSets, simplify
+from projseg.algebra.forced_projections import check_forced
 from projseg.algebra.interval import Interval
 from projseg.algebra.interval_cover import Cover, cover, data_interval, is_no_condition, share_of
 from projseg.algebra.projection_spec import ProjectionSpec
@@ -25,6 +26,8 @@ from projseg.algebra.source_cost import ReadShape, base_shape
 from projseg.algebra.source_plan import AddRows, Choice, Reason, ReasonCode, SourcePlan
 from projseg.algebra.stored_names import stored_column
 from projseg.algebra.time_bounds import interval_conditions
+
+__all__ = ["Planner", "check_forced", "choose"]
 
 _EMPTY = Choice(())
 
