@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 import sqlglot
-from sqlglot.tokens import Token, TokenType
+from sqlglot import Token, TokenType
 
 from projseg.algebra.aggregators.functions import (
     ALIASES,

@@ -11,6 +11,7 @@ from projseg.algebra.aggregators.by_time import ByTimeState
 from projseg.algebra.aggregators.count import CountState
 from projseg.algebra.aggregators.distinct import DistinctState
 from projseg.algebra.aggregators.extremum import ExtremumState
+from projseg.algebra.aggregators.hll import HllState
 from projseg.algebra.aggregators.moments import MomentsState
 from projseg.algebra.aggregators.primitive import Primitive, State
 from projseg.algebra.aggregators.sum import SumState
@@ -39,6 +40,7 @@ STATES: Final[dict[str, StateKind]] = {
     "bit_or": BitsState,
     "bit_xor": BitsState,
     "distinct": DistinctState,
+    "hll": HllState,
 }
 
 

@@ -1,0 +1,323 @@
+"""HyperLogLog sketches as bytes, many at a time: the compact form of Apache DataSketches, HLL_8.
+
+    LIST  up to 7 coupons   8 bytes, then coupons
+    SET   more coupons     12 bytes, the count in the last four, then coupons
+    HLL   registers        40 bytes: HIP estimate, kxq0, kxq1, zero registers, 0; then 2**lgK bytes
+
+The first eight bytes are: header length in ints, 1, 7, lgK, 3 for coupons, flags, list count,
+mode | HLL_8 << 2. A sketch made of folded parts has no meaningful HIP (order of arrival) estimate,
+so HLL sketches carry the out-of-order flag and readers use the composite estimator.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from projseg.errors import CorruptSegmentError, InvalidInputError, LimitExceededError
+from projseg.kernels.hll_coupons import LG_K_MAX, LG_K_MIN
+
+SKETCH_BYTES_MAX: Final = (1 << 31) - 1  # Arrow's binary offsets
+
+_LIST_BYTES: Final = 8
+_SET_BYTES: Final = 12
+_HLL_BYTES: Final = 40
+_EMPTY_FLAG: Final = 4
+_COMPACT_FLAG: Final = 8
+_OUT_OF_ORDER_FLAG: Final = 16
+_PROBLEMS: Final = {
+    1: "is shorter than its header",
+    2: "does not start as a DataSketches HLL sketch",
+    3: "has an lgK outside 4 to 21, or below the one asked for",
+    4: "is not of type HLL_8, or has an unknown mode",
+    5: "has a length that does not fit its header",
+    6: "holds a coupon or register out of range",
+}
+
+
+def sketch_bytes(
+    starts: NDArray[np.int64],
+    pairs: NDArray[np.uint64],
+    slots: NDArray[np.int32],
+    registers: NDArray[np.uint8],
+    lg_k: int,
+) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Return the sketches of all groups: (offsets, content) as of an Arrow binary array.
+
+    Parameters
+    ----------
+    starts : int64[g + 1]
+        Group i's coupons are in pairs[starts[i] : starts[i + 1]].
+    pairs : uint64[n]
+        Coupons in the low half.
+    slots : int32[g]
+        Each group's row of `registers`, -1 for none.
+    registers : uint8[p, 2**lg_k]
+        Values up to 63.
+    lg_k : int
+        Logarithm of the number of registers.
+
+    Raises
+    ------
+    InvalidInputError
+        If an index is out of range.
+    LimitExceededError
+        PROJSEG_LIMIT_EXCEEDED, if the sketches together pass 2 GiB.
+    """
+    counts = np.diff(starts)
+    is_bad = len(counts) != len(slots) or bool((counts < 0).any()) or int(starts[-1]) > len(pairs)
+    if is_bad or int(slots.max(initial=-1)) >= len(registers):
+        raise InvalidInputError("PROJSEG_BAD_GROUP_IDS", "sketch parts do not fit their groups")
+    header = np.where(counts > 7, _SET_BYTES, _LIST_BYTES)
+    sizes = np.where(slots >= 0, _HLL_BYTES + (1 << lg_k), header + 4 * counts)
+    total = int(sizes.sum())
+    if total > SKETCH_BYTES_MAX:
+        raise LimitExceededError(
+            "PROJSEG_LIMIT_EXCEEDED",
+            f"sketches of {len(slots)} groups take {total} bytes, more than {SKETCH_BYTES_MAX};"
+            " group by less or use a smaller lgK",
+        )
+    offsets = np.zeros(len(slots) + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    content = np.zeros(total, np.uint8)
+    _build(starts, pairs, slots, registers, lg_k, offsets, content)
+    return offsets, content
+
+
+def parse_sketches(
+    offsets: NDArray[np.int64], content: NDArray[np.uint8], lg_k: int
+) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+    """Check every sketch and return (modes, coupon counts).
+
+    Parameters
+    ----------
+    offsets : int64[n + 1]
+        Sketch i is content[offsets[i] : offsets[i + 1]]; an empty one stands for null.
+    content : uint8[m]
+        Untrusted.
+    lg_k : int
+        What the sketches will be folded into; theirs must not be lower.
+
+    Returns
+    -------
+    modes : int8[n]
+        0 list, 1 set, 2 registers.
+    counts : int64[n]
+        Coupons; 0 for registers.
+
+    Raises
+    ------
+    CorruptSegmentError
+        PROJSEG_CORRUPT_SEGMENT, naming the first bad sketch.
+    """
+    ends_inside = len(offsets) > 0 and int(offsets[0]) >= 0 and int(offsets[-1]) <= len(content)
+    if not ends_inside or (np.diff(offsets) < 0).any():
+        raise CorruptSegmentError("PROJSEG_CORRUPT_SEGMENT", "sketch offsets leave their content")
+    modes = np.zeros(len(offsets) - 1, np.int8)
+    counts = np.zeros(len(offsets) - 1, np.int64)
+    bad, problem = _parse(offsets, content, lg_k, modes, counts)
+    if problem:
+        raise CorruptSegmentError(
+            "PROJSEG_CORRUPT_SEGMENT", f"HLL sketch of row {bad} {_PROBLEMS[problem]}"
+        )
+    return modes, counts
+
+
+def coupons_of_sketches(
+    offsets: NDArray[np.int64],
+    content: NDArray[np.uint8],
+    modes: NDArray[np.int8],
+    counts: NDArray[np.int64],
+    groups: NDArray[np.uint32],
+) -> NDArray[np.uint64]:
+    """Return `group << 32 | coupon` of all sketches that `parse_sketches` found to hold coupons."""
+    _same_rows(modes, counts, groups, offsets[1:])
+    pairs = np.empty(int(counts.sum()), np.uint64)
+    _coupons(offsets, content, modes, counts, groups, pairs)
+    return pairs
+
+
+def fold_sketch_registers(
+    offsets: NDArray[np.int64],
+    content: NDArray[np.uint8],
+    modes: NDArray[np.int8],
+    rows: NDArray[np.int64],
+    registers: NDArray[np.uint8],
+) -> None:
+    """Fold the sketches that hold registers, checked by `parse_sketches`, into `registers`.
+
+    Parameters
+    ----------
+    offsets, content, modes
+        The sketches.
+    rows : int64[n]
+        The row of `registers` for each sketch; those without registers are passed over.
+    registers : uint8[p, 2**lg_k]
+        Changed in place; a sketch of more registers is folded down.
+    """
+    _same_rows(modes, rows, offsets[1:])
+    if int(rows[modes == 2].max(initial=-1)) >= len(registers):
+        raise InvalidInputError("PROJSEG_BAD_GROUP_IDS", "a sketch has no place in the registers")
+    _fold_registers(offsets, content, modes, rows, registers)
+
+
+def _same_rows(first: NDArray[Any], *others: NDArray[Any]) -> None:
+    if any(len(other) != len(first) for other in others):
+        raise InvalidInputError("PROJSEG_BAD_GROUP_IDS", "sketch columns differ in length")
+
+
+@njit(nogil=True, cache=True)
+def _build(
+    starts: Any, pairs: Any, slots: Any, registers: Any, lg_k: Any, offsets: Any, content: Any
+) -> None:
+    """Write all sketches. Oracle: tests/oracle/hll.py::sketch."""
+    for group in range(len(slots)):
+        at = np.int64(offsets[group])
+        count = starts[group + 1] - starts[group]
+        has_registers = slots[group] >= 0
+        mode = 2 if has_registers else (1 if count > 7 else 0)
+        content[at] = 10 if has_registers else 2 + mode
+        content[at + 1] = 1
+        content[at + 2] = 7
+        content[at + 3] = lg_k
+        content[at + 7] = mode | 8
+        if has_registers:
+            content[at + 5] = _COMPACT_FLAG | _OUT_OF_ORDER_FLAG
+            _write_registers(registers[slots[group]], content, at)
+            continue
+        content[at + 4] = 3 if mode == 0 else 5
+        content[at + 5] = _COMPACT_FLAG | (_EMPTY_FLAG if count == 0 else 0)
+        if mode == 0:
+            content[at + 6] = count
+            at += 8
+        else:
+            _write_word(content, at + 8, np.uint64(count), 4)
+            at += 12
+        for i in range(count):
+            _write_word(content, at + 4 * i, pairs[starts[group] + i], 4)
+
+
+@njit(nogil=True, cache=True)
+def _write_word(content: Any, at: Any, word: Any, byte_count: Any) -> None:
+    """Write the low bytes of a word, little-endian. Oracle: tests/oracle/hll.py::sketch."""
+    for i in range(byte_count):
+        content[at + i] = np.uint8((word >> np.uint64(8 * i)) & np.uint64(255))
+
+
+@njit(nogil=True, cache=True)
+def _write_registers(registers: Any, content: Any, at: Any) -> None:
+    """Write an HLL sketch's header fields and registers. Oracle: tests/oracle/hll.py::sketch."""
+    counts = np.zeros(64, np.int64)
+    for i in range(len(registers)):
+        counts[registers[i] & 63] += 1
+        content[at + 40 + i] = registers[i]
+    sums = np.zeros(2)
+    for rank in range(64):
+        sums[rank >> 5] += counts[rank] * 2.0**-rank
+    words = sums.view(np.uint64)
+    _write_word(content, at + 16, words[0], 8)
+    _write_word(content, at + 24, words[1], 8)
+    _write_word(content, at + 32, np.uint64(counts[0]), 4)
+
+
+@njit(nogil=True, cache=True)
+def _parse(offsets: Any, content: Any, lg_k: Any, modes: Any, counts: Any) -> Any:
+    """Check all sketches; return (row, problem). Oracle: tests/oracle/hll.py::sketch."""
+    for row in range(len(modes)):
+        start = np.int64(offsets[row])
+        size = np.int64(offsets[row + 1]) - start
+        if size == 0:
+            continue
+        problem = _parse_one(content[start : start + size], lg_k, modes, counts, row)
+        if problem:
+            return row, problem
+    return 0, 0
+
+
+@njit(nogil=True, cache=True)
+def _parse_one(sketch: Any, lg_k: Any, modes: Any, counts: Any, row: Any) -> Any:
+    """Check one sketch; return a key of `_PROBLEMS` or 0. Oracle: tests/oracle/hll.py::sketch."""
+    problem = _header_problem(sketch, lg_k)
+    if problem:
+        return problem
+    mode = sketch[7] & 3
+    header = 40 if mode == 2 else 8 + 4 * mode
+    if len(sketch) < header:
+        return 1
+    modes[row] = mode
+    if mode == 2:
+        has_size = len(sketch) == header + (1 << sketch[3])
+        return _register_problem(sketch, header) if has_size else 5
+    counts[row] = sketch[6] if mode == 0 else np.int64(_read_word(sketch, 8))
+    return _coupon_problem(sketch, header) if len(sketch) == header + 4 * counts[row] else 5
+
+
+@njit(nogil=True, cache=True)
+def _header_problem(sketch: Any, lg_k: Any) -> Any:
+    """Check the first eight bytes. Oracle: tests/oracle/hll.py::sketch."""
+    if len(sketch) < 8:
+        return 1
+    if sketch[1] != 1 or sketch[2] != 7:
+        return 2
+    if sketch[3] < max(lg_k, LG_K_MIN) or sketch[3] > LG_K_MAX:
+        return 3
+    mode = sketch[7] & 3
+    is_known = sketch[7] >> 2 == 2 and mode != 3 and sketch[0] == (10 if mode == 2 else 2 + mode)
+    return 0 if is_known else 4
+
+
+@njit(nogil=True, cache=True)
+def _register_problem(sketch: Any, header: Any) -> Any:
+    """Check that no register passes 63. Oracle: tests/oracle/hll.py::sketch."""
+    largest = np.uint8(0)
+    for i in range(header, len(sketch)):
+        largest = max(largest, sketch[i])
+    return 6 if largest > 63 else 0
+
+
+@njit(nogil=True, cache=True)
+def _coupon_problem(sketch: Any, header: Any) -> Any:
+    """Check that every coupon has a rank. Oracle: tests/oracle/hll.py::sketch."""
+    for at in range(header, len(sketch), 4):
+        if _read_word(sketch, at) >> np.uint64(26) == np.uint64(0):
+            return 6
+    return 0
+
+
+@njit(nogil=True, cache=True)
+def _read_word(content: Any, at: Any) -> Any:
+    """Read four bytes, little-endian. Oracle: tests/oracle/hll.py::sketch."""
+    word = np.uint64(0)
+    for i in range(4):
+        word |= np.uint64(content[at + i]) << np.uint64(8 * i)
+    return word
+
+
+@njit(nogil=True, cache=True)
+def _coupons(offsets: Any, content: Any, modes: Any, counts: Any, groups: Any, pairs: Any) -> None:
+    """Write the pairs of coupon sketches. Oracle: tests/oracle/hll.py::pairs."""
+    count = 0
+    for row in range(len(modes)):
+        at = np.int64(offsets[row]) + 8 + 4 * modes[row]
+        group = np.uint64(groups[row]) << np.uint64(32)
+        for i in range(counts[row]):
+            pairs[count] = group | _read_word(content, at + 4 * i)
+            count += 1
+
+
+@njit(nogil=True, cache=True)
+def _fold_registers(offsets: Any, content: Any, modes: Any, rows: Any, registers: Any) -> None:
+    """Take the larger of each pair of registers. Oracle: tests/oracle/hll.py::registers."""
+    mask = registers.shape[1] - 1
+    for row in range(len(modes)):
+        if modes[row] != 2:
+            continue
+        start = np.int64(offsets[row]) + 40
+        target = registers[rows[row]]
+        for i in range(np.int64(offsets[row + 1]) - start):
+            rank = content[start + i]
+            if rank > target[i & mask]:
+                target[i & mask] = rank

@@ -1,0 +1,183 @@
+"""HyperLogLog states: equal to the oracle, to the datasketches library, and whatever the path."""
+
+from __future__ import annotations
+
+import datasketches
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import hll as oracle
+from support.state_cases import folded, rows_of
+
+from projseg.algebra.aggregators.hashes import hashes_of
+from projseg.algebra.aggregators.inputs import ids_of
+from projseg.algebra.aggregators.primitive import Groups, Primitive
+from projseg.algebra.aggregators.states import new_state
+from projseg.algebra.expressions.tree import Column
+from projseg.errors import CorruptSegmentError
+from projseg.kernels import hll_estimate
+from projseg.segment_format.vectors import Numbers, Opaque
+
+COUNTS = [0, 1, 7, 8, 24, 25, 384, 385, 3000, 9000, 40_000, 300_000]
+
+
+def primitive(value_type: pa.DataType, lg_k: int = 12) -> Primitive:
+    return Primitive("hll", (Column(value_type, "x"),), None, (lg_k,))
+
+
+def numbers(start: int, end: int) -> Numbers:
+    return Numbers(np.arange(start, end, dtype=np.int64), pa.int64())
+
+
+def sketch_of(start: int, end: int, lg_k: int = 12) -> bytes:
+    state = new_state(primitive(pa.int64(), lg_k), 1)
+    state.add(Groups(None, 1, end - start), [numbers(start, end)])
+    return state.finish()[0].as_py()
+
+
+def library_sketch(start: int, end: int, lg_k: int = 12) -> datasketches.hll_sketch:
+    sketch = datasketches.hll_sketch(lg_k, datasketches.tgt_hll_type.HLL_8)
+    for value in range(start, end):
+        sketch.update(value)
+    return sketch
+
+
+def composite(sketch: datasketches.hll_sketch | datasketches.hll_union) -> float:
+    """Return the library's estimate when it may not use the order of arrival."""
+    if isinstance(sketch, datasketches.hll_union):
+        sketch = sketch.get_result(datasketches.tgt_hll_type.HLL_8)
+    image = bytearray(sketch.serialize_compact())
+    image[5] |= 16
+    return datasketches.hll_sketch.deserialize(bytes(image)).get_estimate()
+
+
+def coupons_of(values: list, value_type: pa.DataType) -> list[int]:
+    _, hashes = hashes_of(Opaque(pa.array(values, value_type)))
+    return (hashes >> np.uint64(32)).tolist()
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_every_path_makes_the_oracles_sketch(data):
+    value_type = data.draw(st.sampled_from([pa.int32(), pa.int64(), pa.string(), pa.binary()]))
+    lg_k = data.draw(st.sampled_from([4, 8, 12]))
+    rows = data.draw(rows_of(value_type))
+    state = folded(primitive(value_type, lg_k), rows, lambda o: data.draw(st.sampled_from(o)))
+    coupons = coupons_of(rows.values(), value_type)
+    sets = [set() for _ in range(rows.group_count)]
+    for pair in oracle.pairs(rows.groups, coupons):
+        sets[pair >> 32].add(pair & 0xFFFFFFFF)
+    assert state.finish().to_pylist() == [oracle.sketch(found, lg_k) for found in sets]
+
+
+@pytest.mark.parametrize("group_count", [1, 3, 9000])
+@pytest.mark.parametrize("lg_k", [4, 7, 8, 12])
+def test_large_states_are_the_oracles_by_any_path(group_count, lg_k):
+    random = np.random.default_rng(lg_k)
+    row_count = 6000
+    ids = np.minimum(random.zipf(1.3, row_count) - 1, group_count - 1).astype(np.uint16)
+    values = random.integers(0, 5000, row_count)
+    whole = new_state(primitive(pa.int64(), lg_k), group_count)
+    whole.add(Groups(ids, group_count, row_count), [Numbers(values, pa.int64())])
+    merged = new_state(primitive(pa.int64(), lg_k), group_count)
+    every = np.arange(group_count, dtype=np.uint32)
+    for start in range(0, row_count, 1500):
+        rows = slice(start, start + 1500)
+        part = new_state(primitive(pa.int64(), lg_k), group_count)
+        vector = ids_of(Numbers(values[rows], pa.int64()))
+        part.add(Groups(ids[rows], group_count, 1500), [vector])
+        merged.merge(Groups(every, group_count, group_count), part.columns())
+        merged.add(Groups(ids[rows], group_count, 1500), [vector])
+    coupons = coupons_of(values.tolist(), pa.int64())
+    sets = [set() for _ in range(group_count)]
+    for group, coupon in zip(ids.tolist(), coupons, strict=True):
+        sets[group].add(coupon)
+    expected = [oracle.sketch(found, lg_k) for found in sets]
+    assert whole.finish().to_pylist() == expected
+    assert merged.finish().to_pylist() == expected
+    some = np.arange(group_count)[::-2]
+    assert merged.finish(some).to_pylist() == [expected[i] for i in some]
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_library_reads_our_sketches_and_estimates_the_same(count):
+    state = new_state(primitive(pa.int64()), 1)
+    state.add(Groups(None, 1, count), [numbers(0, count)])
+    ours = datasketches.hll_sketch.deserialize(state.finish()[0].as_py())
+    theirs = library_sketch(0, count)
+    assert composite(ours) == composite(theirs)
+    assert ours.get_estimate() == pytest.approx(composite(theirs), rel=1e-9)
+    union = datasketches.hll_union(12)
+    union.update(theirs)
+    union.update(ours)
+    assert composite(union) == pytest.approx(composite(theirs), 1e-9)
+    assert state.estimates().to_pylist() == [round(composite(theirs))]
+
+
+@pytest.mark.parametrize("count", COUNTS[:-2])
+def test_estimates_equal_the_librarys_and_the_oracles(count):
+    coupons = set(coupons_of(list(range(count)), pa.int64()))
+    expected = composite(library_sketch(0, count))
+    knots = hll_estimate._KNOTS.tolist()
+    assert oracle.estimate(coupons, knots) == pytest.approx(expected, rel=1e-9)
+    if count <= 384:
+        ours = hll_estimate.coupon_estimates(np.array([count]))
+    else:
+        registers = np.array([oracle.registers(coupons, 12)], np.uint8)
+        ours = hll_estimate.register_estimates(registers)
+    assert ours[0] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("count", [0, 5, 100, 385, 20_000])
+def test_strings_hash_as_in_the_library(count):
+    texts = [f"ünï-{i}" for i in range(count)]
+    state = new_state(primitive(pa.string()), 1)
+    state.add(Groups(None, 1, count + 2), [Opaque(pa.array([*texts, "", None], pa.string()))])
+    sketch = datasketches.hll_sketch(12, datasketches.tgt_hll_type.HLL_8)
+    for text in texts:
+        sketch.update(text)
+    ours = datasketches.hll_sketch.deserialize(state.finish()[0].as_py())
+    assert composite(ours) == composite(sketch)
+
+
+@pytest.mark.parametrize("count", [3, 100, 400, 2000, 30_000])
+@pytest.mark.parametrize("lg_k", [4, 9, 11])
+def test_stored_sketches_are_folded_down_never_up(count, lg_k):
+    stored = Opaque(pa.array([sketch_of(0, count)], pa.binary()))
+    state = new_state(primitive(pa.int64(), lg_k), 1)
+    state.merge(Groups(None, 1, 1), {"sketch": stored})
+    assert state.finish()[0].as_py() == sketch_of(0, count, lg_k)
+    higher = new_state(primitive(pa.int64(), 13), 1)
+    with pytest.raises(CorruptSegmentError, match="lgK"):
+        higher.merge(Groups(None, 1, 1), {"sketch": stored})
+
+
+def test_null_sketch_is_no_value():
+    state = new_state(primitive(pa.int64()), 2)
+    column = Opaque(pa.array([None, sketch_of(0, 3)], pa.binary()))
+    state.merge(Groups(np.array([0, 1], np.uint8), 2, 2), {"sketch": column})
+    assert state.estimates().to_pylist() == [0, 3]
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.sampled_from([0, 5, 50, 500]), st.data())
+def test_damaged_sketches_are_refused_or_read(count, data):
+    sketch = bytearray(sketch_of(0, count))
+    for _ in range(data.draw(st.integers(1, 3))):
+        change = data.draw(st.sampled_from(["byte", "cut", "grow"]))
+        if change == "byte" and sketch:
+            near = st.integers(0, min(60, len(sketch) - 1)) | st.integers(0, len(sketch) - 1)
+            sketch[data.draw(near)] = data.draw(st.integers(0, 255))
+        elif change == "cut":
+            sketch = sketch[: data.draw(st.integers(0, len(sketch)))]
+        else:
+            sketch += data.draw(st.binary(max_size=9))
+    state = new_state(primitive(pa.int64()), 1)
+    try:
+        state.merge(Groups(None, 1, 1), {"sketch": Opaque(pa.array([bytes(sketch)], pa.binary()))})
+    except CorruptSegmentError:
+        return
+    state.estimates()
+    state.finish()
