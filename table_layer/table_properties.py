@@ -142,7 +142,7 @@ def check_properties(properties: TableProperties) -> None:
     )
 
 
-def check_options(properties: TableProperties, **given: Any) -> None:
+def check_options(properties: TableProperties, /, **given: Any) -> None:
     """Raise InvalidInputError if an option given for an existing table contradicts it.
 
     Parameters

@@ -1,0 +1,135 @@
+"""What a table may be declared as, and what later options may say."""
+
+import pickle
+
+import msgspec
+import pyarrow as pa
+import pytest
+from small_tables import HOURLY, SCHEMA, small_properties
+
+from projseg.errors import InvalidInputError, UnsupportedFeatureError
+from projseg.table_layer.limits import COLUMNS_MAX, NAME_BYTES_MAX
+from projseg.table_layer.storage import open_storage
+from projseg.table_layer.table_properties import (
+    ProjectionDeclaration,
+    TableProperties,
+    check_options,
+    columns_of,
+)
+
+NESTED = pa.schema(
+    [
+        ("time", pa.timestamp("ns", tz="Europe/Berlin")),
+        ("tags", pa.list_(pa.large_string())),
+        ("point", pa.struct([("x", pa.float64()), ("odd name`,", pa.int8())])),
+        ("by_key", pa.map_(pa.string(), pa.decimal128(38, 3))),
+        ("größe", pa.uint32()),
+    ]
+)
+
+
+def test_the_schema_comes_back_in_normal_types():
+    properties = TableProperties.declare(NESTED, time_column="time")
+    properties = msgspec.json.decode(msgspec.json.encode(properties), type=TableProperties)
+    assert properties.schema == pa.schema(
+        [
+            ("time", pa.timestamp("us", tz="UTC")),
+            ("tags", pa.list_(pa.string())),
+            ("point", pa.struct([("x", pa.float64()), ("odd name`,", pa.int8())])),
+            ("by_key", pa.map_(pa.string(), pa.decimal128(38, 3))),
+            ("größe", pa.int64()),
+        ]
+    )
+    assert columns_of(properties.schema) == properties.columns
+    assert properties == pickle.loads(pickle.dumps(properties))
+    assert properties.table_id != TableProperties.declare(NESTED).table_id
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"time_column": "tiem"}, "PROJSEG_UNKNOWN_COLUMN.*did you mean 'time'"),
+        ({"time_column": "added"}, "PROJSEG_BAD_TIME_COLUMN"),
+        ({"time_column": None, "segment_granularity": "day"}, "PROJSEG_BAD_TIME_COLUMN"),
+        ({"segment_granularity": "fortnightly"}, "PROJSEG_BAD_GRANULARITY"),
+        ({"cluster_by": ["chanel"]}, "PROJSEG_UNKNOWN_COLUMN.*did you mean 'channel'"),
+        ({"target_segment_rows": 0}, "PROJSEG_BAD_OPTION"),
+        ({"target_segment_rows": 2**32}, "PROJSEG_BAD_OPTION"),
+        ({"projections": [HOURLY, HOURLY]}, "PROJSEG_DUPLICATE_NAME"),
+        ({"projections": [ProjectionDeclaration("", "a" * 32, "{}")]}, "PROJSEG_BAD_NAME"),
+    ],
+)
+def test_options_that_cannot_be(options, code):
+    with pytest.raises(InvalidInputError, match=code):
+        small_properties(**options)
+
+
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        ([], "PROJSEG_EMPTY_SCHEMA"),
+        (["a", "a"], "PROJSEG_DUPLICATE_NAME"),
+        (["page", "Page"], "PROJSEG_DUPLICATE_NAME"),
+        ([""], "PROJSEG_BAD_NAME.*is empty"),
+        (["a\0"], "PROJSEG_BAD_NAME.*control"),
+        (["a\n"], "PROJSEG_BAD_NAME.*control"),
+        (["u\u0308"], "PROJSEG_BAD_NAME.*NFC"),
+        (["ü" * (NAME_BYTES_MAX // 2 + 1)], "PROJSEG_BAD_NAME.*256 bytes"),
+        ([f"c{i}" for i in range(COLUMNS_MAX + 1)], "PROJSEG_TOO_MANY_NAMES"),
+    ],
+)
+def test_column_names_that_cannot_be(names, code):
+    schema = pa.schema([(name, pa.int64()) for name in names])
+    with pytest.raises(InvalidInputError, match=code):
+        TableProperties.declare(schema)
+
+
+def test_limits_are_reachable():
+    names = [f"c{i}" for i in range(COLUMNS_MAX - 1)] + ["x" * NAME_BYTES_MAX]
+    schema = pa.schema([(name, pa.int64()) for name in names])
+    assert (
+        len(TableProperties.declare(schema, target_segment_rows=2**32 - 1).columns) == COLUMNS_MAX
+    )
+
+
+def test_types_that_cannot_be_stored():
+    with pytest.raises(UnsupportedFeatureError):
+        TableProperties.declare(pa.schema([("t", pa.duration("us"))]))
+
+
+def test_nested_cluster_columns_are_refused():
+    with pytest.raises(InvalidInputError, match="PROJSEG_NESTED_CLUSTER_COLUMN"):
+        TableProperties.declare(NESTED, cluster_by=["tags"])
+
+
+def test_options_given_later():
+    properties = small_properties(cluster_by=("channel",), properties={"owner": "us"})
+    check_options(properties)
+    check_options(
+        properties,
+        time_column="time",
+        segment_granularity="HOUR",
+        cluster_by=["channel"],
+        target_segment_rows=None,
+        properties={"owner": "us"},
+    )
+    for option, value in [
+        ("time_column", "added"),
+        ("segment_granularity", "day"),
+        ("cluster_by", ["channel", "added"]),
+        ("cluster_by", []),
+        ("target_segment_rows", 5),
+        ("properties", {"owner": "them"}),
+        ("properties", {"purpose": "new"}),
+    ]:
+        with pytest.raises(InvalidInputError, match="PROJSEG_OPTION_CONTRADICTS_TABLE"):
+            check_options(properties, **{option: value})
+    with pytest.raises(InvalidInputError, match="did you mean 'cluster_by'"):
+        check_options(properties, clusterby=["channel"])
+
+
+def test_what_travels_to_executors_is_small_and_picklable(tmp_path):
+    storage = open_storage(tmp_path)
+    assert pickle.loads(pickle.dumps(storage)) == storage
+    assert len(pickle.dumps(storage)) < 400
+    assert small_properties().schema == SCHEMA

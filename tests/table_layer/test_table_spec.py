@@ -1,0 +1,118 @@
+"""SPEC.md's tables of the table format are the structs and limits of the code."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from small_tables import new_table, new_write_id, put_segment
+
+from projseg.table_layer import limits
+from projseg.table_layer.commit import append
+from projseg.table_layer.manifest import (
+    ColumnZone,
+    ManifestReference,
+    SegmentEntry,
+    StoredProjection,
+    _ManifestFile,
+)
+from projseg.table_layer.sealed_json import SealedFile
+from projseg.table_layer.snapshot import SnapshotFile, Transaction
+from projseg.table_layer.table_properties import TableProperties
+
+SPEC = Path(__file__).parents[2] / "SPEC.md"
+SEALED = list(SealedFile.__struct_fields__)
+
+
+def tables_under(heading):
+    """Return the first columns of each table between this heading and the next."""
+    text = SPEC.read_text(encoding="utf-8")
+    section = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^#|\Z)", text, re.M | re.S)
+    assert section is not None, f"SPEC.md has no section '{heading}'"
+    tables, rows = [], []
+    for line in [*section[1].splitlines(), ""]:
+        if line.startswith("|"):
+            rows.append([cell.strip() for cell in line.strip("|").split("|")])
+        elif rows:
+            tables.append(rows[2:])
+            rows = []
+    return tables
+
+
+def fields(table):
+    return [row[0] for row in table]
+
+
+@pytest.mark.parametrize(
+    ("heading", "structs"),
+    [
+        ("Table: sealed JSON", [SEALED]),
+        (
+            "Table: snapshots",
+            [
+                list(SnapshotFile.__struct_fields__)[len(SEALED) :],
+                list(TableProperties.__struct_fields__),
+            ],
+        ),
+        ("Table: manifest references", [list(ManifestReference.__struct_fields__)]),
+        (
+            "Table: manifests",
+            [
+                list(_ManifestFile.__struct_fields__)[len(SEALED) :],
+                list(SegmentEntry.__struct_fields__),
+                list(ColumnZone.__struct_fields__),
+                list(StoredProjection.__struct_fields__),
+            ],
+        ),
+    ],
+)
+def test_fields_and_their_order(heading, structs):
+    assert [fields(table) for table in tables_under(heading)] == structs
+
+
+def type_words(field_type):
+    """Return how SPEC.md words a field's type, for the plain ones."""
+    if isinstance(field_type, msgspec.inspect.IntType):
+        return "integer"
+    if isinstance(field_type, msgspec.inspect.StrType):
+        return "text"
+    return "boolean" if isinstance(field_type, msgspec.inspect.BoolType) else None
+
+
+def test_types_of_plain_fields():
+    structs = [SnapshotFile, TableProperties, ManifestReference, SegmentEntry, ColumnZone]
+    worded = {
+        row[0]: row[1]
+        for heading in ("sealed JSON", "snapshots", "manifest references", "manifests")
+        for table in tables_under(f"Table: {heading}")
+        for row in table
+    }
+    checked = 0
+    for struct in structs:
+        for field in msgspec.inspect.type_info(struct).fields:
+            word = type_words(field.type)
+            if word is not None and field.name not in ("min_time_us", "max_time_us"):
+                assert worded[field.name] == word, field.name
+                checked += 1
+    assert checked > 15
+
+
+def test_limits():
+    (table,) = tables_under("Table: limits")
+    assert {row[0]: int(row[1]) for row in table} == {
+        name: value for name, value in vars(limits).items() if name.isupper()
+    }
+
+
+def test_every_field_is_written(tmp_path):
+    """SPEC.md says that all fields are present: none may be left out for being a default."""
+    storage, base = new_table(tmp_path)
+    write_id = new_write_id()
+    snapshot = append(storage, base, [put_segment(storage, write_id)], write_id=write_id)
+    stored = msgspec.json.decode((tmp_path / "_projseg" / f"{1:020d}.json").read_bytes())
+    assert list(stored) == list(SnapshotFile.__struct_fields__)
+    assert list(stored["properties"]) == list(TableProperties.__struct_fields__)
+    manifest = msgspec.json.decode((tmp_path / snapshot.file.manifests[0].name).read_bytes())
+    assert list(manifest) == list(_ManifestFile.__struct_fields__)
+    assert len(manifest["entries"][0]) == len(SegmentEntry.__struct_fields__)
+    assert len(Transaction.__struct_fields__) == 2
