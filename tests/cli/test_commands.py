@@ -1,0 +1,183 @@
+"""The verbs, as a shell sees them: what they print, what they exit with."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pyarrow as pa
+import pytest
+
+import projseg
+from projseg.cli import main
+
+ROWS = [
+    {"time": "2015-09-12T00:47:08.770Z", "channel": "#en", "added": 10},
+    {"time": "2015-09-12T13:00:00Z", "channel": "#de", "added": 5},
+    {"time": "2015-09-13T01:00:00Z", "channel": "#en", "added": None},
+]
+DAILY = "daily=SELECT date_trunc('DAY', time) AS day, channel, sum(added) AS added GROUP BY ALL"
+
+
+class Shell:
+    """Runs `projseg ...` in this process."""
+
+    def __init__(self, monkeypatch, capsys):
+        self.monkeypatch, self.capsys = monkeypatch, capsys
+
+    def __call__(self, *words, exits=0):
+        self.monkeypatch.setattr(sys, "argv", ["projseg", *map(str, words)])
+        code = 0
+        try:
+            main()
+        except SystemExit as stopped:
+            code = stopped.code or 0
+        printed = self.capsys.readouterr()
+        assert code == exits, printed.err
+        self.error = printed.err
+        return [json.loads(line) for line in printed.out.splitlines() if line.startswith("{")]
+
+
+@pytest.fixture
+def shell(monkeypatch, capsys):
+    return Shell(monkeypatch, capsys)
+
+
+@pytest.fixture
+def location(tmp_path, shell):
+    file = tmp_path / "edits.json"
+    file.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    table = str(tmp_path / "table")
+    imported = shell(
+        "import", table, file, "--time-column", "time", "--segment-granularity", "day",
+        "--cluster-by", "channel", "-p", DAILY,
+    )  # fmt: skip
+    assert imported[0]["rows"] == 3
+    assert imported[0]["segments"] == 2
+    return table
+
+
+def test_import_makes_a_table_and_appends_to_it(tmp_path, shell, location):
+    again = shell("import", location, tmp_path / "edits.json")
+    assert again[0]["rows"] == 3
+    assert shell("describe", location)[0]["rows"] == 6
+
+
+def test_describing_verbs(shell, location):
+    described = shell("describe", location)[0]
+    assert (described["rows"], described["segments"]) == (3, 2)
+    columns = {row["column"]: row["type"] for row in shell("schema", location)}
+    assert columns == {"time": "timestamp", "channel": "string", "added": "bigint"}
+    assert [row["rows"] for row in shell("segments", location)] == [2, 1]
+    assert [row["name"] for row in shell("projections", location)] == ["daily"]
+    assert [row["operation"] for row in shell("history", location)] == ["append", "create"]
+
+
+def test_query_and_explain(shell, location):
+    asked = ("-g", "channel", "-a", "sum(added) AS added, count(*) AS edits")
+    answer = {row["channel"]: row for row in shell("query", location, *asked)}
+    assert answer["#en"] == {"channel": "#en", "added": 10, "edits": 2}
+    assert shell("query", location, *asked, "--order-by", "added DESC", "--limit", "1") == [
+        answer["#en"]
+    ]
+    assert len(shell("query", location, "--columns", "channel", "-f", "added > 5")) == 1
+    plan = shell("explain", location, "-g", "channel", "-a", "sum(added) AS added")
+    assert {row["source"] for row in plan} <= {"daily", None}
+    based = shell(
+        "explain", location, "-g", "channel", "-a", "sum(added) AS added", "--no-projections"
+    )
+    assert {row["source"] for row in based} == {None}
+
+
+def test_explain_on_a_terminal_is_a_tree(shell, location, capsys, monkeypatch):
+    monkeypatch.setattr(
+        sys, "argv", ["projseg", "explain", location, "-a", "count(*)", "-o", "table"]
+    )
+    with pytest.raises(SystemExit):
+        main()
+    assert "SELECT" in capsys.readouterr().out
+
+
+def test_projections_are_added_and_dropped_with_yes_only(shell, location):
+    added = shell("add-projection", location, "total=SELECT sum(added) AS added GROUP BY ALL")
+    assert added[0]["projections"] == ["daily", "total"]
+    told = shell("drop-projection", location, "total")
+    assert told[0]["would_drop"] == "total"
+    assert len(shell("projections", location)) == 2
+    assert shell("drop-projection", location, "total", "--yes")[0]["projections"] == ["daily"]
+    shell("drop-projection", location, "dayly", "--yes", exits=1)
+    assert "did you mean 'daily'?" in shell.error
+
+
+def test_inspect_describes_each_part_of_a_segment(shell, location):
+    segment = shell("segments", location)[0]["segment"]
+    parts = shell("inspect", f"{location}/{segment}")
+    by_part = {part: [row for row in parts if row["part"] == part] for part in
+               ("segment", "tables", "columns", "dictionaries")}  # fmt: skip
+    assert by_part["segment"][0]["rows"] == 2
+    assert [row["table"] for row in by_part["tables"]] == ["base rows", "daily"]
+    base = {row["column"] for row in by_part["columns"] if row["table"] == "base rows"}
+    assert base == {"time", "channel", "added"}
+    channel = next(row for row in by_part["dictionaries"] if row["dictionary"] == "channel")
+    assert (channel["values"], channel["tables"]) == (2, 2)
+    assert channel["bytes_saved"] > 0
+
+
+def test_verify_passes_and_finds_damage(shell, location, tmp_path):
+    assert shell("verify", location, "--deep")[0]["problems"] == 0
+    segment = shell("segments", location)[0]["segment"]
+    path = tmp_path / "table" / segment
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.chmod(0o644)
+    path.write_bytes(bytes(content))
+    found = shell("verify", location, exits=3)
+    assert found[0]["segment"] == segment
+
+
+def test_errors_are_one_line_and_exit_with_1(shell, tmp_path):
+    shell("describe", tmp_path / "none", exits=1)
+    assert shell.error.startswith("[PROJSEG_NOT_A_TABLE]")
+    assert shell.error.count("\n") == 1
+
+
+def test_a_command_that_is_not_understood_exits_with_2(shell):
+    shell("describe", exits=2)
+    shell("descrive", exits=2)
+
+
+def test_csv_and_table_on_request(shell, location, capsys, monkeypatch):
+    for chosen, start in (("csv", "column,type"), ("table", "┏")):
+        monkeypatch.setattr(sys, "argv", ["projseg", "schema", location, "-o", chosen])
+        with pytest.raises(SystemExit):
+            main()
+        assert capsys.readouterr().out.startswith(start)
+
+
+def test_doctor_names_a_broken_module(shell, tmp_path, monkeypatch):
+    (tmp_path / "pyspark_broken.py").write_text("raise RuntimeError('out of order')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = {row["check"]: row for row in shell("doctor", "-o", "json", exits=1)}
+    assert found["pyspark_broken"]["verdict"] == "problem"
+    assert "out of order" in found["pyspark_broken"]["found"]
+    assert found["pyspark_projseg"]["found"] == "projseg"
+
+
+def test_demo_agrees_with_itself(shell):
+    results = shell("demo", "--rows", 20_000)
+    assert all(row["same answer"] for row in results)
+    assert any(row["rows read"] < row["base rows read"] for row in results)
+
+
+def test_demo_fails_where_answers_differ(shell, monkeypatch):
+    monkeypatch.setattr("projseg.cli.demo.same_answer", lambda *_: False)
+    shell("demo", "--rows", 1000, exits=1)
+    assert "this is a bug" in shell.error
+
+
+def test_rows_written_by_import_are_those_of_the_file(location):
+    rows = projseg.Table(location).query(columns="channel, added")
+    assert sorted(rows.to_pylist(), key=str) == sorted(
+        ({"channel": row["channel"], "added": row["added"]} for row in ROWS), key=str
+    )
+    assert rows.schema.field("added").type == pa.int64()

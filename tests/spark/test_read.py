@@ -1,0 +1,194 @@
+"""Reading into Spark: chosen columns, versions, several tasks, catalog tables, errors."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import functions as F
+
+import projseg
+
+pytestmark = pytest.mark.spark
+
+PROJECTION = {"name": "by_k", "sql": "SELECT k, sum(n) AS n, count(*) AS c GROUP BY ALL"}
+
+
+@pytest.fixture(scope="module")
+def rows(spark):
+    return spark.range(5000).selectExpr(
+        "timestamp_micros(id * 60000000) AS t",
+        "if(id % 11 = 0, NULL, concat('k', id % 7)) AS k",
+        "id AS n",
+        "cast(id % 100 AS double) / 10 AS x",
+        "id % 3 = 0 AS flag",
+    )
+
+
+@pytest.fixture(scope="module")
+def location(rows, tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("read") / "table")
+    projseg.write(rows, path, time_column="t", segment_granularity="day", projections=[PROJECTION])
+    return path
+
+
+def load(spark, location, **options):
+    return spark.read.format("projseg").options(**options).load(location)
+
+
+def refused(run):
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - py4j's classes differ by where it fails
+        run()
+    return str(caught.value)
+
+
+def test_columns_choose_and_compute(spark, location):
+    frame = load(spark, location, columns="n, upper(k) AS upper", filter="n < 3")
+    assert frame.columns == ["n", "upper"]
+    assert sorted(tuple(r) for r in frame.collect()) == [(0, None), (1, "K1"), (2, "K2")]
+
+
+def test_a_schema_of_the_user_s_own_chooses_columns_and_fills_with_null(spark, location):
+    frame = spark.read.format("projseg").schema("N bigint, later string").load(location)
+    assert frame.agg(F.sum("N"), F.count("later"), F.count("*")).first()[:] == (12_497_500, 0, 5000)
+    only_unknown = spark.read.format("projseg").schema("later string").load(location)
+    assert only_unknown.count() == 5000
+
+
+def test_interval_and_filter_prune_and_select(spark, rows, location):
+    frame = load(spark, location, interval="1970-01-02/1970-01-03", filter="k = 'k1'")
+    expected = rows.filter("t >= '1970-01-02' AND t < '1970-01-03' AND k = 'k1'")
+    assert frame.count() == expected.count() > 0
+
+
+def test_a_filter_that_nothing_passes_gives_no_rows_or_one_total(spark, location):
+    assert load(spark, location, filter="n < 0").count() == 0
+    assert load(spark, location, filter="n < 0", groupBy="k", aggregators="sum(n)").count() == 0
+    for aggregation in ("final", "partial"):
+        totals = load(
+            spark,
+            location,
+            filter="n < 0",
+            aggregators="count(*) AS c, sum(n) AS n",
+            aggregation=aggregation,
+        )
+        assert [tuple(row) for row in totals.collect()] == [(0, None)]
+
+
+def test_versions_by_number_and_by_time(spark, rows, tmp_path):
+    path = str(tmp_path / "table")
+    projseg.write(rows, path)
+    moment = projseg.Table(path).history().to_pylist()[0]["timestamp"].isoformat()
+    projseg.write(rows, path, mode="append")
+    assert load(spark, path).count() == 10_000
+    assert load(spark, path, versionAsOf="1").count() == 5000
+    assert load(spark, path, timestampAsOf=moment).count() == 5000
+    assert "PROJSEG_UNKNOWN_VERSION" in refused(lambda: load(spark, path, versionAsOf="9"))
+    early = refused(lambda: load(spark, path, timestampAsOf="2001-01-01"))
+    assert "PROJSEG_UNKNOWN_VERSION" in early
+
+
+def test_a_frame_keeps_its_version(spark, rows, tmp_path):
+    path = str(tmp_path / "table")
+    projseg.write(rows, path)
+    frame = load(spark, path)
+    projseg.write(rows, path, mode="append")
+    assert frame.count() == 5000
+    assert load(spark, path).count() == 10_000
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"groupBy": "kk"}, "[PROJSEG_UNKNOWN_COLUMN]"),
+        ({"groupby2": "k"}, "did you mean 'groupBy'?"),
+        ({"aggregators": "median(n)"}, "[PROJSEG_UNSUPPORTED_FUNCTION]"),
+        ({"groupBy": "x", "forceProjections": "true"}, "by_k"),
+        ({"interval": "1970"}, "[PROJSEG_BAD_INTERVAL]"),
+        ({"groupBy": "k", "useProjection": "by_z"}, "by_z"),
+    ],
+)
+def test_errors_are_one_line_with_a_code(spark, location, options, told):
+    message = refused(lambda: load(spark, location, **options).collect())
+    assert told in message
+
+
+def test_no_table_is_an_error_that_says_so(spark, tmp_path):
+    assert "[PROJSEG_NOT_A_TABLE]" in refused(lambda: load(spark, str(tmp_path / "none")))
+
+
+AGGREGATES = {
+    "count(*) AS a": F.count("*"),
+    "count(k) AS a": F.count("k"),
+    "count_if(flag) AS a": F.count_if("flag"),
+    "sum(n) AS a": F.sum("n"),
+    "sum(x) AS a": F.round(F.sum("x"), 6),
+    "min(k) AS a": F.min("k"),
+    "max(t) AS a": F.max("t"),
+    "avg(n) AS a": F.avg("n"),
+    "sum(n) FILTER (WHERE flag) AS a": F.expr("sum(n) FILTER (WHERE flag)"),
+    "bool_or(flag) AS a": F.bool_or("flag"),
+    "max_by(n, t) AS a": F.max_by("n", "t"),
+    "count(DISTINCT flag) AS a": F.countDistinct("flag"),
+    "var_pop(n) AS a": F.round(F.var_pop("n"), 6),
+}
+
+
+@pytest.mark.parametrize("text", AGGREGATES)
+@pytest.mark.parametrize("group_by", ["", "k"])
+def test_read_equals_spark_for_every_kind_of_aggregate(spark, rows, location, text, group_by):
+    answer = projseg.read(spark, location, group_by=group_by, aggregators=text)
+    keys = [group_by] if group_by else []
+    expected = rows.groupBy(*keys).agg(AGGREGATES[text].alias("a"))
+    rounded = answer
+    if dict(answer.dtypes)["a"] == "double":
+        rounded, expected = (f.withColumn("a", F.round("a", 6)) for f in (answer, expected))
+    assert dict(answer.dtypes) == dict(expected.dtypes)
+    assert sorted(map(tuple, rounded.collect()), key=str) == sorted(
+        map(tuple, expected.collect()), key=str
+    )
+
+
+def test_read_without_aggregates_gives_distinct_groups(spark, location):
+    assert projseg.read(spark, location, group_by="k").count() == 8
+    assert projseg.read(spark, location, columns="n", filter="n < 5").count() == 5
+
+
+def test_read_goes_by_the_session_s_time_zone(spark, rows, location):
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+    try:
+        day = "date_trunc('DAY', t) AS day"
+        answer = projseg.read(spark, location, group_by=[day], aggregators=["count(*) AS c"])
+        expected = rows.groupBy(F.expr(day.removesuffix(" AS day")).alias("day")).agg(
+            F.count("*").alias("c")
+        )
+        assert sorted(map(tuple, answer.collect())) == sorted(map(tuple, expected.collect()))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def test_a_view_and_a_catalog_table_keep_their_options(spark, location):
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW v USING projseg "
+        f"OPTIONS (path '{location}', groupBy 'k', aggregators 'sum(n) AS n')"
+    )
+    assert spark.sql("SELECT count(*) AS c, sum(n) AS n FROM v").first()[:] == (8, 12_497_500)
+    spark.sql("DROP TABLE IF EXISTS edits")
+    spark.sql(f"CREATE TABLE edits USING projseg LOCATION '{location}'")
+    try:
+        assert spark.sql("SELECT sum(n) FROM edits").first()[0] == 12_497_500
+        hinted = spark.sql("SELECT * FROM edits WITH (filter = 'n < 10')")
+        assert hinted.count() == 10
+    finally:
+        spark.sql("DROP TABLE edits")
+
+
+def test_insert_into_a_catalog_table(spark, rows, tmp_path):
+    path = str(tmp_path / "table")
+    projseg.write(rows, path)
+    spark.sql("DROP TABLE IF EXISTS inserted")
+    spark.sql(f"CREATE TABLE inserted USING projseg LOCATION '{path}'")
+    try:
+        rows.limit(7).createOrReplaceTempView("seven")
+        spark.sql("INSERT INTO inserted SELECT * FROM seven")
+        assert load(spark, path).count() == 5007
+    finally:
+        spark.sql("DROP TABLE inserted")
