@@ -7,25 +7,30 @@ columns weighed by a stored count.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
 
 from projseg.algebra.aggregators.primitive import Primitive
+from projseg.algebra.aggregators.states import state_fields
 from projseg.algebra.expressions.predicates import conjunction, conjuncts
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.filter_implication import Premises
 from projseg.algebra.grouping_rewrite import GroupingRewriter, NotStored
+from projseg.algebra.integer_ranges import fits, without_widening
 from projseg.algebra.projection_spec import ProjectionSpec
 from projseg.algebra.segment_view import SegmentView
-from projseg.algebra.source_plan import AddRows, AddWeighted, Feed, MergeStates
+from projseg.algebra.source_plan import AddRows, AddWeighted, Feed, FoldSeveral, MergeStates
 
 IDEMPOTENT: Final = frozenset(
     ("min", "max", "min_by", "max_by", "bit_and", "bit_or", "distinct", "hll", "theta")
 )
 """Primitives that a repeated value does not change."""
-WEIGHABLE: Final = frozenset(("sum",))
-"""Primitives that a value enters in proportion to how often it occurs."""
+BY_TIME: Final = frozenset(("min_by", "max_by"))
+"""Primitives of (value, time) that take rows without a value, but none without a time."""
+WEIGHABLE: Final = frozenset(("sum", "moments", "bit_xor"))
+"""Primitives for which it matters how often a value occurs."""
 
 
 class FeedFinder:
@@ -56,6 +61,7 @@ class FeedFinder:
             self._merged(primitive, conditions)
             or self._added(primitive, conditions)
             or self._weighed(primitive, conditions)
+            or self._sum_of_sums(primitive, conditions)
         )
 
     def _open(self, conditions: tuple[Expression, ...]) -> tuple[Expression, ...]:
@@ -90,8 +96,9 @@ class FeedFinder:
         arguments = self._rewritten(primitive.arguments)
         if not arguments:
             return None
-        if any(isinstance(a, Literal) and a.value is None for a in arguments):
-            return AddRows(tuple(arguments))  # no row has all inputs, so nothing is ever folded
+        deciding = arguments[-1:] if primitive.function in BY_TIME else arguments
+        if any(isinstance(a, Literal) and a.value is None for a in deciding):
+            return AddRows(tuple(arguments))  # no row counts without it, so nothing is ever folded
         residual = self._rewritten(conditions)
         if primitive.function not in IDEMPOTENT or residual is None:
             return None
@@ -109,6 +116,32 @@ class FeedFinder:
         if count is None:
             return None
         return AddWeighted(tuple(arguments), count.prefix, count.filter)
+
+    def _sum_of_sums(
+        self, primitive: Primitive, conditions: tuple[Expression, ...]
+    ) -> FoldSeveral | None:
+        """Answer sum(a + b) from sum(a) and sum(b).
+
+        Only of whole numbers, whose sums are exact; only where neither is ever null, since a row
+        with one null adds nothing; and only where no row overflows, since base rows would raise.
+        """
+        total = primitive.arguments[0] if primitive.arguments else None
+        is_sum = primitive.function == "sum" and isinstance(total, Call) and total.function == "+"
+        if not is_sum or total is None or not self._premises.imply(fits(total)):
+            return None
+        feeds = []
+        for part in total.children:
+            plain = without_widening(part)
+            alike = replace(primitive, arguments=(plain,))
+            if state_fields(alike) != state_fields(primitive):
+                return None
+            if not self._premises.is_not_null(plain):
+                return None
+            merged = self._merged(alike, conditions)
+            if merged is None:
+                return None
+            feeds.append(merged)
+        return FoldSeveral(tuple(feeds))
 
     def _rewritten(
         self, expressions: list[Expression] | tuple[Expression, ...]

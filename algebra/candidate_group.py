@@ -12,12 +12,14 @@ from functools import lru_cache
 
 import pyarrow as pa
 
+from projseg.algebra.aggregators.primitive import Primitive
 from projseg.algebra.column_index import ColumnIndex
 from projseg.algebra.expressions.canonical_time import always_refines
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.filter_simplify import ZoneSets, outcomes
 from projseg.algebra.granularity import Granularity, refines
+from projseg.algebra.integer_ranges import fits
 from projseg.algebra.period import DAY
 from projseg.algebra.projection_match import Match, match_view
 from projseg.algebra.projection_spec import ProjectionSpec
@@ -133,7 +135,16 @@ def _predicates(query: QuerySpec, specs: Sequence[ProjectionSpec]) -> tuple[Expr
         if isinstance(node, Column)
     )
     found += [not_null(column) for column in columns]
+    found += [fits(p.arguments[0]) for p in query.primitives if is_integer_sum(p)]
     return tuple(dict.fromkeys(found))
+
+
+def is_integer_sum(primitive: Primitive) -> bool:
+    """Whether it is sum(a + b) of whole numbers."""
+    argument = primitive.arguments[0] if primitive.arguments else None
+    if not isinstance(argument, Call) or primitive.function != "sum":
+        return False
+    return argument.function == "+" and bool(pa.types.is_integer(argument.type))
 
 
 def not_null(expression: Expression) -> Expression:

@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.integer_ranges import sum_of, without_widening
 from projseg.algebra.predicate_truth import truth_of
 from projseg.algebra.segment_facts import ColumnFacts, SegmentFacts
 from projseg.algebra.value_set import (
@@ -66,6 +67,11 @@ class ZoneSets:
             return column_values(facts, term.type, self._facts.row_count)
         if isinstance(term, Call) and term.function == "time_floor":
             return floored(self.of(term.arguments[0]), term.arguments[0].type, term.parameters[0])
+        if isinstance(term, Call) and term.function == "cast":
+            plain = without_widening(term)
+            return ANYTHING if plain == term else self.of(plain)
+        if isinstance(term, Call) and term.function == "+":
+            return sum_of(tuple(map(self.of, term.arguments)), term.type)
         return ANYTHING
 
 

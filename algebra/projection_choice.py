@@ -220,7 +220,13 @@ class _SegmentTask:
         match = candidate.match
         stored = self.facts.projections[candidate.index]
         share = 1.0 if self.data is None else found.share(self.data)
-        cost = candidate.shape.cost(stored.row_count, stored.column_bytes, stored.byte_count, share)
+        cost = candidate.shape.cost(
+            stored.row_count,
+            stored.column_bytes,
+            stored.byte_count,
+            share,
+            self.facts.row_count,
+        )
         plan = SourcePlan(
             source=match.spec,
             keys=match.keys,

@@ -50,6 +50,8 @@ class ReadShape:
         Stored columns that are read of the rows that pass.
     filter_work, fold_work : int
         Byte-equivalents of work on a row.
+    weighed_work : int
+        Byte-equivalents of work on each base row that stands behind a weighed one.
     selectivity : float
         The part of the rows that is expected to pass.
     """
@@ -58,10 +60,16 @@ class ReadShape:
     fold_columns: tuple[str, ...]
     filter_work: int
     fold_work: int
+    weighed_work: int
     selectivity: float
 
     def cost(
-        self, row_count: int, column_bytes: Mapping[str, int], byte_count: int, share: float
+        self,
+        row_count: int,
+        column_bytes: Mapping[str, int],
+        byte_count: int,
+        share: float,
+        base_row_count: int = 0,
     ) -> int:
         """Return the cost of reading a share of a source.
 
@@ -75,13 +83,15 @@ class ReadShape:
             A bound on the bytes of columns whose own are not known.
         share : float
             The part of its rows that lies in the interval, 0 to 1.
+        base_row_count : int
+            Base rows that stand behind a projection's.
         """
         assumed = min(row_count * _ASSUMED_COLUMN_BYTES, byte_count)
         sizes = column_bytes.get
         filter_bytes = sum(sizes(name, assumed) for name in self.filter_columns)
         fold_bytes = sum(sizes(name, assumed) for name in self.fold_columns)
         filtering = filter_bytes + row_count * self.filter_work
-        folding = fold_bytes + row_count * self.fold_work
+        folding = fold_bytes + row_count * self.fold_work + base_row_count * self.weighed_work
         return round(share * (filtering + self.selectivity * folding))
 
 
@@ -113,6 +123,7 @@ def read_shape(
         fold_columns=tuple(name for name in fold_columns if name not in filter_columns),
         filter_work=sum(_ROW_WORK + _computing(condition) for condition in conditions),
         fold_work=work,
+        weighed_work=_FOLD_WORK * sum(isinstance(feed, AddWeighted) for feed in feeds),
         selectivity=_selectivity(conditions),
     )
 
