@@ -189,7 +189,7 @@ class Granularity:
             return _resolve_backward(zone, local, index)
         index = zone.local_index_of(local)
         resumed = np.append(zone.starts[1:], MAX_MICROS)[index]
-        return np.minimum(local - zone.offsets[index], resumed)
+        return np.asarray(np.minimum(local - zone.offsets[index], resumed), dtype=np.int64)
 
     def floor_one(self, micros: int) -> int:
         """Return the start of one instant's bucket."""

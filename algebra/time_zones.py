@@ -55,7 +55,7 @@ class ZoneTable:
 
     def index_of(self, micros: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return for each instant the position of the offset in force."""
-        return np.searchsorted(self.starts, micros, side="right") - 1
+        return np.asarray(np.searchsorted(self.starts, micros, side="right") - 1, dtype=np.int64)
 
     def to_local(self, micros: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the local clock, in microseconds since its own 1970-01-01T00:00."""
@@ -82,7 +82,8 @@ class ZoneTable:
         """
         before = self.starts[1:] + self.offsets[:-1]
         after = self.starts[1:] + self.offsets[1:]
-        return np.searchsorted(np.maximum(before, after), local, side="right")
+        switched = np.searchsorted(np.maximum(before, after), local, side="right")
+        return np.asarray(switched, dtype=np.int64)
 
 
 def zone_name(name: str) -> str:

@@ -10,6 +10,7 @@ from sqlglot import exp
 from projseg.algebra.expressions.binder import Binder
 from projseg.algebra.expressions.canonical import canonical
 from projseg.algebra.expressions.dialect import parse_sql, split_list
+from projseg.algebra.expressions.naming import spark_name
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.time_zones import zone_name
 
@@ -51,17 +52,13 @@ def bind_named(text: str, schema: pa.Schema, timezone: str = "UTC") -> NamedExpr
     expression = bind_tree(inner, schema, timezone)
     if isinstance(tree, exp.Alias):
         return NamedExpression(tree.alias, expression)
-    name = expression.name if isinstance(expression, Column) else _spark_name(inner)
+    name = expression.name if isinstance(expression, Column) else spark_name(inner)
     return NamedExpression(name, expression)
 
 
 def bind_tree(tree: exp.Expression, schema: pa.Schema, timezone: str = "UTC") -> Expression:
     """Return the canonical expression of a tree made by `dialect.parse_sql`."""
     return canonical(Binder(schema, zone_name(timezone)).bind(tree))
-
-
-def _spark_name(tree: exp.Expression) -> str:
-    return tree.sql(dialect="spark")
 
 
 __all__ = ["NamedExpression", "bind", "bind_named", "bind_tree", "split_list"]

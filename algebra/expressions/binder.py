@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 from sqlglot import exp
@@ -12,12 +12,13 @@ from sqlglot import exp
 from projseg.algebra.expressions.binder_columns import ColumnScope
 from projseg.algebra.expressions.binder_types import written_type
 from projseg.algebra.expressions.canonical import canonical
-from projseg.algebra.expressions.coercion import bad_expression, cast_to
+from projseg.algebra.expressions.coercion import bad_expression, cast_to, is_floating
 from projseg.algebra.expressions.functions.arithmetic import arithmetic, negative
 from projseg.algebra.expressions.functions.boolean import logical
 from projseg.algebra.expressions.functions.calendar import add_interval, date_arithmetic
 from projseg.algebra.expressions.functions.comparison import comparison, membership
 from projseg.algebra.expressions.functions.conditional import case_when
+from projseg.algebra.expressions.functions.numeric import bitwise, bitwise_not
 from projseg.algebra.expressions.functions.table import RULES
 from projseg.algebra.expressions.functions.time_fields import extract
 from projseg.algebra.expressions.functions.time_floor import WINDOW_START
@@ -37,7 +38,9 @@ from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.time_zones import zone_name
 from projseg.errors import UnsupportedFeatureError, did_you_mean
 
-_COMPARISONS: Final = {
+_Names: TypeAlias = dict[type[exp.Expression], str]
+
+_COMPARISONS: Final[_Names] = {
     exp.EQ: "=",
     exp.NEQ: "!=",
     exp.LT: "<",
@@ -46,7 +49,7 @@ _COMPARISONS: Final = {
     exp.GTE: ">=",
     exp.NullSafeEQ: "<=>",
 }
-_ARITHMETIC: Final = {
+_ARITHMETIC: Final[_Names] = {
     exp.Add: "+",
     exp.Sub: "-",
     exp.Mul: "*",
@@ -54,6 +57,7 @@ _ARITHMETIC: Final = {
     exp.Mod: "%",
     exp.IntDiv: "div",
 }
+_BITWISE: Final[_Names] = {exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^"}
 _CALLS: Final[dict[type[exp.Expression], tuple[str, tuple[str, ...]]]] = {
     exp.If: ("if", ("this", "true", "false")),
     exp.Floor: ("floor", ("this", "decimals")),
@@ -82,6 +86,8 @@ class Binder:
             return comparison(_COMPARISONS[kind], left, right, self.zone)
         if kind in _ARITHMETIC:
             return self._arithmetic(tree, _ARITHMETIC[kind])
+        if kind in _BITWISE:
+            return bitwise(_BITWISE[kind], *self.operands(tree), self.zone)
         if kind in _CALLS:
             function, parts = _CALLS[kind]
             return self.call(
@@ -119,21 +125,15 @@ class Binder:
 
     def span(self, tree: exp.Expression) -> Span | None:
         """Return an interval constant, or None if the tree is none."""
-        match tree:
-            case exp.Paren():
-                return self.span(tree.this)
-            case exp.Neg():
-                span = self.span(tree.this)
-                return None if span is None else span.negated()
-            case exp.Interval():
-                return _interval(tree)
-            case exp.Add() | exp.Sub():
-                left, right = self.span(tree.this), self.span(tree.expression)
-                if left is None or right is None:
-                    return None
+        if isinstance(tree, exp.Interval):
+            return _interval(tree)
+        if isinstance(tree, exp.Paren | exp.Neg):
+            inner = self.span(tree.this)
+            return inner.negated() if inner and isinstance(tree, exp.Neg) else inner
+        if isinstance(tree, exp.Add | exp.Sub):
+            left, right = self.span(tree.this), self.span(tree.expression)
+            if left is not None and right is not None:
                 return left.plus(right if isinstance(tree, exp.Add) else right.negated())
-            case exp.Cast() if tree.to.this == exp.DataType.Type.INTERVAL:
-                return parse_interval(tree.this.name)
         return None
 
     def _arithmetic(self, tree: exp.Expression, function: str) -> Expression:
@@ -172,11 +172,15 @@ def _number(binder: Binder, tree: exp.Literal) -> Expression:
 def _negation(binder: Binder, tree: exp.Neg) -> Expression:
     """Fold the sign into a number: the least bigint has no positive twin to negate."""
     inner = tree.this
-    typed = inner.this if isinstance(inner, exp.TryCast) and not inner.args.get("safe") else inner
+    typed: exp.Expression = (
+        inner.this if isinstance(inner, exp.TryCast) and not inner.args.get("safe") else inner
+    )
     if isinstance(typed, exp.Literal) and not typed.is_string:
         number = exp.Literal(this=f"-{typed.this}", is_string=False)
         if typed is inner:
             return _number(binder, number)
+        if is_floating(written_type(inner.to)):
+            number = exp.Literal(this=f"-{typed.this}e0", is_string=False)
         return canonical(cast_to(_number(binder, number), written_type(inner.to), binder.zone))
     return negative(binder.bind(inner), binder.zone)
 
@@ -234,7 +238,8 @@ def _case(binder: Binder, tree: exp.Case) -> Expression:
 
 def _like(binder: Binder, tree: exp.Expression) -> Expression:
     inner, escape = (tree.this, tree.expression) if isinstance(tree, exp.Escape) else (tree, None)
-    function = {exp.Like: "like", exp.ILike: "ilike"}.get(type(inner))
+    names: _Names = {exp.Like: "like", exp.ILike: "ilike"}
+    function = names.get(type(inner))
     if function is None or isinstance(inner.expression, exp.Any | exp.All | exp.Tuple):
         raise bad_expression(f"'{tree.sql(dialect='spark')}' is not supported; use LIKE")
     parts = [inner.this, inner.expression, *([escape] if escape is not None else [])]
@@ -267,7 +272,7 @@ def _dot(binder: Binder, tree: exp.Dot) -> Expression:
 def _trim(binder: Binder, tree: exp.Trim) -> Expression:
     name = _TRIMS[str(tree.args.get("position") or "BOTH").upper()]
     characters = [tree.expression] if tree.expression is not None else []
-    return binder.call(name, [tree.this, *characters])
+    return binder.call(name, [*characters, tree.this])
 
 
 def _concatenation(binder: Binder, tree: exp.Expression) -> Expression:
@@ -287,6 +292,7 @@ _SPECIAL: Final[dict[type[exp.Expression], Callable[[Binder, Any], Expression]]]
     exp.Null: lambda binder, tree: Literal(pa.null(), None),
     exp.HexString: lambda binder, tree: Literal(pa.binary(), bytes.fromhex(tree.this)),
     exp.RawString: lambda binder, tree: Literal(pa.string(), tree.this),
+    exp.BitwiseNot: lambda binder, tree: bitwise_not(binder.bind(tree.this), binder.zone),
     exp.Paren: lambda binder, tree: binder.bind(tree.this),
     exp.Cast: _cast,
     exp.TryCast: _cast,
@@ -305,6 +311,7 @@ _SPECIAL: Final[dict[type[exp.Expression], Callable[[Binder, Any], Expression]]]
     exp.Dot: _dot,
     exp.Trim: _trim,
     exp.DPipe: _concatenation,
+    exp.Concat: lambda binder, tree: binder.call("concat", tree.expressions),
     exp.Extract: lambda binder, tree: extract(
         tree.this.name, binder.bind(tree.expression), binder.zone
     ),

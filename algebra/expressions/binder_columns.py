@@ -47,7 +47,7 @@ class ColumnScope:
             )
         if len(found) > 1:
             raise bad_expression(f"column '{parts[0]}' may be any of {', '.join(found)}")
-        expression = self._column(found[0])
+        expression: Expression = self._column(found[0])
         for part in parts[1:]:
             expression = self.field(expression, part)
         return expression

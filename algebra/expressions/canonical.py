@@ -25,7 +25,28 @@ from projseg.errors import EvaluationError
 from projseg.segment_format.types import is_nested
 
 _NULL_IF_ANY_NULL: Final = frozenset(
-    ["=", "!=", "<", "<=", ">", ">=", "not", "+", "-", "*", "/", "div", "%", "pmod", "negative", "time_floor", "like", "rlike", "lower", "upper"]
+    [
+        "=",
+        "!=",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "not",
+        "+",
+        "-",
+        "*",
+        "/",
+        "div",
+        "%",
+        "pmod",
+        "negative",
+        "time_floor",
+        "like",
+        "rlike",
+        "lower",
+        "upper",
+    ]
 )
 
 

@@ -75,6 +75,9 @@ def canonical_in(call: Call) -> Expression:
     """Return IN with ascending distinct constants; one is an equality, null apart."""
     value, *options = call.arguments
     constants = [option for option in options if isinstance(option, Literal)]
+    if len(constants) < len(options):
+        equals = tuple(Call(pa.bool_(), "=", (value, option)) for option in options)
+        return equals[0] if len(equals) == 1 else Call(pa.bool_(), "or", equals)
     present = [constant for constant in constants if constant.value is not None]
     if len(present) < len(constants):
         known = Call(pa.bool_(), "in", (value, *present)) if present else FALSE

@@ -98,7 +98,9 @@ def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
         return max(left, right, key=_INTEGRAL.index)
     pairs = [(t.precision, t.scale) if is_decimal(t) else (_DIGITS[t], 0) for t in (left, right)]
     scale = max(s for _, s in pairs)
-    return bounded_decimal(max(p - s for p, s in pairs) + scale, scale)
+    precision = max(p - s for p, s in pairs) + scale
+    surplus = max(precision - _MAX_PRECISION, 0)
+    return pa.decimal128(precision - surplus, max(scale - surplus, 0))
 
 
 def unify(arguments: Sequence[Expression], what: str, zone: str) -> tuple[Expression, ...]:

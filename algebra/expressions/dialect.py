@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType
+from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # not in its __all__
 
 from projseg.algebra.expressions.coercion import bad_expression
 from projseg.errors import LimitExceededError
@@ -19,11 +20,16 @@ _TEXT_MAX_CHARACTERS = 100_000
 class SparkExpression(Spark):
     """Spark's dialect without sqlglot's own reading of functions, which loses their spelling."""
 
-    class Parser(Spark.Parser):
+    class Tokenizer(Spark.Tokenizer):
+        """Knows that a doubled quote stands for one."""
+
+        STRING_ESCAPES: ClassVar = ["\\", "'", '"']
+
+    class Parser(Spark.Parser):  # type: ignore[valid-type, misc]  # it is a variable there
         """Leaves each `name(...)` as a call by that name."""
 
-        FUNCTIONS: ClassVar = {}
-        NO_PAREN_FUNCTIONS: ClassVar = {}
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
 
 
 def parse_sql(text: str) -> exp.Expression:
@@ -44,8 +50,7 @@ def parse_sql(text: str) -> exp.Expression:
     try:
         trees = SparkExpression().parse(f"SELECT {text}\n")
     except (SqlglotError, ValueError) as error:
-        reason = str(error).splitlines()[0] if str(error) else "it cannot be read"
-        raise bad_expression(f"'{text}' is not a Spark SQL expression: {reason}") from error
+        raise bad_expression(f"'{text}' is not a Spark SQL expression{_reason(error)}") from error
     except RecursionError as error:
         raise LimitExceededError(
             "PROJSEG_EXPRESSION_TOO_LONG", "an expression is nested too deeply; split it"
@@ -55,6 +60,13 @@ def parse_sql(text: str) -> exp.Expression:
         raise bad_expression(f"'{text}' is not one Spark SQL expression")
     found: exp.Expression = tree.expressions[0]
     return found
+
+
+def _reason(error: Exception) -> str:
+    """Return what sqlglot says, without the names of its classes and its line numbers."""
+    first = (str(error).splitlines() or [""])[0]
+    plain = re.sub(r"\s*(for <class '[^']*'>|Line \d+, Col: \d+)\.?", "", first).strip(" .")
+    return f": {plain}" if plain and "tokenizing" not in plain else ""
 
 
 def split_list(text: str) -> list[str]:
@@ -74,9 +86,7 @@ def _split(text: str) -> Iterator[str]:
     try:
         tokens = SparkExpression().tokenize(text)
     except SqlglotError as error:
-        raise bad_expression(
-            f"'{text}' is not a list of SQL: {str(error).splitlines()[0]}"
-        ) from error
+        raise bad_expression(f"'{text}' is not a list of SQL{_reason(error)}") from error
     opening = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
     closing = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
     depth, start, ends = 0, 0, []

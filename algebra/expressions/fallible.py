@@ -10,7 +10,56 @@ from projseg.algebra.expressions.coercion import is_floating, is_integral
 from projseg.algebra.expressions.tree import Call, Expression
 
 _SAFE: Final = frozenset(
-    ["=", "!=", "<", "<=", ">", ">=", "<=>", "in", "is_null", "isnan", "and", "or", "not", "case", "coalesce", "time_floor", "lower", "upper", "year", "quarter", "month", "day", "dayofweek", "weekday", "dayofyear", "weekofyear", "yearofweek", "hour", "minute", "second", "second_with_fraction", "like", "rlike", "length", "concat", "trim", "ltrim", "rtrim", "replace", "startswith", "endswith", "contains", "substring", "field", "sign", "datediff", "last_day", "octet_length"]
+    [
+        "=",
+        "!=",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "<=>",
+        "in",
+        "is_null",
+        "isnan",
+        "and",
+        "or",
+        "not",
+        "case",
+        "coalesce",
+        "time_floor",
+        "lower",
+        "upper",
+        "year",
+        "quarter",
+        "month",
+        "day",
+        "dayofweek",
+        "weekday",
+        "dayofyear",
+        "weekofyear",
+        "yearofweek",
+        "hour",
+        "minute",
+        "second",
+        "second_with_fraction",
+        "like",
+        "rlike",
+        "length",
+        "concat",
+        "trim",
+        "ltrim",
+        "rtrim",
+        "replace",
+        "startswith",
+        "endswith",
+        "contains",
+        "substring",
+        "field",
+        "sign",
+        "datediff",
+        "last_day",
+        "octet_length",
+    ]
 )
 _ARITHMETIC: Final = frozenset(["+", "-", "*", "negative", "abs"])
 
@@ -39,13 +88,13 @@ def is_lossless(source: pa.DataType, wanted: pa.DataType) -> bool:
     if is_integral(source) and is_integral(wanted):
         return integral.index(source) <= integral.index(wanted)
     if is_floating(source) and is_floating(wanted):
-        return source == pa.float32() or wanted == pa.float64()
+        return bool(source == pa.float32() or wanted == pa.float64())
     if is_integral(source) and pa.types.is_decimal128(wanted):
         digits = (3, 5, 10, 19)[integral.index(source)]
-        return wanted.precision - wanted.scale >= digits
+        return bool(wanted.precision - wanted.scale >= digits)
     if is_integral(source) and is_floating(wanted):
         return source in integral[:2] or (source == pa.int32() and wanted == pa.float64())
     if pa.types.is_decimal128(source) and pa.types.is_decimal128(wanted):
         whole = wanted.precision - wanted.scale >= source.precision - source.scale
-        return whole and wanted.scale >= source.scale
+        return bool(whole and wanted.scale >= source.scale)
     return False

@@ -28,7 +28,10 @@ from projseg.algebra.time_zones import zone_table
 from projseg.errors import InvalidInputError
 from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ, type_name
 
-_INFIX: Final = frozenset(["=", "!=", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "and", "or", "like", "rlike"])
+_INFIX: Final = frozenset(
+    {"=", "!=", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "&", "|", "^"}
+    | {"and", "or", "like", "rlike"}
+)
 _SUFFIX: Final = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
 _UNITS: Final = {
     "P1Y": "YEAR",
@@ -182,6 +185,21 @@ def _origin(granularity: Granularity, arrow_type: pa.DataType) -> str:
     return f"TIMESTAMP '{np.datetime64(int(instant), 'us')}Z'"
 
 
+_TRIMS: Final = {"trim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}
+
+
+def _trim(call: Call, zone: str) -> str:
+    text, characters = call.arguments
+    if isinstance(characters, Literal) and characters.value == " ":
+        return f"{call.function}({_text(text, zone)})"
+    side = _TRIMS[call.function]
+    return f"trim({side} {_text(characters, zone)} FROM {_text(text, zone)})"
+
+
+def _prefix(call: Call, zone: str) -> str:
+    return f"({call.function}{_text(call.arguments[0], zone)})"
+
+
 def _add_interval(call: Call, zone: str) -> str:
     months, days, micros = (int(str(part)) for part in call.parameters[:3])
     return f"({_text(call.arguments[0], zone)} + INTERVAL '{Span(months, days, micros).text}')"
@@ -255,6 +273,10 @@ _SPECIAL: Final[dict[str, Callable[[Call, str], str]]] = {
     "cast": _cast,
     "case": _case,
     "field": _field_access,
+    "trim": _trim,
+    "ltrim": _trim,
+    "rtrim": _trim,
+    "~": _prefix,
     "add_interval": _add_interval,
     "time_floor": _time_floor,
     **dict.fromkeys((*DATE_FIELDS, *CLOCK_FIELDS), _time_field),

@@ -104,8 +104,6 @@ def decimal_result(function: str, left: pa.DataType, right: pa.DataType) -> pa.D
         digits = max(6, left.scale + right.precision + 1)
         return bounded_decimal(left.precision - left.scale + right.scale + digits, digits)
     whole = min(left.precision - left.scale, right.precision - right.scale)
-    if function == "pmod":
-        whole = max(left.precision - left.scale, right.precision - right.scale)
     return bounded_decimal(whole + scale, scale)
 
 
@@ -205,6 +203,7 @@ def _pair(function: str) -> Rule:
 
 RULES: Final[dict[str, Rule]] = {
     "mod": _pair("%"),
+    "div": _pair("div"),
     "pmod": _pair("pmod"),
     "negative": Rule(lambda a, z: negative(a[0], z), 1, 1),
     "positive": Rule(lambda a, z: _unary("negative", a[0], z).children[0], 1, 1),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from projseg.algebra.expressions.coercion import is_decimal, is_floating, is_integral
 from projseg.algebra.expressions.functions.decimal_arithmetic import to_type
@@ -96,9 +97,7 @@ def _whole_of_double(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     return from_integers(whole.astype(np.int64), valid, wanted)
 
 
-def _whole_of_decimal(
-    array: pa.Array, wanted: pa.DataType, valid: np.ndarray[tuple[int], np.dtype[np.bool_]]
-) -> pa.Array:
+def _whole_of_decimal(array: pa.Array, wanted: pa.DataType, valid: NDArray[np.bool_]) -> pa.Array:
     unscaled, _ = arrow_to_numbers(array)
     sizes = abs(unscaled.astype(object)) // 10**array.type.scale
     whole = np.where(unscaled < 0, -sizes, sizes)
@@ -143,12 +142,12 @@ def _temporal(array: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
 def _timestamp_of_number(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     valid = valid_mask(array, len(array))
     limits = MIN_MICROS // SECOND, MAX_MICROS // SECOND
+    seconds: NDArray[Any]
     if is_integral(array.type):
         seconds = integers(array, len(array))
         micros = np.clip(seconds, *limits) * SECOND
     else:
-        seconds = doubles(array, len(array))
-        seconds = np.where(valid, seconds, 0.0)
+        seconds = np.where(valid, doubles(array, len(array)), 0.0)
         micros = (np.clip(np.nan_to_num(seconds, nan=np.inf), *limits) * SECOND).astype(np.int64)
     inside = (seconds >= limits[0]) & (seconds < limits[1])
     if not np.all(inside | ~valid):
@@ -157,7 +156,7 @@ def _timestamp_of_number(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _number_of_timestamp(
-    array: pa.Array, micros: np.ndarray[tuple[int], np.dtype[np.int64]], wanted: pa.DataType
+    array: pa.Array, micros: NDArray[np.int64], wanted: pa.DataType
 ) -> pa.Array:
     valid = valid_mask(array, len(array))
     if is_integral(wanted):

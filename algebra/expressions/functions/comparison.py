@@ -1,4 +1,4 @@
-"""Comparisons in Spark's order: NaN equals itself and is greatest, -0.0 equals 0.0, text by bytes."""
+"""Comparisons in Spark's order: NaN is greatest and equals itself, -0.0 is 0.0, text by bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from projseg.algebra.expressions.coercion import (
 )
 from projseg.algebra.expressions.functions.rule import Datum, Evaluator, Rule
 from projseg.algebra.expressions.literals import TRUE
-from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.algebra.expressions.tree import Call, Expression
 from projseg.segment_format.types import is_nested, type_name
 
 OPPOSITE: Final = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -57,10 +57,7 @@ def membership(value: Expression, options: Sequence[Expression], zone: str) -> E
     if any(is_nested(side.type) for side in (value, *options)):
         raise bad_expression("IN cannot compare arrays, structs or maps")
     arguments = unify((value, *options), "IN", zone)
-    if all(isinstance(option, Literal) for option in arguments[1:]):
-        return Call(pa.bool_(), "in", arguments)
-    equals = [comparison("=", arguments[0], option, zone) for option in arguments[1:]]
-    return equals[0] if len(equals) == 1 else Call(pa.bool_(), "or", tuple(equals))
+    return Call(pa.bool_(), "in", arguments)
 
 
 def _compare(test: Callable[[Any, Any], Any]) -> Evaluator:

@@ -71,6 +71,8 @@ def evaluate(
     columns = []
     for argument in arguments:
         values, _ = arrow_to_numbers(as_array(argument, row_count))
+        if min(bounds(values)) < -(1 << 62):
+            values = values.astype(object)  # the least int64 has no absolute value
         columns.append(values if valid.all() else np.where(valid, values, 1))
     unscaled, scale = operation(Operands(call, *columns))
     return to_type(unscaled, scale, call.type, valid)
@@ -114,7 +116,7 @@ def scaled(values: NDArray[Any], digits: int) -> NDArray[Any]:
     """Return values times ten to the power of `digits`."""
     if digits == 0:
         return values
-    return widened(values, 10**digits) * 10**digits
+    return np.asarray(widened(values, 10**digits) * 10**digits)
 
 
 def rescaled(values: NDArray[Any], scale: int, wanted: int) -> NDArray[Any]:
@@ -131,12 +133,12 @@ def divided_half_up(values: NDArray[Any], divisor: Any) -> NDArray[Any]:
     sizes = abs(values)
     quotient = sizes // divisor
     rounded = quotient + (sizes - quotient * divisor >= divisor - divisor // 2)
-    return np.where(values < 0, -rounded, rounded)
+    return np.asarray(np.where(values < 0, -rounded, rounded))
 
 
 def _pairable(left: NDArray[Any], right: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     largest = max(*map(abs, bounds(left)), *map(abs, bounds(right)))
-    if left.dtype == object or right.dtype == object or largest >= 1 << 62:
+    if object in (left.dtype, right.dtype) or largest >= 1 << 62:
         return left.astype(object), right.astype(object)
     return left, right
 

@@ -52,13 +52,12 @@ def _build_length(arguments: tuple[Expression, ...], zone: str) -> Expression:
 
 
 def _build_trim(function: str) -> Callable[[tuple[Expression, ...], str], Expression]:
-    """`trim(text[, characters])`; a written ltrim or rtrim names the characters first."""
+    """`trim([characters,] text)`: the node has the text first."""
 
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
         texts = [cast_to(argument, _TEXT, zone) for argument in arguments]
-        if len(texts) == 1:
-            texts.append(Literal(_TEXT, " "))
-        return Call(_TEXT, function, tuple(texts))
+        characters = texts[0] if len(texts) > 1 else Literal(_TEXT, " ")
+        return Call(_TEXT, function, (texts[-1], characters))
 
     return build
 
@@ -66,6 +65,34 @@ def _build_trim(function: str) -> Callable[[tuple[Expression, ...], str], Expres
 def _build_left(arguments: tuple[Expression, ...], zone: str) -> Expression:
     one = Literal(_INT, 1)
     return SUBSTRING.build((arguments[0], one, arguments[1]), zone)
+
+
+def _build_replace(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    texts = [cast_to(argument, _TEXT, zone) for argument in arguments]
+    return Call(_TEXT, "replace", (*texts, Literal(_TEXT, ""))[:3])
+
+
+def _build_right(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    texts = cast_to(arguments[0], _TEXT, zone), cast_to(arguments[1], _INT, zone)
+    return Call(_TEXT, "right", texts)
+
+
+def _right(text: str, length: int) -> str:
+    return text[-length:] if length > 0 else ""
+
+
+def _case(quick: Callable[[Any], Any], full: Callable[[str], str]) -> Evaluator:
+    """Return an evaluator of lower or upper; Arrow's own maps one character to one only."""
+
+    def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+        text = as_array(arguments[0], row_count)
+        if pc.all(pc.string_is_ascii(text)).as_py() is not False:
+            return quick(text)
+        encoded = text.dictionary_encode()
+        changed = [full(value) for value in encoded.dictionary.to_pylist()]
+        return pa.array(changed, _TEXT).take(encoded.indices)
+
+    return evaluate
 
 
 def _kernel(kernel: Callable[..., Any]) -> Evaluator:
@@ -213,25 +240,27 @@ RULES: Final[dict[str, Rule]] = {
     "char_length": Rule(_build_length, 1, 1),
     "character_length": Rule(_build_length, 1, 1),
     "trim": Rule(_build_trim("trim"), 1, 2),
-    "btrim": Rule(_build_trim("trim"), 1, 2),
-    "ltrim": Rule(_build_trim("ltrim"), 1, 1),
-    "rtrim": Rule(_build_trim("rtrim"), 1, 1),
+    "btrim": Rule(lambda a, z: _build_trim("trim")(a[::-1], z), 1, 2),
+    "ltrim": Rule(_build_trim("ltrim"), 1, 2),
+    "rtrim": Rule(_build_trim("rtrim"), 1, 2),
     "reverse": _texts("reverse", 1),
-    "replace": _rule("replace", [_TEXT] * 3, _TEXT, 3),
+    "replace": Rule(_build_replace, 2, 3),
     "startswith": _texts("startswith", 2, pa.bool_()),
     "endswith": _texts("endswith", 2, pa.bool_()),
     "contains": _texts("contains", 2, pa.bool_()),
     "substring": SUBSTRING,
     "substr": SUBSTRING,
     "left": Rule(_build_left, 2, 2),
+    "right": Rule(_build_right, 2, 2),
     "split_part": _rule("split_part", [_TEXT, _TEXT, _INT], _TEXT, 3),
     "position": Rule(_build_position, 2, 3),
     "locate": Rule(_build_position, 2, 3),
     "instr": Rule(_build_instr, 2, 2),
 }
 EVALUATORS: Final[dict[str, Evaluator]] = {
-    "lower": _kernel(pc.utf8_lower),
-    "upper": _kernel(pc.utf8_upper),
+    "lower": _case(pc.ascii_lower, str.lower),
+    "upper": _case(pc.ascii_upper, str.upper),
+    "right": lambda call, data, count: by_row(_right, data, count, call.type),
     "reverse": _kernel(pc.utf8_reverse),
     "concat": _concat,
     "length": _length,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,25 +45,19 @@ def _without_zeros(text: pa.Array) -> pa.Array:
 
 def _distinct(array: pa.Array) -> pa.Array:
     encoded = array.dictionary_encode()
-    write = _decimal_text if pa.types.is_decimal(array.type) else _java_double
-    narrow = array.type == pa.float32()
-    texts = [
-        write(np.float32(value) if narrow else value)  # type: ignore[operator]
-        for value in encoded.dictionary.to_pylist()
-    ]
+    values = encoded.dictionary.to_pylist()
+    if pa.types.is_decimal(array.type):
+        texts = [format(value, "f") for value in values]
+    else:
+        number = np.float32 if array.type == pa.float32() else np.float64
+        texts = [_java_double(number(value)) for value in values]
     return pa.array(texts, pa.string()).take(encoded.indices)
 
 
-def _decimal_text(value: Decimal) -> str:
-    return format(value, "f")
-
-
-def _java_double(value: float | np.float32) -> str:
+def _java_double(value: np.floating[Any]) -> str:
     """Return Java's `Double.toString`: digits enough to read the value back, E from 1e7 on."""
-    if value != value:  # noqa: PLR0124
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "Infinity" if value > 0 else "-Infinity"
+    if not np.isfinite(value):
+        return "NaN" if np.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value == 0:
         return "-0.0" if np.signbit(value) else "0.0"
     if 1e-3 <= abs(value) < 1e7:

@@ -53,18 +53,22 @@ def parse_text(array: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
     if len(array) == 0 or array.null_count == len(array):
         return pa.nulls(len(array), wanted)
     trimmed = pc.utf8_trim(array, _WHITESPACE)
-    if is_integral(wanted):
-        return _integers(trimmed, wanted)
-    if is_floating(wanted):
-        return _doubles(trimmed, wanted)
-    if is_decimal(wanted):
-        _require(pc.match_substring_regex(trimmed, _NUMBER), trimmed, wanted)
-        return _by_distinct(trimmed, wanted, lambda text: _rounded(Decimal(text), wanted))
-    if pa.types.is_boolean(wanted):
-        return _booleans(trimmed)
-    if pa.types.is_date32(wanted):
-        return _dates(trimmed)
-    return _timestamps(trimmed, wanted, zone)
+    if pa.types.is_timestamp(wanted):
+        return _timestamps(trimmed, wanted, zone)
+    readers = (
+        (is_integral, _integers),
+        (is_floating, _doubles),
+        (is_decimal, _decimals),
+        (pa.types.is_boolean, _booleans),
+        (pa.types.is_date32, _dates),
+    )
+    read = next(read for is_kind, read in readers if is_kind(wanted))
+    return read(trimmed, wanted)
+
+
+def _decimals(text: pa.Array, wanted: pa.DataType) -> pa.Array:
+    _require(pc.match_substring_regex(text, _NUMBER), text, wanted)
+    return _by_distinct(text, wanted, lambda written: _rounded(Decimal(written), wanted))
 
 
 def double_to_decimal(array: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -125,11 +129,11 @@ def _doubles(text: pa.Array, wanted: pa.DataType) -> pa.Array:
     return digits.cast(wanted)
 
 
-def _booleans(text: pa.Array) -> pa.Array:
+def _booleans(text: pa.Array, wanted: pa.DataType) -> pa.Array:
     lower = pc.ascii_lower(text)
     true = pc.is_in(lower, value_set=pa.array(_TRUE))
     known = pc.or_(true, pc.is_in(lower, value_set=pa.array(_FALSE)))
-    _require(pc.if_else(pc.is_valid(text), known, True), text, pa.bool_())
+    _require(pc.if_else(pc.is_valid(text), known, True), text, wanted)
     return pc.if_else(pc.is_valid(text), true, pa.scalar(None, pa.bool_()))
 
 
@@ -156,9 +160,9 @@ def _days(found: pa.StructArray, text: pa.Array, wanted: pa.DataType) -> NDArray
     return first + day - 1
 
 
-def _dates(text: pa.Array) -> pa.Array:
-    found = _fields(text, _DATE_ONLY, pa.date32())
-    return from_integers(_days(found, text, pa.date32()), valid_mask(text, len(text)), pa.date32())
+def _dates(text: pa.Array, wanted: pa.DataType) -> pa.Array:
+    found = _fields(text, _DATE_ONLY, wanted)
+    return from_integers(_days(found, text, wanted), valid_mask(text, len(text)), wanted)
 
 
 def _timestamps(text: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:

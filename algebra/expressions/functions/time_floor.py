@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +25,7 @@ from projseg.algebra.expressions.literals import datetime_micros, is_timestamp
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.granularity import Granularity
 from projseg.algebra.period import DAY
+from projseg.algebra.time_zones import zone_table
 from projseg.segment_format.types import TIMESTAMP
 
 _UNITS: Final[dict[str, str]] = {
@@ -109,7 +111,7 @@ def _origin_micros(origin: Expression, arrow_type: pa.DataType) -> int:
         raise bad_expression("the origin of a time floor must be a timestamp constant")
     if arrow_type != TIMESTAMP and origin.type == TIMESTAMP:
         raise bad_expression("the origin of a floor without a zone must be a TIMESTAMP_NTZ")
-    assert origin.value is not None
+    assert isinstance(origin.value, datetime)
     return datetime_micros(origin.value)
 
 
@@ -117,10 +119,13 @@ def _build_time_bucket(arguments: tuple[Expression, ...], zone: str) -> Expressi
     """`time_bucket(interval, x[, origin])`: days and months by the session's clock."""
     argument = _as_timestamp(arguments[1], "time_bucket", zone)
     span = parse_interval(str(literal_of(arguments, 0, "the size of time_bucket")))
-    clock = (
-        zone if argument.type == TIMESTAMP and (span.months or span.micros % DAY == 0) else "UTC"
-    )
+    is_zoned = argument.type == TIMESTAMP
+    by_calendar = span.months or span.micros % DAY == 0
+    clock = zone if is_zoned and by_calendar else "UTC"
     granularity = _positive("time_bucket", span.months, span.micros, clock)
+    if is_zoned and not by_calendar:
+        midnight = zone_table(zone).to_utc(np.zeros(1, dtype=np.int64))
+        granularity = granularity.with_origin(int(midnight[0]))
     if len(arguments) > 2:
         granularity = granularity.with_origin(_origin_micros(arguments[2], argument.type))
     return time_floor(argument, granularity)

@@ -1,0 +1,264 @@
+"""Numbers: absolute value, sign, rounding, the least and greatest of several, bits and roots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from projseg.algebra.expressions.coercion import (
+    bounded_decimal,
+    cast_to,
+    is_decimal,
+    is_floating,
+    is_integral,
+    is_numeric,
+    unify,
+)
+from projseg.algebra.expressions.functions.comparison import less
+from projseg.algebra.expressions.functions.decimal_arithmetic import to_type
+from projseg.algebra.expressions.functions.rule import (
+    Datum,
+    Evaluator,
+    Rule,
+    all_valid,
+    as_array,
+    doubles,
+    from_integers,
+    literal_of,
+    overflow,
+    require_type,
+    valid_mask,
+)
+from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.segment_format.types import arrow_to_numbers, numbers_to_arrow, type_name
+
+
+def _number(function: str, argument: Expression, zone: str) -> Expression:
+    if argument.type in (pa.string(), pa.null()):
+        argument = cast_to(argument, pa.float64(), zone)
+    require_type(is_numeric(argument.type), function, argument, "a number")
+    return argument
+
+
+def _build_abs(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    argument = _number("abs", arguments[0], zone)
+    return Call(argument.type, "abs", (argument,))
+
+
+def _to_double(function: str, count: int = 1) -> Rule:
+    def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
+        numbers = [cast_to(_number(function, a, zone), pa.float64(), zone) for a in arguments]
+        return Call(pa.float64(), function, tuple(numbers))
+
+    return Rule(build, count, count)
+
+
+def _build_whole(function: str) -> Rule:
+    def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
+        argument = _number(function, arguments[0], zone)
+        if is_integral(argument.type):
+            return cast_to(argument, pa.int64(), zone)
+        wanted = pa.int64()
+        if is_decimal(argument.type):
+            digits = argument.type.precision - argument.type.scale
+            wanted = bounded_decimal(digits + (argument.type.scale > 0), 0)
+        return Call(wanted, function, (argument,))
+
+    return Rule(build, 1, 1)
+
+
+def _build_round(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    argument = _number("round", arguments[0], zone)
+    digits = int(literal_of(arguments, 1, "the digits of round")) if len(arguments) > 1 else 0
+    wanted = argument.type
+    if is_decimal(wanted):
+        whole = wanted.precision - wanted.scale + 1
+        kept = min(max(digits, 0), wanted.scale)
+        precision = max(whole, 1 - digits) if digits < 0 else whole + kept
+        wanted = pa.decimal128(min(precision, 38), kept)
+    return Call(wanted, "round", (argument, Literal(pa.int32(), digits)))
+
+
+def _build_extreme(function: str) -> Rule:
+    def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
+        values = unify(arguments, function, zone)
+        return Call(values[0].type, function, values)
+
+    return Rule(build, 2, 1000)
+
+
+def bitwise(function: str, left: Expression, right: Expression, zone: str) -> Expression:
+    """Return the node of `left & right`, `|` or `^` over whole numbers."""
+    both = unify((left, right), f"'{function}'", zone)
+    require_type(is_integral(both[0].type), f"'{function}'", both[0], "whole numbers")
+    return Call(both[0].type, function, both)
+
+
+def bitwise_not(argument: Expression, zone: str) -> Expression:
+    """Return the node of `~argument`."""
+    require_type(is_integral(argument.type), "'~'", argument, "a whole number")
+    return Call(argument.type, "~", (argument,))
+
+
+def _abs(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    try:
+        return pc.abs_checked(arguments[0])
+    except pa.ArrowInvalid as error:
+        raise overflow(f"abs gives a value outside {type_name(call.type)}") from error
+
+
+def _whole(is_floor: bool) -> Evaluator:
+    def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+        argument = as_array(arguments[0], row_count)
+        valid = valid_mask(argument, row_count)
+        if is_decimal(call.type):
+            unscaled, _ = arrow_to_numbers(argument)
+            unit = 10**argument.type.scale
+            unscaled = unscaled.astype(object) if unit >= 1 << 62 else unscaled
+            whole = unscaled // unit if is_floor else -(-unscaled // unit)
+            return to_type(whole, 0, call.type, valid)
+        values = doubles(argument, row_count)
+        whole = np.floor(values) if is_floor else np.ceil(values)
+        return from_integers(_saturated(whole), valid, call.type)
+
+    return evaluate
+
+
+def _saturated(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return doubles as Java's `toLong` does: limits for what lies outside, 0 for NaN."""
+    largest = np.iinfo(np.int64).max
+    with np.errstate(invalid="ignore"):
+        plain = np.nan_to_num(values, nan=0.0).astype(np.int64)
+    plain = np.where(values >= 2.0**63, largest, plain)
+    return np.asarray(np.where(values < -(2.0**63), -largest - 1, plain), dtype=np.int64)
+
+
+def _round(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    digits_literal = call.arguments[1]
+    assert isinstance(digits_literal, Literal)
+    assert isinstance(digits_literal.value, int)
+    digits = digits_literal.value
+    argument = as_array(arguments[0], row_count)
+    if is_floating(argument.type):
+        return _round_doubles(argument, digits)
+    valid = valid_mask(argument, row_count)
+    scale = argument.type.scale if is_decimal(argument.type) else 0
+    if not is_decimal(argument.type) and digits >= 0:
+        return argument
+    unscaled, _ = arrow_to_numbers(argument)
+    if digits < scale:
+        unit = 10 ** (scale - digits)
+        sizes = abs(unscaled.astype(object)) + unit // 2
+        sizes = sizes // unit * unit
+        unscaled = np.where(unscaled < 0, -sizes, sizes)
+    if is_decimal(call.type):
+        return to_type(unscaled, scale, call.type, valid)
+    try:
+        return numbers_to_arrow(unscaled.astype(np.int64), call.type, valid)
+    except (pa.ArrowInvalid, OverflowError) as error:
+        raise overflow(f"round gives a value outside {type_name(call.type)}") from error
+
+
+def _round_doubles(argument: pa.Array, digits: int) -> pa.Array:
+    """Round the shortest decimal text of each distinct value half up, as Java's BigDecimal."""
+    encoded = argument.dictionary_encode()
+    is_single = argument.type == pa.float32()
+    unit, context = Decimal(1).scaleb(-digits), Context(prec=800, rounding=ROUND_HALF_UP)
+    rounded = []
+    for value in encoded.dictionary.to_pylist():
+        if not np.isfinite(value) or digits > 330:
+            rounded.append(value)
+            continue
+        text = str(np.float32(value)) if is_single else repr(value)
+        rounded.append(float(Decimal(text).quantize(unit, context=context)))
+    return pa.array(rounded, pa.float64()).cast(argument.type).take(encoded.indices)
+
+
+def _sign(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    return pc.sign(arguments[0])
+
+
+def _extreme(is_least: bool) -> Evaluator:
+    def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+        best = as_array(arguments[0], row_count)
+        for datum in arguments[1:]:
+            other = as_array(datum, row_count)
+            is_better = less(other, best) if is_least else less(best, other)
+            chosen = pc.if_else(pc.fill_null(is_better, False), other, best)
+            best = pc.if_else(pc.is_valid(best), chosen, other)
+        return best
+
+    return evaluate
+
+
+def _double_function(compute: Callable[..., Any], domain: Callable[..., Any]) -> Evaluator:
+    """Return an evaluator over doubles that is null outside the domain, as Spark's logarithms."""
+
+    def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+        columns = [doubles(argument, row_count) for argument in arguments]
+        with np.errstate(all="ignore"):
+            valid = all_valid(arguments, row_count) & domain(*columns)
+            values = compute(*columns)
+        return pa.array(np.where(valid, values, 0.0), pa.float64(), mask=~valid)
+
+    return evaluate
+
+
+def _everywhere(*columns: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return np.ones(len(columns[0]), dtype=np.bool_)
+
+
+def _above_zero(column: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return np.asarray(~(column <= 0), dtype=np.bool_)
+
+
+def _kernel(kernel: Callable[..., Any]) -> Evaluator:
+    def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+        return kernel(*arguments)
+
+    return evaluate
+
+
+RULES: Final[dict[str, Rule]] = {
+    "abs": Rule(_build_abs, 1, 1),
+    "sign": _to_double("sign"),
+    "signum": _to_double("sign"),
+    "floor": _build_whole("floor"),
+    "ceil": _build_whole("ceil"),
+    "ceiling": _build_whole("ceil"),
+    "round": Rule(_build_round, 1, 2),
+    "least": _build_extreme("least"),
+    "greatest": _build_extreme("greatest"),
+    "sqrt": _to_double("sqrt"),
+    "exp": _to_double("exp"),
+    "ln": _to_double("ln"),
+    "log10": _to_double("log10"),
+    "log2": _to_double("log2"),
+    "power": _to_double("power", 2),
+    "pow": _to_double("power", 2),
+}
+EVALUATORS: Final[dict[str, Evaluator]] = {
+    "abs": _abs,
+    "sign": _sign,
+    "floor": _whole(True),
+    "ceil": _whole(False),
+    "round": _round,
+    "least": _extreme(True),
+    "greatest": _extreme(False),
+    "sqrt": _double_function(np.sqrt, _everywhere),
+    "exp": _double_function(np.exp, _everywhere),
+    "ln": _double_function(np.log, _above_zero),
+    "log10": _double_function(np.log10, _above_zero),
+    "log2": _double_function(np.log2, _above_zero),
+    "power": _double_function(np.power, _everywhere),
+    "&": _kernel(pc.bit_wise_and),
+    "|": _kernel(pc.bit_wise_or),
+    "^": _kernel(pc.bit_wise_xor),
+    "~": _kernel(pc.bit_wise_not),
+}
