@@ -131,13 +131,12 @@ def coupons_of_sketches(
     content: NDArray[np.uint8],
     modes: NDArray[np.int8],
     counts: NDArray[np.int64],
-    groups: NDArray[np.uint32],
-) -> NDArray[np.uint64]:
-    """Return `group << 32 | coupon` of all sketches that `parse_sketches` found to hold coupons."""
-    _same_rows(modes, counts, groups, offsets[1:])
-    pairs = np.empty(int(counts.sum()), np.uint64)
-    _coupons(offsets, content, modes, counts, groups, pairs)
-    return pairs
+) -> NDArray[np.uint32]:
+    """Return the coupons of all sketches, row by row, as `parse_sketches` counted them."""
+    _same_rows(modes, counts, offsets[1:])
+    coupons = np.empty(int(counts.sum()), np.uint32)
+    _coupons(offsets, content, modes, counts, coupons)
+    return coupons
 
 
 def fold_sketch_registers(
@@ -297,14 +296,13 @@ def _read_word(content: Any, at: Any) -> Any:
 
 
 @njit(nogil=True, cache=True)
-def _coupons(offsets: Any, content: Any, modes: Any, counts: Any, groups: Any, pairs: Any) -> None:
-    """Write the pairs of coupon sketches. Oracle: tests/oracle/hll.py::pairs."""
+def _coupons(offsets: Any, content: Any, modes: Any, counts: Any, coupons: Any) -> None:
+    """Write the coupons of coupon sketches. Oracle: tests/oracle/hll.py::sketch."""
     count = 0
     for row in range(len(modes)):
         at = np.int64(offsets[row]) + 8 + 4 * modes[row]
-        group = np.uint64(groups[row]) << np.uint64(32)
         for i in range(counts[row]):
-            pairs[count] = group | _read_word(content, at + 4 * i)
+            coupons[count] = _read_word(content, at + 4 * i)
             count += 1
 
 

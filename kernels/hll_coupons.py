@@ -9,6 +9,7 @@ After: Flajolet, Fusy, Gandouet, Meunier, "HyperLogLog", 2007; the DataSketches 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -34,40 +35,88 @@ def set_slots(lg_k: int) -> int:
     return 1 << max(lg_k - 3, 5)
 
 
-def coupon_pairs(
-    group_ids: GroupIds | None,
-    group_count: int,
-    value_ids: NDArray[np.unsignedinteger[Any]] | None,
-    coupons: NDArray[np.uint32],
-) -> NDArray[np.uint64]:
-    """Return the distinct `group << 32 | coupon`, ascending.
+@dataclass(frozen=True)
+class Buckets:
+    """Coupons brought together by group.
 
     Parameters
     ----------
+    starts : int64[g + 1]
+        Group i's coupons start at starts[i] of `coupons`.
+    counts : int64[g]
+        How many distinct coupons stand there, ascending; -1 for groups that need registers, whose
+        coupons are all of the bucket, in any order.
+    coupons : uint32[n]
+        The buckets.
+    """
+
+    starts: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    coupons: NDArray[np.uint32]
+
+
+def bucket_coupons(
+    slots: NDArray[np.int32],
+    group_ids: GroupIds | None,
+    value_ids: NDArray[np.unsignedinteger[Any]] | None,
+    coupons: NDArray[np.uint32],
+    lg_k: int,
+) -> Buckets:
+    """Bring the distinct coupons of each group together: a counting sort, then one small set each.
+
+    Parameters
+    ----------
+    slots : int32[g]
+        Groups where it is not negative have registers already.
     group_ids : uint8[n], uint16[n], uint32[n] or None
         The group of each row; None: all are of group 0.
-    group_count : int
-        Number of groups.
     value_ids : unsigned[n] or None
-        Row i has `coupons[value_ids[i]]`; None: `coupons[i]`. Ids are proved by who decoded them.
+        Row i has `coupons[value_ids[i]]`; None: `coupons[i]`.
     coupons : uint32[m]
         0 for no value.
+    lg_k : int
+        Logarithm of the number of registers.
 
     Raises
     ------
     InvalidInputError
         If lengths differ or an id is out of range.
     """
-    row_count = _checked_rows(group_ids, group_count, value_ids, coupons)
-    packed = np.empty(row_count, np.uint64)
-    packed = packed[: _pack(group_ids, value_ids, coupons, packed)]
-    return distinct_pairs(packed)
+    row_count = _checked_rows(group_ids, len(slots), value_ids, coupons)
+    starts = np.zeros(len(slots) + 1, np.int64)
+    buckets = np.empty(row_count, np.uint32)
+    _fill_buckets(group_ids, value_ids, coupons, starts, buckets)
+    counts = np.zeros(len(slots), np.int64)
+    coupon_set = np.zeros(set_slots(lg_k), np.uint32)
+    _deduplicate(starts, slots, np.int64(coupon_count_max(lg_k)), coupon_set, buckets, counts)
+    return Buckets(starts, counts, buckets)
 
 
-def distinct_pairs(packed: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Sort pairs in place and return the distinct ones: a view of the same memory."""
-    packed.sort()
-    return packed[: _unique(packed)]
+def pairs_of_buckets(buckets: Buckets) -> NDArray[np.uint64]:
+    """Return the distinct `group << 32 | coupon`, ascending, of groups that need no registers."""
+    pairs = np.empty(int(np.maximum(buckets.counts, 0).sum()), np.uint64)
+    _pairs_of_buckets(buckets.starts, buckets.counts, buckets.coupons, pairs)
+    return pairs
+
+
+def fold_buckets(registers: NDArray[np.uint8], slots: NDArray[np.int32], buckets: Buckets) -> None:
+    """Fold the buckets of count -1 into their groups' rows of `registers`, in place.
+
+    Raises
+    ------
+    InvalidInputError
+        If such a group has no row there.
+    """
+    rows = slots[buckets.counts < 0]
+    if int(rows.min(initial=0)) < 0 or int(rows.max(initial=-1)) >= len(registers):
+        raise InvalidInputError("PROJSEG_BAD_GROUP_IDS", "a group has no place in the registers")
+    _fold_buckets(buckets.starts, buckets.counts, buckets.coupons, slots, registers)
+
+
+def pair_starts(pairs: NDArray[np.uint64], group_count: int) -> NDArray[np.int64]:
+    """Return where each group's pairs start, and their end: int64[group_count + 1]."""
+    first = np.arange(group_count + 1, dtype=np.uint64) << np.uint64(32)
+    return np.searchsorted(pairs, first)
 
 
 def fold_into_sets(
@@ -90,7 +139,7 @@ def fold_into_sets(
     registers : uint8[g, 2**lg_k]
         Changed in place.
     group_ids, value_ids, coupons
-        The rows, as in `coupon_pairs`.
+        The rows, as in `bucket_coupons`.
     lg_k : int
         Logarithm of the number of registers.
 
@@ -163,29 +212,101 @@ def _checked_rows(
 
 
 @njit(nogil=True, cache=True)
-def _pack(group_ids: Any, value_ids: Any, coupons: Any, packed: Any) -> Any:
-    """Write the pairs of rows with a value; return how many. Oracle: tests/oracle/hll.py::pairs."""
-    count = 0
-    for row in range(len(packed)):
-        group = np.uint64(0)
-        if group_ids is not None:
-            group = np.uint64(group_ids[row])
+def _fill_buckets(group_ids: Any, value_ids: Any, coupons: Any, starts: Any, buckets: Any) -> None:
+    """Sort coupons by group, those of no value left out. Oracle: tests/oracle/hll.py::pairs."""
+    row_count = len(buckets)
+    for row in range(row_count):
         coupon = coupons[row] if value_ids is None else coupons[value_ids[row]]
-        packed[count] = (group << np.uint64(32)) | np.uint64(coupon)
-        count += coupon != 0
-    return count
+        group = np.int64(0)
+        if group_ids is not None:
+            group = np.int64(group_ids[row])
+        starts[group + 1] += coupon != 0
+    for group in range(1, len(starts)):
+        starts[group] += starts[group - 1]
+    ends = starts.copy()
+    for row in range(row_count):
+        coupon = coupons[row] if value_ids is None else coupons[value_ids[row]]
+        group = np.int64(0)
+        if group_ids is not None:
+            group = np.int64(group_ids[row])
+        if coupon != 0:
+            buckets[ends[group]] = coupon
+            ends[group] += 1
 
 
 @njit(nogil=True, cache=True)
-def _unique(packed: Any) -> Any:
-    """Move distinct values to the front; return how many. Oracle: tests/oracle/hll.py::pairs."""
-    count = min(1, len(packed))
-    for i in range(1, len(packed)):
-        pair = packed[i]
-        if pair != packed[count - 1]:
-            packed[count] = pair
+def _deduplicate(
+    starts: Any, slots: Any, limit: Any, coupon_set: Any, buckets: Any, counts: Any
+) -> None:
+    """Leave distinct, ascending coupons in each bucket. Oracle: tests/oracle/hll.py::pairs.
+
+    A bucket given up half-way still holds all its coupons: what was overwritten was a repetition.
+    """
+    used = np.zeros(limit + 1, np.int64)
+    for group in range(len(slots)):
+        start = starts[group]
+        count = np.int64(0)
+        for i in range(start, starts[group + 1]):
+            if slots[group] >= 0 or count > limit:
+                count = limit + 1
+                break
+            coupon = buckets[i]
+            slot = _find(coupon_set, coupon)
+            if coupon_set[slot] == 0:
+                coupon_set[slot] = coupon
+                used[count] = slot
+                buckets[start + count] = coupon
+                count += 1
+        for i in range(min(count, limit + 1)):
+            coupon_set[used[i]] = 0
+        counts[group] = -1 if count > limit else count
+        if count <= limit:
+            _shell_sort(buckets[start : start + count])
+
+
+@njit(nogil=True, cache=True)
+def _shell_sort(values: Any) -> None:
+    """Sort a few values in place. Oracle: sorted().
+
+    After: Marcin Ciura, "Best increments for the average case of Shellsort", 2001.
+    """
+    for gap in (20000, 8861, 3938, 1750, 701, 301, 132, 57, 23, 10, 4, 1):
+        for i in range(gap, len(values)):
+            value = values[i]
+            j = i
+            while j >= gap and values[j - gap] > value:
+                values[j] = values[j - gap]
+                j -= gap
+            values[j] = value
+
+
+@njit(nogil=True, cache=True)
+def _find(coupon_set: Any, coupon: Any) -> Any:
+    """Return the slot where a coupon is, or belongs. Oracle: tests/oracle/hll.py::pairs."""
+    mask = np.uint32(len(coupon_set) - 1)
+    slot = coupon & mask
+    while coupon_set[slot] != 0 and coupon_set[slot] != coupon:
+        slot = (slot + np.uint32(1)) & mask
+    return slot
+
+
+@njit(nogil=True, cache=True)
+def _pairs_of_buckets(starts: Any, counts: Any, buckets: Any, pairs: Any) -> None:
+    """Write the pairs of all buckets. Oracle: tests/oracle/hll.py::pairs."""
+    count = 0
+    for group in range(len(counts)):
+        for i in range(starts[group], starts[group] + max(counts[group], 0)):
+            pairs[count] = (np.uint64(group) << np.uint64(32)) | np.uint64(buckets[i])
             count += 1
-    return count
+
+
+@njit(nogil=True, cache=True)
+def _fold_buckets(starts: Any, counts: Any, buckets: Any, slots: Any, registers: Any) -> None:
+    """Fold large buckets into registers. Oracle: tests/oracle/hll.py::registers."""
+    for group in range(len(counts)):
+        if counts[group] < 0:
+            for i in range(starts[group], starts[group + 1]):
+                _raise_register(registers, slots[group], buckets[i])
 
 
 @njit(nogil=True, cache=True)
@@ -254,22 +375,12 @@ def _fold_into_sets(
         if counts[group] < 0:
             _raise_register(registers, group, coupon)
             continue
-        counts[group] += _insert(sets[group], coupon)
+        slot = _find(sets[group], coupon)
+        counts[group] += sets[group, slot] == 0
+        sets[group, slot] = coupon
         if counts[group] > limit:
             counts[group] = -1
             for i in range(sets.shape[1]):
                 if sets[group, i] != 0:
                     _raise_register(registers, group, sets[group, i])
                     sets[group, i] = 0
-
-
-@njit(nogil=True, cache=True)
-def _insert(coupon_set: Any, coupon: Any) -> Any:
-    """Insert into one hash set; return whether it was new. Oracle: tests/oracle/hll.py::pairs."""
-    mask = np.uint32(len(coupon_set) - 1)
-    slot = coupon & mask
-    while coupon_set[slot] != 0 and coupon_set[slot] != coupon:
-        slot = (slot + np.uint32(1)) & mask
-    is_new = coupon_set[slot] == 0
-    coupon_set[slot] = coupon
-    return is_new

@@ -24,19 +24,21 @@ from projseg.kernels.hll_bytes import (
     sketch_bytes,
 )
 from projseg.kernels.hll_coupons import (
+    bucket_coupons,
     coupon_count_max,
-    coupon_pairs,
-    distinct_pairs,
+    fold_buckets,
     fold_into_registers,
     fold_into_sets,
     merged_pairs,
+    pair_starts,
+    pairs_of_buckets,
     set_slots,
 )
 from projseg.kernels.hll_estimate import coupon_estimates, register_estimates
 from projseg.segment_format.encodings.text import text_parts
 from projseg.segment_format.vectors import Opaque, Vector
 
-_SET_BYTES_MAX: Final = 1 << 24  # of one hash set for each group; more groups are sorted instead
+_SET_BYTES_MAX: Final = 1 << 19  # of one hash set for each group, in the second-level cache
 _HALF: Final = np.uint64(32)
 
 
@@ -67,8 +69,7 @@ class HllState:
         if self._group_count * set_slots(self._lg_k) * 4 <= _SET_BYTES_MAX:
             self._add_by_sets(groups, value_ids, coupons)
         else:
-            pairs = coupon_pairs(groups.ids, self._group_count, value_ids, coupons)
-            self._add_pairs(pairs)
+            self._add_by_buckets(groups.ids, value_ids, coupons)
 
     def merge(self, groups: Groups, columns: Mapping[str, Vector]) -> None:
         """Fold sketches in; those of a higher lgK are folded down.
@@ -86,8 +87,8 @@ class HllState:
         fold_sketch_registers(
             offsets, content, modes, self._slots[ids].astype(np.int64), self._registers
         )
-        pairs = coupons_of_sketches(offsets, content, modes, counts, ids)
-        self._add_pairs(distinct_pairs(pairs))
+        coupons = coupons_of_sketches(offsets, content, modes, counts)
+        self._add_by_buckets(np.repeat(ids, counts), None, coupons)
 
     def columns(self) -> dict[str, Vector]:
         """Return the sketches; an empty sketch where there was no value."""
@@ -111,9 +112,18 @@ class HllState:
         return pa.array(np.rint(estimates[chosen]).astype(np.int64))
 
     def _starts(self) -> NDArray[np.int64]:
-        """Return where each group's pairs start, and the end."""
-        first = np.arange(self._group_count + 1, dtype=np.uint64) << _HALF
-        return np.searchsorted(self._pairs, first)
+        return pair_starts(self._pairs, self._group_count)
+
+    def _add_by_buckets(
+        self,
+        group_ids: NDArray[Any] | None,
+        value_ids: NDArray[Any] | None,
+        coupons: NDArray[np.uint32],
+    ) -> None:
+        buckets = bucket_coupons(self._slots, group_ids, value_ids, coupons, self._lg_k)
+        self._promote(np.flatnonzero(buckets.counts < 0))
+        fold_buckets(self._registers, self._slots, buckets)
+        self._add_pairs(pairs_of_buckets(buckets))
 
     def _add_by_sets(
         self, groups: Groups, value_ids: NDArray[Any] | None, coupons: NDArray[np.uint32]
