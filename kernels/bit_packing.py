@@ -3,7 +3,7 @@
 The values of a page form a matrix of W rows, W = the bits of a word, row by row:
 `lanes = ceil(n / W)` columns. Each column is one bit stream: row r starts at bit `r * width`. Words
 are stored row by row too, so all lanes of a row share one word row and one shift, and the inner
-loop runs over neighbouring words and neighbouring outputs. SPEC.md section 6.4.
+loop runs over neighbouring words and neighbouring outputs. SPEC.md section 6.3.
 """
 
 from __future__ import annotations

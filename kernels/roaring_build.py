@@ -20,6 +20,7 @@ COOKIE = 12347  # a bitmap with run containers; the container count - 1 is in th
 COOKIE_NO_RUNS = 12346
 ARRAY_VALUES_MAX = 4096
 BITMAP_BYTES = 8192
+CONTAINER_ROWS = 65_536
 OFFSETS_FROM = 4  # containers from which a bitmap with runs carries offsets
 
 

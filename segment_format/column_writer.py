@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from projseg.segment_format.byte_reader import padding
 from projseg.segment_format.checksum import file_seed, part_checksum
-from projseg.segment_format.compression import compress_page
+from projseg.segment_format.compression import (
+    NUMBERS_SHARE_MAX,
+    TEXT_SHARE_MAX,
+    compress_page,
+)
+from projseg.segment_format.encodings.front_coded import FRONT_CODED_ID
+from projseg.segment_format.encodings.nested import NESTED_ID
+from projseg.segment_format.encodings.text import TEXT_ID
 from projseg.segment_format.footer import Section
 from projseg.segment_format.limits import (
     PAGE_RAW_BYTES_MAX,
@@ -30,6 +37,7 @@ from projseg.segment_format.page_encoder import (
 from projseg.segment_format.types import is_text
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
+_TEXT_ENCODINGS = (TEXT_ID, FRONT_CODED_ID, NESTED_ID)
 _OPAQUE_PAGE_BYTES = 2**20  # pages of text are cut here, so that a few rows cost one small read
 
 
@@ -79,7 +87,9 @@ def write_pages(sink: PartSink, pages: Iterator[EncodedPage]) -> WrittenPages:
     records, stored_bytes = [], 0
     for page in pages:
         require_limit("size of a page in bytes", len(page.raw), PAGE_RAW_BYTES_MAX)
-        compression, stored = compress_page(page.raw)
+        is_text = page.encoding in _TEXT_ENCODINGS
+        share_max = TEXT_SHARE_MAX if is_text else NUMBERS_SHARE_MAX
+        compression, stored = compress_page(page.raw, share_max)
         section = sink.part(stored)
         stored_bytes += len(stored)
         records.append(_record(page, compression, section))

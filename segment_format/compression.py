@@ -11,19 +11,36 @@ from projseg.segment_format.byte_reader import corrupt
 
 NONE: Final = 0
 ZSTD: Final = 1
-_LEVEL: Final = 3
-_SHARE_MAX: Final = 0.75  # compressed pages cost time to read: they must be a good deal smaller
+_LEVEL: Final = 1
 _BYTES_MIN: Final = 256
+_SAMPLE_BYTES: Final = 8192  # tells at little cost that a page will not shrink
+
+# A compressed page costs ten times as long to read: it must be a good deal smaller.
+NUMBERS_SHARE_MAX: Final = 0.5
+TEXT_SHARE_MAX: Final = 0.75
 
 _thread = threading.local()  # zstandard's contexts are not safe to share between threads
 
 
-def compress_page(raw: bytes, share_max: float = _SHARE_MAX) -> tuple[int, bytes]:
-    """Return the compression used and the bytes to store."""
+def compress_page(raw: bytes, share_max: float) -> tuple[int, bytes]:
+    """Return the compression used and the bytes to store.
+
+    Parameters
+    ----------
+    raw : bytes
+        The page.
+    share_max : float
+        Of `raw`'s size, that the compressed page may take at most.
+    """
     if len(raw) < _BYTES_MIN:
         return NONE, raw
     if not hasattr(_thread, "compressor"):
         _thread.compressor = zstandard.ZstdCompressor(level=_LEVEL)
+    if len(raw) > 4 * _SAMPLE_BYTES:
+        middle = len(raw) // 2
+        sample = raw[middle : middle + _SAMPLE_BYTES]
+        if len(_thread.compressor.compress(sample)) > (share_max + 0.1) * _SAMPLE_BYTES:
+            return NONE, raw
     packed: bytes = _thread.compressor.compress(raw)
     return (ZSTD, packed) if len(packed) <= share_max * len(raw) else (NONE, raw)
 

@@ -18,7 +18,7 @@ from projseg.segment_format.byte_reader import ByteReader, corrupt
 from projseg.segment_format.checksum import part_checksum
 from projseg.segment_format.compression import decompress_page
 from projseg.segment_format.encodings.front_coded import FRONT_CODED_ID, decode_front_coded
-from projseg.segment_format.encodings.integers import decode_integers_into
+from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
 from projseg.segment_format.encodings.nested import NESTED_ID, decode_nested
 from projseg.segment_format.encodings.numbers import decode_floats_best_into, decode_wide_best
 from projseg.segment_format.encodings.plain import PLAIN_ID
@@ -99,7 +99,7 @@ def decode_ids(run: PageRun, cardinality: int, dtype: np.dtype[Any]) -> NDArray[
             "ids without bounds",
         )
         reader.require(int(record["maximum"]) < cardinality, "an id passes the dictionary")
-        decode_integers_into(reader, int(record["encoding"]), ids[rows], 0)
+        INTEGER_ENCODINGS.decode_into(reader, int(record["encoding"]), ids[rows], 0)
         reader.finish()
     if len(ids) and int(ids.max()) >= cardinality:
         raise run.fail(f"id {ids.max()} passes a dictionary of {cardinality} values")
@@ -136,7 +136,7 @@ def _decode_numbers_page(reader: ByteReader, encoding: int, out: NDArray[Any], b
     elif out.dtype == object:
         out[:] = decode_wide_best(reader, encoding, len(out))
     else:
-        decode_integers_into(reader, encoding, out, base)
+        INTEGER_ENCODINGS.decode_into(reader, encoding, out, base)
 
 
 def _narrowest(run: PageRun, *, is_narrow: bool) -> tuple[int, np.dtype[Any]]:

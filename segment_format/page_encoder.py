@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from projseg.kernels.page_statistics import PageStatistics, page_statistics
 from projseg.segment_format.encodings.front_coded import FRONT_CODED_ID, encode_front_coded
-from projseg.segment_format.encodings.integers import encode_integers
+from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
 from projseg.segment_format.encodings.nested import NESTED_ID, encode_nested
 from projseg.segment_format.encodings.numbers import encode_floats_best, encode_wide_best
 from projseg.segment_format.encodings.text import TEXT_ID, encode_text
@@ -43,11 +43,11 @@ def encode_ids_page(ids: NDArray[Any], *, has_null: bool) -> EncodedPage:
     """Encode dictionary ids; id 0 counts as null where the dictionary has one."""
     values = ids.astype(np.int64)
     facts = page_statistics(values)
-    encoding, raw = encode_integers(values, facts)
+    encoding, raw = INTEGER_ENCODINGS.encode(values, facts)
     return EncodedPage(
         raw,
         len(ids),
-        encoding.encoding_id,
+        encoding,
         null_count=len(ids) - int(np.count_nonzero(ids)) if has_null else 0,
         flags=HAS_BOUNDS,
         minimum=facts.minimum,
@@ -106,8 +106,8 @@ def _encode_values(values: NDArray[Any]) -> tuple[int, bytes, PageStatistics | N
         encoding, part = encode_floats_best(values)
         return encoding, part, None
     facts = page_statistics(values)
-    chosen, part = encode_integers(values, facts)
-    return chosen.encoding_id, part, facts
+    chosen, part = INTEGER_ENCODINGS.encode(values, facts)
+    return chosen, part, facts
 
 
 def _bounds(known: NDArray[Any], facts: PageStatistics | None) -> tuple[int, int, int]:

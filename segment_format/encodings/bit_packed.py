@@ -1,4 +1,4 @@
-"""Bit-packed: value less the page's minimum in as few bits as the page needs. SPEC.md section 6.4.
+"""Bit-packed: value less the page's minimum in as few bits as the page needs. SPEC.md section 6.3.
 
 The layout (see `kernels.bit_packing`) unpacks about as fast as memory can be written.
 """
@@ -20,9 +20,9 @@ _LAYOUT: Final = struct.Struct("<qII")  # reference, bit_width, reserved
 
 
 class BitPacked:
-    """The `IntegerEncoding` with id 4."""
+    """The `IntegerEncoding` with id 3."""
 
-    encoding_id: Final = 4
+    encoding_id: Final = 3
 
     def encoded_bytes(self, values: Int64s, facts: PageStatistics) -> int | None:
         """Return the exact size, or None for a page of one value, which takes no bits."""

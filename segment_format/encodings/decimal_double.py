@@ -1,4 +1,4 @@
-"""Decimals in disguise: doubles that are value / 10**k exactly. SPEC.md section 6.7.
+"""Decimals in disguise: doubles that are value / 10**k exactly. SPEC.md section 6.9.
 
 Prices and rates are typed as decimals and stored as doubles. Where every value of a page is
 `integer / 10**scale`, rounded once, the integers are stored in an integer encoding, and division
@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.segment_format.byte_reader import ByteReader
-from projseg.segment_format.encodings.integers import decode_integers_into, encode_integers
+from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
 
-DECIMAL_ID: Final = 7
+DECIMAL_ID: Final = 9
 SCALE_MAX: Final = 15
 _EXACT_MAX: Final = 2**53  # integers up to here are doubles
 _SAMPLE: Final = 32
@@ -29,8 +29,8 @@ def encode_decimals(values: NDArray[np.float64]) -> bytes | None:
         if _integers(values[:_SAMPLE], scale) is None:
             continue
         if (integers := _integers(values, scale)) is not None:
-            encoding, encoded = encode_integers(integers)
-            return _LAYOUT.pack(scale, encoding.encoding_id) + encoded
+            encoding, encoded = INTEGER_ENCODINGS.encode(integers)
+            return _LAYOUT.pack(scale, encoding) + encoded
     return None
 
 
@@ -39,7 +39,7 @@ def decode_decimals_into(reader: ByteReader, out: NDArray[np.float64]) -> None:
     scale, encoding_id = reader.unpack(_LAYOUT)
     reader.require(scale <= SCALE_MAX, f"decimal scale {scale}")
     integers = out.view(np.int64)
-    decode_integers_into(reader, encoding_id, integers, 0)
+    INTEGER_ENCODINGS.decode_into(reader, encoding_id, integers, 0)
     np.divide(integers, float(10**scale), out=out)
 
 

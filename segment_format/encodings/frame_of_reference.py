@@ -1,4 +1,4 @@
-"""Frame of reference: value less the page's minimum in whole bytes. SPEC.md section 6.3.
+"""Frame of reference: value less the page's minimum in whole bytes. SPEC.md section 6.2.
 
 Decoding is one copy. Eight bytes a value hold any page of integers, so every page has an encoding.
 """
@@ -25,9 +25,9 @@ _LAYOUT: Final = struct.Struct("<qII")  # reference, value_bytes, reserved
 
 
 class FrameOfReference:
-    """The `IntegerEncoding` with id 3."""
+    """The `IntegerEncoding` with id 2."""
 
-    encoding_id: Final = 3
+    encoding_id: Final = 2
 
     def encoded_bytes(self, values: Int64s, facts: PageStatistics) -> int | None:
         """Return the exact size."""

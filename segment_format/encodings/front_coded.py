@@ -1,6 +1,6 @@
 """Front-coded: each text less what it shares with the one before it. For sorted dictionaries.
 
-SPEC.md section 6.9. A page is one chain: dictionaries are loaded whole.
+SPEC.md section 6.11. A page is one chain: dictionaries are loaded whole.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from projseg.kernels.front_coding import (
     suffixes,
 )
 from projseg.segment_format.byte_reader import ByteReader, padded
-from projseg.segment_format.encodings.integers import decode_integers_into, encode_integers
+from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
 from projseg.segment_format.encodings.text import text_parts
 from projseg.segment_format.limits import VALUE_BYTES_MAX, require_limit
 
-FRONT_CODED_ID: Final = 9
+FRONT_CODED_ID: Final = 11
 _LAYOUT: Final = struct.Struct("<II")  # prefixes_encoding, lengths_encoding
 
 
@@ -39,9 +39,9 @@ def encode_front_coded(array: pa.Array) -> bytes:
     sizes = offsets[1:] - offsets[:-1]
     require_limit("size of a value in bytes", int(sizes.max()), VALUE_BYTES_MAX)
     prefixes = shared_prefixes(offsets, content)
-    prefixes_encoding, prefixes_part = encode_integers(prefixes)
-    lengths_encoding, lengths_part = encode_integers(sizes - prefixes)
-    header = _LAYOUT.pack(prefixes_encoding.encoding_id, lengths_encoding.encoding_id)
+    prefixes_encoding, prefixes_part = INTEGER_ENCODINGS.encode(prefixes)
+    lengths_encoding, lengths_part = INTEGER_ENCODINGS.encode(sizes - prefixes)
+    header = _LAYOUT.pack(prefixes_encoding, lengths_encoding)
     left = suffixes(offsets, content, prefixes).tobytes()
     return header + prefixes_part + lengths_part + padded(left)
 
@@ -52,8 +52,8 @@ def decode_front_coded(
     """Return (offsets int32[n + 1], bytes uint8[m]) of `row_count` >= 1 values."""
     prefixes_encoding, lengths_encoding = reader.unpack(_LAYOUT)
     prefixes, lengths = np.empty((2, row_count), np.int64)
-    decode_integers_into(reader, prefixes_encoding, prefixes, 0)
-    decode_integers_into(reader, lengths_encoding, lengths, 0)
+    INTEGER_ENCODINGS.decode_into(reader, prefixes_encoding, prefixes, 0)
+    INTEGER_ENCODINGS.decode_into(reader, lengths_encoding, lengths, 0)
     reader.require(
         int(prefixes.min()) >= 0 and int(prefixes.max()) <= PREFIX_BYTES_MAX,
         f"shared prefixes of {prefixes.min()} to {prefixes.max()} bytes",

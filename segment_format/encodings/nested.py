@@ -1,4 +1,4 @@
-"""Nested values, taken apart: each level's nulls, list lengths, and leaves. SPEC.md section 6.10.
+"""Nested values, taken apart: each level's nulls, list lengths, and leaves. SPEC.md section 6.12.
 
 A list is the lengths of its lists and one array of all items; a map is a list of key and value
 structs; a struct is its fields. Leaves use the encodings of flat columns.
@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.segment_format.byte_reader import ByteReader
-from projseg.segment_format.encodings.integers import decode_integers_into, encode_integers
+from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
 from projseg.segment_format.encodings.numbers import (
     decode_floats_best_into,
     decode_wide_best,
@@ -26,7 +26,7 @@ from projseg.segment_format.limits import PAGE_RAW_BYTES_MAX
 from projseg.segment_format.types import arrow_to_numbers, is_text, numbers_to_arrow
 from projseg.segment_format.validity import ALL_NULL, decode_validity, encode_validity
 
-NESTED_ID: Final = 10
+NESTED_ID: Final = 12
 _ITEMS_MAX: Final = PAGE_RAW_BYTES_MAX  # of all lists of one level of a page
 
 _LAYOUT: Final = struct.Struct("<BBHI")  # encoding, validity, reserved, null_count
@@ -40,9 +40,9 @@ def encode_nested(array: pa.Array) -> bytes:
     filled = array if array.null_count == 0 else _without_null_items(array)
     offsets: NDArray[np.int64] = np.asarray(filled.offsets).astype(np.int64)
     lengths = offsets[1:] - offsets[:-1]
-    encoding, encoded = encode_integers(lengths)
+    encoding, encoded = INTEGER_ENCODINGS.encode(lengths)
     items = _items(filled)
-    return _LIST_LAYOUT.pack(encoding.encoding_id, len(items)) + encoded + _encode_level(items)
+    return _LIST_LAYOUT.pack(encoding, len(items)) + encoded + _encode_level(items)
 
 
 def decode_nested(
@@ -65,7 +65,7 @@ def decode_nested(
     encoding_id, item_count = reader.unpack(_LIST_LAYOUT)
     reader.require(item_count <= _ITEMS_MAX, f"lists of {item_count} items")
     lengths = np.empty(row_count, np.int64)
-    decode_integers_into(reader, encoding_id, lengths, 0)
+    INTEGER_ENCODINGS.decode_into(reader, encoding_id, lengths, 0)
     low, high = int(lengths.min()), int(lengths.max())
     reader.require(low >= 0 and high <= item_count, f"lists of {low} to {high} items")
     reader.require(int(lengths.sum()) == item_count, f"list lengths do not add up to {item_count}")
@@ -121,8 +121,8 @@ def _encode_leaf(array: pa.Array) -> tuple[int, bytes]:
         return encode_wide_best(values)[:2]
     if values.dtype.kind == "f":
         return encode_floats_best(values)
-    encoding, part = encode_integers(values)
-    return encoding.encoding_id, part
+    encoding, part = INTEGER_ENCODINGS.encode(values)
+    return encoding, part
 
 
 def _decode_level(reader: ByteReader, arrow_type: pa.DataType, row_count: int) -> pa.Array:

@@ -18,7 +18,7 @@ from projseg.segment_format.encodings.decimal_double import (
     decode_decimals_into,
     encode_decimals,
 )
-from projseg.segment_format.encodings.integers import decode_integers_into, encode_integers
+from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
 from projseg.segment_format.encodings.plain import (
     PLAIN_ID,
     decode_floats_into,
@@ -36,15 +36,15 @@ def encode_wide_best(values: NDArray[Any]) -> tuple[int, bytes, PageStatistics |
         return PLAIN_ID, encode_wide(values), None
     narrow = values.astype(np.int64)
     facts = page_statistics(narrow)
-    encoding, part = encode_integers(narrow, facts)
-    return encoding.encoding_id, part, facts
+    encoding, part = INTEGER_ENCODINGS.encode(narrow, facts)
+    return encoding, part, facts
 
 
 def encode_floats_best(values: NDArray[Any]) -> tuple[int, bytes]:
     """Return (encoding, part) of float32[n] or float64[n], bit exact."""
     bits = values.view(f"u{values.dtype.itemsize}").astype(np.uint64).view(np.int64)
-    encoding, part = encode_integers(bits)
-    candidates = [(encoding.encoding_id, part), (PLAIN_ID, encode_floats(values))]
+    encoding, part = INTEGER_ENCODINGS.encode(bits)
+    candidates = [(encoding, part), (PLAIN_ID, encode_floats(values))]
     if values.dtype == np.float64 and (decimals := encode_decimals(values)) is not None:
         candidates.append((DECIMAL_ID, decimals))
     return min(candidates, key=lambda candidate: len(candidate[1]))
@@ -58,7 +58,7 @@ def decode_floats_best_into(reader: ByteReader, encoding: int, out: NDArray[Any]
         decode_decimals_into(reader, out)
     else:
         bits = out.view(np.int64 if out.dtype == np.float64 else np.uint32)
-        decode_integers_into(reader, encoding, bits, 0)
+        INTEGER_ENCODINGS.decode_into(reader, encoding, bits, 0)
 
 
 def decode_wide_best(reader: ByteReader, encoding: int, value_count: int) -> NDArray[Any]:
@@ -66,5 +66,5 @@ def decode_wide_best(reader: ByteReader, encoding: int, value_count: int) -> NDA
     if encoding == PLAIN_ID:
         return decode_wide(reader, value_count)
     narrow = np.empty(value_count, np.int64)
-    decode_integers_into(reader, encoding, narrow, 0)
+    INTEGER_ENCODINGS.decode_into(reader, encoding, narrow, 0)
     return narrow

@@ -1,4 +1,4 @@
-"""Plain: fixed-width values as they are, bit for bit. SPEC.md section 6.6.
+"""Plain: fixed-width values as they are, bit for bit. SPEC.md section 6.8.
 
 For floats no other encoding holds in less, and for integers that pass 64 bits (16 bytes, two's
 complement).
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from projseg.errors import LimitExceededError
 from projseg.segment_format.byte_reader import ByteReader, padded
 
-PLAIN_ID: Final = 6
+PLAIN_ID: Final = 8
 WIDE_BITS: Final = 128  # of an integer stored wide
 _LOW: Final = (1 << 64) - 1
 

@@ -54,6 +54,13 @@ def wrapped(addend: int) -> int:
     return (addend + 2**63) % 2**64 - 2**63
 
 
+def multiply_in_place(out: NDArray[Any], factor: int) -> None:
+    """Multiply every item, modulo the size of the dtype."""
+    bits = 8 * out.dtype.itemsize
+    unsigned = out.view(np.dtype(f"u{out.dtype.itemsize}"))
+    unsigned *= unsigned.dtype.type(factor % 2**bits)
+
+
 def add_in_place(out: NDArray[Any], addend: int) -> None:
     """Add to every item, modulo the size of the dtype."""
     if addend:

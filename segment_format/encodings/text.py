@@ -1,4 +1,4 @@
-"""Text: lengths in an integer encoding, then all bytes. For strings and binary. SPEC.md 6.8."""
+"""Text: lengths in an integer encoding, then all bytes. For strings and binary. SPEC.md 6.10."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.segment_format.byte_reader import ByteReader, padded
-from projseg.segment_format.encodings.integers import decode_integers_into, encode_integers
+from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
 from projseg.segment_format.limits import VALUE_BYTES_MAX, require_limit
 
-TEXT_ID: Final = 8
+TEXT_ID: Final = 10
 _LAYOUT: Final = struct.Struct("<II")  # lengths_encoding, reserved
 
 
@@ -42,8 +42,8 @@ def encode_text(array: pa.Array) -> bytes:
     offsets, content = text_parts(array)
     lengths = np.diff(offsets)
     require_limit("size of a value in bytes", int(lengths.max()), VALUE_BYTES_MAX)
-    encoding, encoded = encode_integers(lengths)
-    return _LAYOUT.pack(encoding.encoding_id, 0) + encoded + padded(content.tobytes())
+    encoding, encoded = INTEGER_ENCODINGS.encode(lengths)
+    return _LAYOUT.pack(encoding, 0) + encoded + padded(content.tobytes())
 
 
 def decode_text(reader: ByteReader, row_count: int) -> tuple[NDArray[np.int32], memoryview]:
@@ -51,7 +51,7 @@ def decode_text(reader: ByteReader, row_count: int) -> tuple[NDArray[np.int32], 
     encoding_id, reserved = reader.unpack(_LAYOUT)
     reader.require(reserved == 0, "a reserved field is not zero")
     lengths = np.empty(row_count, np.int64)
-    decode_integers_into(reader, encoding_id, lengths, 0)
+    INTEGER_ENCODINGS.decode_into(reader, encoding_id, lengths, 0)
     low, high = int(lengths.min()), int(lengths.max())
     reader.require(low >= 0 and high <= VALUE_BYTES_MAX, f"values of {low} to {high} bytes")
     offsets = np.zeros(row_count + 1, np.int64)
