@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -191,6 +191,7 @@ def _stored_floor(named: NamedExpression) -> StoredFloor | None:
     return StoredFloor(inner.arguments[0], granularity, start)
 
 
+@lru_cache(maxsize=4096)
 def from_definition(definition: str, schema: pa.Schema) -> ProjectionSpec:
     """Return the spec that `ProjectionSpec.definition` describes.
 
