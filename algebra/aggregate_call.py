@@ -7,6 +7,7 @@ The text is cut into name, arguments, FILTER and alias here; arguments and condi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
@@ -61,6 +62,7 @@ def result_type(call: AggregateCall) -> pa.DataType:
     return FUNCTIONS[call.function].result(first)
 
 
+@lru_cache(maxsize=8192)
 def bind_aggregate(
     text: str,
     schema: pa.Schema,

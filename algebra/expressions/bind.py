@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 from sqlglot import exp
@@ -45,6 +46,7 @@ def bind(text: str, schema: pa.Schema, *, timezone: str = "UTC") -> Expression:
     return bind_named(text, schema, timezone).expression
 
 
+@lru_cache(maxsize=8192)
 def bind_named(text: str, schema: pa.Schema, timezone: str = "UTC") -> NamedExpression:
     """Return the canonical expression and its name: the alias, else as Spark names it."""
     tree = parse_sql(text)
