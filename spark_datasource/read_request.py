@@ -133,8 +133,9 @@ def location_of(options: Options) -> str:
         raise InvalidInputError(
             "PROJSEG_PATH_MISSING",
             "no table location was given; use load('/path') or save('/path'), or in SQL a "
-            "TEMPORARY VIEW ... USING projseg OPTIONS (path '/path'), or a table WITH "
-            "(path = '/path') since Spark does not keep a catalog table's options",
+            "TEMPORARY VIEW ... USING projseg OPTIONS (path '/path'), or SELECT ... FROM t WITH "
+            "(path = '/path') and INSERT INTO t WITH (path = '/path'), since Spark does not hand a "
+            "catalog table's options over",
         )
     return path
 

@@ -97,7 +97,7 @@ def explain(
         columns=columns,
     )
     table = projseg.Table(location, version)
-    explained = table.explain(**asked, context=context, **({"analyze": True} if analyze else {}))
+    explained = table.explain(**asked, context=context, analyze=analyze)
     if chosen_format(output) is OutputFormat.TABLE:
         sys.stdout.write(f"{explained}\n")
     else:
