@@ -1,0 +1,101 @@
+import pytest
+from hypothesis import given, settings
+from predicate_cases import condition, predicates, tables, truths
+
+from projseg.algebra.filter_implication import Premises, implies
+
+PROVED = [
+    ("i = 1", "i = 1"),
+    ("i = 1", "i < 2"),
+    ("i > 2 AND i < 4", "i = 3"),
+    ("i BETWEEN 1 AND 2", "i BETWEEN 0 AND 3"),
+    ("i > 2", "i >= 3"),
+    ("i IN (1, 2)", "i IN (1, 2, 3)"),
+    ("i = 2", "i IN (1, 2, 3)"),
+    ("i = 1 OR i = 2", "i BETWEEN 1 AND 2"),
+    ("i NOT IN (1, 2)", "i != 1"),
+    ("i > 0", "i IS NOT NULL"),
+    ("i + j > 2", "j IS NOT NULL"),
+    ("i < j", "i IS NOT NULL AND j IS NOT NULL"),
+    ("s LIKE 'abc%'", "s LIKE 'ab%'"),
+    ("s LIKE 'ab%'", "s >= 'a' AND s < 'b'"),
+    ("s = 'abc'", "s LIKE 'ab%'"),
+    ("s LIKE 'ab'", "s = 'ab'"),
+    ("i = 1 AND s = 'a'", "s = 'a'"),
+    ("i = 1 AND s = 'a'", "i = 1 OR s = 'b'"),
+    ("i = 1 OR s = 'a'", "s = 'a' OR i IN (1, 2)"),
+    ("NOT (i = 1 OR s = 'a')", "i != 1"),
+    ("i = 1 AND (s = 'a' OR j = 2)", "s = 'a' OR j IN (1, 2)"),
+    ("x > 1D", "x > 0D"),
+    ("isnan(x)", "x > double('Infinity')"),
+    ("x = 0D", "x = -0D"),
+    ("b", "b IS NOT NULL"),
+    ("b IS TRUE", "b"),
+    ("i <=> 3", "i > 2"),
+    ("i IS NULL", "i <=> null"),
+    ("i > 3 AND i < 2", "s = 'anything'"),
+    ("t >= timestamp '2024-03-10 07:30:00Z' AND t < timestamp '2024-03-10 07:45:00Z'",
+     "date_trunc('HOUR', t) = timestamp '2024-03-10 07:00:00Z'"),
+    ("date_trunc('HOUR', t) = timestamp '2024-03-10 07:00:00Z'",
+     "t >= timestamp '2024-03-10 00:00:00Z' AND t < timestamp '2024-03-11 00:00:00Z'"),
+    ("t IS NOT NULL", "date_trunc('HOUR', t) IS NOT NULL"),
+]
+NOT_PROVED = [
+    ("i < 2", "i = 1"),
+    ("i IN (1, 2, 3)", "i IN (1, 2)"),
+    ("i IS NOT NULL", "i > 0"),
+    ("i = 1", "s = 'a'"),
+    ("i != 1", "i IS NULL"),
+    ("i = 1 OR s = 'a'", "i = 1"),
+    ("s LIKE 'a%'", "s LIKE 'ab%'"),
+    ("x >= 0D", "x < double('NaN')"),
+    ("(i = 1) IS NOT TRUE", "i != 1"),
+    ("coalesce(i, 1) = 1", "i IS NOT NULL"),
+    ("date_trunc('HOUR', t) = timestamp '2024-03-10 07:00:00Z'",
+     "t < timestamp '2024-03-10 07:30:00Z'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("premise", "goal"), PROVED)
+def test_what_follows_is_proved(premise, goal):
+    assert implies([condition(premise)], condition(goal))
+
+
+@pytest.mark.parametrize(("premise", "goal"), NOT_PROVED)
+def test_what_does_not_follow_is_not_proved(premise, goal):
+    assert not implies([condition(premise)], condition(goal))
+
+
+@settings(max_examples=400)
+@given(predicates(), predicates(), predicates(), tables())
+def test_a_proof_has_no_counterexample(one, other, wanted, table):
+    premises, goal = [condition(one), condition(other)], condition(wanted)
+    if not implies(premises, goal):
+        return
+    rows = zip(truths(premises[0], table), truths(premises[1], table), strict=True)
+    for (first, second), found in zip(rows, truths(goal, table), strict=True):
+        assert found is True or first is not True or second is not True
+
+
+@settings(max_examples=200)
+@given(predicates(), tables())
+def test_not_null_proofs_have_no_counterexample(text, table):
+    premise = condition(text)
+    premises = Premises([premise])
+    held = truths(premise, table)
+    for name in table.column_names:
+        if premises.is_not_null(condition(name)):
+            values = table[name].to_pylist()
+            assert not any(h is True and v is None for h, v in zip(held, values, strict=True))
+
+
+@given(predicates())
+def test_a_condition_implies_itself_and_its_weakenings(text):
+    one = condition(text)
+    assert implies([one], one)
+    assert implies([one], condition(f"({text}) OR j = 77"))
+
+
+def test_many_alternatives_do_not_take_forever():
+    wide = [condition(f"(i = {n} OR s = '{n}' OR j = {n})") for n in range(30)]
+    assert not implies(wide, condition("x > 0D"))

@@ -1,0 +1,123 @@
+import datetime
+import math
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from projseg.algebra.granularity import Granularity
+from projseg.algebra.value_set import (
+    ANYTHING,
+    NOTHING,
+    NULL_ONLY,
+    ValueSet,
+    between,
+    floored,
+    only,
+    order_key,
+    unfloored,
+)
+
+UNIVERSE = range(-2, 12)
+HOUR = 3_600_000_000
+
+
+@st.composite
+def sets(draw):
+    """A set over small integers, and its members written out."""
+    found, members = NOTHING, set()
+    for low, high in draw(st.lists(st.tuples(*[st.integers(0, 9)] * 2), max_size=3)):
+        found = found.union(between(low, high, pa.int64()))
+        members |= set(range(low, high + 1))
+    has_null = draw(st.booleans())
+    return ValueSet(found.cuts, has_null), members | ({None} if has_null else set())
+
+
+def members_of(found):
+    values = {v for v in UNIVERSE if found.overlaps(only(v, pa.int64()))}
+    return values | ({None} if found.has_null else set())
+
+
+@given(sets(), sets())
+def test_set_operations_are_those_of_python_sets(left, right):
+    (one, ones), (other, others) = left, right
+    everything = {*UNIVERSE, None}
+    assert members_of(one.union(other)) == ones | others
+    assert members_of(one.intersection(other)) == ones & others
+    assert members_of(one.complement()) == everything - ones
+    assert one.is_within(other) == (ones <= others)
+    assert one.overlaps(other) == bool(ones & others)
+    assert one.complement().complement() == one
+    assert one.is_empty == (not ones)
+
+
+def test_whole_numbers_know_no_place_between_two_neighbours():
+    assert between(3, None, pa.int64(), with_low=False) == between(4, None, pa.int64())
+    assert between(3, 4, pa.int64(), with_low=False, with_high=False) == NOTHING
+
+
+def test_doubles_and_decimals_do():
+    assert not between(3.0, 4.0, pa.float64(), with_low=False, with_high=False).is_empty
+    low, high = Decimal(3), Decimal(4)
+    assert not between(low, high, pa.decimal128(9, 2), with_low=False, with_high=False).is_empty
+
+
+def test_nan_is_one_value_above_infinity_and_zeros_are_equal():
+    above = between(math.inf, None, pa.float64(), with_low=False)
+    assert only(math.nan, pa.float64()).is_within(above)
+    assert only(-math.nan, pa.float64()) == only(math.nan, pa.float64())
+    assert only(-0.0, pa.float64()) == only(0.0, pa.float64())
+
+
+@pytest.mark.parametrize(
+    ("value", "arrow_type"),
+    [
+        ("3", pa.int64()),
+        (True, pa.int64()),
+        (3, pa.string()),
+        (b"a", pa.string()),
+        ("a", pa.binary()),
+        (1, pa.bool_()),
+        (True, pa.float64()),
+        (datetime.datetime(2024, 1, 1), pa.date32()),
+        (datetime.date(2024, 1, 1), pa.timestamp("us")),
+        ([1], pa.list_(pa.int64())),
+        (1.5, pa.decimal128(3, 1)),
+    ],
+)
+def test_a_value_of_another_type_has_no_place(value, arrow_type):
+    assert order_key(value, arrow_type) is None
+    assert only(value, arrow_type) is None
+
+
+def test_times_become_microseconds_in_utc():
+    east = datetime.timezone(datetime.timedelta(hours=5))
+    moment = datetime.datetime(1970, 1, 1, 6, tzinfo=east)
+    assert order_key(moment, pa.timestamp("us", tz="UTC")) == HOUR
+    assert order_key(datetime.date(1970, 1, 3), pa.date32()) == 2
+
+
+@given(
+    st.integers(-50 * HOUR, 50 * HOUR),
+    st.integers(0, 30 * HOUR),
+    st.integers(-60 * HOUR, 60 * HOUR),
+    st.sampled_from(["PT1H", "P1D", "P1M", "PT7H"]),
+    st.sampled_from(["UTC", "America/Los_Angeles", "Asia/Kolkata"]),
+)
+def test_floored_sets_hold_the_floor_of_each_member(start, length, time, period, zone):
+    timestamp = pa.timestamp("us", tz="UTC")
+    granularity = Granularity.parse(period, zone)
+    within = between(start, start + length, timestamp)
+    floor = granularity.floor_one(time)
+    if only(time, timestamp).is_within(within):
+        assert only(floor, timestamp).is_within(floored(within, timestamp, granularity))
+    if only(floor, timestamp).is_within(within):
+        assert only(time, timestamp).is_within(unfloored(within, timestamp, granularity))
+
+
+def test_floors_of_dates_are_not_followed():
+    days = between(datetime.date(2024, 1, 1), datetime.date(2024, 1, 2), pa.date32())
+    assert floored(days, pa.date32(), Granularity.parse("P1M")) == ANYTHING
+    assert floored(NULL_ONLY, pa.timestamp("us"), Granularity.parse("P1D")) == NULL_ONLY
