@@ -17,7 +17,7 @@ from projseg.algebra.expressions.coercion import (
     unify,
 )
 from projseg.algebra.expressions.functions.rule import Datum, Evaluator, Rule
-from projseg.algebra.expressions.literals import TRUE
+from projseg.algebra.expressions.literals import TRUE, literal_scalar
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.segment_format.types import is_nested, type_name
 
@@ -108,8 +108,10 @@ def evaluate_null_safe(call: Call, arguments: Sequence[Datum], row_count: int) -
 
 def evaluate_in(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     """Return where the value is one of the constants; null where it is null."""
-    value, *options = arguments
-    option_values = pa.array([o.as_py() for o in options], call.arguments[0].type)
+    value = arguments[0]
+    constants = [option for option in call.arguments[1:] if isinstance(option, Literal)]
+    options = [literal_scalar(constant).as_py() for constant in constants]
+    option_values = pa.array(options, call.arguments[0].type)
     if is_floating(value.type):
         zero = pa.scalar(0.0, value.type)
         value, option_values = pc.add(value, zero), pc.add(option_values, zero)
