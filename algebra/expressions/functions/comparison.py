@@ -18,7 +18,7 @@ from projseg.algebra.expressions.coercion import (
 )
 from projseg.algebra.expressions.functions.rule import Datum, Evaluator, Rule
 from projseg.algebra.expressions.literals import TRUE, literal_scalar
-from projseg.algebra.expressions.tree import Call, Expression
+from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.segment_format.types import is_nested, type_name
 
 OPPOSITE: Final = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
