@@ -11,34 +11,19 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final
 
-from projseg.errors import (
-    CommitConflictError,
-    CommitError,
-    CommitStateUnknownError,
-    InvalidInputError,
-    ProjsegError,
-)
+from projseg.errors import CommitConflictError, CommitError, InvalidInputError
 from projseg.table_layer.change import Append, Change, added_entries, kind_of
 from projseg.table_layer.limits import COMMIT_TRIES_MAX
 from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.next_version import CommitLabel, NewManifests, next_file, now_us
-from projseg.table_layer.paths import new_probe_name, new_write_id, snapshot_name
+from projseg.table_layer.paths import new_write_id
+from projseg.table_layer.publish import probe, publish
 from projseg.table_layer.rebase import rebase
-from projseg.table_layer.snapshot import (
-    Snapshot,
-    SnapshotFile,
-    encode_snapshot,
-    latest_version,
-    read_version,
-)
-from projseg.table_layer.storage_contract import (
-    PutNotDurableError,
-    PutOutcomeUnknownError,
-    Storage,
-)
+from projseg.table_layer.snapshot import Snapshot, SnapshotFile, latest_version, read_version
+from projseg.table_layer.storage_contract import Storage
 from projseg.table_layer.table_properties import TableProperties, check_properties
 from projseg.table_layer.verify_entries import verify_entries
 
@@ -81,8 +66,8 @@ def create_table(
     )
     try:
         _refuse_existing(storage)
-        _probe(storage)
-        created = _publish(storage, file)
+        probe(storage)
+        created = publish(storage, file)
         winner = read_version(storage, 0) if created is None else None
     except OSError as error:
         raise _failed(storage, error) from error
@@ -136,7 +121,7 @@ def commit(
     """
     label = CommitLabel(write_id, operation, metrics or {}, txn)
     try:
-        return _commit(storage, base, change, label)
+        return _PendingCommit(storage, base, change, label).run()
     except OSError as error:
         raise _failed(storage, error) from error
 
@@ -151,69 +136,95 @@ def append(
     return commit(storage, base, change, write_id=write_id, operation="append", metrics=metrics)
 
 
-def _commit(storage: Storage, base: Snapshot, change: Change, label: CommitLabel) -> Snapshot:
-    manifests = NewManifests()
-    since: list[Snapshot] = []
-    verified = False
-    for failed_tries in range(COMMIT_TRIES_MAX):
-        _pause(failed_tries)
-        _catch_up(storage, base, since)
-        landed = _find_landed(base, since, change, label)
+@dataclass(slots=True)
+class _PendingCommit:
+    """A commit between its tries.
+
+    Parameters
+    ----------
+    storage, base, change, label
+        As `commit` was given them.
+    since : list of Snapshot
+        Every version after the base, as far as they are known.
+    manifests : NewManifests
+        What earlier tries have written already.
+    """
+
+    storage: Storage
+    base: Snapshot
+    change: Change
+    label: CommitLabel
+    since: list[Snapshot] = field(default_factory=list)
+    manifests: NewManifests = field(default_factory=NewManifests)
+
+    @property
+    def current(self) -> Snapshot:
+        """The newest version known."""
+        return self.since[-1] if self.since else self.base
+
+    def run(self) -> Snapshot:
+        """Try until the change is in some version."""
+        self.catch_up()
+        landed = self.find_landed()
         if landed is not None:
             return landed
-        if not verified:
-            verify_entries(storage, added_entries(change), label.write_id)
-            verified = True
-        current = since[-1] if since else base
-        draft = rebase(change, base, since)
-        published = _publish(storage, next_file(draft, base, current, label, manifests))
-        if published is not None:
-            return published
-    raise CommitConflictError(
-        "PROJSEG_COMMIT_CONFLICT",
-        f"nothing was committed to {storage.location}: other writers took {COMMIT_TRIES_MAX} "
-        "versions in a row; try again",
-    )
-
-
-def _catch_up(storage: Storage, base: Snapshot, since: list[Snapshot]) -> None:
-    """Append to `since` every version published after its last, or after `base`."""
-    version = since[-1].version if since else base.version
-    newest = latest_version(storage)
-    while version < newest:
-        version += 1
-        snapshot = read_version(storage, version)
-        if snapshot is None:
-            raise CommitConflictError(
-                "PROJSEG_COMMIT_CONFLICT",
-                f"nothing was committed: version {version} of {storage.location} is no longer "
-                "kept, so it cannot be compared; open the table and try again",
-            )
-        since.append(snapshot)
-    if version > newest:
+        verify_entries(self.storage, added_entries(self.change), self.label.write_id)
+        for failed_tries in range(COMMIT_TRIES_MAX):
+            _pause(failed_tries)
+            with self.storage.turn():
+                landed = self.try_once()
+            if landed is not None:
+                return landed
         raise CommitConflictError(
             "PROJSEG_COMMIT_CONFLICT",
-            f"nothing was committed: {storage.location} was at version {version} and is now at "
-            f"{newest}; it was created anew or restored: open it and try again",
+            f"nothing was committed to {self.storage.location}: other writers took "
+            f"{COMMIT_TRIES_MAX} versions in a row; try again",
         )
 
+    def try_once(self) -> Snapshot | None:
+        """Return the version that holds the change, or None if another commit was faster."""
+        self.catch_up()
+        landed = self.find_landed()
+        if landed is not None:
+            return landed
+        draft = rebase(self.change, self.base, self.since)
+        file = next_file(draft, self.base, self.current, self.label, self.manifests)
+        return publish(self.storage, file)
 
-def _find_landed(
-    base: Snapshot, since: Sequence[Snapshot], change: Change, label: CommitLabel
-) -> Snapshot | None:
-    """Return the version that this very commit has made already, if it has."""
-    kind = kind_of(change)
-    for snapshot in (base, *since):
-        if snapshot.file.write_id == label.write_id and snapshot.file.change == kind:
-            _check_same(snapshot, change, label)
-            return snapshot
-    current = since[-1] if since else base
-    if label.txn is None:
-        return None
-    known = current.file.transactions.get(label.txn[0])
-    if known is None or known.version < label.txn[1]:
-        return None
-    return read_version(current.storage, known.table_version) or current
+    def catch_up(self) -> None:
+        """Read every version published since the newest known."""
+        version = self.current.version
+        newest = latest_version(self.storage)
+        while version < newest:
+            version += 1
+            snapshot = read_version(self.storage, version)
+            if snapshot is None:
+                raise CommitConflictError(
+                    "PROJSEG_COMMIT_CONFLICT",
+                    f"nothing was committed: version {version} of {self.storage.location} is no "
+                    "longer kept, so it cannot be compared; open the table and try again",
+                )
+            self.since.append(snapshot)
+        if version > newest:
+            raise CommitConflictError(
+                "PROJSEG_COMMIT_CONFLICT",
+                f"nothing was committed: {self.storage.location} was at version {version} and is "
+                f"now at {newest}; it was created anew or restored: open it and try again",
+            )
+
+    def find_landed(self) -> Snapshot | None:
+        """Return the version that this very commit has made already, if it has."""
+        kind = kind_of(self.change)
+        for snapshot in (self.base, *self.since):
+            if snapshot.file.write_id == self.label.write_id and snapshot.file.change == kind:
+                _check_same(snapshot, self.change, self.label)
+                return snapshot
+        if self.label.txn is None:
+            return None
+        known = self.current.file.transactions.get(self.label.txn[0])
+        if known is None or known.version < self.label.txn[1]:
+            return None
+        return read_version(self.storage, known.table_version) or self.current
 
 
 def _check_same(landed: Snapshot, change: Change, label: CommitLabel) -> None:
@@ -232,35 +243,6 @@ def _check_same(landed: Snapshot, change: Change, label: CommitLabel) -> None:
         )
 
 
-def _publish(storage: Storage, file: SnapshotFile) -> Snapshot | None:
-    """Create the version's file; return it, or None if another commit has this version.
-
-    Raises
-    ------
-    CommitStateUnknownError
-        If the file may be there and cannot be recognised as ours.
-    OSError
-        If it was certainly not created.
-    """
-    name = snapshot_name(file.version)
-    payload = encode_snapshot(file)
-    try:
-        storage.put_if_absent(name, payload)
-    except FileExistsError:
-        return None
-    except PutNotDurableError as error:
-        raise _unknown(storage, file, error) from error
-    except PutOutcomeUnknownError as error:
-        try:
-            found = read_version(storage, file.version)
-        except (OSError, ProjsegError) as unreadable:
-            raise _unknown(storage, file, unreadable) from error
-        if found is None:
-            raise _unknown(storage, file, error) from error
-        return found if found.file.write_id == file.write_id else None
-    return Snapshot(storage, file)
-
-
 def _pause(failed_tries: int) -> None:
     if failed_tries:
         longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**failed_tries)
@@ -277,26 +259,6 @@ def _refuse_existing(storage: Storage) -> None:
     raise _exists(storage)
 
 
-def _probe(storage: Storage) -> None:
-    """Refuse storage on which two creations of one name can both succeed."""
-    name = new_probe_name()
-    storage.put_if_absent(name, b"first")
-    refused = False
-    try:
-        storage.put_if_absent(name, b"second")
-    except FileExistsError:
-        refused = True
-    kept = storage.read_range(name, 0, storage.size(name))
-    with suppress(OSError):  # one small file too many harms nobody
-        storage.delete(name)
-    if not refused or kept != b"first":
-        raise CommitError(
-            "PROJSEG_STORAGE_NOT_ATOMIC",
-            f"{storage.location} lets a second writer replace a file that it was told to create "
-            "only if absent; tables there would lose commits: use another storage",
-        )
-
-
 def _exists(storage: Storage) -> InvalidInputError:
     return InvalidInputError(
         "PROJSEG_TABLE_EXISTS",
@@ -310,12 +272,4 @@ def _failed(storage: Storage, error: OSError) -> CommitError:
         "PROJSEG_COMMIT_FAILED",
         f"nothing was committed to {storage.location}: {error}; what was committed before is "
         "unharmed: try again when the storage works",
-    )
-
-
-def _unknown(storage: Storage, file: SnapshotFile, error: Exception) -> CommitStateUnknownError:
-    return CommitStateUnknownError(
-        "PROJSEG_COMMIT_STATE_UNKNOWN",
-        f"version {file.version} of {storage.location} may have been committed with write id "
-        f"{file.write_id}: {error}; look for that write id in the table's history before retrying",
     )

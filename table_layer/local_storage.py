@@ -9,10 +9,13 @@ following symbolic links, so a table copied from elsewhere cannot point outside 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import random
 import stat
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,6 +36,11 @@ from projseg.table_layer.storage_contract import (
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_RANDOM: Final = random.SystemRandom()
+_TURN_SECONDS_MAX: Final = 2.0
+_FIRST_PAUSE_SECONDS: Final = 0.001
+_LONGEST_PAUSE_SECONDS: Final = 0.02
 
 _LINK_REFUSED: Final = frozenset(
     {errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMLINK}
@@ -99,6 +107,20 @@ class LocalStorage:
         except NotADirectoryError:
             if os.path.isdir(self.root):
                 raise
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait for other committers of this machine, by an advisory lock on the log's folder.
+
+        The kernel releases the lock of a process that dies. One that is stopped is not waited for
+        longer than `_TURN_SECONDS_MAX`: order is kept by `link`, not by this lock.
+        """
+        with ExitStack() as stack:
+            with suppress(OSError):
+                folder, _ = stack.enter_context(_parent(self.root, METADATA_PREFIX))
+                _lock(folder)
+                stack.callback(fcntl.flock, folder, fcntl.LOCK_UN)
+            yield
 
     def delete(self, name: str) -> None:
         """Remove a file and make the removal durable."""
@@ -203,6 +225,19 @@ def _make_durably(root: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _lock(folder: int) -> None:
+    deadline = time.monotonic() + _TURN_SECONDS_MAX
+    pause = _FIRST_PAUSE_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_RANDOM.uniform(0, pause))
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        else:
+            return
 
 
 def _exists(base: str, folder: int) -> bool:

@@ -1,4 +1,4 @@
-"""What a table asks of its storage: five methods, one stream, and three outcomes of a put.
+"""What a table asks of its storage: five methods, a stream, a courtesy; three outcomes of a put.
 
 Everything else of the table layer is written against this contract, so an object store needs
 only another implementation.
@@ -74,6 +74,12 @@ class Storage(Protocol):
 
     def list_names(self, prefix: str) -> Iterator[StoredFile]:
         """Yield the table's files whose names start with one of `paths`' prefixes, in any order."""
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Return a context that may wait for other committers, to save them and us retries.
+
+        A courtesy: it may do nothing, and commits are right without it. Never raises OSError.
+        """
 
     def delete(self, name: str) -> None:
         """Remove a file; no error if there is none."""

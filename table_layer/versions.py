@@ -60,12 +60,17 @@ def latest_version(storage: Storage) -> int:
     OSError
         If the storage cannot be listed.
     """
-    version = _probe_forward(storage)
-    if version is None:
-        versions = list_versions(storage)
-        if not versions:
-            raise _no_versions(storage)
-        version = versions[-1]
+    version = _NEWEST_SEEN.get(storage)
+    if version is not None and _exists(storage, version):
+        version, is_newest = _probe_forward(storage, version)
+        if is_newest:
+            _NEWEST_SEEN.put(storage, version)
+            return version
+    versions = list_versions(storage)
+    if not versions:
+        raise _no_versions(storage)
+    # A listing may miss what is published while it runs.
+    version, _ = _probe_forward(storage, versions[-1])
     _NEWEST_SEEN.put(storage, version)
     return version
 
@@ -80,15 +85,18 @@ def list_versions(storage: Storage) -> list[int]:
     """
     parsed = (parse_snapshot_name(file.name) for file in storage.list_names(SNAPSHOT_PREFIX))
     versions = sorted(version for version in parsed if version is not None)
-    if versions and versions[-1] - versions[0] + 1 != len(versions):
-        known = set(versions)
-        missing = next(v for v in range(versions[0], versions[-1]) if v not in known)
-        raise CorruptTableError(
-            "PROJSEG_CORRUPT_TABLE",
-            f"{storage.location}/{snapshot_name(missing)} is missing while version {versions[-1]} "
-            "exists; restore it from a copy",
-        )
-    return versions
+    if not versions or versions[-1] - versions[0] + 1 == len(versions):
+        return versions
+    known = set(versions)
+    for version in range(versions[0], versions[-1]):
+        # One published during the listing may be missed while a later one is met: look again.
+        if version not in known and not _exists(storage, version):
+            raise CorruptTableError(
+                "PROJSEG_CORRUPT_TABLE",
+                f"{storage.location}/{snapshot_name(version)} is missing while version "
+                f"{versions[-1]} exists; restore it from a copy",
+            )
+    return list(range(versions[0], versions[-1] + 1))
 
 
 def is_table(location: str | os.PathLike[str]) -> bool:
@@ -111,15 +119,13 @@ def is_table(location: str | os.PathLike[str]) -> bool:
     return True
 
 
-def _probe_forward(storage: Storage) -> int | None:
-    version = _NEWEST_SEEN.get(storage)
-    if version is None or not _exists(storage, version):
-        return None
+def _probe_forward(storage: Storage, version: int) -> tuple[int, bool]:
+    """Return (the last of the next versions that exist, whether there is none after it)."""
     for _ in range(_PROBES_MAX):
         if not _exists(storage, version + 1):
-            return version
+            return version, True
         version += 1
-    return None
+    return version, False
 
 
 def _exists(storage: Storage, version: int) -> bool:

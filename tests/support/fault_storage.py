@@ -67,6 +67,9 @@ class FaultStorage:
     def delete(self, name):
         self._do("delete", name, lambda: self.inner.delete(name))
 
+    def turn(self):
+        return self.inner.turn()
+
     @contextmanager
     def create(self, name):
         with self.inner.create(name) as sink:

@@ -1,0 +1,79 @@
+"""Create one version's snapshot file, and know afterwards whether it is there."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from projseg.errors import CommitError, CommitStateUnknownError, ProjsegError
+from projseg.table_layer.paths import new_probe_name, snapshot_name
+from projseg.table_layer.snapshot import Snapshot, SnapshotFile, encode_snapshot, read_version
+from projseg.table_layer.storage_contract import (
+    PutNotDurableError,
+    PutOutcomeUnknownError,
+    Storage,
+)
+
+
+def publish(storage: Storage, file: SnapshotFile) -> Snapshot | None:
+    """Create the version's file; return it, or None if another commit has this version.
+
+    Raises
+    ------
+    CommitStateUnknownError
+        If the file may be there and cannot be recognised as ours.
+    OSError
+        If it was certainly not created.
+    """
+    name = snapshot_name(file.version)
+    payload = encode_snapshot(file)
+    try:
+        storage.put_if_absent(name, payload)
+    except FileExistsError:
+        return None
+    except PutNotDurableError as error:
+        raise _unknown(storage, file, error) from error
+    except PutOutcomeUnknownError as error:
+        try:
+            found = read_version(storage, file.version)
+        except (OSError, ProjsegError) as unreadable:
+            raise _unknown(storage, file, unreadable) from error
+        if found is None:
+            raise _unknown(storage, file, error) from error
+        return found if found.file.write_id == file.write_id else None
+    return Snapshot(storage, file)
+
+
+def probe(storage: Storage) -> None:
+    """Refuse storage on which two creations of one name can both succeed.
+
+    Raises
+    ------
+    CommitError
+        If they did.
+    OSError
+        If the storage refuses to create a file at all.
+    """
+    name = new_probe_name()
+    storage.put_if_absent(name, b"first")
+    refused = False
+    try:
+        storage.put_if_absent(name, b"second")
+    except FileExistsError:
+        refused = True
+    kept = storage.read_range(name, 0, storage.size(name))
+    with suppress(OSError):  # one small file too many harms nobody
+        storage.delete(name)
+    if not refused or kept != b"first":
+        raise CommitError(
+            "PROJSEG_STORAGE_NOT_ATOMIC",
+            f"{storage.location} lets a second writer replace a file that it was told to create "
+            "only if absent; tables there would lose commits: use another storage",
+        )
+
+
+def _unknown(storage: Storage, file: SnapshotFile, error: Exception) -> CommitStateUnknownError:
+    return CommitStateUnknownError(
+        "PROJSEG_COMMIT_STATE_UNKNOWN",
+        f"version {file.version} of {storage.location} may have been committed with write id "
+        f"{file.write_id}: {error}; look for that write id in the table's history before retrying",
+    )
