@@ -1,0 +1,69 @@
+"""Answer queries over lists of Python rows: slow, obvious, and sharing no code with the engine.
+
+A row is a dict; null is None. Conditions and expressions are Python functions given beside their
+SQL text (see `support/query_cases.py`), so nothing here parses anything.
+"""
+
+import math
+from collections import defaultdict
+from decimal import Decimal
+
+
+def normal(value):
+    """A value as grouping sees it: one NaN, no -0.0."""
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else value + 0.0
+    return value
+
+
+def order_of(value):
+    """Spark's order among values that are not null: NaN is the greatest."""
+    if isinstance(value, float) and math.isnan(value):
+        return (1, 0)
+    return (0, value)
+
+
+def answer(rows, keys, aggregates, condition=None):
+    """Return {key tuple: tuple of aggregate values}; no keys: always exactly one group.
+
+    keys: functions of a row. aggregates: (name, function of a row or None, filter or None).
+    """
+    groups = defaultdict(list)
+    for row in rows:
+        if condition is None or condition(row) is True:
+            groups[tuple(normal(key(row)) for key in keys)].append(row)
+    if not keys:
+        groups[()]  # noqa: B018 - a defaultdict: this makes the group
+    return {
+        key: tuple(aggregate(members, *call) for call in aggregates)
+        for key, members in groups.items()
+    }
+
+
+def aggregate(rows, name, argument, condition=None):
+    """One aggregate over the rows of one group."""
+    rows = [row for row in rows if condition is None or condition(row) is True]
+    if argument is None:
+        return len(rows)
+    values = [value for value in map(argument, rows) if value is not None]
+    if name == "count":
+        return len(values)
+    if name == "count_distinct":
+        return len({normal(value) for value in values})
+    if not values:
+        return None
+    match name:
+        case "sum":
+            return math.fsum(values) if isinstance(values[0], float) else sum(values)
+        case "avg":
+            if isinstance(values[0], Decimal):
+                return float(sum(values)) / len(values)
+            return math.fsum(values) / len(values)
+        case "min":
+            return min(values, key=order_of)
+        case "max":
+            return max(values, key=order_of)
+        case "var_pop":
+            mean = math.fsum(values) / len(values)
+            return math.fsum((v - mean) ** 2 for v in values) / len(values)
+    raise AssertionError(name)
