@@ -2,24 +2,80 @@
 
 from __future__ import annotations
 
-from projseg.benchmarks.records import EngineRun, Run, Timing
+from dataclasses import dataclass
+
+from projseg.benchmarks.records import EngineRun, QueryText, Run, Timing
 
 __all__ = [
+    "Goal",
     "bandwidth_share",
+    "cpu_ratio",
     "format_bytes",
     "format_ms",
+    "format_ratio",
+    "goals",
     "note",
     "peer_ratio",
+    "time_ratio",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A target of the project for one query: a peer, and the share of its time to stay within."""
+
+    peer: str
+    ratio: float
+    target: float
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the median is within the target."""
+        return self.ratio <= self.target
+
+
+def goals(run: Run, engine: EngineRun, query: QueryText) -> list[Goal]:
+    """Return what is aimed at for a query on one of our engines, and what was reached.
+
+    Without Spark: a third of the best peer. On Spark: a covered query within a third of the
+    hand-made rollup and a twentieth of Spark on Parquet; another aggregate within half of it.
+    """
+    if not engine.runs_on_spark:
+        best = run.best_peer(query.name)
+        wanted = [(best[0], 1 / 3)] if best else []
+    elif query.covered_by:
+        wanted = [("spark-rollup", 1 / 3), ("spark-parquet", 1 / 20)]
+    else:
+        wanted = [("spark-parquet", 1 / 2)]
+    found = []
+    for peer, target in wanted:
+        ratio = time_ratio(run.timing(engine.name, query.name), run.timing(peer, query.name))
+        if ratio is not None:
+            found.append(Goal(peer, ratio, target))
+    return found
+
+
+def time_ratio(ours: Timing | None, theirs: Timing | None) -> float | None:
+    """Return one median over another."""
+    if ours is None or theirs is None or ours.median_ms is None or not theirs.median_ms:
+        return None
+    return ours.median_ms / theirs.median_ms
 
 
 def peer_ratio(run: Run, engine: EngineRun, query: str) -> float | None:
     """Return an engine's median over the best peer's; below 1 is faster than every peer."""
     best = run.best_peer(query)
-    timing = engine.timings.get(query)
-    if best is None or timing is None or timing.median_ms is None:
+    return time_ratio(engine.timings.get(query), run.timing(best[0], query)) if best else None
+
+
+def cpu_ratio(run: Run, engine: EngineRun, query: str) -> float | None:
+    """Return an engine's processor time over that of the peer with the best time."""
+    best = run.best_peer(query)
+    ours = engine.timings.get(query)
+    theirs = run.timing(best[0], query) if best else None
+    if ours is None or theirs is None or ours.median_cpu_ms is None or not theirs.median_cpu_ms:
         return None
-    return timing.median_ms / best[1]
+    return ours.median_cpu_ms / theirs.median_cpu_ms
 
 
 def bandwidth_share(run: Run, timing: Timing) -> float | None:
@@ -44,6 +100,11 @@ def format_ms(milliseconds: float | None) -> str:
     if milliseconds is None:
         return "-"
     return f"{milliseconds:,.0f}" if milliseconds >= 100 else f"{milliseconds:.3g}"
+
+
+def format_ratio(ratio: float | None) -> str:
+    """Return a ratio with two decimals."""
+    return "-" if ratio is None else f"{ratio:.2f}"
 
 
 def format_bytes(count: float | None) -> str:

@@ -117,7 +117,7 @@ def _started(plan: Plan, engine: str, source: Source) -> WorkerHandle:
 def _loaded(plan: Plan, kind: type[Engine], source: Source, progress: Progress) -> EngineRun:
     """Load one engine in a process of its own."""
     progress(f"{kind.title}: loading")
-    engine = EngineRun(kind.name, kind.title, kind.is_peer)
+    engine = EngineRun(kind.name, kind.title, kind.is_peer, kind.runs_on_spark)
     with _started(plan, kind.name, source) as worker:
         started = worker.ask(Request(Verb.START))
         engine.version = started.version
@@ -193,6 +193,8 @@ def _run_warm(plan: Plan, run: Run, opened: dict[str, WorkerHandle], progress: P
                     timing.failure = reply.failure
                 elif round_index:
                     timing.warm_ms.append(reply.milliseconds)
+                    if not engine.runs_on_spark:
+                        timing.warm_cpu_ms.append(reply.cpu_milliseconds)
 
 
 def _compare_answers(

@@ -8,10 +8,12 @@ from typing import Final
 
 from projseg.benchmarks.figures import (
     bandwidth_share,
+    cpu_ratio,
     format_bytes,
     format_ms,
+    format_ratio,
+    goals,
     note,
-    peer_ratio,
 )
 from projseg.benchmarks.plots import (
     plot_bandwidth,
@@ -21,7 +23,7 @@ from projseg.benchmarks.plots import (
     plot_sizes,
     plot_times,
 )
-from projseg.benchmarks.records import EngineRun, Run, Timing
+from projseg.benchmarks.records import EngineRun, QueryText, Run, Timing
 
 __all__ = ["render_report"]
 
@@ -32,7 +34,7 @@ table { border-collapse: collapse; margin: 1rem 0; font-size: 13px; display: blo
         overflow-x: auto; }
 th, td { padding: 0.25rem 0.6rem; border-bottom: 1px solid #e2e2e2; text-align: right; }
 th:first-child, td:first-child { text-align: left; }
-td.best { font-weight: 600; } td.wrong { color: #b00020; } code { font-size: 12px; }
+td.best { font-weight: 600; } .wrong { color: #b00020; } code { font-size: 12px; }
 svg { max-width: 100%; height: auto; } p.small { color: #555; font-size: 13px; }
 """
 
@@ -58,9 +60,9 @@ def _run_section(run: Run) -> str:
             "<h3>Time</h3>",
             plot_times(run),
             _time_table(run),
-            "<h3>Against the best peer of each query</h3>",
+            "<h3>Against the peers</h3>",
             plot_ratios(run),
-            _ratio_table(run),
+            _goal_tables(run),
             "<h3>Share of memory bandwidth</h3>",
             plot_bandwidth(run),
             "<h3>Loading and size</h3>",
@@ -117,35 +119,42 @@ def _time_cell(timing: Timing | None, best: float | None) -> str:
     return f'<td class="{kind}">{format_ms(timing.median_ms)} <small>{detail}</small></td>'
 
 
-def _ratio_table(run: Run) -> str:
-    ours = [engine for engine in run.present if not engine.is_peer and engine.timings]
-    rows = []
-    for query in run.queries:
-        best = run.best_peer(query.name)
-        cells = [
-            f"<td>{escape(best[0])}</td><td>{format_ms(best[1])}</td>" if best else "<td></td>" * 2
-        ]
-        cells += [_ratio_cells(run, engine, query.name) for engine in ours]
-        rows.append(_row(query.name, *cells))
-    headings = ["query", "best peer", "ms"]
-    for engine in ours:
-        headings += [f"{engine.title}: ratio", "answered from", "rows read", "bytes read", "memory"]
-    return f"<table>{_heading(*headings)}{''.join(rows)}</table>"
+def _goal_tables(run: Run) -> str:
+    """Return a table for each of our engines: targets, processor time, and what was read."""
+    parts = []
+    for engine in run.present:
+        if engine.is_peer or not engine.timings:
+            continue
+        rows = "".join(
+            _goal_row(run, engine, query) for query in run.queries if query.name in engine.timings
+        )
+        heading = _heading(
+            "query", "ms", "ratio to peer (target)", "cpu ratio", "answered from", "rows read",
+            "bytes read", "memory",
+        )  # fmt: skip
+        parts.append(f"<h4>{escape(engine.title)}</h4><table>{heading}{rows}</table>")
+    return "".join(parts)
 
 
-def _ratio_cells(run: Run, engine: EngineRun, query: str) -> str:
-    timing = engine.timings.get(query)
-    ratio = peer_ratio(run, engine, query)
-    if timing is None or ratio is None:
-        return "<td></td>" * 5
+def _goal_row(run: Run, engine: EngineRun, query: QueryText) -> str:
+    timing = engine.timings[query.name]
+    aims = "<br>".join(
+        f'<span class="{"" if goal.is_met else "wrong"}">{goal.ratio:.2f} {escape(goal.peer)}'
+        f" ({goal.target:.2f})</span>"
+        for goal in goals(run, engine, query)
+    )
     work, share = timing.work, bandwidth_share(run, timing)
     sources = ", ".join(f"{name} ({count})" for name, count in work.sources.items()) if work else ""
-    return (
-        f"<td>{ratio:.2f}</td><td>{escape(sources)}</td>"
-        f"<td>{f'{work.rows:,}' if work else '-'}</td>"
-        f"<td>{format_bytes(work.bytes if work else None)}</td>"
-        f"<td>{'-' if share is None else f'{share:.0%}'}</td>"
+    cells = (
+        format_ms(timing.median_ms),
+        aims,
+        format_ratio(cpu_ratio(run, engine, query.name)),
+        escape(sources),
+        f"{work.rows:,}" if work else "-",
+        format_bytes(work.bytes if work else None),
+        "-" if share is None else f"{share:.0%}",
     )
+    return _row(query.name, *(f"<td>{cell}</td>" for cell in cells))
 
 
 def _load_table(run: Run) -> str:

@@ -75,6 +75,7 @@ class Timing(msgspec.Struct):
 
     cold_ms: float | None = None  # first time in a fresh process, files out of the page cache
     warm_ms: list[float] = []
+    warm_cpu_ms: list[float] = []  # of all threads; says more than time on a busy machine
     answer_rows: int | None = None
     peak_bytes: int | None = None
     work: Work | None = None
@@ -90,6 +91,11 @@ class Timing(msgspec.Struct):
         return statistics.median(self.warm_ms) if self.warm_ms else None
 
     @property
+    def median_cpu_ms(self) -> float | None:
+        """Median processor time of the warm rounds; None for engines that run in a JVM."""
+        return statistics.median(self.warm_cpu_ms) if self.warm_cpu_ms else None
+
+    @property
     def minimum_ms(self) -> float | None:
         """Fastest of the warm rounds."""
         return min(self.warm_ms, default=None)
@@ -101,6 +107,7 @@ class EngineRun(msgspec.Struct):
     name: str
     title: str
     is_peer: bool
+    runs_on_spark: bool = False
     version: str | None = None
     missing: str | None = None
     ingest: Ingest | None = None
@@ -152,6 +159,11 @@ class Run(msgspec.Struct):
     def engine(self, name: str) -> EngineRun | None:
         """Return the engine of this name, if it took part."""
         return next((engine for engine in self.present if engine.name == name), None)
+
+    def timing(self, engine: str, query: str) -> Timing | None:
+        """Return what was measured of one query on one engine."""
+        found = self.engine(engine)
+        return found.timings.get(query) if found else None
 
     def best_peer(self, query: str) -> tuple[str, float] | None:
         """Return the peer with the smallest median for a query, and that median in milliseconds."""

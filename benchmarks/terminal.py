@@ -8,10 +8,12 @@ from rich.table import Table
 from projseg.benchmarks.comparison import Comparison
 from projseg.benchmarks.figures import (
     bandwidth_share,
+    cpu_ratio,
     format_bytes,
     format_ms,
+    format_ratio,
+    goals,
     note,
-    peer_ratio,
 )
 from projseg.benchmarks.records import EngineRun, Run
 
@@ -30,9 +32,9 @@ def print_run(run: Run, console: Console) -> None:
         f"{' with local changes' if environment.has_local_changes else ''}"
     )
     console.print(_query_table(run))
-    ours = [engine for engine in run.present if not engine.is_peer and engine.timings]
-    if ours:
-        console.print(_own_table(run, ours))
+    for engine in run.present:
+        if not engine.is_peer and engine.timings:
+            console.print(_own_table(run, engine))
     console.print(_load_table(run))
     if run.columns:
         console.print(_column_table(run))
@@ -75,33 +77,35 @@ def _cell(engine: EngineRun, query: str) -> str:
     return " ".join(filter(None, (format_ms(timing.median_ms), note(timing))))
 
 
-def _own_table(run: Run, ours: list[EngineRun]) -> Table:
-    table = Table("query", "best peer", "ms", title="Against the best peer of each query")
-    for engine in ours:
-        for heading in (f"{engine.title}: ratio", "cold ms", "rows read", "bytes read", "memory"):
-            table.add_column(heading, justify="right")
+def _own_table(run: Run, engine: EngineRun) -> Table:
+    """Return one of our engines against the peers that its targets name."""
+    table = Table("query", "ms", title=f"{engine.title}, against its targets")
+    headings = ("cpu ratio", "first ms", "rows read", "bytes read", "memory")
+    for heading in ("peer", "ratio", "target", *headings):
+        table.add_column(heading, justify="right")
     for query in run.queries:
-        best = run.best_peer(query.name)
-        row = [query.name, *((best[0], format_ms(best[1])) if best else ("-", "-"))]
-        for engine in ours:
-            row += _own_cells(run, engine, query.name)
-        table.add_row(*row)
-    table.caption = "memory: bytes read for each second, over the bandwidth measured in this run"
+        timing = engine.timings.get(query.name)
+        if timing is None:
+            continue
+        aims = goals(run, engine, query)
+        share = bandwidth_share(run, timing)
+        table.add_row(
+            query.name,
+            format_ms(timing.median_ms),
+            "\n".join(goal.peer for goal in aims),
+            "\n".join(format_ratio(goal.ratio) for goal in aims),
+            "\n".join("met" if goal.is_met else f"{goal.target:.2f} missed" for goal in aims),
+            format_ratio(cpu_ratio(run, engine, query.name)),
+            format_ms(timing.cold_ms),
+            f"{timing.work.rows:,}" if timing.work else "-",
+            format_bytes(timing.work.bytes if timing.work else None),
+            "-" if share is None else f"{share:.0%}",
+        )
+    table.caption = (
+        "cpu ratio: processor time over the best peer's; memory: bytes read for each second, over"
+        " the bandwidth measured in this run"
+    )
     return table
-
-
-def _own_cells(run: Run, engine: EngineRun, query: str) -> list[str]:
-    timing = engine.timings.get(query)
-    if timing is None:
-        return ["-"] * 5
-    ratio, share = peer_ratio(run, engine, query), bandwidth_share(run, timing)
-    return [
-        "-" if ratio is None else f"{ratio:.2f}",
-        format_ms(timing.cold_ms),
-        f"{timing.work.rows:,}" if timing.work else "-",
-        format_bytes(timing.work.bytes if timing.work else None),
-        "-" if share is None else f"{share:.0%}",
-    ]
 
 
 def _load_table(run: Run) -> Table:

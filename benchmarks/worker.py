@@ -61,6 +61,7 @@ class Reply(msgspec.Struct):
     """How it went; `failure` is one line."""
 
     milliseconds: float = 0.0
+    cpu_milliseconds: float = 0.0  # of this process, all threads
     peak_bytes: int | None = None
     failure: str | None = None
     is_missing: bool = False
@@ -112,9 +113,10 @@ class _Worker:
         return reply
 
     def _do(self, request: Request, reply: Reply) -> None:
-        start = time.perf_counter()
+        start, cpu_start = time.perf_counter(), time.process_time()
         answer = self._step(request, reply)
         reply.milliseconds = (time.perf_counter() - start) * 1000.0
+        reply.cpu_milliseconds = (time.process_time() - cpu_start) * 1000.0
         if answer is not None:
             reply.rows = answer.num_rows
             if request.answer_path is not None:

@@ -36,6 +36,7 @@ class Engine(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     is_peer: ClassVar[bool] = True
+    runs_on_spark: ClassVar[bool] = False
 
     def __init__(self, folder: Path, thread_count: int) -> None:
         self.folder, self.thread_count = folder, thread_count

@@ -35,6 +35,8 @@ _SETTINGS = {
 class SparkEngine(Engine):
     """A local session of as many threads, with as many shuffle partitions."""
 
+    runs_on_spark = True
+
     def __init__(self, folder: Path, thread_count: int) -> None:
         super().__init__(folder, thread_count)
         # Workers must be this interpreter, whatever python3 the PATH holds.

@@ -25,7 +25,7 @@ QUERIES = select_queries(
 def test_engines_take_turns_and_agree(tmp_path):
     plan = Plan(
         EditStream(3000),
-        select_engines(["duckdb", "duckdb-parquet"]),
+        select_engines(["projseg", "projseg-base", "duckdb", "duckdb-parquet"]),
         QUERIES,
         rounds=2,
         thread_count=2,
@@ -33,7 +33,7 @@ def test_engines_take_turns_and_agree(tmp_path):
     )
     run = run_benchmark(plan, lambda line: None)
     assert run.reference == "duckdb"
-    assert [engine.missing for engine in run.engines] == [None, None]
+    assert [engine.missing for engine in run.engines] == [None] * 4
     for engine in run.engines:
         assert engine.ingest.base_bytes > 0
         assert engine.ingest.peak_bytes > 0
@@ -43,8 +43,11 @@ def test_engines_take_turns_and_agree(tmp_path):
             assert timing.agrees, (name, timing.difference, timing.approximation_error)
             assert len(timing.warm_ms) == 2
             assert timing.cold_ms > 0
-    users = run.engines[0].timings["users_by_channel"]
+    users = run.engine("duckdb").timings["users_by_channel"]
     assert users.approximation_error is not None
+    ours = run.engine("projseg").timings
+    assert ours["by_hour_channel"].work.sources == {"by_hour_channel_country": 1}
+    assert ours["rows_of_hour"].work.sources == {"base rows": 1}
     assert run.bandwidth.read_bytes_per_second > 1e8
 
 

@@ -11,9 +11,15 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from projseg.benchmarks.cli import app
-from projseg.benchmarks.figures import bandwidth_share, format_bytes, format_ms, peer_ratio
+from projseg.benchmarks.figures import (
+    bandwidth_share,
+    format_bytes,
+    format_ms,
+    goals,
+    peer_ratio,
+)
 from projseg.benchmarks.html_report import render_report
-from projseg.benchmarks.records import load_run, save_run
+from projseg.benchmarks.records import Timing, load_run, save_run
 from projseg.benchmarks.terminal import print_run
 from projseg.errors import InvalidInputError
 
@@ -58,7 +64,7 @@ def test_the_printed_tables_say_what_is_missing_and_what_differs():
     text = console.file.getvalue()
     assert "missing: ClickHouse: ModuleNotFoundError: chdb" in text
     assert "differs: projseg with projections: total: 1 rows instead of 2" in text
-    assert re.search(r"total +│ duckdb +│ +33 +│ +0.33 +│", text)
+    assert re.search(r"total +│ 11 +│ +duckdb │ +0.33 │ +met │ +0.50 │", text)
 
 
 def test_the_page_is_self_contained():
@@ -86,3 +92,21 @@ def test_report_writes_the_page_beside_the_results(tmp_path):
     save_run(bench_runs.small_run(), tmp_path / "run.json")
     assert CliRunner().invoke(app, ["report", str(tmp_path / "run.json")]).exit_code == 0
     assert (tmp_path / "run.html").read_text().startswith("<!doctype html>")
+
+
+def test_goals_name_the_peers_of_each_kind_of_engine():
+    run = bench_runs.small_run()
+    ours, query = run.engines[0], run.queries[0]
+    (goal,) = goals(run, ours, query)
+    assert (goal.peer, goal.is_met) == ("duckdb", True)
+    ours.runs_on_spark = True
+    assert goals(run, ours, query) == []
+    for engine, name in zip(run.engines[1:], ("spark-parquet", "spark-rollup"), strict=True):
+        engine.name, engine.missing = name, None
+        engine.timings = {"total": Timing(warm_ms=[110.0])}
+    assert [
+        (goal.peer, round(goal.target, 2), goal.is_met) for goal in goals(run, ours, query)
+    ] == [
+        ("spark-rollup", 0.33, True),
+        ("spark-parquet", 0.05, False),
+    ]

@@ -46,7 +46,13 @@ def small_run(
                 start_ms=5.0,
                 timings={
                     "total": Timing(
-                        20.0, list(own_ms), 1, 2000, Work(10, 100_000_000, {"by_channel": 1}), True
+                        cold_ms=20.0,
+                        warm_ms=list(own_ms),
+                        warm_cpu_ms=[20.0],
+                        answer_rows=1,
+                        peak_bytes=2000,
+                        work=Work(10, 100_000_000, {"by_channel": 1}),
+                        agrees=True,
                     )
                 },
             ),
@@ -57,7 +63,11 @@ def small_run(
                 version="1",
                 ingest=Ingest(1.0, 0.0, None, 700, 0),
                 start_ms=4.0,
-                timings={"total": Timing(40.0, list(peer_ms), 1, None, None, True)},
+                timings={
+                    "total": Timing(
+                        cold_ms=40.0, warm_ms=list(peer_ms), warm_cpu_ms=[40.0], agrees=True
+                    )
+                },
             ),
             EngineRun(
                 "clickhouse", "ClickHouse", is_peer=True, missing="ModuleNotFoundError: chdb"
