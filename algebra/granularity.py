@@ -1,9 +1,9 @@
 """Granularities: the truncations of time, in any zone, and which of them refine which.
 
 A granularity cuts the local clock of its zone into buckets; `floor` maps an instant to the start
-of its bucket. Buckets of up to a day follow Spark's `date_trunc`: where the clock is set back, the
-repeated hour is an hour of its own. Longer buckets start at the first instant of their local day.
-A bucket whose start the clock skips starts where the clock resumes.
+of its bucket. As in Spark's `date_trunc`, where the clock is set back the repeated hour is an hour
+of its own, and a bucket's start that comes twice is the one nearest before the instant. A bucket
+whose start the clock skips starts where the clock resumes.
 """
 
 from __future__ import annotations
@@ -185,11 +185,7 @@ class Granularity:
             )
         index = zone.index_of(micros)
         local = self._floor_local(micros + zone.offsets[index])
-        if self.micros and self.micros <= DAY:
-            return _resolve_backward(zone, local, index)
-        index = zone.local_index_of(local)
-        resumed = np.append(zone.starts[1:], MAX_MICROS)[index]
-        return np.asarray(np.minimum(local - zone.offsets[index], resumed), dtype=np.int64)
+        return _resolve_backward(zone, local, index)
 
     def floor_one(self, micros: int) -> int:
         """Return the start of one instant's bucket."""

@@ -60,18 +60,24 @@ class ZoneTable:
     def to_local(self, micros: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the local clock, in microseconds since its own 1970-01-01T00:00."""
         if len(self.starts) == 1:
-            return micros + self.offsets[0]
+            return np.asarray(micros + self.offsets[0], dtype=np.int64)
         return np.asarray(micros + self.offsets[self.index_of(micros)], dtype=np.int64)
 
-    def to_utc(self, local: NDArray[np.int64]) -> NDArray[np.int64]:
+    def to_utc(
+        self, local: NDArray[np.int64], preferred: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
         """Return the instant at which the local clock shows `local`.
 
-        As in Java: the earlier of two such instants; in a gap, as late after the gap as `local`
-        is after the gap's start.
+        As in Java: of two such instants the one of the `preferred` offset, else the earlier; in a
+        gap, as late after the gap as `local` is after the gap's start.
         """
         if len(self.starts) == 1:
-            return local - self.offsets[0]
+            return np.asarray(local - self.offsets[0], dtype=np.int64)
         index = self.local_index_of(local)
+        if preferred is not None:
+            later = np.minimum(index + 1, len(self.starts) - 1)
+            is_shown = local - self.offsets[later] >= self.starts[later]
+            index = np.where(is_shown & (self.offsets[later] == preferred), later, index)
         return np.asarray(local - self.offsets[index], dtype=np.int64)
 
     def local_index_of(self, local: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -121,6 +121,14 @@ def _to_number(function: str) -> Rule:
 
 
 def _build_unix_timestamp(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    """Seconds since 1970, cut towards 1970; a timestamp_ntz counts by its own clock."""
+    argument = arguments[0]
+    if argument.type != TIMESTAMP_NTZ:
+        argument = cast_to(argument, TIMESTAMP, zone)
+    return Call(pa.int64(), "unix_timestamp", (argument,))
+
+
+def _build_unix_seconds(arguments: tuple[Expression, ...], zone: str) -> Expression:
     return cast_to(cast_to(arguments[0], TIMESTAMP, zone), pa.int64(), zone)
 
 
@@ -152,7 +160,7 @@ def _add_interval(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.
         table = zone_table(zone, MAX_MICROS)
         local = table.to_local(values)
         moved = moved_by_months(local // DAY, months) + days
-        values = table.to_utc(moved * DAY + local % DAY)
+        values = table.to_utc(moved * DAY + local % DAY, local - values)
     return _in_range(values + micros, call, valid)
 
 
@@ -196,6 +204,12 @@ def _units_of(unit: int) -> Evaluator:
     return evaluate
 
 
+def _unix_timestamp(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    micros = integers(arguments[0], row_count)
+    seconds = np.where(micros < 0, -(-micros // SECOND), micros // SECOND)
+    return from_integers(seconds, valid_mask(arguments[0], row_count), call.type)
+
+
 RULES: Final[dict[str, Rule]] = {
     "date_add": Rule(lambda a, z: _move_days(a, z, 1), 2, 2),
     "dateadd": Rule(lambda a, z: _move_days(a, z, 1), 2, 2),
@@ -222,7 +236,7 @@ RULES: Final[dict[str, Rule]] = {
     "binary": _build_cast(pa.binary()),
     "unix_timestamp": Rule(_build_unix_timestamp, 1, 1),
     "to_unix_timestamp": Rule(_build_unix_timestamp, 1, 1),
-    "unix_seconds": Rule(_build_unix_timestamp, 1, 1),
+    "unix_seconds": Rule(_build_unix_seconds, 1, 1),
     "unix_millis": _to_number("unix_millis"),
     "unix_micros": _to_number("unix_micros"),
     "timestamp_seconds": _from_number("timestamp_seconds"),
@@ -240,6 +254,7 @@ EVALUATORS: Final[dict[str, Evaluator]] = {
     "timestamp_seconds": _micros_of(SECOND),
     "timestamp_millis": _micros_of(1000),
     "timestamp_micros": _micros_of(1),
+    "unix_timestamp": _unix_timestamp,
     "unix_millis": _units_of(1000),
     "unix_micros": _units_of(1),
 }
