@@ -20,7 +20,7 @@ def inspect(
 
     As JSON, each line says in `part` what it describes; as CSV, only the columns are printed.
     """
-    segment = segment_report.open_segment_file(file)
+    segment = segment_report.describe_file(file)
     parts: dict[str, list[dict[str, Any]]] = {
         "tables": segment_report.table_rows(segment),
         "columns": segment_report.column_rows(segment),
