@@ -115,7 +115,7 @@ def test_no_table_is_an_error_that_says_so(spark, tmp_path):
     assert "[PROJSEG_NOT_A_TABLE]" in refused(lambda: load(spark, str(tmp_path / "none")))
 
 
-AGGREGATES = [
+MERGED_BY_SPARK = [
     "count(*)",
     "count(k)",
     "count_if(flag)",
@@ -129,27 +129,35 @@ AGGREGATES = [
     "bool_or(flag)",
     "bit_xor(n)",
     "max_by(n, t)",
+    "sum(cast(n AS decimal(10,2)))",
+]
+FINISHED_BY_ONE_TASK = [
     "count(DISTINCT flag)",
     "var_pop(n)",
-    "sum(cast(n AS decimal(10,2)))",
     "avg(cast(n AS decimal(10,2)))",
-    "last(n)",
 ]
 
 
-@pytest.mark.parametrize("text", AGGREGATES)
 @pytest.mark.parametrize("group_by", ["", "k"])
-def test_read_equals_spark_for_every_kind_of_aggregate(spark, rows, location, text, group_by):
-    answer = projseg.read(spark, location, group_by=group_by, aggregators=f"{text} AS a")
+@pytest.mark.parametrize("texts", [MERGED_BY_SPARK, FINISHED_BY_ONE_TASK], ids=["merged", "one"])
+def test_read_equals_spark_for_every_kind_of_aggregate(spark, rows, location, texts, group_by):
+    named = [f"{text} AS a{index}" for index, text in enumerate(texts)]
+    answer = projseg.read(spark, location, group_by=group_by, aggregators=named)
     keys = [group_by] if group_by else []
-    in_time = "max_by(n, t)" if text == "last(n)" else text
-    expected = rows.groupBy(*keys).agg(F.expr(in_time).alias("a"))
+    expected = rows.groupBy(*keys).agg(*map(F.expr, named))
     assert dict(answer.dtypes) == dict(expected.dtypes)
-    if dict(answer.dtypes)["a"] == "double":
-        answer, expected = (f.withColumn("a", F.round("a", 6)) for f in (answer, expected))
+    for name, type_name in expected.dtypes:
+        if type_name == "double":
+            answer = answer.withColumn(name, F.round(name, 6))
+            expected = expected.withColumn(name, F.round(name, 6))
     assert sorted(map(tuple, answer.collect()), key=str) == sorted(
         map(tuple, expected.collect()), key=str
     )
+
+
+def test_last_goes_by_the_table_s_time(spark, location):
+    answer = projseg.read(spark, location, aggregators="last(n) AS n, first(n) AS m")
+    assert tuple(answer.first()) == (4999, 0)
 
 
 def test_read_without_aggregates_gives_distinct_groups(spark, location):
