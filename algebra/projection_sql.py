@@ -10,12 +10,14 @@ from itertools import pairwise
 from typing import Any, Final, NoReturn
 
 import sqlglot
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported there
 
 from projseg.algebra.aggregators.functions import ALIASES, FUNCTIONS
 from projseg.algebra.druid_json import DeclaredTexts
 from projseg.algebra.expressions.bind import split_list
+from projseg.algebra.expressions.dialect import parse_sql
 from projseg.errors import InvalidInputError
 
 _CLAUSES: Final = {
@@ -100,14 +102,15 @@ def _ordered(owner: str, outputs: list[str], plain: list[str], listed: list[str]
     """Return the grouping columns in GROUP BY's order, each with the alias that SELECT gives it."""
     by_key: dict[str, str] = {}
     for text in plain:
-        expression, alias = _split_alias(text)
-        by_key |= {_key(expression): text, _key(alias or expression): text}
+        expression, alias = _keys(text)
+        by_key |= {expression: text, alias or expression: text}
         by_key.setdefault(str(outputs.index(text) + 1), text)
     ordered = []
     for item in listed:
-        if _key(item) not in by_key:
+        key, _ = _keys(item)
+        if key not in by_key:
             _refuse(owner, f"groups by '{item}', which SELECT does not put out")
-        ordered.append(by_key[_key(item)])
+        ordered.append(by_key[key])
     for text in plain:
         if text not in ordered:
             _refuse(owner, f"puts out '{text}', which is neither grouped by nor an aggregate")
@@ -124,16 +127,8 @@ def is_aggregate(text: str) -> bool:
     )
 
 
-def _split_alias(text: str) -> tuple[str, str | None]:
-    """Return an output's expression and its alias."""
-    depth, tokens = 0, sqlglot.tokenize(text, read="spark")
-    for index, token in enumerate(tokens):
-        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
-        if depth == 0 and token.token_type == TokenType.ALIAS and index == len(tokens) - 2:
-            return text[: token.start], tokens[-1].text
-    return text, None
-
-
-def _key(text: str) -> str:
-    """Return what two spellings of one expression share: their tokens, without case."""
-    return " ".join(token.text.casefold() for token in sqlglot.tokenize(text, read="spark"))
+def _keys(text: str) -> tuple[str, str | None]:
+    """Return an expression in one spelling, and its alias if it has one."""
+    tree = parse_sql(text)
+    inner = tree.this if isinstance(tree, exp.Alias) else tree
+    return inner.sql(dialect="spark").casefold(), tree.alias.casefold() or None

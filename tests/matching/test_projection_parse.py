@@ -1,0 +1,247 @@
+import dataclasses
+import json
+
+import pyarrow as pa
+import pytest
+from matching_cases import SCHEMA, spec
+
+import projseg.projection
+from projseg.algebra.granularity import Granularity
+from projseg.algebra.projection_parse import parse_projection, parse_projections
+from projseg.algebra.projection_spec import from_definition
+from projseg.errors import CorruptTableError, InvalidInputError, ProjsegError
+
+
+def parse(declaration, granularity="day", schema=SCHEMA):
+    return parse_projection(
+        declaration, schema, time_column="time", segment_granularity=granularity
+    )
+
+
+KEYWORDS = {
+    "name": "hourly",
+    "group_by": ["date_trunc('HOUR', time) AS hour", "channel"],
+    "aggregators": ["sum(added) AS added", "count(*) AS edits"],
+    "where": "robot = false",
+}
+SQL = {
+    "name": "hourly",
+    "sql": "SELECT date_trunc('HOUR', time) AS hour, channel, sum(added) AS added,"
+    " count(*) AS edits WHERE NOT robot GROUP BY ALL",
+}
+DRUID = {
+    "type": "aggregate",
+    "name": "hourly",
+    "virtualColumns": [
+        {
+            "type": "expression",
+            "name": "hour",
+            "expression": "timestamp_floor(__time, 'PT1H')",
+            "outputType": "LONG",
+        }
+    ],
+    "groupingColumns": [{"type": "long", "name": "hour"}, {"type": "string", "name": "channel"}],
+    "aggregators": [
+        {"type": "longSum", "name": "added", "fieldName": "added"},
+        {"type": "count", "name": "edits"},
+    ],
+    "filter": {"type": "equals", "column": "robot", "matchValueType": "STRING",
+               "matchValue": "false"},
+}  # fmt: skip
+
+
+def test_the_three_forms_are_one_projection():
+    first = parse(KEYWORDS)
+    assert parse(SQL) == first
+    assert parse(DRUID) == first
+    declared = projseg.projection.Projection(**KEYWORDS)
+    assert parse(declared) == first
+    assert first.time_grouping.granularity == Granularity.parse("PT1H")
+    assert [p.text for p in first.primitives] == ["sum(added)", "count(*)"]
+
+
+def test_camel_case_keys_and_comma_separated_texts_are_accepted():
+    texts = {
+        "name": "hourly",
+        "groupBy": "date_trunc('HOUR', time) AS hour, channel",
+        "aggregators": "sum(added) AS added, count(*) AS edits",
+        "filter": "NOT robot",
+    }
+    assert parse(texts) == parse(KEYWORDS)
+
+
+def test_a_definition_is_read_back_equal():
+    one = spec(
+        "odd name",
+        ["`time` AS `when it was`", "to_date(time)", "concat(channel, '#') AS c"],
+        ["first(page)", "count(DISTINCT user)", "avg(delta) FILTER (WHERE robot) AS a",
+         "hll_sketch_agg(user, 10) AS h", "count_if(robot)"],
+        where="channel IN ('a', 'b') AND added > 3",
+    )  # fmt: skip
+    again = from_definition(one.definition, SCHEMA)
+    assert again == one
+    assert again.definition_hash == one.definition_hash
+    assert json.loads(one.definition)["name"] == "odd name"
+
+
+def test_identity_is_the_meaning_not_the_names():
+    one = spec("a", ["date_trunc('hour', time) AS h", "channel"], ["avg(added) AS x"])
+    same = spec("b", ["window(time, '1 hour').start", "channel AS c"],
+                ["count(added)", "sum(added)"])  # fmt: skip
+    assert same.definition_hash == one.definition_hash
+    assert same.definition != one.definition
+    others = [
+        spec("a", ["channel", "date_trunc('hour', time) AS h"], ["avg(added) AS x"]),
+        spec("a", ["date_trunc('day', time) AS h", "channel"], ["avg(added) AS x"]),
+        spec("a", ["date_trunc('hour', time) AS h", "channel"], ["sum(added) AS x"]),
+        spec("a", ["date_trunc('hour', time) AS h", "channel"], ["avg(added) AS x"], "robot"),
+    ]
+    assert len({one.definition_hash, *(other.definition_hash for other in others)}) == 5
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "not json", '{"name":"a"}'])
+def test_a_damaged_definition_is_corruption(text):
+    with pytest.raises(CorruptTableError, match="PROJSEG_BAD_DEFINITION"):
+        from_definition(text, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("group_by", "expected"),
+    [
+        (["channel"], None),
+        (["time"], (0, "none")),
+        (["channel", "date_trunc('DAY', time) d", "date_trunc('HOUR', time) h"], (2, "PT1H")),
+        (["to_date(time)"], (0, "P1D")),
+        (["timestamp_floor(time, 'PT1H', null, 'Asia/Kolkata')"], None),
+        (["timestamp_floor(time, 'P7D', timestamp '2024-01-03 00:00:00Z')"], None),
+        (["hour(time)"], None),
+        (["day", "date_trunc('MINUTE', time)"], (1, "PT1M")),
+    ],
+)
+def test_the_time_column_is_the_finest_pure_floor(group_by, expected):
+    time = spec("p", group_by, ["count(*)"]).time_grouping
+    assert expected == (time and (time.index, time.granularity.period_text))
+
+
+def rejected(declaration, granularity="day"):
+    with pytest.raises(ProjsegError) as caught:
+        parse(declaration, granularity)
+    assert isinstance(caught.value, InvalidInputError) or "UNSUPPORTED" in caught.value.code
+    assert "\n" not in caught.value.message
+    return str(caught.value)
+
+
+def keywords(**changes):
+    return {**KEYWORDS, **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"name": ""}, ["name"]),
+        ({"name": "  "}, ["name"]),
+        ({"name": None}, ["name"]),
+        ({"name": "__base"}, ["__base", "reserved", "base table"]),
+        ({"name": "__mine"}, ["__mine", "reserved"]),
+        ({"group_by": [], "aggregators": []}, ["hourly", "no grouping column and no aggregator"]),
+        ({"group_by": ["chanel"]}, ["hourly", "chanel", "did you mean 'channel'"]),
+        ({"aggregators": ["sum(addd)"]}, ["hourly", "addd", "added"]),
+        ({"aggregators": ["sum(channel)"]}, ["hourly", "sum(channel)", "number"]),
+        ({"aggregators": ["added"]}, ["hourly", "added"]),
+        ({"group_by": ["channel", "page AS channel"]}, ["hourly", "two outputs named 'channel'"]),
+        ({"aggregators": ["sum(added) AS hour"]}, ["two outputs named 'hour'"]),
+        ({"group_by": ["date_trunc('MONTH', time) AS m"]}, ["'m'", "coarser", "P1M", "P1D"]),
+        ({"where": "added + 1"}, ["filter", "bigint", "boolean"]),
+        ({"where": "nope = 1"}, ["hourly", "nope"]),
+        ({"group_by": [3]}, ["hourly", "3"]),
+        ({"agregators": []}, ["unknown key 'agregators'", "did you mean 'aggregators'"]),
+        ({"filter": "robot"}, ["where", "filter"]),
+    ],
+)
+def test_a_bad_declaration_names_projection_column_and_reason(changes, words):
+    message = rejected(keywords(**changes))
+    assert all(word in message for word in words), message
+
+
+def test_nested_columns_are_no_grouping_columns():
+    schema = pa.schema([("tags", pa.list_(pa.string())), ("at", pa.struct([("x", pa.int64())]))])
+    with pytest.raises(InvalidInputError, match=r"tags.*array<string>"):
+        parse({"name": "p", "group_by": ["tags"]}, schema=schema.append(SCHEMA.field("time")))
+    assert parse({"name": "p", "group_by": ["at.x AS x"]},
+                 schema=schema.append(SCHEMA.field("time")))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("group_by", "granularity", "fits"),
+    [
+        ("date_trunc('DAY', time)", "day", True),
+        ("date_trunc('WEEK', time)", "day", False),
+        ("date_trunc('WEEK', time)", "month", True),
+        ("date_trunc('YEAR', time)", "month", False),
+        ("date_trunc('YEAR', time)", "all", True),
+        ("timestamp_floor(time, 'P1D', null, 'Asia/Kolkata')", "hour", True),
+    ],
+)
+def test_buckets_may_not_be_coarser_than_segments(group_by, granularity, fits):
+    declaration = {"name": "p", "group_by": [group_by]}
+    if fits:
+        assert parse(declaration, granularity)
+    else:
+        assert "coarser" in rejected(declaration, granularity)
+
+
+def test_two_projections_of_one_name_are_refused():
+    with pytest.raises(InvalidInputError, match="declared more than once"):
+        parse_projections([KEYWORDS, SQL], SCHEMA, time_column="time")
+    assert len(parse_projections([KEYWORDS, keywords(name="b")], SCHEMA)) == 2
+
+
+def sql(text):
+    return {"name": "s", "sql": text}
+
+
+def test_sql_group_by_list_gives_the_order():
+    one = parse(sql("SELECT channel, count(*) n, page p, sum(added) GROUP BY p, 1"))
+    assert [named.name for named in one.grouping] == ["p", "channel"]
+    assert [call.name for call in one.aggregators][0] == "n"
+    two = parse(sql("select upper(channel) as c group by upper( channel )"))
+    assert [named.name for named in two.grouping] == ["c"]
+
+
+def test_sql_keeps_spark_spellings_and_odd_places_of_keywords():
+    one = parse(sql("SELECT extract(HOUR FROM time) h, count(*) FILTER (WHERE robot) r"
+                    " WHERE channel IS DISTINCT FROM 'x' GROUP BY ALL"))  # fmt: skip
+    assert [p.text for p in one.primitives] == ["count(*) FILTER (WHERE robot)"]
+    assert one.filter is not None
+    assert parse(sql("SELECT channel")).grouping[0].name == "channel"
+    assert not parse(sql("SELECT count(*)")).grouping
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("SELECT channel FROM edits", "FROM"),
+        ("SELECT channel, count(*)", "GROUP BY"),
+        ("SELECT channel, count(*) GROUP BY page", "page"),
+        ("SELECT channel, page GROUP BY page", "channel"),
+        ("SELECT channel GROUP BY ALL ORDER BY channel", "ORDER BY"),
+        ("SELECT channel GROUP BY ALL LIMIT 3", "LIMIT"),
+        ("SELECT channel GROUP BY ALL HAVING count(*) > 1", "HAVING"),
+        ("SELECT DISTINCT channel", "DISTINCT"),
+        ("SELECT channel; SELECT page", "second statement"),
+        ("channel GROUP BY ALL", "SELECT"),
+        ("SELECT 'open GROUP BY ALL", "read"),
+        (None, "sql"),
+    ],
+)
+def test_sql_of_another_shape_is_refused(text, word):
+    assert word in rejected(sql(text))
+
+
+def test_keys_beside_sql_are_refused():
+    assert "unknown key 'where'" in rejected({**sql("SELECT channel"), "where": "robot"})
+
+
+def test_specs_are_values():
+    assert dataclasses.replace(parse(SQL), name="x") != parse(SQL)
+    assert hash(parse(SQL)) == hash(parse(KEYWORDS))
