@@ -38,6 +38,7 @@ INDEX_BLOCK_DTYPE: Final = np.dtype(  # SPEC.md section 8.1
 )
 _BLOCK_BYTES: Final = 64 * 1024  # a block is cut at the first bitmap that passes this
 _DOUBT: Final = 1.25  # a sample may look this much worse than the whole and still be tried
+_CONTAINER_HEADER_BYTES: Final = 4
 _SIZE_BYTES: Final = 4  # of a bitmap's size, at the start of its block
 _Found = TypeVar("_Found")
 _DENSE_SHARE: Final = 1 / 16  # of the rows, from which a mask sorts faster than sorting
@@ -81,16 +82,17 @@ def write_index(sink: PartSink, ids: NDArray[Any], cardinality: int, bytes_max: 
 def _may_pay(ids: NDArray[Any], cardinality: int, bytes_max: int) -> bool:
     """Whether an index could be small enough, judged from the rows in the middle of the column.
 
-    Every id costs a header, and in every container each run of an id costs two bytes, until the
-    container is a full bitmap.
+    Every id costs a header, and so does every container of it; there each run costs two bytes at
+    least, until the container is a full bitmap.
     """
     if cardinality < 2 or len(ids) == 0 or (8 + _SIZE_BYTES) * cardinality > bytes_max:
         return False
     middle = max(0, len(ids) - CONTAINER_ROWS) // 2
     sample = ids[middle : middle + CONTAINER_ROWS]
     starts = np.flatnonzero(sample[1:] != sample[:-1]) + 1
-    container_bytes = np.minimum(2 * np.bincount(sample[starts]), BITMAP_BYTES).sum()
-    return float(container_bytes) * len(ids) / len(sample) <= _DOUBT * bytes_max
+    runs = np.bincount(sample[starts])
+    containers = np.minimum(2 * runs, BITMAP_BYTES)[runs > 0] + _CONTAINER_HEADER_BYTES
+    return float(containers.sum()) * len(ids) / len(sample) <= _DOUBT * bytes_max
 
 
 def _blocks(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,220 @@
+"""What a segment file holds and what each part of it costs, as plain numbers for people and tools."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from projseg.segment_format.encodings.decimal_double import DECIMAL_ID
+from projseg.segment_format.encodings.front_coded import FRONT_CODED_ID
+from projseg.segment_format.encodings.nested import NESTED_ID
+from projseg.segment_format.encodings.plain import PLAIN_ID
+from projseg.segment_format.encodings.text import TEXT_ID
+from projseg.segment_format.footer import BASE_TABLE, ColumnEntry, DictionaryEntry, TableEntry
+from projseg.segment_format.frame import HEAD_LAYOUT, TAIL_LAYOUT
+from projseg.segment_format.page_directory import PageDirectory
+from projseg.segment_format.segment_file import SegmentFile
+
+ENCODING_NAMES: Final = {  # SPEC.md section 6
+    0: "none",
+    1: "constant",
+    2: "frame of reference",
+    3: "bit-packed",
+    4: "patched",
+    5: "delta",
+    6: "scaled",
+    7: "run length",
+    PLAIN_ID: "plain",
+    DECIMAL_ID: "decimal",
+    TEXT_ID: "text",
+    FRONT_CODED_ID: "front-coded",
+    NESTED_ID: "nested",
+}
+
+
+@dataclass(frozen=True)
+class PagesDescription:
+    """The pages of a column or dictionary.
+
+    `encodings` counts pages by encoding, with "+ zstd" where compressed.
+    """
+
+    page_count: int
+    stored_bytes: int
+    raw_bytes: int
+    encodings: dict[str, int]
+
+
+@dataclass(frozen=True)
+class ColumnDescription:
+    """A stored column; `bitmap_bytes` is 0 where no index is stored."""
+
+    role: str
+    name: str
+    type: str
+    kind: str
+    dictionary: str | None
+    null_count: int
+    pages: PagesDescription
+    bitmap_bytes: int
+
+
+@dataclass(frozen=True)
+class DictionaryDescription:
+    """A dictionary; `used_by` names (table, column) pairs."""
+
+    name: str
+    type: str
+    cardinality: int
+    pages: PagesDescription
+    hash_bytes: int
+    used_by: tuple[tuple[str, str], ...]
+
+    @property
+    def byte_count(self) -> int:
+        """Bytes of values and hashes on disk."""
+        return self.pages.stored_bytes + self.hash_bytes
+
+    @property
+    def bytes_saved(self) -> int:
+        """What copies would take, had every table that uses the dictionary one of its own."""
+        tables = {table for table, _ in self.used_by}
+        return self.byte_count * max(0, len(tables) - 1)
+
+
+@dataclass(frozen=True)
+class TableDescription:
+    """The base table or a projection, its dictionaries not counted."""
+
+    name: str
+    row_count: int
+    definition: str
+    sort_order: tuple[str, ...]
+    columns: tuple[ColumnDescription, ...]
+
+    @property
+    def byte_count(self) -> int:
+        """Bytes of pages and bitmap indexes on disk."""
+        return sum(column.pages.stored_bytes + column.bitmap_bytes for column in self.columns)
+
+
+@dataclass(frozen=True)
+class SegmentDescription:
+    """A whole segment file; the first of `tables` is the base table."""
+
+    path: str
+    byte_count: int
+    format_version: int
+    writer: str
+    file_id: str
+    frame_bytes: int
+    dictionaries: tuple[DictionaryDescription, ...]
+    tables: tuple[TableDescription, ...]
+    not_built: tuple[tuple[str, str], ...]
+
+    @property
+    def projections(self) -> tuple[TableDescription, ...]:
+        """The tables beside the base table."""
+        return tuple(table for table in self.tables if table.name != BASE_TABLE)
+
+    @property
+    def bytes_saved_by_sharing(self) -> int:
+        """What dictionaries shared between tables save."""
+        return sum(dictionary.bytes_saved for dictionary in self.dictionaries)
+
+    @property
+    def sections(self) -> dict[str, int]:
+        """Bytes by purpose; together with padding they make up the file."""
+        columns = [column for table in self.tables for column in table.columns]
+        known = {
+            "head, footer and tail": self.frame_bytes,
+            "dictionary values": sum(d.pages.stored_bytes for d in self.dictionaries),
+            "value hashes": sum(d.hash_bytes for d in self.dictionaries),
+            "pages of the base table": sum(
+                column.pages.stored_bytes for column in self.tables[0].columns
+            ),
+            "pages of projections": sum(
+                column.pages.stored_bytes for table in self.projections for column in table.columns
+            ),
+            "bitmap indexes": sum(column.bitmap_bytes for column in columns),
+        }
+        return known | {"padding": self.byte_count - sum(known.values())}
+
+
+def describe(segment: SegmentFile) -> SegmentDescription:
+    """Return the description of an open segment; reads nothing but its directory."""
+    footer, tail = segment.footer, segment.tail
+    return SegmentDescription(
+        path=segment.path,
+        byte_count=tail.footer_offset + tail.footer_bytes + TAIL_LAYOUT.size,
+        format_version=tail.format_version,
+        writer=footer.writer,
+        file_id=footer.file_id.hex(),
+        frame_bytes=HEAD_LAYOUT.size + tail.footer_bytes + TAIL_LAYOUT.size,
+        dictionaries=tuple(_dictionary(segment, entry) for entry in footer.dictionaries),
+        tables=tuple(_table(segment, table) for table in footer.tables),
+        not_built=tuple((entry.name, entry.reason) for entry in footer.not_built),
+    )
+
+
+def _pages(directory: PageDirectory) -> PagesDescription:
+    records = directory.records
+    names = Counter(
+        ENCODING_NAMES.get(encoding, f"unknown {encoding}") + (" + zstd" if compression else "")
+        for encoding, compression in zip(
+            records["encoding"].tolist(), records["compression"].tolist(), strict=True
+        )
+    )
+    return PagesDescription(
+        page_count=len(directory),
+        stored_bytes=directory.stored_bytes,
+        raw_bytes=int(records["raw_bytes"].sum(dtype=np.int64)),
+        encodings=dict(names.most_common()),
+    )
+
+
+def _dictionary(segment: SegmentFile, entry: DictionaryEntry) -> DictionaryDescription:
+    used_by = tuple(
+        (table.name, column.name)
+        for table in segment.tables
+        for column in table.columns
+        if column.dictionary is not None
+        and segment.footer.dictionaries[column.dictionary].name == entry.name
+    )
+    return DictionaryDescription(
+        name=entry.name,
+        type=entry.type,
+        cardinality=entry.cardinality,
+        pages=_pages(segment.dictionary_directory(entry)),
+        hash_bytes=0 if entry.hashes is None else entry.hashes.byte_count,
+        used_by=used_by,
+    )
+
+
+def _table(segment: SegmentFile, table: TableEntry) -> TableDescription:
+    return TableDescription(
+        name=table.name,
+        row_count=table.row_count,
+        definition=table.definition,
+        sort_order=table.sort_order,
+        columns=tuple(_column(segment, table, column) for column in table.columns),
+    )
+
+
+def _column(segment: SegmentFile, table: TableEntry, column: ColumnEntry) -> ColumnDescription:
+    directory = segment.directory(table.name, column.role, column.name)
+    index = segment.bitmap_index(table.name, column.role, column.name)
+    names = [entry.name for entry in segment.footer.dictionaries]
+    return ColumnDescription(
+        role=column.role,
+        name=column.name,
+        type=column.type,
+        kind=column.kind,
+        dictionary=None if column.dictionary is None else names[column.dictionary],
+        null_count=int(directory.records["null_count"].sum(dtype=np.int64)),
+        pages=_pages(directory),
+        bitmap_bytes=0 if index is None else index.stored_bytes,
+    )

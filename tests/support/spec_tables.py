@@ -1,0 +1,22 @@
+"""The tables of SPEC.md, by section number."""
+
+import re
+from pathlib import Path
+
+SPEC = Path(__file__).parents[2] / "SPEC.md"
+
+
+def section_text(number):
+    """The text of a numbered section, its heading left out."""
+    found = re.search(
+        rf"^#+ {re.escape(number)}\.? [^\n]*\n(.*?)(?=^#|\Z)", SPEC.read_text("utf-8"), re.M | re.S
+    )
+    assert found is not None, f"SPEC.md has no section {number}"
+    return found[1]
+
+
+def spec_table(number):
+    """The rows of the first table of a section, its header left out."""
+    lines = [line for line in section_text(number).splitlines() if line.startswith("|")]
+    assert len(lines) > 2, f"SPEC.md section {number} has no table"
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
