@@ -186,7 +186,6 @@ def fold_into_registers(
         If a group or a slot is out of range.
     """
     if len(pairs):
-        check_rows(None, 1, len(pairs))
         largest_group = int(pairs.max() >> np.uint64(32))
         if largest_group >= len(slots) or int(slots.max()) >= len(registers):
             raise InvalidInputError(
@@ -221,8 +220,8 @@ def _fill_buckets(group_ids: Any, value_ids: Any, coupons: Any, starts: Any, buc
         if group_ids is not None:
             group = np.int64(group_ids[row])
         starts[group + 1] += coupon != 0
-    for group in range(1, len(starts)):
-        starts[group] += starts[group - 1]
+    for i in range(1, len(starts)):
+        starts[i] += starts[i - 1]
     ends = starts.copy()
     for row in range(row_count):
         coupon = coupons[row] if value_ids is None else coupons[value_ids[row]]
