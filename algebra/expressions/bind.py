@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from projseg.algebra.expressions.binder import Binder
 from projseg.algebra.expressions.canonical import canonical
-from projseg.algebra.expressions.dialect import parse_sql, split_list
+from projseg.algebra.expressions.dialect import parse_sql, split_list, too_deep
 from projseg.algebra.expressions.naming import spark_name
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.time_zones import zone_name
@@ -60,7 +60,10 @@ def bind_named(text: str, schema: pa.Schema, timezone: str = "UTC") -> NamedExpr
 
 def bind_tree(tree: exp.Expression, schema: pa.Schema, timezone: str = "UTC") -> Expression:
     """Return the canonical expression of a tree made by `dialect.parse_sql`."""
-    return canonical(Binder(schema, zone_name(timezone)).bind(tree))
+    try:
+        return canonical(Binder(schema, zone_name(timezone)).bind(tree))
+    except RecursionError as error:
+        raise too_deep() from error
 
 
 __all__ = ["NamedExpression", "bind", "bind_named", "bind_tree", "split_list"]

@@ -195,6 +195,18 @@ def _cast(binder: Binder, tree: exp.Cast) -> Expression:
     return canonical(expression) if isinstance(tree.this, exp.Literal) else expression
 
 
+def _connected(binder: Binder, tree: exp.Connector, function: str) -> Expression:
+    """Bind a chain of ANDs or ORs as one node: chains are longer than Python's stack is deep."""
+    operands, rest = [], [tree]
+    while rest:
+        part = rest.pop()
+        if type(part) is type(tree):
+            rest += [part.expression, part.this]
+        else:
+            operands.append(binder.bind(part))
+    return logical(function, operands, binder.zone)
+
+
 def _is(binder: Binder, tree: exp.Is) -> Expression:
     left, right = tree.this, tree.expression
     value = binder.bind(left)
@@ -296,8 +308,8 @@ _SPECIAL: Final[dict[type[exp.Expression], Callable[[Binder, Any], Expression]]]
     exp.Paren: lambda binder, tree: binder.bind(tree.this),
     exp.Cast: _cast,
     exp.TryCast: _cast,
-    exp.And: lambda binder, tree: logical("and", binder.operands(tree), binder.zone),
-    exp.Or: lambda binder, tree: logical("or", binder.operands(tree), binder.zone),
+    exp.And: lambda binder, tree: _connected(binder, tree, "and"),
+    exp.Or: lambda binder, tree: _connected(binder, tree, "or"),
     exp.Not: lambda binder, tree: logical("not", (binder.bind(tree.this),), binder.zone),
     exp.Is: _is,
     exp.NullSafeNEQ: _distinct,

@@ -52,14 +52,19 @@ def parse_sql(text: str) -> exp.Expression:
     except (SqlglotError, ValueError) as error:
         raise bad_expression(f"'{text}' is not a Spark SQL expression{_reason(error)}") from error
     except RecursionError as error:
-        raise LimitExceededError(
-            "PROJSEG_EXPRESSION_TOO_LONG", "an expression is nested too deeply; split it"
-        ) from error
+        raise too_deep() from error
     tree = trees[0] if len(trees) == 1 else None
     if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or len(_parts(tree)) != 1:
         raise bad_expression(f"'{text}' is not one Spark SQL expression")
     found: exp.Expression = tree.expressions[0]
     return found
+
+
+def too_deep() -> LimitExceededError:
+    """Return the error of an expression that is nested deeper than Python's stack."""
+    return LimitExceededError(
+        "PROJSEG_EXPRESSION_TOO_LONG", "an expression is nested too deeply; split it"
+    )
 
 
 def _reason(error: Exception) -> str:

@@ -169,8 +169,9 @@ def divide(operands: Operands) -> tuple[NDArray[Any], int]:
     operands.refuse_zero()
     scale = operands.call.type.scale
     digits = scale - operands.left_scale + operands.right_scale
-    left = operands.left.astype(object) * 10 ** max(digits, 0)
-    right = operands.right.astype(object) * 10 ** max(-digits, 0)
+    left, right = _pairable(
+        scaled(operands.left, max(digits, 0)), scaled(operands.right, max(-digits, 0))
+    )
     signs = np.where(right < 0, -1, 1)
     return divided_half_up(left * signs, right * signs), scale
 
