@@ -88,7 +88,7 @@ def _ask(table: projseg.Table, query: DemoQuery) -> dict[str, Any]:
         "query": query.title,
         "base ms": base_ms,
         "projection ms": projection_ms,
-        "base rows read": sum(base_rows.to_pylist()),
+        "base rows": sum(base_rows.to_pylist()),
         "rows read": sum(explained["rows"].to_pylist()),
         "source": ", ".join(sorted(sources)),
         "same answer": same_answer(base, answer, query.approximate),

@@ -7,15 +7,20 @@ from typing import Any, Final
 
 PROJECTIONS: Final[tuple[dict[str, Any], ...]] = (
     {
-        "name": "channel_hourly",
-        "sql": "SELECT date_trunc('HOUR', time) AS hour, channel, sum(added) AS added, "
+        "name": "hourly",
+        "sql": "SELECT date_trunc('HOUR', time) AS hour, sum(added) AS added, count(*) AS edits "
+        "GROUP BY ALL",
+    },
+    {
+        "name": "channel_daily",
+        "sql": "SELECT date_trunc('DAY', time) AS day, channel, sum(added) AS added, "
         "sum(deleted) AS deleted, count(*) AS edits, approx_count_distinct(user) AS users "
         "GROUP BY ALL",
     },
     {
-        "name": "country_daily",
-        "sql": "SELECT date_trunc('DAY', time) AS day, country, device, sum(added) AS added, "
-        "count(*) AS edits, max(added) AS largest GROUP BY ALL",
+        "name": "country_device",
+        "sql": "SELECT country, device, sum(added) AS added, max(added) AS largest, "
+        "count(*) AS edits GROUP BY ALL",
     },
 )
 TABLE_OPTIONS: Final[dict[str, Any]] = {
@@ -62,14 +67,13 @@ class DemoQuery:
 
 
 QUERIES: Final = (
-    DemoQuery("total edits and characters added", (), ("count(*) AS edits", "sum(added) AS added")),
-    DemoQuery("edits by channel", ("channel",), ("count(*) AS edits", "sum(added) AS added")),
+    DemoQuery("all edits, characters added", (), ("count(*) AS edits", "sum(added) AS added")),
     DemoQuery(
-        "by hour, one channel",
+        "by hour",
         ("date_trunc('HOUR', time) AS hour",),
-        ("sum(added) AS added", "avg(added) AS mean"),
-        filter="channel = '#en.wikipedia'",
+        ("count(*) AS edits", "sum(added) AS added"),
     ),
+    DemoQuery("by channel", ("channel",), ("count(*) AS edits", "avg(added) AS mean")),
     DemoQuery(
         "by day and channel, one week",
         ("date_trunc('DAY', time) AS day", "channel"),
@@ -83,10 +87,10 @@ QUERIES: Final = (
         approximate=("users",),
     ),
     DemoQuery(
-        "largest edit by country, mobile devices",
+        "largest edit by country, not desktop",
         ("country",),
         ("max(added) AS largest", "count(*) AS edits"),
         filter="device <> 'desktop'",
     ),
-    DemoQuery("top pages (no projection)", ("page",), ("sum(added) AS added",)),
+    DemoQuery("by page (no projection fits)", ("page",), ("sum(added) AS added",)),
 )

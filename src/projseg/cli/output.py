@@ -19,6 +19,8 @@ from rich.text import Text
 
 TABLE_ROWS_MAX: Final = 1000
 _CELL_CHARACTERS_MAX: Final = 120
+_PIPED_WIDTH: Final = 120
+_GROUPED_FROM: Final = 10_000  # smaller numbers, years among them, read better without commas
 
 
 class OutputFormat(StrEnum):
@@ -122,8 +124,8 @@ def _print_table(rows: pa.Table, title: str | None) -> None:
             Text(field.name), justify="right" if is_number else "left", overflow="fold"
         )
     for row in _plain_rows(shown):
-        table.add_row(*(Text(_shortened(_cell_text(value))) for value in row.values()))
-    console = Console()
+        table.add_row(*(Text(_shown_text(value)) for value in row.values()))
+    console = Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH)
     console.print(table)
     if rows.num_rows > TABLE_ROWS_MAX:
         console.print(f"{rows.num_rows - TABLE_ROWS_MAX:,} more rows; use -o json to see all")
@@ -137,6 +139,12 @@ def _cell_text(value: Any, null: str = "NULL") -> str:
     if isinstance(value, (dict, list)):
         return json.dumps(value, ensure_ascii=False)
     return str(value)
+
+
+def _shown_text(value: Any) -> str:
+    if isinstance(value, int) and abs(value) >= _GROUPED_FROM:
+        return f"{value:,}"
+    return _shortened(_cell_text(value))
 
 
 def _shortened(text: str) -> str:

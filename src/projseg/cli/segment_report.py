@@ -38,7 +38,7 @@ def summary(segment: SegmentDescription) -> dict[str, Any]:
         "columns": len(segment.tables[0].columns),
         "projections": len(segment.projections),
         "bytes": segment.byte_count,
-        **{purpose.replace(",", "").replace(" ", "_"): size for purpose, size in segment.sections.items()},
+        **{_field_name(purpose): size for purpose, size in segment.sections.items()},
         "bytes_saved_by_shared_dictionaries": segment.bytes_saved_by_sharing,
     }
 
@@ -104,3 +104,7 @@ def dictionary_rows(segment: SegmentDescription) -> list[dict[str, Any]]:
         }
         for dictionary in segment.dictionaries
     ]
+
+
+def _field_name(purpose: str) -> str:
+    return purpose.replace(",", "").replace(" ", "_")
