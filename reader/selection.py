@@ -88,7 +88,9 @@ def _pages_in_interval(source: SegmentSource, time_column: str, interval: Interv
     if dictionary is not None:
         times = times_by_id(dictionary)
         low, high = times[low], times[high]
-    elif pa.types.is_date32(source.schema.field(time_column).type):
+    elif time_column in source.schema.names and pa.types.is_date32(
+        source.schema.field(time_column).type  # a projection's buckets are timestamps
+    ):
         low, high = low * MICROS_A_DAY, high * MICROS_A_DAY
     may_match: Pages = (high >= interval.start_us) & (low < interval.end_us) & zones.has_bounds
     return may_match
