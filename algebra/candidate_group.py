@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
 import pyarrow as pa
 
 from projseg.algebra.aggregators.primitive import Primitive
@@ -33,11 +34,24 @@ from projseg.algebra.value_set import order_key
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """A projection that fits, by its position among the segment's projections."""
+    """A projection that fits.
+
+    Parameters
+    ----------
+    index : int
+        Its position among the segment's projections.
+    match : Match
+        How it answers.
+    shape : ReadShape
+        What that touches.
+    rank : tuple
+        What decides between equal costs: coarser, then fewer grouping columns, then by name.
+    """
 
     index: int
     match: Match
     shape: ReadShape
+    rank: tuple[int, int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +106,7 @@ class CandidateGroup:
             for column in self._constant_columns
             if (value := _constant(column, facts)) is not None
         ]
-        found = [r for r in self._sometimes if _refines_here(r, facts)]
+        found = [r for r in self._sometimes if _refines_here(r, facts, self._query.time_column)]
         return SegmentView(
             conditions=conditions,
             bounds=self._query.bounds,
@@ -116,8 +130,13 @@ class CandidateGroup:
                     self._query.primitives,
                     found.feeds,
                 )
-                fitting.append(Fitting(index, found, shape))
+                fitting.append(Fitting(index, found, shape, _rank(spec)))
         return Verdicts(tuple(fitting), rejected)
+
+
+def _rank(spec: ProjectionSpec) -> tuple[int, int, str]:
+    granularity = Granularity.ALL if spec.time_grouping is None else spec.time_grouping.granularity
+    return (-granularity.length_micros, len(spec.grouping), spec.name)
 
 
 def _predicates(query: QuerySpec, specs: Sequence[ProjectionSpec]) -> tuple[Expression, ...]:
@@ -197,12 +216,15 @@ def _refinements(
     return always, tuple(sorted(pairs - always, key=str))
 
 
-def _refines_here(refinement: Refinement, facts: SegmentFacts) -> bool:
+def _refines_here(refinement: Refinement, facts: SegmentFacts, time_column: str | None) -> bool:
     stored, wanted, name = refinement
     values = facts.columns.get(name)
     if values is None or values.null_count >= facts.row_count:
         return True
-    low, high = _micros(values.minimum), _micros(values.maximum)
+    if name == time_column and facts.time_minimum_us is not None:
+        low, high = facts.time_minimum_us, facts.time_maximum_us
+    else:
+        low, high = _micros(values.minimum), _micros(values.maximum)
     if low is None or high is None:
         return False
     return _refines_around(stored, wanted, low, high)
@@ -215,13 +237,18 @@ def _micros(value: object) -> int | None:
     return None
 
 
-_MONTH = Granularity.parse("P1M")
+_SHARED_TIME = 32 * DAY
 
 
 def _refines_around(stored: Granularity, wanted: Granularity, low: int, high: int) -> bool:
-    """Ask for whole months first, which many segments share, then for the very times."""
-    months = _MONTH.floor_one(low), _MONTH.next_boundary(high)
-    return _refines(stored, wanted, *months) or _refines(stored, wanted, low, high + 1)
+    """Ask for a long time first, which many segments share, then for the very times."""
+    around = low // _SHARED_TIME * _SHARED_TIME, (high // _SHARED_TIME + 1) * _SHARED_TIME
+    if _refines(stored, wanted, *around):
+        return True
+    ends = np.array([low, high])
+    if not np.array_equal(wanted.floor(stored.floor(ends)), wanted.floor(ends)):
+        return False  # as `refines` would find, at many times the price
+    return _refines(stored, wanted, low, high + 1)
 
 
 _refines = lru_cache(maxsize=65536)(refines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from projseg.algebra.interval import Interval
-from projseg.algebra.projection_spec import ProjectionSpec
+from projseg.algebra.projection_spec import TimeGrouping
 from projseg.algebra.segment_facts import SegmentFacts
 from projseg.algebra.source_plan import Reason, ReasonCode
 
@@ -53,7 +53,11 @@ def is_no_condition(
 
 
 def cover(
-    spec: ProjectionSpec, interval: Interval | None, data: Interval | None, *, has_null_time: bool
+    time: TimeGrouping | None,
+    interval: Interval | None,
+    data: Interval | None,
+    *,
+    has_null_time: bool,
 ) -> Cover | Reason:
     """Return how a projection's buckets cover an interval, or that no whole bucket lies in it.
 
@@ -62,8 +66,8 @@ def cover(
 
     Parameters
     ----------
-    spec : ProjectionSpec
-        The projection.
+    time : TimeGrouping or None
+        How the projection keeps time.
     interval : Interval or None
         The query's; it overlaps `data`.
     data : Interval or None
@@ -73,7 +77,6 @@ def cover(
     """
     if is_no_condition(interval, data, has_null_time=has_null_time):
         return Cover(None)
-    time = spec.time_grouping
     if time is None or interval is None or data is None:
         return Reason(ReasonCode.UNALIGNED_INTERVAL, "the projection keeps no time")
     buckets = time.granularity
