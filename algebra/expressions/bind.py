@@ -54,8 +54,12 @@ def bind_named(text: str, schema: pa.Schema, timezone: str = "UTC") -> NamedExpr
     expression = bind_tree(inner, schema, timezone)
     if isinstance(tree, exp.Alias):
         return NamedExpression(tree.alias, expression)
-    name = expression.name if isinstance(expression, Column) else spark_name(inner)
-    return NamedExpression(name, expression)
+    if isinstance(expression, Column):
+        return NamedExpression(expression.name, expression)
+    try:
+        return NamedExpression(spark_name(inner), expression)
+    except RecursionError:
+        return NamedExpression(text, expression)
 
 
 def bind_tree(tree: exp.Expression, schema: pa.Schema, timezone: str = "UTC") -> Expression:
