@@ -86,9 +86,8 @@ def _sort_columns(table: pa.Table, query: Query) -> list[str]:
         for field in table.schema
         if field.name not in query.approximate_outputs and not pa.types.is_floating(field.type)
     ]
-    is_scan = not query.group_by and not query.aggregators
     floating = [field.name for field in table.schema if pa.types.is_floating(field.type)]
-    return exact + floating if is_scan else exact
+    return exact + floating if query.is_row_scan else exact
 
 
 def _plain(array: pa.Array) -> pa.Array:

@@ -129,7 +129,7 @@ def _goal_tables(run: Run) -> str:
             _goal_row(run, engine, query) for query in run.queries if query.name in engine.timings
         )
         heading = _heading(
-            "query", "ms", "ratio to peer (target)", "cpu ratio", "answered from", "rows read",
+            "query", "ms", "ratio to peer", "cpu ratio", "answered from", "rows read",
             "bytes read", "memory",
         )  # fmt: skip
         parts.append(f"<h4>{escape(engine.title)}</h4><table>{heading}{rows}</table>")
@@ -140,7 +140,7 @@ def _goal_row(run: Run, engine: EngineRun, query: QueryText) -> str:
     timing = engine.timings[query.name]
     aims = "<br>".join(
         f'<span class="{"" if goal.is_met else "wrong"}">{goal.ratio:.2f} {escape(goal.peer)}'
-        f" ({goal.target:.2f})</span>"
+        f" {goal.verdict}</span>"
         for goal in goals(run, engine, query)
     )
     work, share = timing.work, bandwidth_share(run, timing)
@@ -171,6 +171,7 @@ def _load_table(run: Run) -> str:
                     format_bytes(ingest.base_bytes),
                     format_bytes(ingest.projection_bytes),
                     format_ms(engine.start_ms),
+                    format_bytes(engine.query_peak_bytes),
                 )
             ),
         )
@@ -178,7 +179,15 @@ def _load_table(run: Run) -> str:
         if (ingest := engine.ingest) is not None
     ]
     heading = _heading(
-        "engine", "seconds", "rows/s", "settling s", "peak memory", "base", "projections", "open ms"
+        "engine",
+        "seconds",
+        "rows/s",
+        "settling s",
+        "peak memory",
+        "base",
+        "projections",
+        "open ms",
+        "peak memory of queries",
     )
     return f"<table>{heading}{''.join(rows)}</table>"
 

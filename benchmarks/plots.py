@@ -174,7 +174,11 @@ def _name_rows(axes: Any, names: Sequence[str]) -> None:
 
 def _svg(figure: Any) -> str:
     """Return the figure as an SVG element, without the XML prologue and dates."""
+    from matplotlib import rc_context  # as in `_figure`
+
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    # Text stays text, and the same figure gives the same bytes.
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "projseg"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
     return text[text.index("<svg") :]

@@ -47,6 +47,8 @@ class Query:
         Rows kept after ordering; the order is total, so that one answer is right.
     covered_by : str or None
         A projection of `PROJECTIONS` that can answer it.
+    is_drained : bool
+        Every row is produced and thrown away, nothing is kept: for answers as large as the table.
     """
 
     name: str
@@ -58,6 +60,12 @@ class Query:
     order_by: tuple[str, ...] = ()
     limit: int | None = None
     covered_by: str | None = None
+    is_drained: bool = False
+
+    @property
+    def is_row_scan(self) -> bool:
+        """Whether rows are wanted, not groups."""
+        return not self.group_by and not self.aggregators
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -235,7 +243,14 @@ _SCANS: Final = (
     ),
 )
 
-QUERIES: Final = _CORE + _FILTERS + _GROUPS + _SCANS
+# All rows of one, three and all columns: what a data source costs its engine.
+_DRAINS: Final = (
+    Query("drain_one_column", columns=("added",), is_drained=True),
+    Query("drain_three_columns", columns=("page", "added", "price"), is_drained=True),
+    Query("drain_all_columns", is_drained=True),
+)
+
+QUERIES: Final = _CORE + _FILTERS + _GROUPS + _SCANS + _DRAINS
 
 
 def select_queries(names: Iterable[str]) -> tuple[Query, ...]:

@@ -114,6 +114,14 @@ class EngineRun(msgspec.Struct):
     start_ms: float | None = None  # a fresh process until the table is open
     timings: dict[str, Timing] = {}
 
+    @property
+    def query_peak_bytes(self) -> int | None:
+        """Largest memory of the process and its children at any query's first run."""
+        return max(
+            (timing.peak_bytes for timing in self.timings.values() if timing.peak_bytes),
+            default=None,
+        )
+
 
 class QueryText(msgspec.Struct, frozen=True):
     """A query of the run, to be read by people."""
@@ -121,6 +129,7 @@ class QueryText(msgspec.Struct, frozen=True):
     name: str
     statement: str
     covered_by: str | None
+    is_row_scan: bool = False
 
 
 class ColumnStorage(msgspec.Struct, frozen=True):

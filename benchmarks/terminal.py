@@ -94,7 +94,7 @@ def _own_table(run: Run, engine: EngineRun) -> Table:
             format_ms(timing.median_ms),
             "\n".join(goal.peer for goal in aims),
             "\n".join(format_ratio(goal.ratio) for goal in aims),
-            "\n".join("met" if goal.is_met else f"{goal.target:.2f} missed" for goal in aims),
+            "\n".join(goal.verdict for goal in aims),
             format_ratio(cpu_ratio(run, engine, query.name)),
             format_ms(timing.cold_ms),
             f"{timing.work.rows:,}" if timing.work else "-",
@@ -110,8 +110,8 @@ def _own_table(run: Run, engine: EngineRun) -> Table:
 
 def _load_table(run: Run) -> Table:
     table = Table("engine", title="Loading and size")
-    headings = ("seconds", "rows/s", "settling", "peak memory", "base", "projections", "open ms")
-    for heading in headings:
+    headings = ("seconds", "rows/s", "settling", "memory", "base", "projections", "open ms")
+    for heading in (*headings, "queries' memory"):
         table.add_column(heading, justify="right")
     for engine in run.present:
         ingest = engine.ingest
@@ -126,7 +126,9 @@ def _load_table(run: Run) -> Table:
             format_bytes(ingest.base_bytes),
             format_bytes(ingest.projection_bytes),
             format_ms(engine.start_ms),
+            format_bytes(engine.query_peak_bytes),
         )
+    table.caption = "memory: at its peak, of the process and its children, without mapped files"
     return table
 
 

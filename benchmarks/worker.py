@@ -131,7 +131,7 @@ class _Worker:
             raise RuntimeError("the worker was not started")
         if request.query is not None:
             if request.verb is Verb.RUN:
-                return engine.run(request.query)
+                return _ask(engine, request.query)
             reply.work = engine.work(request.query)
             return None
         if request.verb is Verb.LOAD:
@@ -149,6 +149,13 @@ class _Worker:
         folder.mkdir(parents=True, exist_ok=True)
         self._engine = kind(folder, self._assignment.thread_count)
         reply.version = self._engine.version()
+
+
+def _ask(engine: Engine, query: Query) -> pa.Table | None:
+    if not query.is_drained:
+        return engine.run(query)
+    engine.drain(query)
+    return None
 
 
 def _keep(answer: pa.Table, path: str) -> None:

@@ -77,6 +77,10 @@ class ClickHouse(Engine):
         """Return the answer as ClickHouse's own Arrow stream."""
         return pa.ipc.open_stream(self._answer(query).bytes()).read_all()
 
+    def drain(self, query: Query) -> None:
+        """Send the rows to ClickHouse's own sink that drops them."""
+        self._answer(query, "Null")
+
     def work(self, query: Query) -> Work:
         """Return rows and uncompressed bytes that the query read from parts."""
         answer = self._answer(query)
@@ -86,9 +90,9 @@ class ClickHouse(Engine):
         """End the session."""
         self._session.close()
 
-    def _answer(self, query: Query) -> Any:
+    def _answer(self, query: Query, output_format: str = "ArrowStream") -> Any:
         text = statement(query, "clickhouse").replace("FROM edits", "FROM bench.edits")
-        return self._session.query(f"{text} {self._settings}", "ArrowStream")
+        return self._session.query(f"{text} {self._settings}", output_format)
 
     def _number(self, expression: str, table: str) -> int:
         answer = self._session.query(

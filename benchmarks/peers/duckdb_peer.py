@@ -40,6 +40,10 @@ class _DuckDb(Engine):
     def run(self, query: Query) -> pa.Table:
         return self._connection.sql(statement(query, "duckdb")).to_arrow_table()
 
+    def drain(self, query: Query) -> None:
+        for _ in self._connection.sql(statement(query, "duckdb")).to_arrow_reader(100_000):
+            pass
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()

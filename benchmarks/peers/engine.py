@@ -64,6 +64,10 @@ class Engine(ABC):
     def run(self, query: Query) -> pa.Table:
         """Return the answer, complete and in memory."""
 
+    @abstractmethod
+    def drain(self, query: Query) -> None:
+        """Produce every row of a row scan and let it go."""
+
     def work(self, query: Query) -> Work | None:
         """Return what the engine says it reads for the query, if it can say so."""
         del query

@@ -47,6 +47,9 @@ class _Projseg(Engine):
         answer: pa.Table = self._table.query(**query_arguments(query), context=self._context())
         return answer
 
+    def drain(self, query: Query) -> None:
+        self.run(query)
+
     def work(self, query: Query) -> Work:
         """Return rows and bytes by `explain(analyze=True)`."""
         plan = self._table.explain(

@@ -71,15 +71,22 @@ class ProjsegSparkOptions(_ProjsegOnSpark):
 
     def run(self, query: Query) -> pa.Table:
         """Load with options, then order and limit."""
-        reader = self.spark.read.format("projseg")
-        for key, value in _options(query).items():
-            reader = reader.option(key, value)
-        rows = reader.load(self._location)
+        rows = self._rows(query)
         if query.order_by:
             rows.createOrReplaceTempView("answer")
             ordering = ", ".join(query.order_by)
             rows = self.spark.sql(f"SELECT * FROM answer ORDER BY {ordering} LIMIT {query.limit}")
         return rows.toArrow()
+
+    def drain(self, query: Query) -> None:
+        """Load with options into Spark's own sink that drops rows."""
+        self._rows(query).write.format("noop").mode("overwrite").save()
+
+    def _rows(self, query: Query) -> Any:
+        reader = self.spark.read.format("projseg")
+        for key, value in _options(query).items():
+            reader = reader.option(key, value)
+        return reader.load(self._location)
 
 
 def _options(query: Query) -> dict[str, str]:

@@ -67,6 +67,11 @@ class SparkEngine(Engine):
         """Collect the answer of the plain SQL statement as Arrow."""
         return self.spark.sql(spark_statement(query)).toArrow()
 
+    def drain(self, query: Query) -> None:
+        """Send the rows to Spark's own sink that drops them."""
+        rows = self.spark.sql(spark_statement(query))
+        rows.write.format("noop").mode("overwrite").save()
+
     def close(self) -> None:
         """Stop the JVM's session."""
         self.spark.stop()
@@ -122,3 +127,7 @@ class SparkRollup(SparkEngine):
         if text is None:
             raise NotApplicableError(f"no rollup covers {query.name}")
         return self.spark.sql(text).toArrow()
+
+    def drain(self, query: Query) -> None:
+        """Refuse: a rollup has no rows to scan."""
+        raise NotApplicableError(f"no rollup covers {query.name}")

@@ -18,7 +18,15 @@ pytest.importorskip("duckdb")
 pytest.importorskip("psutil")
 
 QUERIES = select_queries(
-    ["total", "by_hour_channel", "users_by_channel", "top_pages", "filter_hours", "rows_of_hour"]
+    [
+        "total",
+        "by_hour_channel",
+        "users_by_channel",
+        "top_pages",
+        "filter_hours",
+        "rows_of_hour",
+        "drain_all_columns",
+    ]
 )
 
 
@@ -40,7 +48,11 @@ def test_engines_take_turns_and_agree(tmp_path):
         assert set(engine.timings) == {query.name for query in QUERIES}
         for name, timing in engine.timings.items():
             assert timing.failure is None, name
-            assert timing.agrees, (name, timing.difference, timing.approximation_error)
+            assert timing.agrees or name.startswith("drain"), (
+                name,
+                timing.difference,
+                timing.approximation_error,
+            )
             assert len(timing.warm_ms) == 2
             assert timing.cold_ms > 0
     users = run.engine("duckdb").timings["users_by_channel"]
