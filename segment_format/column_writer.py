@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from projseg.errors import InvalidInputError
 from projseg.segment_format.byte_reader import padding
 from projseg.segment_format.checksum import file_seed, part_checksum
 from projseg.segment_format.compression import (
@@ -34,7 +35,7 @@ from projseg.segment_format.page_encoder import (
     encode_numbers_page,
     encode_opaque_page,
 )
-from projseg.segment_format.types import is_text
+from projseg.segment_format.types import is_text, number_limits, type_name
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
 _TEXT_ENCODINGS = (TEXT_ID, FRONT_CODED_ID, NESTED_ID)
@@ -125,12 +126,21 @@ def vector_pages(vector: Vector, *, is_sorted: bool = False) -> Iterator[Encoded
         if isinstance(piece, Ids):
             yield encode_ids_page(piece.ids, has_null=piece.dictionary.has_null)
         elif isinstance(piece, Numbers):
-            yield encode_numbers_page(_whole(piece), piece.validity)
+            values = np.ascontiguousarray(piece.wide())
+            _require_type_limits(values, piece.type)
+            yield encode_numbers_page(values, piece.validity)
 
 
-def _whole(numbers: Numbers) -> NDArray[Any]:
-    """Return base + values in native order and one piece of memory."""
-    return np.ascontiguousarray(numbers.wide())
+def _require_type_limits(values: NDArray[Any], arrow_type: pa.DataType) -> None:
+    """Refuse integers that their type does not hold: no reader would accept the page."""
+    if values.dtype.kind == "f":
+        return
+    least, greatest = number_limits(arrow_type)
+    low, high = int(values.min()), int(values.max())
+    if low < least or high > greatest:
+        raise InvalidInputError(
+            "PROJSEG_INTERNAL", f"values from {low} to {high} are not all {type_name(arrow_type)}"
+        )
 
 
 def _opaque_pieces(array: pa.Array) -> Iterator[pa.Array]:

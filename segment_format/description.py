@@ -1,4 +1,4 @@
-"""What a segment file holds and what each part of it costs, as plain numbers for people and tools."""
+"""What a segment file holds and what each part costs, as plain numbers for people and tools."""
 
 from __future__ import annotations
 

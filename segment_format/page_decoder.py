@@ -24,10 +24,12 @@ from projseg.segment_format.encodings.numbers import decode_floats_best_into, de
 from projseg.segment_format.encodings.plain import PLAIN_ID
 from projseg.segment_format.encodings.text import TEXT_ID, decode_text, text_array
 from projseg.segment_format.page_directory import HAS_BOUNDS
-from projseg.segment_format.types import is_nested, is_text
+from projseg.segment_format.types import is_nested, is_text, number_limits, type_name
 from projseg.segment_format.validity import decode_validity
 from projseg.segment_format.vectors import Numbers
 
+_INT64_MIN: Final = -(2**63)
+_INT64_MAX: Final = 2**63 - 1
 _ARROW_OFFSET_MAX: Final = 2**31 - 1
 _TEXT_DECODERS: Final[dict[int, Callable[[ByteReader, int], Any]]] = {
     TEXT_ID: decode_text,
@@ -127,7 +129,24 @@ def decode_numbers(run: PageRun, arrow_type: pa.DataType, *, is_narrow: bool = T
             validity = np.ones(run.row_count, np.bool_) if validity is None else validity
             validity[rows] = valid
             values[rows][~valid] = 0
+    _require_type_limits(run, values, base, arrow_type)
     return Numbers(values, arrow_type, base, validity)
+
+
+def _require_type_limits(
+    run: PageRun, values: NDArray[Any], base: int, arrow_type: pa.DataType
+) -> None:
+    """Prove that every integer is one of its type; a look at the dtype is often enough."""
+    if values.dtype.kind == "f" or len(values) == 0:
+        return
+    least, greatest = number_limits(arrow_type)
+    if values.dtype.kind == "u" and least <= base <= greatest - int(np.iinfo(values.dtype).max):
+        return
+    if values.dtype == np.int64 and (least, greatest) == (_INT64_MIN, _INT64_MAX):
+        return
+    low, high = base + int(values.min()), base + int(values.max())
+    if low < least or high > greatest:
+        raise run.fail(f"values from {low} to {high} are not all {type_name(arrow_type)}")
 
 
 def _decode_numbers_page(reader: ByteReader, encoding: int, out: NDArray[Any], base: int) -> None:

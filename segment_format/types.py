@@ -204,6 +204,17 @@ def is_fixed_width(arrow_type: pa.DataType) -> bool:
     return not is_nested(arrow_type) and not is_text(arrow_type) and arrow_type != pa.null()
 
 
+def number_limits(arrow_type: pa.DataType) -> tuple[int, int]:
+    """Return the least and the greatest integer that a type which is no float holds."""
+    if pa.types.is_boolean(arrow_type):
+        return 0, 1
+    if pa.types.is_decimal(arrow_type):
+        edge = 10**arrow_type.precision - 1
+        return -edge, edge
+    edge = 1 << (arrow_type.bit_width - 1)
+    return -edge, edge - 1
+
+
 def arrow_to_numbers(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     """Return the fixed-width form of an Arrow array: (values[n], validity[n] or None).
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from projseg.kernels.roaring_build import bitmap_sizes, postings, write_bitmaps
-from projseg.segment_format.bitmap_index import INDEX_BLOCK_DTYPE
 from projseg.segment_format.byte_reader import corrupt, padding
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.footer import ColumnEntry, Section, TableEntry
 from projseg.segment_format.frame import HEAD_LAYOUT, check_head
 from projseg.segment_format.page_decoder import decode_ids, decode_numbers
-from projseg.segment_format.page_directory import HAS_BOUNDS, HAS_NAN, PAGE_DTYPE, PageDirectory
+from projseg.segment_format.page_directory import HAS_BOUNDS, HAS_NAN, PageDirectory
 from projseg.segment_format.types import parse_type_name
 from projseg.segment_format.value_hashes import dictionary_hashes
 from projseg.segment_format.vectors import Ids, Numbers
@@ -69,13 +69,14 @@ def part_places(segment: SegmentFile) -> list[PartPlace]:
     found = [_place(extra.section, extra.kind) for extra in segment.footer.extra_sections]
     for entry in segment.footer.dictionaries:
         owner = f"dictionary '{entry.name}'"
-        found += _places(entry.pages, PAGE_DTYPE, owner)
+        found += _places(segment.dictionary_directory(entry).records, owner)
         found += [] if entry.hashes is None else [_place(entry.hashes, f"hashes of {owner}")]
     for table in segment.tables:
         for column in table.columns:
-            owner = f"{table.name}/{column.role}/{column.name}"
-            found += _places(column.pages, PAGE_DTYPE, owner)
-            found += _places(column.index_blocks, INDEX_BLOCK_DTYPE, f"bitmap index of {owner}")
+            key = (table.name, column.role, column.name)
+            found += _places(segment.directory(*key).records, "/".join(key))
+            if (index := segment.bitmap_index(*key)) is not None:
+                found += _places(index.records, f"bitmap index of {'/'.join(key)}")
     return sorted(found)
 
 
@@ -83,8 +84,7 @@ def _place(section: Section, owner: str) -> PartPlace:
     return PartPlace(section.file_offset, section.byte_count, owner)
 
 
-def _places(directory: bytes, dtype: np.dtype[Any], owner: str) -> list[PartPlace]:
-    records = np.frombuffer(directory, dtype)
+def _places(records: NDArray[Any], owner: str) -> list[PartPlace]:
     pairs = zip(records["file_offset"].tolist(), records["stored_bytes"].tolist(), strict=True)
     return [PartPlace(offset, size, owner) for offset, size in pairs]
 

@@ -1,0 +1,390 @@
+"""Files whose checksums are right and whose claims are not: refused, by one of three errors.
+
+Nothing else may come of them: no other exception, no value outside its type, no memory beyond what
+the limits allow.
+"""
+
+import struct
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pytest
+import zstandard
+from forged_segments import bounded, forge, refooted, with_record
+from golden_files import read_golden
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from segment_bytes import build_segment, open_segment, read_everything
+
+from projseg.errors import CorruptSegmentError, LimitExceededError, UnsupportedFeatureError
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.encodings.front_coded import encode_front_coded
+from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
+from projseg.segment_format.encodings.nested import encode_nested
+from projseg.segment_format.encodings.text import encode_text
+from projseg.segment_format.footer import Section
+from projseg.segment_format.frame import Tail, pack_head
+from projseg.segment_format.vectors import Ids, Numbers
+
+REFUSED = (CorruptSegmentError, LimitExceededError, UnsupportedFeatureError)
+ROWS = 300
+
+SHAPES = {
+    1: np.full(ROWS, 9),
+    2: np.arange(ROWS) * 7919 % 256,
+    3: np.arange(ROWS) * 7919 % 1000,
+    4: np.where(np.arange(ROWS) % 50 == 0, 10**9, np.arange(ROWS) % 13),
+    5: np.cumsum(np.arange(ROWS) % 3),
+    6: np.arange(ROWS) * 7919 % 500 * 3_600_000_000,
+    7: np.arange(ROWS) // 30,
+}
+
+
+def page_of(encoding, values):
+    facts = bounded(int(values.min()), int(values.max()), len(values), encoding)
+    found, part = INTEGER_ENCODINGS.encode(values.astype(np.int64))
+    assert found == encoding
+    return part, facts
+
+
+def only_refused(content):
+    """Read and verify a file; return whether it was refused."""
+    try:
+        read_and_verify(content)
+    except REFUSED:
+        return True
+    return False
+
+
+def read_and_verify(content):
+    read_everything(content)
+    open_segment(content).verify()
+
+
+@pytest.mark.parametrize("encoding", SHAPES)
+def test_forging_itself_is_sound(encoding):
+    content = forge([page_of(encoding, SHAPES[encoding])], ROWS)
+    open_segment(content).verify()
+    found = read_everything(content)["__base", "base", "x"]
+    np.testing.assert_array_equal(np.asarray(found), SHAPES[encoding])
+
+
+@pytest.mark.parametrize("encoding", SHAPES)
+def test_cut_and_lengthened_pages_are_refused(encoding):
+    part, facts = page_of(encoding, SHAPES[encoding])
+    for size in [*range(min(len(part), 200)), len(part) - 8, len(part) - 1]:
+        with pytest.raises(CorruptSegmentError):
+            read_everything(forge([(part[:size], facts)], ROWS))
+    with pytest.raises(CorruptSegmentError, match="left over"):
+        read_everything(forge([(part + bytes(8), facts)], ROWS))
+
+
+@pytest.mark.parametrize("encoding", SHAPES)
+@pytest.mark.parametrize("column_type", ["bigint", "tinyint", "date", "decimal(38,0)", "double"])
+@settings(max_examples=60)
+@given(data=st.data())
+def test_changed_pages_do_nothing_worse_than_being_refused(encoding, column_type, data):
+    part, facts = page_of(encoding, SHAPES[encoding])
+    damaged = bytearray(part)
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, min(len(part) - 1, 40)) | st.integers(0, len(part) - 1))
+        damaged[at] = data.draw(st.sampled_from([0, 1, 7, 32, 64, 65, 127, 128, 255]))
+    only_refused(forge([(bytes(damaged), facts)], ROWS, column_type=column_type))
+
+
+@settings(max_examples=300)
+@given(
+    body=st.binary(max_size=120),
+    encoding=st.integers(0, 14),
+    rows=st.sampled_from([1, 5, 64, 65_536]),
+    validity=st.integers(0, 4),
+    null_count=st.sampled_from([0, 1, 5]),
+    flags=st.sampled_from([0, 1, 2, 3]),
+    column=st.sampled_from(
+        [
+            ("bigint", "numbers"),
+            ("double", "numbers"),
+            ("float", "numbers"),
+            ("boolean", "numbers"),
+            ("decimal(10,2)", "numbers"),
+            ("string", "opaque"),
+            ("binary", "opaque"),
+            ("array<array<int>>", "opaque"),
+            ("map<string,double>", "opaque"),
+            ("struct<a:int,b:string>", "opaque"),
+        ]
+    ),
+)
+def test_garbage_pages_do_nothing_worse_than_being_refused(
+    body, encoding, rows, validity, null_count, flags, column
+):
+    claims = {
+        "row_count": rows,
+        "encoding": encoding,
+        "validity": validity,
+        "null_count": null_count,
+        "flags": flags,
+    }
+    only_refused(forge([(body, claims)], rows, column_type=column[0], kind=column[1]))
+
+
+TEXTS = pa.array(["a", "abc", "abd", "zażółć"] * 20)
+NESTED = pa.array([[{"k": 1, "t": "x"}], [], [{"k": None, "t": None}] * 3] * 20)
+
+
+@settings(max_examples=200)
+@given(
+    case=st.sampled_from(
+        [
+            ("string", 10, encode_text(TEXTS), len(TEXTS)),
+            ("binary", 11, encode_front_coded(TEXTS), len(TEXTS)),
+            ("array<struct<k:bigint,t:string>>", 12, encode_nested(NESTED), len(NESTED)),
+        ]
+    ),
+    changes=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), min_size=1, max_size=4),
+)
+def test_changed_text_and_nested_pages_do_nothing_worse(case, changes):
+    column_type, encoding, part, rows = case
+    damaged = bytearray(part)
+    for at, value in changes:
+        damaged[at % len(part)] = value
+    claims = {"row_count": rows, "encoding": encoding}
+    only_refused(forge([(bytes(damaged), claims)], rows, column_type=column_type, kind="opaque"))
+
+
+def ids_file(ids, cardinality=3, texts=("a", "b", "c"), **claims):
+    values = (encode_text(pa.array(texts)), {"row_count": len(texts), "encoding": 10})
+    found, part = INTEGER_ENCODINGS.encode(np.array(ids, np.int64))
+    facts = bounded(min(ids), max(ids), len(ids), found) | claims
+    return forge(
+        [(part, facts)],
+        len(ids),
+        column_type="string",
+        kind="ids",
+        dictionary=("string", cardinality, [values]),
+    )
+
+
+@pytest.mark.parametrize("ids", [[0, 1, 3], [0, 1, 2**31], [-1, 0, 1], [0, 2**40, 1]])
+@pytest.mark.parametrize("claimed", [None, 2])
+def test_ids_outside_the_dictionary_are_refused(ids, claimed):
+    claims = {} if claimed is None else {"minimum": 0, "maximum": claimed}
+    content = ids_file(ids, **claims)
+    with pytest.raises(CorruptSegmentError):
+        read_and_verify(content)
+
+
+def test_an_id_that_wraps_is_found_before_it_is_used():
+    content = ids_file([0, 1, 255], minimum=0, maximum=2)
+    with pytest.raises(CorruptSegmentError, match="dictionary of 3"):
+        read_everything(content)
+
+
+@pytest.mark.parametrize(
+    "texts", [("b", "a", "c"), ("a", "a", "b"), ("a", "ab", "aa"), ("", "", "x"), ("é", "e", "f")]
+)
+def test_dictionaries_out_of_order_are_refused(texts):
+    with pytest.raises(CorruptSegmentError, match="ascending"):
+        read_everything(ids_file([0, 1, 2], texts=texts))
+
+
+def test_text_that_is_not_utf8_is_refused():
+    part = encode_text(pa.array([b"\xff\xfe", b"\xc3"], pa.binary()))
+    claims = {"row_count": 2, "encoding": 10}
+    assert only_refused(forge([(part, claims)], 2, column_type="string", kind="opaque"))
+    assert not only_refused(forge([(part, claims)], 2, column_type="binary", kind="opaque"))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("file_offset", 0),
+        ("file_offset", 33),
+        ("file_offset", 2**64 - 8),
+        ("file_offset", 2**63),
+        ("stored_bytes", 2**32 - 1),
+        ("stored_bytes", 0),
+        ("raw_bytes", 2**32 - 1),
+        ("raw_bytes", 0),
+        ("row_count", 0),
+        ("row_count", 65_537),
+        ("row_count", 299),
+        ("null_count", 301),
+        ("null_count", 1),
+        ("encoding", 0),
+        ("encoding", 255),
+        ("compression", 1),
+        ("compression", 9),
+        ("validity", 4),
+        ("flags", 4),
+        ("flags", 0),
+        ("reserved", 1),
+        ("minimum", -(2**63)),
+        ("maximum", 2**63 - 1),
+        ("checksum", 0),
+    ],
+)
+def test_each_lie_of_a_page_record_is_refused(field, value):
+    honest = forge([page_of(3, SHAPES[3])], ROWS)
+    content = with_record(honest, **{field: value})
+    with pytest.raises(REFUSED):
+        read_and_verify(content)
+
+
+def changed(name, value, *path):
+    """A change of a footer: the field `name` of the struct at `path` becomes `value`."""
+
+    def apply(structure, steps):
+        if not steps:
+            return msgspec.structs.replace(structure, **{name: value})
+        field, *rest = steps
+        if isinstance(field, int):
+            items = list(structure)
+            items[field] = apply(items[field], rest)
+            return tuple(items)
+        return msgspec.structs.replace(structure, **{field: apply(getattr(structure, field), rest)})
+
+    return lambda footer: apply(footer, list(path))
+
+
+FOOTER_LIES = [
+    changed("file_id", b"short"),
+    changed("file_id", b"another file id."),
+    changed("tables", ()),
+    changed("fields", ()),
+    changed("name", "elsewhere", "tables", 0),
+    changed("name", "__base", "tables", 1),
+    changed("name", "a\0b", "tables", 1),
+    changed("name", "e\u0301", "tables", 1),
+    changed("name", "x" * 256, "tables", 1),
+    changed("name", "", "fields", 0),
+    changed("row_count", 2**32, "tables", 0),
+    changed("row_count", -1, "tables", 0),
+    changed("row_count", 9_999, "tables", 0),
+    changed("type", "integer", "fields", 0),
+    changed("type", "array<" * 40 + "int" + ">" * 40, "tables", 0, "columns", 0),
+    changed("type", "bigint", "tables", 0, "columns", 0),
+    changed("kind", "numbers", "tables", 0, "columns", 0),
+    changed("kind", "opaque", "tables", 0, "columns", 2),
+    changed("dictionary", 7, "tables", 0, "columns", 0),
+    changed("dictionary", -1, "tables", 0, "columns", 0),
+    changed("dictionary", None, "tables", 0, "columns", 0),
+    changed("dictionary", 1, "tables", 0, "columns", 0),
+    changed("name", "day", "tables", 0, "columns", 0),
+    changed("pages", b"", "tables", 0, "columns", 0),
+    changed("pages", bytes(55), "tables", 0, "columns", 0),
+    changed("index_blocks", bytes(31), "tables", 0, "columns", 0),
+    changed("index_blocks", bytes(32), "tables", 0, "columns", 0),
+    changed("cardinality", 2**24 + 1, "dictionaries", 0),
+    changed("cardinality", -1, "dictionaries", 0),
+    changed("cardinality", 30, "dictionaries", 0),
+    changed("type", "array<int>", "dictionaries", 0),
+    changed("hashes", Section(0, 8, 0), "dictionaries", 0),
+    changed("hashes", Section(32, 2**62, 0), "dictionaries", 0),
+    changed("hashes", Section(2**63, 31 * 8, 0), "dictionaries", 0),
+    changed("hashes", Section(32, 31 * 8, 0), "dictionaries", 0),
+    changed("hashes", None, "dictionaries", 0),
+]
+
+
+@pytest.mark.parametrize("lie", FOOTER_LIES, ids=range(len(FOOTER_LIES)))
+def test_each_lie_of_a_footer_is_refused(lie):
+    content = refooted(read_golden("projections"), lie)
+    with pytest.raises(REFUSED):
+        read_and_verify(content)
+
+
+def test_an_honest_footer_survives_the_test_of_lies():
+    assert refooted(read_golden("projections"), lambda footer: footer) == read_golden("projections")
+
+
+@pytest.mark.parametrize(
+    "encoded", [b"", b"\x80", b"\xc0", b"\x93\x01\x02\x03", b"\x81\xa4" * 50_000, b"\x91" * 100_000]
+)
+def test_footers_that_are_no_directory_are_refused(encoded):
+    head = pack_head(bytes(16))
+    with pytest.raises(CorruptSegmentError):
+        open_segment(head + encoded + Tail(len(head), len(encoded)).pack(encoded))
+
+
+def zstd_frame(raw, **options):
+    return zstandard.ZstdCompressor(**options).compress(raw)
+
+
+def bomb_files():
+    """Frames that hold more, less or other than the directory says."""
+    part, facts = page_of(3, SHAPES[3])
+    honest = facts | {"compression": 1, "raw_bytes": len(part)}
+    zeros = zstd_frame(bytes(2**26))
+    streamed = zstandard.ZstdCompressor(write_content_size=False).compress(part)
+    yield zeros, honest
+    yield zeros, honest | {"raw_bytes": 2**26}
+    yield zeros, honest | {"raw_bytes": 2**32 - 1}
+    yield zstd_frame(part), honest | {"raw_bytes": len(part) + 8}
+    yield zstd_frame(part), honest | {"raw_bytes": len(part) - 8}
+    yield zstd_frame(part), honest | {"raw_bytes": 0}
+    yield zstd_frame(part) + zstd_frame(part), honest
+    yield zstd_frame(part)[:-1], honest
+    yield zstd_frame(part) + b"\0", honest
+    yield streamed, honest
+    yield b"", honest
+    yield b"\x28\xb5\x2f\xfd", honest
+    yield part, honest
+    yield zstd_frame(part), honest | {"compression": 0}
+
+
+@pytest.mark.parametrize("case", list(bomb_files()), ids=range(14))
+def test_frames_that_lie_about_their_size_are_refused(case):
+    with pytest.raises(REFUSED):
+        read_everything(forge([case], ROWS))
+
+
+def test_an_honest_frame_is_read():
+    part, facts = page_of(3, SHAPES[3])
+    claims = facts | {"compression": 1, "raw_bytes": len(part)}
+    found = read_everything(forge([(zstd_frame(part), claims)], ROWS))
+    np.testing.assert_array_equal(np.asarray(found["__base", "base", "x"]), SHAPES[3])
+
+
+@pytest.mark.parametrize(
+    ("header", "encoding"),
+    [
+        (struct.pack("<qII", 0, 0, 0), 3),
+        (struct.pack("<qII", 0, 65, 0), 3),
+        (struct.pack("<qII", 0, 3, 0), 2),
+        (struct.pack("<IHH", 2**31, 2, 2), 7),
+        (struct.pack("<IHH", 0, 2, 2), 7),
+        (struct.pack("<IHH", 1, 7, 2), 7),
+        (struct.pack("<qQII", 0, 5, 6, 0), 6),
+        (struct.pack("<qIHBB", 0, 2**32 - 1, 4, 8, 0), 4),
+        (struct.pack("<qqII", 0, 0, 65, 0), 5),
+    ],
+)
+def test_headers_out_of_range_are_refused_before_anything_is_allocated(header, encoding):
+    claims = bounded(0, 100, ROWS, encoding)
+    with pytest.raises(CorruptSegmentError):
+        read_everything(forge([(header + bytes(64), claims)], ROWS))
+
+
+def test_an_index_of_other_rows_is_found_by_verify():
+    words = Dictionary(pa.array(["a", "b"]))
+    halves = [np.repeat([0, 1], 40_000), np.repeat([1, 0], 40_000)]
+    one, other = (build_segment({"x": Ids(ids.astype(np.uint8), words)}) for ids in halves)
+    blocks = [open_segment(c).footer.tables[0].columns[0].index_blocks for c in (one, other)]
+    assert all(blocks)
+    swapped = refooted(one, changed("index_blocks", blocks[1], "tables", 0, "columns", 0))
+    with pytest.raises(CorruptSegmentError):
+        open_segment(swapped).verify()
+
+
+def test_a_value_beyond_its_type_is_found_by_verify():
+    content = forge([page_of(3, SHAPES[3])], ROWS, column_type="tinyint")
+    with pytest.raises(CorruptSegmentError, match="tinyint"):
+        open_segment(content).verify()
+
+
+def test_values_are_numbers_of_their_page():
+    vector = open_segment(forge([page_of(6, SHAPES[6])], ROWS)).column("__base", "base", "x")
+    assert isinstance(vector, Numbers)
+    np.testing.assert_array_equal(vector.wide(), SHAPES[6])
