@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.fold_guard import GroupIds, check_rows
+from projseg.kernels.shell_sort import shell_sort
 
 ADDRESS_BITS: Final = 26
 LG_K_MIN: Final = 4
@@ -260,23 +261,7 @@ def _deduplicate(
             coupon_set[used[i]] = 0
         counts[group] = -1 if count > limit else count
         if count <= limit:
-            _shell_sort(buckets[start : start + count])
-
-
-@njit(nogil=True, cache=True)
-def _shell_sort(values: Any) -> None:
-    """Sort a few values in place. Oracle: sorted().
-
-    After: Marcin Ciura, "Best increments for the average case of Shellsort", 2001.
-    """
-    for gap in (20000, 8861, 3938, 1750, 701, 301, 132, 57, 23, 10, 4, 1):
-        for i in range(gap, len(values)):
-            value = values[i]
-            j = i
-            while j >= gap and values[j - gap] > value:
-                values[j] = values[j - gap]
-                j -= gap
-            values[j] = value
+            shell_sort(buckets[start : start + count])
 
 
 @njit(nogil=True, cache=True)

@@ -1,41 +1,82 @@
-"""Value hashes of rows, for sketches: through the dictionary where there is one."""
+"""Hashes of rows, for sketches: once for each dictionary value where there is a dictionary.
+
+The hash of null and of the empty text is 0, for no value: the DataSketches library takes no notice
+of either.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.algebra.aggregators.inputs import valid_rows
+from projseg.kernels.theta_hash import theta_hash_bytes, theta_hash_int64
 from projseg.segment_format.dictionary import Dictionary
-from projseg.segment_format.types import is_text
+from projseg.segment_format.encodings.text import text_parts
+from projseg.segment_format.types import arrow_to_numbers, is_text
 from projseg.segment_format.value_hashes import NULL_HASH, dictionary_hashes
 from projseg.segment_format.vectors import Ids, Numbers, Vector
 
-_TABLE_ROWS_MIN_SHARE = 4  # a table of all narrow values pays from this many rows a value
+Hashes = NDArray[np.uint64]
+ValueIds = NDArray[np.unsignedinteger[Any]] | None
+
+_TABLE_SHARE_MIN: Final = 4  # rows for each value of a narrow type from which a table of all pays
+
+_NULL: Final = np.uint64(NULL_HASH)
+
+_theta_hashes: weakref.WeakKeyDictionary[Dictionary, Hashes] = weakref.WeakKeyDictionary()
 
 
-def hashes_of(
-    vector: Vector,
-) -> tuple[NDArray[np.unsignedinteger[Any]] | None, NDArray[np.uint64]]:
-    """Return (value ids, hashes): row i has `hashes[value_ids[i]]`, or `hashes[i]` without ids.
+def hashes_of(vector: Vector) -> tuple[ValueIds, Hashes]:
+    """Return (value ids, value hashes): row i has `hashes[value_ids[i]]`; no ids: `hashes[i]`."""
+    return _hashes_of(vector, dictionary_hashes)
 
-    The hash of null and of the empty text is 0, as the DataSketches library takes no notice of
-    either.
-    """
+
+def theta_hashes_of(vector: Vector) -> tuple[ValueIds, Hashes]:
+    """Return (value ids, theta hashes), as `hashes_of` does."""
+    return _hashes_of(vector, _dictionary_theta_hashes)
+
+
+def _dictionary_theta_hashes(dictionary: Dictionary) -> Hashes:
+    hashes = _theta_hashes.get(dictionary)
+    if hashes is None:
+        hashes = _theta_hashes[dictionary] = _theta_hashes_of_values(dictionary.values)
+    return hashes
+
+
+def _theta_hashes_of_values(values: pa.Array) -> Hashes:
+    if is_text(values.type):
+        return theta_hash_bytes(*text_parts(values))
+    numbers, validity = arrow_to_numbers(values)
+    if numbers.dtype.kind == "f":
+        doubles = numbers.astype(np.float64) + 0.0
+        doubles[np.isnan(doubles)] = np.nan
+        numbers = doubles.view(np.int64)
+    hashes = theta_hash_int64(numbers.astype(np.int64, copy=False))
+    return hashes if validity is None else np.where(validity, hashes, _NULL)
+
+
+def _hashes_of(
+    vector: Vector, of_dictionary: Callable[[Dictionary], Hashes]
+) -> tuple[ValueIds, Hashes]:
     if isinstance(vector, Ids):
-        return vector.ids, _without_empty(vector.dictionary)
+        return vector.ids, _without_empty(vector.dictionary, of_dictionary)
     if isinstance(vector, Numbers) and _is_dense(vector):
         domain = np.arange(np.iinfo(vector.values.dtype).max + 1, dtype=vector.values.dtype)
-        _, hashes = hashes_of(Numbers(domain, vector.type, vector.base))
+        _, hashes = _hashes_of(Numbers(domain, vector.type, vector.base), of_dictionary)
         if vector.validity is None:
             return vector.values, hashes
-        return np.where(vector.validity, vector.values, len(domain)), np.append(hashes, NULL_HASH)
-    hashes = _without_empty(Dictionary(vector.to_arrow())).copy()
+        none = np.uint32(len(domain))
+        return np.where(vector.validity, vector.values, none), np.append(hashes, _NULL)
+    hashes = _without_empty(Dictionary(vector.to_arrow()), of_dictionary)
     if (validity := valid_rows(vector)) is not None:
-        hashes[~validity] = NULL_HASH
+        hashes = np.where(validity, hashes, _NULL)
     return None, hashes
 
 
@@ -43,12 +84,23 @@ def _is_dense(numbers: Numbers) -> bool:
     dtype = numbers.values.dtype
     if dtype not in (np.uint8, np.uint16):
         return False
-    return len(numbers) >= _TABLE_ROWS_MIN_SHARE * (np.iinfo(dtype).max + 1)
+    values_fit = numbers.base + int(np.iinfo(dtype).max) <= _largest(numbers.type)
+    return values_fit and len(numbers) >= _TABLE_SHARE_MIN * (np.iinfo(dtype).max + 1)
 
 
-def _without_empty(dictionary: Dictionary) -> NDArray[np.uint64]:
-    hashes = dictionary_hashes(dictionary)
+def _largest(value_type: pa.DataType) -> int:
+    """Return the largest physical value up to which any integer is a value of the type."""
+    if pa.types.is_boolean(value_type):
+        return 1
+    if pa.types.is_decimal(value_type):
+        return int(10**value_type.precision) - 1
+    return (1 << (int(value_type.bit_width) - 1)) - 1
+
+
+def _without_empty(dictionary: Dictionary, of_dictionary: Callable[[Dictionary], Hashes]) -> Hashes:
+    hashes = of_dictionary(dictionary)
     if not is_text(dictionary.type):
         return hashes
-    is_empty = np.asarray(pc.equal(pc.binary_length(dictionary.values), 0).fill_null(False))
-    return np.where(is_empty, NULL_HASH, hashes) if is_empty.any() else hashes
+    is_empty = pc.fill_null(pc.equal(pc.binary_length(dictionary.values), 0), True)
+    has_empty = pc.any(is_empty).as_py()
+    return np.where(np.asarray(is_empty), _NULL, hashes) if has_empty else hashes

@@ -15,6 +15,7 @@ from projseg.algebra.aggregators.hll import HllState
 from projseg.algebra.aggregators.moments import MomentsState
 from projseg.algebra.aggregators.primitive import Primitive, State
 from projseg.algebra.aggregators.sum import SumState
+from projseg.algebra.aggregators.theta import ThetaState
 
 
 class StateKind(Protocol):
@@ -41,6 +42,7 @@ STATES: Final[dict[str, StateKind]] = {
     "bit_xor": BitsState,
     "distinct": DistinctState,
     "hll": HllState,
+    "theta": ThetaState,
 }
 
 

@@ -1,0 +1,23 @@
+"""Sorting a few values inside a kernel, without a call into NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+
+@njit(nogil=True, cache=True)
+def shell_sort(values: Any) -> None:
+    """Sort in place; meant for up to some ten thousand values. Oracle: sorted().
+
+    After: Marcin Ciura, "Best increments for the average case of Shellsort", 2001.
+    """
+    for gap in (102_000, 45_191, 20_000, 8_861, 3_938, 1_750, 701, 301, 132, 57, 23, 10, 4, 1):
+        for i in range(gap, len(values)):
+            value = values[i]
+            j = i
+            while j >= gap and values[j - gap] > value:
+                values[j] = values[j - gap]
+                j -= gap
+            values[j] = value

@@ -1,0 +1,294 @@
+"""Theta sketches as bytes: the compressed compact form of Apache DataSketches, as Spark writes it.
+
+    0   longs before the entries: 1 exact, 2 with theta
+    1   4: compressed; 3 for empty and single-entry sketches
+    2   3: compact theta sketch        5  flags
+    3   bits of an entry               6  hash of the seed, two bytes
+    4   bytes of the entry count
+    8   theta, if there is one; the entry count; the differences of the ascending entries, bit by
+        bit, most significant first
+
+Empty sketches are the first eight bytes alone; a single exact entry follows plainly, in eight.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from projseg.errors import CorruptSegmentError, InvalidInputError, LimitExceededError
+from projseg.kernels.theta_fold import THETA_MAX, Hashes
+
+_BYTES_MAX: Final = (1 << 31) - 1
+_FLAGS: Final = 0x1A  # read-only, compact, ordered
+_EMPTY_FLAG: Final = 0x04
+_SINGLE_FLAG: Final = 0x20
+_SEED_HASH_LOW: Final = 0xCC
+_SEED_HASH_HIGH: Final = 0x93
+_ENTRIES_MAX: Final = 1 << 26
+_PROBLEMS: Final = {
+    1: "is shorter than its header",
+    2: "does not start as a compact DataSketches theta sketch",
+    3: "has a length that does not fit its header",
+    4: "holds entries out of order or beyond theta",
+}
+
+
+def theta_bytes(
+    starts: NDArray[np.int64], hashes: Hashes, thetas: Hashes
+) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Return the sketches of all groups: (offsets, content) as of an Arrow binary array.
+
+    Parameters
+    ----------
+    starts : int64[g + 1]
+        Group i's hashes are hashes[starts[i] : starts[i + 1]], strictly ascending from 1.
+    hashes : uint64[n]
+        Below their group's theta.
+    thetas : uint64[g]
+        THETA_MAX for exact sketches.
+
+    Raises
+    ------
+    InvalidInputError
+        If starts leave the hashes.
+    LimitExceededError
+        PROJSEG_LIMIT_EXCEEDED, if the sketches together pass 2 GiB.
+    """
+    counts = np.diff(starts)
+    is_bad = len(counts) != len(thetas) or int(starts[0]) != 0 or int(starts[-1]) > len(hashes)
+    if is_bad or (counts < 0).any():
+        raise InvalidInputError("PROJSEG_BAD_GROUP_IDS", "theta parts do not fit their groups")
+    sizes = np.zeros(len(thetas), np.int64)
+    _sizes(starts, hashes, thetas, sizes)
+    total = int(sizes.sum())
+    if total > _BYTES_MAX:
+        raise LimitExceededError(
+            "PROJSEG_LIMIT_EXCEEDED",
+            f"theta sketches of {len(thetas)} groups take {total} bytes, more than {_BYTES_MAX};"
+            " group by less or use a smaller lgK",
+        )
+    offsets = np.zeros(len(thetas) + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    content = np.zeros(total, np.uint8)
+    _build(starts, hashes, thetas, offsets, content)
+    return offsets, content
+
+
+def parse_thetas(
+    offsets: NDArray[np.int64], content: NDArray[np.uint8]
+) -> tuple[NDArray[np.int64], Hashes, Hashes]:
+    """Check every sketch and return (starts, hashes, thetas).
+
+    Parameters
+    ----------
+    offsets : int64[n + 1]
+        Sketch i is content[offsets[i] : offsets[i + 1]]; an empty one stands for null.
+    content : uint8[m]
+        Untrusted.
+
+    Raises
+    ------
+    CorruptSegmentError
+        PROJSEG_CORRUPT_SEGMENT, naming the first bad sketch.
+    """
+    ends_inside = len(offsets) > 0 and int(offsets[0]) >= 0 and int(offsets[-1]) <= len(content)
+    if not ends_inside or (np.diff(offsets) < 0).any():
+        raise CorruptSegmentError("PROJSEG_CORRUPT_SEGMENT", "sketch offsets leave their content")
+    starts = np.zeros(len(offsets), np.int64)
+    _require(*_count_entries(offsets, content, starts))
+    np.cumsum(starts, out=starts)
+    hashes = np.empty(int(starts[-1]), np.uint64)
+    thetas = np.full(len(offsets) - 1, THETA_MAX, np.uint64)
+    _require(*_read_entries(offsets, content, starts, hashes, thetas))
+    return starts, hashes, thetas
+
+
+def _require(row: int, problem: int) -> None:
+    if problem:
+        raise CorruptSegmentError(
+            "PROJSEG_CORRUPT_SEGMENT", f"theta sketch of row {row} {_PROBLEMS[problem]}"
+        )
+
+
+@njit(nogil=True, cache=True)
+def _bit_length(word: Any) -> Any:
+    """Return the position of the highest set bit, from 1. Oracle: int.bit_length."""
+    length = 0
+    while word != np.uint64(0):
+        word >>= np.uint64(1)
+        length += 1
+    return length
+
+
+@njit(nogil=True, cache=True)
+def _entry_bits(hashes: Any, start: Any, end: Any) -> Any:
+    """Return the bits that hold every difference. Oracle: tests/oracle/theta.py::sketch."""
+    united = np.uint64(0)
+    previous = np.uint64(0)
+    for i in range(start, end):
+        united |= hashes[i] - previous
+        previous = hashes[i]
+    return _bit_length(united)
+
+
+@njit(nogil=True, cache=True)
+def _sizes(starts: Any, hashes: Any, thetas: Any, sizes: Any) -> None:
+    """Write the size of each sketch. Oracle: tests/oracle/theta.py::sketch."""
+    for group in range(len(thetas)):
+        count = starts[group + 1] - starts[group]
+        is_exact = thetas[group] == np.uint64(THETA_MAX)
+        if is_exact and count < 2:
+            sizes[group] = 8 + 8 * count
+            continue
+        bits = count * _entry_bits(hashes, starts[group], starts[group + 1])
+        header = 8 if is_exact else 16
+        sizes[group] = header + (_bit_length(np.uint64(count)) + 7) // 8 + (bits + 7) // 8
+
+
+@njit(nogil=True, cache=True)
+def _write_word(content: Any, at: Any, word: Any, byte_count: Any) -> None:
+    """Write the low bytes of a word, little-endian. Oracle: tests/oracle/theta.py::sketch."""
+    for i in range(byte_count):
+        content[at + i] = np.uint8((word >> np.uint64(8 * i)) & np.uint64(255))
+
+
+@njit(nogil=True, cache=True)
+def _build(starts: Any, hashes: Any, thetas: Any, offsets: Any, content: Any) -> None:
+    """Write all sketches. Oracle: tests/oracle/theta.py::sketch."""
+    for group in range(len(thetas)):
+        at = np.int64(offsets[group])
+        start, end = starts[group], starts[group + 1]
+        count = end - start
+        is_exact = thetas[group] == np.uint64(THETA_MAX)
+        is_plain = is_exact and count < 2
+        content[at] = 1 if is_exact else 2
+        content[at + 1] = 3 if is_plain else 4
+        content[at + 2] = 3
+        content[at + 5] = _FLAGS
+        if count == 0 and is_exact:
+            content[at + 5] |= _EMPTY_FLAG
+            continue
+        content[at + 6] = _SEED_HASH_LOW
+        content[at + 7] = _SEED_HASH_HIGH
+        if is_plain:
+            content[at + 5] |= _SINGLE_FLAG
+            _write_word(content, at + 8, hashes[start], 8)
+            continue
+        entry_bits = _entry_bits(hashes, start, end)
+        count_bytes = (_bit_length(np.uint64(count)) + 7) // 8
+        content[at + 3] = entry_bits
+        content[at + 4] = count_bytes
+        at += 8
+        if not is_exact:
+            _write_word(content, at, thetas[group], 8)
+            at += 8
+        _write_word(content, at, np.uint64(count), count_bytes)
+        _write_entries(hashes[start:end], entry_bits, content[at + count_bytes :])
+
+
+@njit(nogil=True, cache=True)
+def _write_entries(hashes: Any, entry_bits: Any, content: Any) -> None:
+    """Write differences, most significant bit first. Oracle: tests/oracle/theta.py::sketch."""
+    position = np.int64(0)
+    previous = np.uint64(0)
+    for i in range(len(hashes)):
+        difference = hashes[i] - previous
+        previous = hashes[i]
+        left = entry_bits
+        while left > 0:
+            room = 8 - (position & 7)
+            taken = min(room, left)
+            part = (difference >> np.uint64(left - taken)) & np.uint64((1 << taken) - 1)
+            content[position >> 3] |= np.uint8(part << np.uint64(room - taken))
+            position += taken
+            left -= taken
+
+
+@njit(nogil=True, cache=True)
+def _little_endian(content: Any, at: Any, byte_count: Any) -> Any:
+    """Read a word. Oracle: int.from_bytes."""
+    word = np.uint64(0)
+    for i in range(byte_count):
+        word |= np.uint64(content[at + i]) << np.uint64(8 * i)
+    return word
+
+
+@njit(nogil=True, cache=True)
+def _count_entries(offsets: Any, content: Any, starts: Any) -> Any:
+    """Count into starts[row + 1]; return (row, problem). Oracle: tests/oracle/theta.py::sketch."""
+    for row in range(len(starts) - 1):
+        at = np.int64(offsets[row])
+        size = np.int64(offsets[row + 1]) - at
+        if size == 0:
+            continue
+        if size < 8:
+            return row, 1
+        longs, version, flags = content[at], content[at + 1], content[at + 5]
+        if content[at + 2] != 3 or (flags & 0x18) != 0x18 or longs < 1 or longs > 2:
+            return row, 2
+        if version == 3 and longs == 1:
+            is_single = (flags & _SINGLE_FLAG) != 0
+            if is_single == ((flags & _EMPTY_FLAG) != 0) or size != 8 + 8 * is_single:
+                return row, 3
+            starts[row + 1] = is_single
+            continue
+        count_bytes = np.int64(content[at + 4])
+        header = 8 * np.int64(longs) + count_bytes
+        if version != 4 or content[at + 3] > 63 or count_bytes > 4 or size < header:
+            return row, 2
+        count = np.int64(_little_endian(content, at + 8 * longs, count_bytes))
+        if count > _ENTRIES_MAX or size != header + (count * content[at + 3] + 7) // 8:
+            return row, 3
+        starts[row + 1] = count
+    return 0, 0
+
+
+@njit(nogil=True, cache=True)
+def _read_entries(offsets: Any, content: Any, starts: Any, hashes: Any, thetas: Any) -> Any:
+    """Read counted entries; return (row, problem). Oracle: tests/oracle/theta.py::sketch."""
+    for row in range(len(thetas)):
+        at = np.int64(offsets[row])
+        if offsets[row + 1] == at:
+            continue
+        target = hashes[starts[row] : starts[row + 1]]
+        if content[at + 1] == 3:
+            if len(target):
+                target[0] = _little_endian(content, at + 8, 8)
+        else:
+            longs, entry_bits = np.int64(content[at]), np.int64(content[at + 3])
+            if longs == 2:
+                thetas[row] = _little_endian(content, at + 8, 8)
+            start = at + 8 * longs + np.int64(content[at + 4])
+            _unpack_entries(content[start:], entry_bits, target)
+        if thetas[row] > np.uint64(THETA_MAX):
+            return row, 4
+        previous = np.uint64(0)
+        for i in range(len(target)):
+            if target[i] <= previous or target[i] >= thetas[row]:
+                return row, 4
+            previous = target[i]
+    return 0, 0
+
+
+@njit(nogil=True, cache=True)
+def _unpack_entries(content: Any, entry_bits: Any, target: Any) -> None:
+    """Read differences and add them up. Oracle: tests/oracle/theta.py::sketch."""
+    position = np.int64(0)
+    value = np.uint64(0)
+    for i in range(len(target)):
+        difference = np.uint64(0)
+        left = entry_bits
+        while left > 0:
+            room = 8 - (position & 7)
+            taken = min(room, left)
+            part = np.uint64(content[position >> 3]) >> np.uint64(room - taken)
+            part &= np.uint64((1 << taken) - 1)
+            difference = (difference << np.uint64(taken)) | part
+            position += taken
+            left -= taken
+        value += difference
+        target[i] = value

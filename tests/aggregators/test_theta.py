@@ -1,0 +1,133 @@
+"""Theta states: equal to the oracle, to the datasketches library, and whatever the path."""
+
+from __future__ import annotations
+
+import struct
+
+import datasketches
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import theta as oracle
+from support.state_cases import folded, rows_of
+
+from projseg.algebra.aggregators.inputs import ids_of
+from projseg.algebra.aggregators.primitive import Groups, Primitive
+from projseg.algebra.aggregators.states import new_state
+from projseg.algebra.expressions.tree import Column
+from projseg.errors import CorruptSegmentError
+from projseg.segment_format.vectors import Numbers, Opaque
+
+# What Spark 4.3 returns for theta_sketch_agg(cast(id as string), 4) over range(n).
+FROM_SPARK = {
+    0: "01030300001e0000",
+    1: "01030300003acc9363424f08aa0a4276",
+    2: "0104033f011acc930213864298760fa6abb1fba577351dbc38",
+    17: (
+        "0204033e011acc93576b95d52278ad7c10270c8530ec1f4d545ce65b462d6a884008edd04a870a34"
+        "2cbd18568cc6d5f307baff5a205ebbccb61f24018255c5d07aa7b0ad83cbb580aa748882c0ba1c05"
+        "035a0b2bea282d2a5ebbee00b2e96181a8490a110503c10b0cfca81284520a544c6bc907599ca1b2"
+        "c6b38dc93380904fb1cd018639039aeb7f3beae281"
+    ),
+}
+
+
+def primitive(value_type: pa.DataType, lg_k: int = 12) -> Primitive:
+    return Primitive("theta", (Column(value_type, "x"),), None, (lg_k,))
+
+
+def content_of(value: object) -> bytes:
+    if isinstance(value, float):
+        return struct.pack("<d", float("nan") if value != value else value + 0.0)
+    if isinstance(value, int):
+        return struct.pack("<q", value)
+    return value.encode() if isinstance(value, str) else value
+
+
+def hashes_by_group(groups, values, group_count) -> list[set[int]]:
+    sets = [set() for _ in range(group_count)]
+    for group, value in zip(groups, values, strict=True):
+        if value is not None and value not in ("", b""):
+            sets[group].add(oracle.theta_hash(content_of(value)))
+    return sets
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_every_path_makes_the_oracles_sketch(data):
+    types = [pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.binary()]
+    value_type = data.draw(st.sampled_from(types))
+    rows = data.draw(rows_of(value_type))
+    state = folded(primitive(value_type, 4), rows, lambda o: data.draw(st.sampled_from(o)))
+    sets = hashes_by_group(rows.groups, rows.values(), rows.group_count)
+    assert state.finish().to_pylist() == [oracle.sketch(found, 16) for found in sets]
+
+
+@pytest.mark.parametrize("group_count", [1, 3, 2000])
+def test_large_states_are_the_oracles_by_any_path(group_count):
+    random = np.random.default_rng(group_count)
+    row_count = 8000
+    ids = np.minimum(random.zipf(1.2, row_count) - 1, group_count - 1).astype(np.uint16)
+    values = random.integers(0, 5000, row_count)
+    whole, merged = (new_state(primitive(pa.int64(), 5), group_count) for _ in range(2))
+    whole.add(Groups(ids, group_count, row_count), [Numbers(values, pa.int64())])
+    every = np.arange(group_count, dtype=np.uint32)
+    for start in range(0, row_count, 2000):
+        rows = slice(start, start + 2000)
+        part = new_state(primitive(pa.int64(), 7), group_count)
+        vector = ids_of(Numbers(values[rows], pa.int64()))
+        part.add(Groups(ids[rows], group_count, 2000), [vector])
+        merged.merge(Groups(every, group_count, group_count), part.columns())
+    sets = hashes_by_group(ids.tolist(), values.tolist(), group_count)
+    expected = [oracle.sketch(found, 32) for found in sets]
+    assert whole.finish().to_pylist() == expected
+    assert merged.finish().to_pylist() == expected
+    some = np.arange(group_count)[::-2]
+    assert whole.finish(some).to_pylist() == [expected[i] for i in some]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 100, 4096, 4097, 70_000])
+def test_library_agrees(count):
+    texts = [f"ünï-{i}" for i in range(count)]
+    state = new_state(primitive(pa.string()), 1)
+    state.add(Groups(None, 1, count + 2), [Opaque(pa.array([*texts, "", None], pa.string()))])
+    ours = datasketches.compact_theta_sketch.deserialize(state.finish()[0].as_py())
+    theirs = datasketches.update_theta_sketch(12)
+    for text in texts:
+        theirs.update(text)
+    theirs.trim()
+    assert ours.get_estimate() == theirs.get_estimate()
+    assert ours.theta64 == theirs.theta64
+    assert sorted(ours) == sorted(theirs)
+
+
+@pytest.mark.parametrize("count", FROM_SPARK)
+def test_bytes_are_sparks(count):
+    state = new_state(primitive(pa.string(), 4), 1)
+    texts = pa.array([str(i) for i in range(count)], pa.string())
+    state.add(Groups(None, 1, count), [Opaque(texts)])
+    assert state.finish()[0].as_py().hex() == FROM_SPARK[count]
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.sampled_from([0, 1, 5, 50]), st.data())
+def test_damaged_sketches_are_refused_or_read(count, data):
+    state = new_state(primitive(pa.int64(), 4), 1)
+    state.add(Groups(None, 1, count), [Numbers(np.arange(count), pa.int64())])
+    sketch = bytearray(state.finish()[0].as_py())
+    for _ in range(data.draw(st.integers(1, 3))):
+        change = data.draw(st.sampled_from(["byte", "cut", "grow"]))
+        if change == "byte" and sketch:
+            sketch[data.draw(st.integers(0, len(sketch) - 1))] = data.draw(st.integers(0, 255))
+        elif change == "cut":
+            sketch = sketch[: data.draw(st.integers(0, len(sketch)))]
+        else:
+            sketch += data.draw(st.binary(max_size=9))
+    column = Opaque(pa.array([bytes(sketch)], pa.binary()))
+    try:
+        state.merge(Groups(None, 1, 1), {"sketch": column})
+    except CorruptSegmentError:
+        return
+    assert len(state.finish()) == 1
