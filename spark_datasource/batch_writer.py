@@ -85,6 +85,8 @@ class ProjsegWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write one task's rows as segments of names that no other attempt can have."""
+        if self._target.is_done:
+            return SegmentsWritten.of([])
         context = TaskContext.get()
         assert context is not None
         entries = write_segments(
@@ -100,6 +102,9 @@ class ProjsegWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the segments of the attempts that won, in one table version."""
+        if self._target.is_done:
+            LOGGER.info("transaction %s was written before; nothing to do", self._transaction)
+            return
         written = [message for message in messages if isinstance(message, SegmentsWritten)]
         if len({message.release for message in written}) > 1:
             LOGGER.warning("executors run different releases of projseg; install one everywhere")

@@ -14,13 +14,14 @@ from pyspark.sql import functions as sql_functions
 
 from projseg.algebra.aggregate_call import AggregateCall, bind_aggregate
 from projseg.algebra.expressions.bind import split_list
+from projseg.declarations import declaration_of
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
 from projseg.projection import Projection
 from projseg.spark_datasource.combining import PART_PREFIX, CombinedAggregate, combine
 from projseg.spark_datasource.datasource import ProjsegDataSource
 from projseg.spark_datasource.options import OPTIONS
 from projseg.spark_datasource.schemas import stored_schema
-from projseg.table import declaration_of, is_table
+from projseg.table import is_table
 
 Expressions = str | Sequence[str]
 

@@ -27,55 +27,168 @@ class OptionKind(Enum):
 
 @dataclass(frozen=True)
 class Option:
-    """One option: its documented name, how its text is read, and whose it is."""
+    """One option: its documented name, how its text is read, whose it is, and what it does."""
 
     name: str
     kind: OptionKind
     is_for_read: bool
     is_for_write: bool
+    meaning: str
 
 
-def _read(name: str, kind: OptionKind) -> Option:
-    return Option(name, kind, is_for_read=True, is_for_write=False)
+def _read(name: str, kind: OptionKind, meaning: str) -> Option:
+    return Option(name, kind, is_for_read=True, is_for_write=False, meaning=meaning)
 
 
-def _write(name: str, kind: OptionKind) -> Option:
-    return Option(name, kind, is_for_read=False, is_for_write=True)
+def _write(name: str, kind: OptionKind, meaning: str) -> Option:
+    return Option(name, kind, is_for_read=False, is_for_write=True, meaning=meaning)
 
 
-def _both(name: str, kind: OptionKind) -> Option:
-    return Option(name, kind, is_for_read=True, is_for_write=True)
+def _both(name: str, kind: OptionKind, meaning: str) -> Option:
+    return Option(name, kind, is_for_read=True, is_for_write=True, meaning=meaning)
 
 
 OPTIONS: Final[tuple[Option, ...]] = (
-    _both("path", OptionKind.TEXT),
-    _both("paths", OptionKind.TEXT),
-    _read("groupBy", OptionKind.LIST),
-    _read("aggregators", OptionKind.LIST),
-    _read("aggregation", OptionKind.TEXT),
-    _read("granularity", OptionKind.TEXT),
-    _read("filter", OptionKind.TEXT),
-    _read("interval", OptionKind.TEXT),
-    _read("columns", OptionKind.LIST),
-    _read("useProjection", OptionKind.TEXT),
-    _read("forceProjections", OptionKind.FLAG),
-    _read("noProjections", OptionKind.FLAG),
-    _read("excludeProjections", OptionKind.LIST),
-    _read("timezone", OptionKind.TEXT),
-    _read("threads", OptionKind.INTEGER),
-    _read("versionAsOf", OptionKind.INTEGER),
-    _read("timestampAsOf", OptionKind.TEXT),
-    _read("metadataTable", OptionKind.TEXT),
-    _read("explain", OptionKind.FLAG),
-    _write("timeColumn", OptionKind.TEXT),
-    _write("segmentGranularity", OptionKind.TEXT),
-    _write("clusterBy", OptionKind.LIST),
-    _write("targetSegmentRows", OptionKind.INTEGER),
-    _write("projections", OptionKind.TEXT),
-    _write("replaceInterval", OptionKind.TEXT),
-    _write("mergeSchema", OptionKind.FLAG),
-    _write("txnAppId", OptionKind.TEXT),
-    _write("txnVersion", OptionKind.INTEGER),
+    _both(
+        "path",
+        OptionKind.TEXT,
+        "The table's location, a directory or `file:` URI; `#segments` and the like read metadata.",
+    ),
+    _both(
+        "paths",
+        OptionKind.TEXT,
+        "What Spark makes of `load([...])`: a JSON array with one location.",
+    ),
+    _read(
+        "groupBy",
+        OptionKind.LIST,
+        "Grouping columns, `expression [AS name]` each.",
+    ),
+    _read(
+        "aggregators",
+        OptionKind.LIST,
+        "Aggregates, `sum(added) FILTER (WHERE ...) AS added` each.",
+    ),
+    _read(
+        "aggregation",
+        OptionKind.TEXT,
+        "`final` (default): one row a group; `partial`: one row for each group and task.",
+    ),
+    _read(
+        "granularity",
+        OptionKind.TEXT,
+        "Druid's name or an ISO period: groups by the floored time column first.",
+    ),
+    _read(
+        "filter",
+        OptionKind.TEXT,
+        "Keeps rows for which this condition is true.",
+    ),
+    _read(
+        "interval",
+        OptionKind.TEXT,
+        "Half-open range of the time column, `2015-09-12/2015-09-13` or with a period.",
+    ),
+    _read(
+        "columns",
+        OptionKind.LIST,
+        "Columns or expressions of a row scan; all columns if left out.",
+    ),
+    _read(
+        "useProjection",
+        OptionKind.TEXT,
+        "The only projection that may serve; an error where it does not fit.",
+    ),
+    _read(
+        "forceProjections",
+        OptionKind.FLAG,
+        "An error where no projection fits.",
+    ),
+    _read(
+        "noProjections",
+        OptionKind.FLAG,
+        "Base rows only; wins over the other flags.",
+    ),
+    _read(
+        "excludeProjections",
+        OptionKind.LIST,
+        "Projections that must not serve.",
+    ),
+    _read(
+        "timezone",
+        OptionKind.TEXT,
+        "Session time zone of time functions; UTC if left out.",
+    ),
+    _read(
+        "threads",
+        OptionKind.INTEGER,
+        "Threads of one task; one a processor if left out.",
+    ),
+    _read(
+        "versionAsOf",
+        OptionKind.INTEGER,
+        "The table version to read; the newest if left out.",
+    ),
+    _read(
+        "timestampAsOf",
+        OptionKind.TEXT,
+        "Read the newest version committed at or before this time.",
+    ),
+    _read(
+        "metadataTable",
+        OptionKind.TEXT,
+        "`segments`, `projections`, `projectionStats`, `columns` or `history` instead of rows.",
+    ),
+    _read(
+        "explain",
+        OptionKind.FLAG,
+        "Return the plan as rows instead of the answer.",
+    ),
+    _write(
+        "timeColumn",
+        OptionKind.TEXT,
+        "The column that intervals and segment granularity go by.",
+    ),
+    _write(
+        "segmentGranularity",
+        OptionKind.TEXT,
+        "A segment lies within one such chunk of time; `all` if left out.",
+    ),
+    _write(
+        "clusterBy",
+        OptionKind.LIST,
+        "Sort order of a segment's rows; time is last unless it is named.",
+    ),
+    _write(
+        "targetSegmentRows",
+        OptionKind.INTEGER,
+        "Rows at which a segment is full; 3,000,000 if left out.",
+    ),
+    _write(
+        "projections",
+        OptionKind.TEXT,
+        "A JSON array of projection declarations, in any of the three forms.",
+    ),
+    _write(
+        "replaceInterval",
+        OptionKind.TEXT,
+        "With mode `overwrite`: replace exactly this interval.",
+    ),
+    _write(
+        "mergeSchema",
+        OptionKind.FLAG,
+        "Add columns that the table lacks instead of refusing them.",
+    ),
+    _write(
+        "txnAppId",
+        OptionKind.TEXT,
+        "With `txnVersion`: names the application, so that a repeated write does nothing.",
+    ),
+    _write(
+        "txnVersion",
+        OptionKind.INTEGER,
+        "The application's number of this write; lower or equal ones are done already.",
+    ),
 )
 _BY_FOLDED_NAME: Final = {option.name.lower(): option for option in OPTIONS}
 

@@ -9,10 +9,11 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.projection_parse import parse_projections
+from projseg.declarations import declare_properties
 from projseg.errors import InvalidInputError
 from projseg.spark_datasource.write_request import WriteRequest
-from projseg.table import declare_properties, is_table, parse_interval
-from projseg.table_layer.snapshot import open_snapshot
+from projseg.table import is_table, parse_interval
+from projseg.table_layer.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage import Storage, open_storage
 from projseg.table_layer.table_properties import (
     ColumnDeclaration,
@@ -39,6 +40,8 @@ class WriteTarget:
         Columns that an existing table gets.
     interval : (int, int) or None
         `[start, end)` to replace, in microseconds UTC.
+    is_done : bool
+        The table has this write's transaction already: nothing is to be written.
     """
 
     storage: Storage
@@ -46,6 +49,7 @@ class WriteTarget:
     properties: TableProperties
     added_columns: tuple[ColumnDeclaration, ...] = ()
     interval: tuple[int, int] | None = None
+    is_done: bool = False
 
 
 def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) -> WriteTarget:
@@ -74,7 +78,16 @@ def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) ->
     if added:
         properties = replace(properties, columns=(*properties.columns, *added))
     check_schema(schema, properties.schema)
-    return WriteTarget(storage, snapshot.version, properties, added, interval)
+    is_done = _is_done(request, snapshot)
+    return WriteTarget(storage, snapshot.version, properties, added, interval, is_done)
+
+
+def _is_done(request: WriteRequest, snapshot: Snapshot) -> bool:
+    if request.transaction is None:
+        return False
+    application, number = request.transaction
+    newest = snapshot.file.transactions.get(application)
+    return newest is not None and newest.version >= number
 
 
 def _new_properties(request: WriteRequest, schema: pa.Schema) -> TableProperties:

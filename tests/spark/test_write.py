@@ -129,6 +129,8 @@ def test_a_transaction_is_written_once(rows, location):
     for _ in range(2):
         save(rows, location, **OPTIONS, txnAppId="loader", txnVersion="1")
     assert total(location)[0] == 1000
+    listed = set(projseg.Table(location).segments()["segment"].to_pylist())
+    assert {f"data/{file.name}" for file in Path(location, "data").iterdir()} == listed
     save(rows, location, txnAppId="loader", txnVersion="2")
     assert total(location)[0] == 2000
 
