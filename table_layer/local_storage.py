@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
+from projseg.errors import CorruptTableError
 from projseg.table_layer.paths import (
     MANIFEST_PREFIX,
     METADATA_PREFIX,
@@ -73,8 +74,11 @@ class LocalStorage:
         try:
             length = _regular_size(os.fstat(descriptor), name)
             if not 0 <= offset <= offset + size <= length:
-                raise EOFError(f"{name}: bytes {offset} to {offset + size} of a file of {length}")
-            return _read_exactly(descriptor, name, offset, size)
+                raise _cut_short(self.root, name, offset + size, length)
+            content = _read_fully(descriptor, offset, size)
+            if len(content) < size:
+                raise _cut_short(self.root, name, offset + size, offset + len(content))
+            return content
         finally:
             os.close(descriptor)
 
@@ -254,15 +258,20 @@ def _regular_size(status: os.stat_result, name: str) -> int:
     return status.st_size
 
 
-def _read_exactly(descriptor: int, name: str, offset: int, size: int) -> bytes:
+def _read_fully(descriptor: int, offset: int, size: int) -> bytes:
     pieces = []
-    while size:
-        piece = os.pread(descriptor, size, offset)
-        if not piece:
-            raise EOFError(f"{name}: the file became shorter than {offset + size} bytes")
+    while size and (piece := os.pread(descriptor, size, offset)):
         pieces.append(piece)
         offset, size = offset + len(piece), size - len(piece)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _cut_short(root: str, name: str, wanted: int, found: int) -> CorruptTableError:
+    return CorruptTableError(
+        "PROJSEG_FILE_CUT_SHORT",
+        f"{root}/{name} should have at least {wanted} bytes and has {found}; restore it from "
+        "a copy",
+    )
 
 
 def _list_folder(folder: int, inside: str, prefix: str) -> Iterator[StoredFile]:

@@ -264,7 +264,7 @@ def load_manifest(storage: Storage, reference: ManifestReference) -> Manifest:
     name = reference.name
     try:
         payload = read_sealed(storage, name)
-    except (FileNotFoundError, EOFError) as error:
+    except FileNotFoundError as error:
         raise CorruptTableError(
             "PROJSEG_CORRUPT_TABLE",
             f"{storage.location}/{name} is listed by a snapshot and missing; vacuumed too early? "

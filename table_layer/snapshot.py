@@ -226,8 +226,6 @@ def read_version(storage: Storage, version: int) -> Snapshot | None:
         payload = read_sealed(storage, name)
     except FileNotFoundError:
         return None
-    except EOFError as error:
-        raise CorruptTableError("PROJSEG_CORRUPT_TABLE", f"{where}: {error}") from error
     file = unseal(payload, _DECODER, "snapshot", where)
     _check_file(file, version, where)
     return Snapshot(storage, file)

@@ -54,7 +54,15 @@ class Storage(Protocol):
         """Return a file's size in bytes; FileNotFoundError if there is none of that name."""
 
     def read_range(self, name: str, offset: int, size: int) -> bytes:
-        """Return exactly `size` bytes from `offset`; EOFError if the file ends before that."""
+        """Return exactly `size` bytes from `offset`.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no file of that name.
+        CorruptTableError
+            If the file ends before that: whoever asks knows its size, so it was cut.
+        """
 
     def put_if_absent(self, name: str, payload: bytes) -> None:
         """Create a durable file whole, or leave none.

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from projseg.errors import CommitError, CorruptSegmentError, InvalidInputError
+from projseg.errors import (
+    CommitError,
+    CorruptSegmentError,
+    CorruptTableError,
+    InvalidInputError,
+    ProjsegError,
+)
 from projseg.segment_format.frame import TAIL_LAYOUT, parse_tail
 from projseg.table_layer.manifest import SegmentEntry, is_storable
 from projseg.table_layer.paths import SegmentName, parse_segment_name, segment_name
@@ -78,26 +84,45 @@ def _check_time_range(entry: SegmentEntry, smallest: int, largest: int) -> None:
         raise _refused(entry, "has times outside its interval")
 
 
-def _check_file(storage: Storage, entry: SegmentEntry) -> None:
+def check_listed(storage: Storage, entry: SegmentEntry) -> None:
+    """Refuse a listed segment whose file is not the one that was committed.
+
+    Two small reads; whole and valid files are told apart by the checksum of their footers.
+
+    Raises
+    ------
+    CorruptTableError
+        If the file is missing, has another size, or ends in another footer checksum.
+    CorruptSegmentError
+        If it does not end as a segment does.
+    """
+    _check_file(storage, entry, CorruptTableError, "was committed and", "restore it from a copy")
+
+
+def _check_file(
+    storage: Storage,
+    entry: SegmentEntry,
+    error: type[ProjsegError] = CommitError,
+    what: str = "was to be committed and",
+    advice: str = "write it again",
+) -> None:
     where = f"{storage.location}/{entry.file}"
     try:
         size = storage.size(entry.file)
-    except FileNotFoundError as error:
-        raise CommitError(
-            "PROJSEG_SEGMENT_MISSING", f"{where} was to be committed and is missing; write it again"
-        ) from error
+    except FileNotFoundError as missing:
+        raise error("PROJSEG_SEGMENT_MISSING", f"{where} {what} is missing; {advice}") from missing
     if size != entry.byte_count:
-        raise CommitError(
+        raise error(
             "PROJSEG_SEGMENT_DIFFERS",
-            f"{where} has {size} bytes, not the {entry.byte_count} its writer reported; write it "
-            "again",
+            f"{where} {what} has {size} bytes, not the {entry.byte_count} its writer reported; "
+            f"{advice}",
         )
     stated = footer_checksum(storage, entry.file, size)
     if stated != entry.footer_checksum:
-        raise CommitError(
+        raise error(
             "PROJSEG_SEGMENT_DIFFERS",
-            f"{where} has footer checksum {stated:#x}, not the {entry.footer_checksum:#x} its "
-            "writer reported; write it again",
+            f"{where} {what} has footer checksum {stated:#x}, not the "
+            f"{entry.footer_checksum:#x} its writer reported; {advice}",
         )
 
 

@@ -1,4 +1,4 @@
-"""A fixture: no test may leave a file descriptor or a thread behind."""
+"""Fixtures: no test may leave a file descriptor behind, nor a thread."""
 
 import gc
 import os
@@ -8,13 +8,18 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def no_leaks():
+def no_open_files():
     before = descriptors()
-    threads = threading.active_count()
     yield
     gc.collect()
     assert descriptors() - before == set(), "a file was left open"
-    assert threading.active_count() == threads, "a thread was left running"
+
+
+@pytest.fixture(autouse=True)
+def no_threads():
+    before = threading.active_count()
+    yield
+    assert threading.active_count() == before, "a thread was left running"
 
 
 def descriptors():

@@ -1,5 +1,5 @@
 """Every test here also checks that nothing was left open."""
 
-from leaks import no_leaks
+from leaks import no_open_files, no_threads
 
-__all__ = ["no_leaks"]
+__all__ = ["no_open_files", "no_threads"]

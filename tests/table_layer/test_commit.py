@@ -36,6 +36,7 @@ from projseg.table_layer.snapshot import (
 )
 from projseg.table_layer.storage import open_storage
 from projseg.table_layer.table_properties import ColumnDeclaration, ProjectionDeclaration
+from projseg.table_layer.verify_entries import check_listed
 
 
 def add(storage, base, *, write_id=None, txn=None, **facts):
@@ -433,3 +434,29 @@ def test_the_cache_keeps_within_its_budget(tmp_path):
     with pytest.raises(CorruptTableError):
         cache.load(storage, references[0])
     assert cache.load(storage, references[5]) is cache.load(storage, references[5])
+
+
+def test_a_listed_file_that_was_exchanged_is_found(tmp_path):
+    storage, snapshot = new_table(tmp_path)
+    snapshot, first = add(storage, snapshot)
+    snapshot, second = add(storage, snapshot)
+    check_listed(storage, first)
+    (tmp_path / first.file).write_bytes((tmp_path / second.file).read_bytes())
+    with pytest.raises(CorruptTableError, match="PROJSEG_SEGMENT_DIFFERS"):
+        check_listed(storage, first)
+    (tmp_path / first.file).write_bytes(b"short")
+    with pytest.raises(CorruptTableError, match="PROJSEG_SEGMENT_DIFFERS"):
+        check_listed(storage, first)
+    storage.delete(first.file)
+    with pytest.raises(CorruptTableError, match="PROJSEG_SEGMENT_MISSING"):
+        check_listed(storage, first)
+
+
+def test_reading_past_the_end_is_corruption(tmp_path):
+    storage, snapshot = new_table(tmp_path)
+    _, entry = add(storage, snapshot)
+    assert len(storage.read_range(entry.file, 0, entry.byte_count)) == entry.byte_count
+    assert storage.read_range(entry.file, entry.byte_count, 0) == b""
+    for offset, size in [(0, entry.byte_count + 1), (2**62, 1), (0, 2**62), (-1, 1), (5, -1)]:
+        with pytest.raises(CorruptTableError, match="PROJSEG_FILE_CUT_SHORT"):
+            storage.read_range(entry.file, offset, size)
