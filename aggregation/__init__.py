@@ -1,0 +1,1 @@
+"""Rows to groups to mergeable states: the loop that reading and writing share."""

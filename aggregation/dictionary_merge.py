@@ -19,9 +19,9 @@ IdMap = NDArray[np.unsignedinteger[Any]]
 # Merged dictionaries by the identities of their parts: segments are immutable, so the same query
 # over the same segments needs no second merge. The parts are held, so identities stay theirs.
 _MEMO_ENTRIES_MAX: Final = 64
-_memo: OrderedDict[
-    tuple[int, ...], tuple[Sequence[Dictionary], Dictionary, list[IdMap | None]]
-] = OrderedDict()
+_memo: OrderedDict[tuple[int, ...], tuple[Sequence[Dictionary], Dictionary, list[IdMap | None]]] = (
+    OrderedDict()
+)
 _memo_lock = Lock()
 
 

@@ -1,4 +1,4 @@
-"""Evaluate expressions over vectors: once for each dictionary value wherever one column suffices."""
+"""Evaluate expressions over vectors: once for each dictionary value where one column suffices."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from projseg.aggregation.rows import Rows
 from projseg.aggregation.time_buckets import bucket_vector
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.tree import Call, Column, Expression
+from projseg.algebra.granularity import Granularity
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import arrow_to_numbers, is_fixed_width, is_text
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
@@ -52,7 +53,9 @@ def _floor_of_plain_column(expression: Expression, vector: Vector) -> Vector | N
     assert isinstance(expression, Call)
     if not isinstance(expression.arguments[0], Column) or not pa.types.is_timestamp(vector.type):
         return None
-    return bucket_vector(vector, expression.parameters[0], expression.type)
+    (granularity,) = expression.parameters
+    assert isinstance(granularity, Granularity)
+    return bucket_vector(vector, granularity, expression.type)
 
 
 def _evaluate_over_dictionary(expression: Expression, name: str, vector: Ids) -> Vector:
@@ -101,7 +104,8 @@ def truth(vector: Vector) -> NDArray[np.bool_]:
     """Return where a boolean vector is true: neither false nor null."""
     if isinstance(vector, Ids):
         by_id = np.asarray(vector.dictionary.values.fill_null(False), dtype=bool)
-        return by_id[vector.ids]
+        mask: NDArray[np.bool_] = by_id[vector.ids]
+        return mask
     assert isinstance(vector, Numbers)
-    is_true = vector.wide() != 0
-    return is_true if vector.validity is None else is_true & vector.validity
+    mask = vector.wide() != 0
+    return mask if vector.validity is None else mask & vector.validity

@@ -67,7 +67,7 @@ class GroupedRows:
 
 
 def group_rows(keys: Sequence[Key], row_count: int) -> GroupedRows:
-    """Number the groups of rows that agree in all keys.
+    """Return the groups of rows that agree in all keys, numbered.
 
     Parameters
     ----------

@@ -13,7 +13,6 @@ from projseg.segment_format.dictionary import Dictionary, narrow_id_dtype
 from projseg.segment_format.types import MICROS_A_DAY, numbers_to_arrow
 from projseg.segment_format.vectors import Ids, Numbers, Vector
 
-
 # Clock changes shorten a bucket to no less than a quarter of its usual length (Lord Howe: 1/2).
 _GRID_POINTS_A_BUCKET: Final = 4
 _GRID_POINTS_MAX: Final = 1 << 16
@@ -74,8 +73,11 @@ def _bucket_ids(
         return np.repeat(np.arange(len(starts), dtype=dtype), counts)
     widths = np.diff(starts)
     if len(widths) and bool(np.all(widths == widths[0])):
-        return ((values - starts[0]) // widths[0] + shift).astype(dtype)
-    return (np.searchsorted(starts, values, side="right") - 1 + shift).astype(dtype)
+        positions = (values - starts[0]) // widths[0]
+    else:
+        positions = np.searchsorted(starts, values, side="right") - 1
+    ids: NDArray[np.unsignedinteger] = (positions + shift).astype(dtype)
+    return ids
 
 
 def _in_units_of(micros: NDArray[np.int64], result_type: pa.DataType) -> NDArray[np.int64]:

@@ -1,0 +1,1 @@
+"""What expressions, aggregates, projections and queries mean; no bytes, no Spark."""

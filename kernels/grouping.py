@@ -48,7 +48,7 @@ def append_wide_digit(packed: NDArray[np.uint64], ids: UnsignedIds, cardinality:
 
 
 def distinct_keys(packed: NDArray[np.uint64]) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
-    """Number the distinct keys in ascending order.
+    """Return the distinct keys, ascending, and the position of each row's among them.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def _rehash(keys: Any, key_count: Any, table: Any) -> None:
 def _number_keys(
     packed: Any, row: Any, group_ids: Any, table: Any, keys: Any, key_count: Any
 ) -> Any:
-    """Number keys by first appearance until done or full. Oracle: grouping.py::distinct_keys.
+    """Give keys numbers by first appearance until full. Oracle: grouping.py::distinct_keys.
 
     `table` holds number + 1 of the key in a slot, 0 where empty; it is at most half full.
     """

@@ -1,0 +1,1 @@
+"""From a query to rows: plan, prune, select, fold, merge, finish."""

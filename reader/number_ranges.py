@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,16 @@ from numpy.typing import NDArray
 
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.segment_format.types import arrow_to_numbers
+
+# Which comparisons bound a value from below, and which from above.
+_COMPARISONS: Final = {
+    "=": (True, True),
+    "in": (True, True),
+    "<": (False, True),
+    "<=": (False, True),
+    ">": (True, False),
+    ">=": (True, False),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +46,7 @@ class NumberRange:
 
 def value_range(condition: Expression) -> NumberRange | None:
     """Return the range that a comparison of a column with constants implies, None if none is."""
-    if not isinstance(condition, Call) or len(condition.arguments) < 2:
+    if not isinstance(condition, Call) or condition.function not in _COMPARISONS:
         return None
     column, *others = condition.arguments
     if not isinstance(column, Column) or not all(isinstance(o, Literal) for o in others):
@@ -44,16 +54,9 @@ def value_range(condition: Expression) -> NumberRange | None:
     numbers = [_physical(o.value, column.type) for o in others if isinstance(o, Literal)]
     if any(number is None for number in numbers):
         return None
+    is_low, is_high = _COMPARISONS[condition.function]
     low, high = min(numbers), max(numbers)
-    match condition.function:
-        case "=" | "in":
-            return NumberRange(column.name, low, high)
-        case "<" | "<=":
-            return NumberRange(column.name, None, high)
-        case ">" | ">=":
-            return NumberRange(column.name, low, None)
-        case _:
-            return None
+    return NumberRange(column.name, low if is_low else None, high if is_high else None)
 
 
 def _physical(value: object, arrow_type: pa.DataType) -> Any:

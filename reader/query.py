@@ -17,7 +17,8 @@ from projseg.aggregation.merge import merge_partials
 from projseg.aggregation.partial import Partial
 from projseg.aggregation.rows import MemorySource, RowRange, Rows
 from projseg.algebra.aggregators.states import new_state
-from projseg.algebra.projection_choice import Planner, check_forced
+from projseg.algebra.forced_projections import check_forced
+from projseg.algebra.projection_choice import Planner
 from projseg.algebra.query_spec import QuerySpec
 from projseg.algebra.source_plan import Choice, SourcePlan
 from projseg.reader.finish import finish
@@ -74,9 +75,7 @@ def plan_query(snapshot: Snapshot, query: QuerySpec) -> QueryPlan:
     """
     schema = snapshot.properties.schema
     facts = FactsReader(schema, snapshot.definitions)
-    declared = [
-        facts.spec(d.name, d.definition_hash) for d in snapshot.properties.projections
-    ]
+    declared = [facts.spec(d.name, d.definition_hash) for d in snapshot.properties.projections]
     planner = Planner(query, declared)
     planned = [
         SegmentPlan(entry, planner.choose(facts.facts(entry))) for entry in snapshot.segments
@@ -197,5 +196,6 @@ def _ranges(row_count: int, parts_wanted: int) -> Iterator[RowRange]:
     pages_a_part = -(-page_count // part_count)
     if row_count == 0:
         yield RowRange(0, 0)
+        return
     for start in range(0, row_count, pages_a_part * PAGE_ROWS_MAX):
         yield RowRange(start, min(row_count, start + pages_a_part * PAGE_ROWS_MAX))

@@ -1,6 +1,5 @@
 """Shared by all tests: helper modules on the path, and Hypothesis without deadlines."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -16,5 +15,3 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("projseg")
-
-IS_NIGHTLY = os.environ.get("PROJSEG_NIGHTLY") == "1"

@@ -47,9 +47,7 @@ def check_schema(found: pa.Schema, schema: pa.Schema) -> None:
             )
 
 
-def _normalise(
-    batch: pa.RecordBatch, schema: pa.Schema, time_column: str | None
-) -> pa.RecordBatch:
+def _normalise(batch: pa.RecordBatch, schema: pa.Schema, time_column: str | None) -> pa.RecordBatch:
     check_schema(batch.schema, schema)
     positions = _column_positions(batch.schema, schema)
     columns = [
@@ -90,25 +88,22 @@ def _match(name: str, schema: pa.Schema) -> str:
 
 
 _INTEGER_WIDTH: Final = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
+_DOUBLE_DIGITS: Final = 15  # a double holds every integer of so many digits
 
 
 def _fits(found: pa.DataType, target: pa.DataType) -> bool:
     """Whether every value of `found` is a value of `target`, or will be checked one by one."""
     if found == target or found == pa.null():
         return True
-    if found in _INTEGER_WIDTH and target in _INTEGER_WIDTH:
-        return True
-    if found in _INTEGER_WIDTH and pa.types.is_decimal(target):
-        return True
-    if pa.types.is_decimal(found) and pa.types.is_decimal(target):
-        return True
-    if pa.types.is_timestamp(found) and pa.types.is_timestamp(target):
-        return (found.tz is None) == (target.tz is None)
-    if found == pa.float32() or (found in _INTEGER_WIDTH and _INTEGER_WIDTH[found] <= 10):
-        return target == pa.float64()
-    if pa.types.is_nested(found):
+    types = pa.types
+    if found in _INTEGER_WIDTH:
+        is_double = target == pa.float64() and _INTEGER_WIDTH[found] <= _DOUBLE_DIGITS
+        return is_double or target in _INTEGER_WIDTH or bool(types.is_decimal(target))
+    if types.is_timestamp(found) and types.is_timestamp(target):
+        return bool((found.tz is None) == (target.tz is None))
+    if types.is_decimal(found) or types.is_nested(found):
         return bool(found.id == target.id)
-    return False
+    return bool(found == pa.float32() and target == pa.float64())
 
 
 def _convert(array: pa.Array, field: pa.Field) -> pa.Array:

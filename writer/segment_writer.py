@@ -1,4 +1,4 @@
-"""One segment from its rows: encode columns, sort, build projections, write the file, describe it."""
+"""One segment from its rows: encode columns, sort, build projections, write and describe it."""
 
 from __future__ import annotations
 

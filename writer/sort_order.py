@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from projseg.segment_format.vectors import Ids, Numbers, Vector
 
 
 def sort_columns(cluster_by: Sequence[str], time_column: str | None) -> tuple[str, ...]:
-    """Return the columns that rows are sorted by: as declared, time last unless declared earlier."""
+    """Return the columns rows are sorted by: as declared, time last unless declared earlier."""
     if time_column is None or time_column in cluster_by:
         return tuple(cluster_by)
     return (*cluster_by, time_column)
@@ -51,11 +52,12 @@ def _refined(
     return refined
 
 
-def _is_ascending(values: NDArray[np.generic]) -> bool:
+def _is_ascending(values: NDArray[Any]) -> bool:
     return bool(np.all(values[1:] >= values[:-1]))
 
 
-def _lowest(values: NDArray[np.generic]) -> object:
+def _lowest(values: NDArray[Any]) -> Any:
+    """Return what sorts no later than any value, for the nulls."""
     if values.dtype == object:
         return -(10**39)
     return -np.inf if values.dtype.kind == "f" else np.iinfo(np.int64).min

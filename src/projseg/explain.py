@@ -85,9 +85,7 @@ class Explain:
 
     def to_json(self) -> str:
         """Return the whole explanation as JSON text."""
-        segments = [
-            {**row, "rejected": dict(row["rejected"])} for row in self.segments.to_pylist()
-        ]
+        segments = [{**row, "rejected": dict(row["rejected"])} for row in self.segments.to_pylist()]
         content: dict[str, Any] = {
             "query": describe_query(self.query),
             "sources": self.sources,

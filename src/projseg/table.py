@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from projseg.algebra.interval import Interval
 from projseg.algebra.projection_parse import parse_projection
-from projseg.algebra.projection_spec import ProjectionSpec
 from projseg.algebra.query_spec import QuerySpec, bind_query
-from projseg.errors import InvalidInputError
+from projseg.declarations import (
+    ProjectionDeclared,
+    declaration_of,
+    declare_properties,
+    declared,
+)
 from projseg.explain import Explain
 from projseg.maintenance.verify import Finding, verify_table
-from projseg.projection import Projection
 from projseg.reader.query import plan_query, run_final
 from projseg.reader.row_scan import scan_table
-from projseg.segment_format.types import normal_type
 from projseg.table_layer import metadata_tables
 from projseg.table_layer.change import Append, Change, Overwrite, SetProperties
 from projseg.table_layer.commit import commit, create_table
@@ -28,17 +29,12 @@ from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.paths import new_write_id
 from projseg.table_layer.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage import open_storage
-from projseg.table_layer.table_properties import (
-    TARGET_SEGMENT_ROWS,
-    ProjectionDeclaration,
-    TableProperties,
-)
+from projseg.table_layer.table_properties import TARGET_SEGMENT_ROWS, TableProperties
 from projseg.table_layer.versions import is_table as _is_table
 from projseg.writer.table_writer import write_segments
 
-Rows = pa.Table | pa.RecordBatchReader | Iterable[pa.RecordBatch]
+Rows: TypeAlias = pa.Table | pa.RecordBatchReader | Iterable[pa.RecordBatch]
 Expressions = str | Sequence[str]
-ProjectionDeclared = Projection | Mapping[str, Any] | str
 IntervalLike = str | tuple[Any, Any] | Interval
 
 
@@ -226,7 +222,9 @@ class Table:
             time_column=properties.time_column,
             segment_granularity=properties.segment_granularity,
         )
-        return self._set_projections(SetProperties(add_projections=(_declared(spec),)), "add projection")
+        return self._set_projections(
+            SetProperties(add_projections=(declared(spec),)), "add projection"
+        )
 
     def drop_projection(self, name: str) -> int:
         """Withdraw a projection: segments written from now on lack it. Returns the version."""
@@ -244,7 +242,7 @@ class Table:
         self,
         group_by: Expressions = (),
         aggregators: Expressions = (),
-        filter: str | None = None,  # noqa: A002 - the word SQL and Druid use
+        filter: str | None = None,
         interval: IntervalLike | None = None,
         having: str | None = None,
         order_by: Expressions = (),
@@ -290,7 +288,7 @@ class Table:
         self,
         group_by: Expressions = (),
         aggregators: Expressions = (),
-        filter: str | None = None,  # noqa: A002 - as in `query`
+        filter: str | None = None,
         interval: IntervalLike | None = None,
         having: str | None = None,
         order_by: Expressions = (),
@@ -376,68 +374,9 @@ class Table:
 OnSegment = Callable[[SegmentEntry], object]
 
 
-def declare_properties(
-    schema: pa.Schema,
-    *,
-    time_column: str | None = None,
-    segment_granularity: str = "all",
-    cluster_by: Sequence[str] = (),
-    projections: Sequence[ProjectionDeclared] = (),
-    target_segment_rows: int = TARGET_SEGMENT_ROWS,
-    properties: Mapping[str, str] | None = None,
-) -> TableProperties:
-    """Return the checked properties of a table to be created; see `Table.create`."""
-    normal = pa.schema([(field.name, normal_type(field.type)) for field in schema])
-    specs = [
-        parse_projection(
-            declaration_of(declaration),
-            normal,
-            time_column=time_column,
-            segment_granularity=segment_granularity,
-        )
-        for declaration in projections
-    ]
-    return TableProperties.declare(
-        normal,
-        time_column=time_column,
-        segment_granularity=segment_granularity,
-        cluster_by=cluster_by,
-        target_segment_rows=target_segment_rows,
-        projections=[_declared(spec) for spec in specs],
-        properties=properties,
-    )
-
-
-def declaration_of(declaration: ProjectionDeclared) -> Mapping[str, Any] | Projection:
-    """Return a declaration that may be JSON text as the object it means.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_PROJECTION, if the text is not a JSON object.
-    """
-    if not isinstance(declaration, str):
-        return declaration
-    try:
-        parsed = json.loads(declaration)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInputError(
-            "PROJSEG_BAD_PROJECTION", f"projection {declaration[:80]!r} is not JSON: {error}"
-        ) from error
-    if not isinstance(parsed, dict):
-        raise InvalidInputError(
-            "PROJSEG_BAD_PROJECTION",
-            f"projection {declaration[:80]!r} is a JSON {type(parsed).__name__}, not an object",
-        )
-    return parsed
-
-
-def _declared(spec: ProjectionSpec) -> ProjectionDeclaration:
-    return ProjectionDeclaration(spec.name, spec.definition_hash, spec.definition)
-
-
 def _batches(data: Rows) -> Iterable[pa.RecordBatch]:
-    return data.to_batches() if isinstance(data, pa.Table) else data
+    batches: Iterable[pa.RecordBatch] = data
+    return data.to_batches() if isinstance(data, pa.Table) else batches
 
 
 def parse_interval(interval: IntervalLike) -> Interval:

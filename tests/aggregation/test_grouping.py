@@ -9,8 +9,7 @@ from projseg.aggregation.expressions_over_rows import vector_from_arrow
 from projseg.aggregation.group_rows import group_rows
 from projseg.aggregation.keys import make_key
 from projseg.errors import InvalidInputError
-from projseg.kernels.grouping import append_digit, append_wide_digit, distinct_keys
-from projseg.kernels.grouping import occupied_groups
+from projseg.kernels.grouping import append_digit, append_wide_digit, distinct_keys, occupied_groups
 from projseg.kernels.sorting import stable_order_by_ids
 
 SMALL = st.integers(0, 20)

@@ -6,7 +6,6 @@ SQL text (see `support/query_cases.py`), so nothing here parses anything.
 
 import math
 from collections import defaultdict
-from decimal import Decimal
 
 
 def normal(value):
@@ -33,7 +32,7 @@ def answer(rows, keys, aggregates, condition=None):
         if condition is None or condition(row) is True:
             groups[tuple(normal(key(row)) for key in keys)].append(row)
     if not keys:
-        groups[()]  # noqa: B018 - a defaultdict: this makes the group
+        groups[()]
     return {
         key: tuple(aggregate(members, *call) for call in aggregates)
         for key, members in groups.items()
@@ -50,20 +49,24 @@ def aggregate(rows, name, argument, condition=None):
         return len(values)
     if name == "count_distinct":
         return len({normal(value) for value in values})
-    if not values:
-        return None
-    match name:
-        case "sum":
-            return math.fsum(values) if isinstance(values[0], float) else sum(values)
-        case "avg":
-            if isinstance(values[0], Decimal):
-                return float(sum(values)) / len(values)
-            return math.fsum(values) / len(values)
-        case "min":
-            return min(values, key=order_of)
-        case "max":
-            return max(values, key=order_of)
-        case "var_pop":
-            mean = math.fsum(values) / len(values)
-            return math.fsum((v - mean) ** 2 for v in values) / len(values)
-    raise AssertionError(name)
+    return AGGREGATES[name](values) if values else None
+
+
+def total(values):
+    """The exact sum, floats by `math.fsum`."""
+    return math.fsum(values) if isinstance(values[0], float) else sum(values)
+
+
+def variance(values):
+    """Of the whole population."""
+    mean = math.fsum(values) / len(values)
+    return math.fsum((value - mean) ** 2 for value in values) / len(values)
+
+
+AGGREGATES = {
+    "sum": total,
+    "avg": lambda values: float(total(values)) / len(values),
+    "min": lambda values: min(values, key=order_of),
+    "max": lambda values: max(values, key=order_of),
+    "var_pop": variance,
+}

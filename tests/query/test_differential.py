@@ -5,9 +5,9 @@ import tempfile
 
 import pyarrow as pa
 import rows_oracle
-from conftest import IS_NIGHTLY
 from hypothesis import given, settings
 from query_cases import CASE, SCHEMA
+from scale import IS_NIGHTLY
 
 import projseg
 from projseg.errors import EvaluationError

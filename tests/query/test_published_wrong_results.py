@@ -28,7 +28,8 @@ SCHEMA = pa.schema(
 
 def row(minute, channel="#a", page="p", d=1, added=10, small=100):
     time = DAY + datetime.timedelta(minutes=minute)
-    return dict(time=time, channel=channel, page=page, d=d, added=added, small=small)
+    values = (time, channel, page, d, added, small)
+    return dict(zip(SCHEMA.names, values, strict=True))
 
 
 def make(path, *appends, projections=(), **options):

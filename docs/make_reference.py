@@ -1,0 +1,72 @@
+"""Write docs/errors.md and docs/options.md from the code's own tables; `--check` only compares."""
+
+import sys
+from pathlib import Path
+
+from projseg import errors
+from projseg.errors import CODES
+from projseg.spark_datasource.options import OPTIONS
+
+HERE = Path(__file__).parent
+
+
+def errors_page() -> str:
+    """Return the error reference."""
+    tree = (errors.__doc__ or "").split("\n\n")[1]
+    rows = [f"| `{code}` | {CODES[code]} |" for code in sorted(CODES)]
+    return "\n".join(
+        [
+            "# Errors",
+            "",
+            "Made by `python docs/make_reference.py`. Every error is one line: "
+            "`[CODE] what was asked, what was found, what to do`.",
+            "",
+            "```",
+            tree,
+            "```",
+            "",
+            "| code | meaning |",
+            "|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def options_page() -> str:
+    """Return the option reference."""
+    rows = [
+        f"| `{option.name}` | {option.kind.value} | {'x' if option.is_for_read else ''} | "
+        f"{'x' if option.is_for_write else ''} | {option.meaning} |"
+        for option in OPTIONS
+    ]
+    return "\n".join(
+        [
+            '# Options of `format("projseg")`',
+            "",
+            "Made by `python docs/make_reference.py`. Names are read without regard to case. Lists "
+            "are comma-separated SQL or JSON arrays.",
+            "",
+            "| option | takes | read | write | meaning |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def main() -> int:
+    """Write the pages, or tell which differ."""
+    pages = {HERE / "errors.md": errors_page(), HERE / "options.md": options_page()}
+    stale = [path for path, text in pages.items() if not path.exists() or path.read_text() != text]
+    if "--check" in sys.argv[1:]:
+        for path in stale:
+            print(f"{path.name} is not current; run python docs/make_reference.py")
+        return 1 if stale else 0
+    for path, text in pages.items():
+        path.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

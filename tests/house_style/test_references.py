@@ -1,0 +1,37 @@
+"""Every error code is registered and documented; generated references are what the code says."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from projseg.errors import CODES
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = [
+    "algebra", "aggregation", "kernels", "segment_format", "table_layer", "reader", "writer",
+    "maintenance", "spark_datasource", "benchmarks", "src/projseg",
+]  # fmt: skip
+_CODE = re.compile(r'"(PROJSEG_[A-Z_]+)"')
+_SETTINGS = {"PROJSEG_CACHE_BYTES"}
+
+
+def used_codes():
+    files = [
+        p for folder in FOLDERS for p in (ROOT / folder).rglob("*.py") if p.name != "errors.py"
+    ]
+    return {code for path in files for code in _CODE.findall(path.read_text())} - _SETTINGS
+
+
+def test_every_code_in_use_is_registered():
+    assert used_codes() - set(CODES) == set()
+
+
+def test_every_registered_code_is_in_use():
+    assert set(CODES) - used_codes() == set()
+
+
+def test_references_are_current():
+    command = [sys.executable, str(ROOT / "docs/make_reference.py"), "--check"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
