@@ -105,7 +105,7 @@ def _check_values(content: NDArray[np.uint8], place: int, cardinality: int) -> i
 @njit(nogil=True, cache=True)
 def _check_bits(content: NDArray[np.uint8], place: int, cardinality: int) -> int:
     """Return the last value of a bitmap container, or -1 if miscounted or better as runs."""
-    count, runs, last_byte, carried = 0, 0, 0, 0
+    count, runs, last_byte, carried = 0, 0, 0, np.int64(0)
     for i in range(BITMAP_BYTES):
         byte = np.int64(content[place + i])
         count += _ONES[byte]
