@@ -107,44 +107,40 @@ def _value_order(literal: Literal) -> tuple[bool, Any]:
 
 def merged_alternatives(operands: Iterable[Expression]) -> list[Expression]:
     """Return OR's operands with `x = a`, `x IN (b, c)` of one x as a single IN."""
-    return _merged(operands, _equalities, lambda x, options: Call(pa.bool_(), "in", (x, *options)))
+    return _merged(operands, _equalities, _one_of)
 
 
 def merged_exclusions(operands: Iterable[Expression]) -> list[Expression]:
     """Return AND's operands with `x != a`, `NOT x IN (b, c)` of one x as a single NOT IN."""
-    return _merged(
-        operands,
-        _inequalities,
-        lambda x, options: Call(
-            pa.bool_(), "not", (canonical_in(Call(pa.bool_(), "in", (x, *options))),)
-        ),
-    )
+    return _merged(operands, _inequalities, _none_of)
+
+
+def _one_of(value: Expression, constants: tuple[Literal, ...]) -> Expression:
+    return canonical_in(Call(pa.bool_(), "in", (value, *constants)))
+
+
+def _none_of(value: Expression, constants: tuple[Literal, ...]) -> Expression:
+    return Call(pa.bool_(), "not", (_one_of(value, constants),))
 
 
 def _merged(
     operands: Iterable[Expression],
     read: Callable[[Expression], tuple[Expression, tuple[Literal, ...]] | None],
-    write: Callable[[Expression, tuple[Literal, ...]], Call],
+    write: Callable[[Expression, tuple[Literal, ...]], Expression],
 ) -> list[Expression]:
-    options: dict[Expression, dict[Literal, None]] = {}
-    members: dict[Expression, list[Expression]] = {}
-    others: list[Expression] = []
+    found: dict[Expression, list[tuple[Expression, tuple[Literal, ...]]]] = {}
+    places: list[Expression] = []
     for operand in operands:
-        found = read(operand)
-        if found is None:
-            others.append(operand)
-            continue
-        options.setdefault(found[0], {}).update(dict.fromkeys(found[1]))
-        members.setdefault(found[0], []).append(operand)
-    for value, constants in options.items():
-        merged = write(value, tuple(constants))
-        is_set = len(members[value]) > 1
-        others.append(
-            (canonical_in(merged) if merged.function == "in" else merged)
-            if is_set
-            else members[value][0]
-        )
-    return others
+        value, constants = read(operand) or (operand, ())
+        found.setdefault(value, []).append((operand, constants))
+        places.append(value)
+    merged: list[Expression] = []
+    for value in dict.fromkeys(places):
+        members = found[value]
+        constants = tuple(dict.fromkeys(c for _, each in members for c in each))
+        is_set = len(members) > 1 and bool(constants)
+        merged.append(write(value, constants) if is_set else members[0][0])
+    return merged
 
 
 def _equalities(operand: Expression) -> tuple[Expression, tuple[Literal, ...]] | None:

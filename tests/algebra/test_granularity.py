@@ -58,7 +58,7 @@ def granularities(draw):
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 def test_floor_equals_the_calendar_one_instant_at_a_time(data):
     granularity = data.draw(granularities())
     micros = data.draw(instants(granularity.timezone))
@@ -66,7 +66,7 @@ def test_floor_equals_the_calendar_one_instant_at_a_time(data):
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_a_bucket_ends_where_the_next_begins(data):
     granularity = data.draw(granularities())
     micros = data.draw(instants(granularity.timezone))
@@ -181,7 +181,7 @@ def test_unknown_zones_are_refused(zone):
 
 
 @given(st.sampled_from(ZONES[1:]), st.integers(-3_700_000_000, 32_503_680_000))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_offsets_equal_zoneinfo(zone, seconds):
     import zoneinfo
 
@@ -231,7 +231,7 @@ def test_a_refinement_may_hold_in_some_years_only():
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=120)
 def test_refines_is_what_the_floors_say(data):
     finer, coarser = data.draw(granularities()), data.draw(granularities())
     start = data.draw(instants(coarser.timezone)) // (5 * MINUTE) * (5 * MINUTE)

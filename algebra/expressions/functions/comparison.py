@@ -17,7 +17,7 @@ from projseg.algebra.expressions.coercion import (
     unify,
 )
 from projseg.algebra.expressions.functions.rule import Datum, Evaluator, Rule
-from projseg.algebra.expressions.literals import TRUE, literal_scalar
+from projseg.algebra.expressions.literals import TRUE, UNKNOWN, literal_scalar
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.segment_format.types import is_nested, type_name
 
@@ -36,7 +36,10 @@ def comparison(function: str, left: Expression, right: Expression, zone: str) ->
         both = _as_decimals(left, right)
         if both is not None:
             return Call(pa.bool_(), function, both)
-    return Call(pa.bool_(), function, unify((left, right), f"'{function}'", zone))
+    both = unify((left, right), f"'{function}'", zone)
+    if both[0].type == pa.null():
+        both = (UNKNOWN, UNKNOWN)
+    return Call(pa.bool_(), function, both)
 
 
 def _as_decimals(left: Expression, right: Expression) -> tuple[Expression, ...] | None:
@@ -111,11 +114,14 @@ def evaluate_in(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Ar
     value = arguments[0]
     constants = [option for option in call.arguments[1:] if isinstance(option, Literal)]
     options = [literal_scalar(constant).as_py() for constant in constants]
+    has_null, options = None in options, [option for option in options if option is not None]
     option_values = pa.array(options, call.arguments[0].type)
     if is_floating(value.type):
         zero = pa.scalar(0.0, value.type)
         value, option_values = pc.add(value, zero), pc.add(option_values, zero)
     found = pc.is_in(value, value_set=option_values)
+    if has_null:
+        found = pc.or_kleene(found, pa.scalar(None, pa.bool_()))
     return pc.if_else(pc.is_valid(value), found, pa.scalar(None, pa.bool_()))
 
 
