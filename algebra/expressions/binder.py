@@ -195,9 +195,10 @@ def _cast(binder: Binder, tree: exp.Cast) -> Expression:
     return canonical(expression) if isinstance(tree.this, exp.Literal) else expression
 
 
-def _connected(binder: Binder, tree: exp.Connector, function: str) -> Expression:
+def _connected(binder: Binder, tree: Any, function: str) -> Expression:
     """Bind a chain of ANDs or ORs as one node: chains are longer than Python's stack is deep."""
-    operands, rest = [], [tree]
+    operands: list[Expression] = []
+    rest: list[Any] = [tree]
     while rest:
         part = rest.pop()
         if type(part) is type(tree):

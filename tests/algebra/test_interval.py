@@ -46,7 +46,8 @@ def test_months_end_where_the_month_does():
 
 
 def test_all_time():
-    assert Interval.ETERNITY == Interval(MIN_MICROS, MAX_MICROS)
+    eternity = Interval(MIN_MICROS, MAX_MICROS)
+    assert eternity == Interval.ETERNITY
     assert Interval.parse(str(Interval.ETERNITY)) == Interval.ETERNITY
 
 

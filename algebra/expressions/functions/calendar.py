@@ -31,6 +31,7 @@ from projseg.algebra.expressions.interval_text import Span
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.algebra.period import DAY, SECOND
 from projseg.algebra.time_zones import MAX_MICROS, MIN_MICROS, zone_table
+from projseg.errors import EvaluationError
 from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
 
 
@@ -204,6 +205,24 @@ def _units_of(unit: int) -> Evaluator:
     return evaluate
 
 
+def _build_make_date(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    numbers = tuple(cast_to(argument, pa.int32(), zone) for argument in arguments)
+    return Call(pa.date32(), "make_date", numbers)
+
+
+def _make_date(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    year, month, day = (integers(argument, row_count) for argument in arguments)
+    valid = all_valid(arguments, row_count)
+    months = (year - 1970) * 12 + month - 1
+    first, following = first_of_month(months), first_of_month(months + 1)
+    good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= following - first)
+    if not np.all((good & (year >= 1) & (year <= 9999)) | ~valid):
+        raise EvaluationError(
+            "PROJSEG_EVALUATION_BAD_ARGUMENT", "make_date met a year, month or day that is no date"
+        )
+    return from_integers(first + day - 1, valid, call.type)
+
+
 def _unix_timestamp(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     micros = integers(arguments[0], row_count)
     seconds = np.where(micros < 0, -(-micros // SECOND), micros // SECOND)
@@ -234,6 +253,7 @@ RULES: Final[dict[str, Rule]] = {
     "double": _build_cast(pa.float64()),
     "decimal": _build_cast(pa.decimal128(10, 0)),
     "binary": _build_cast(pa.binary()),
+    "make_date": Rule(_build_make_date, 3, 3),
     "unix_timestamp": Rule(_build_unix_timestamp, 1, 1),
     "to_unix_timestamp": Rule(_build_unix_timestamp, 1, 1),
     "unix_seconds": Rule(_build_unix_seconds, 1, 1),
@@ -254,6 +274,7 @@ EVALUATORS: Final[dict[str, Evaluator]] = {
     "timestamp_seconds": _micros_of(SECOND),
     "timestamp_millis": _micros_of(1000),
     "timestamp_micros": _micros_of(1),
+    "make_date": _make_date,
     "unix_timestamp": _unix_timestamp,
     "unix_millis": _units_of(1000),
     "unix_micros": _units_of(1),

@@ -15,6 +15,7 @@ from projseg.algebra.expressions.functions import (
     patterns,
     struct,
     text,
+    text_shapes,
     time_fields,
     time_floor,
 )
@@ -28,6 +29,7 @@ RULES: Final[dict[str, Rule]] = {
     **numeric.RULES,
     **patterns.RULES,
     **text.RULES,
+    **text_shapes.RULES,
     **time_fields.RULES,
     **time_floor.RULES,
 }
@@ -43,6 +45,7 @@ EVALUATORS: Final[dict[str, Evaluator]] = {
     **patterns.EVALUATORS,
     **struct.EVALUATORS,
     **text.EVALUATORS,
+    **text_shapes.EVALUATORS,
     **time_fields.EVALUATORS,
     **time_floor.EVALUATORS,
 }

@@ -1,0 +1,93 @@
+"""Strings made longer: padding, repetition; and their sizes in bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from projseg.algebra.expressions.coercion import cast_to
+from projseg.algebra.expressions.functions.rule import Datum, Evaluator, Rule
+from projseg.algebra.expressions.functions.text import by_row
+from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.errors import LimitExceededError
+
+_TEXT: Final = pa.string()
+_INT: Final = pa.int32()
+_CHARACTERS_MAX: Final = 1 << 20
+"""No padded or repeated text is longer, so that one row cannot take all memory."""
+
+
+def _build_pad(function: str) -> Rule:
+    def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
+        pad = arguments[2] if len(arguments) > 2 else Literal(_TEXT, " ")
+        text, length = cast_to(arguments[0], _TEXT, zone), cast_to(arguments[1], _INT, zone)
+        return Call(_TEXT, function, (text, length, cast_to(pad, _TEXT, zone)))
+
+    return Rule(build, 2, 3)
+
+
+def _build_repeat(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    text, count = cast_to(arguments[0], _TEXT, zone), cast_to(arguments[1], _INT, zone)
+    return Call(_TEXT, "repeat", (text, count))
+
+
+def _build_octet_length(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    argument = arguments[0]
+    if argument.type != pa.binary():
+        argument = cast_to(argument, _TEXT, zone)
+    return Call(_INT, "octet_length", (argument,))
+
+
+def _limited(length: int) -> int:
+    if length > _CHARACTERS_MAX:
+        raise LimitExceededError(
+            "PROJSEG_TEXT_TOO_LONG",
+            f"a text of {length} characters passes the limit of {_CHARACTERS_MAX} for padding",
+        )
+    return max(length, 0)
+
+
+def _padding(text: str, length: int, pad: str) -> str:
+    missing = _limited(length) - len(text)
+    return (pad * (missing // len(pad) + 1))[:missing] if missing > 0 and pad else ""
+
+
+def _left_padded(text: str, length: int, pad: str) -> str:
+    return (_padding(text, length, pad) + text)[: _limited(length)]
+
+
+def _right_padded(text: str, length: int, pad: str) -> str:
+    return (text + _padding(text, length, pad))[: _limited(length)]
+
+
+def _repeated(text: str, count: int) -> str:
+    _limited(len(text) * count)
+    return text * max(count, 0)
+
+
+def _by_row(compute: Callable[..., Any]) -> Evaluator:
+    def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+        return by_row(compute, arguments, row_count, call.type)
+
+    return evaluate
+
+
+def _octet_length(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    return pc.binary_length(arguments[0])
+
+
+RULES: Final[dict[str, Rule]] = {
+    "lpad": _build_pad("lpad"),
+    "rpad": _build_pad("rpad"),
+    "repeat": Rule(_build_repeat, 2, 2),
+    "octet_length": Rule(_build_octet_length, 1, 1),
+}
+EVALUATORS: Final[dict[str, Evaluator]] = {
+    "lpad": _by_row(_left_padded),
+    "rpad": _by_row(_right_padded),
+    "repeat": _by_row(_repeated),
+    "octet_length": _octet_length,
+}
