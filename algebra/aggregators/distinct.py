@@ -1,37 +1,57 @@
-"""DISTINCT aggregates: the set of values of each group, as (group, dictionary id) pairs."""
+"""DISTINCT aggregates: the set of values of each group, as ids into some list of values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from projseg.algebra.aggregators.inputs import ids_of, union, valid_rows
+from projseg.algebra.aggregators.inputs import one_form, valid_rows, vector_of_array
 from projseg.algebra.aggregators.primitive import Groups, Primitive
 from projseg.algebra.aggregators.sum import SumState
-from projseg.segment_format.dictionary import Dictionary
+from projseg.kernels.distinct_pairs import distinct_pairs
 from projseg.segment_format.vectors import Ids, Opaque, Vector
 
-_MARKS_MAX: Final = 1 << 26  # bytes of a (group, id) table; larger products are sorted instead
-_PARTS_MAX: Final = 16
+_PARTS_MAX: Final = 16  # value lists that are kept apart before they are brought together
 
-Pairs = NDArray[np.uint64]
+
+@dataclass
+class _Part:
+    """Sets of ids into one list of distinct values: group i has ids[starts[i] : starts[i + 1]]."""
+
+    values: pa.Array
+    starts: NDArray[np.int64]
+    ids: NDArray[np.uint32]
+
+    def groups(self) -> NDArray[np.uint32]:
+        """Return the group of each id."""
+        group_count = len(self.starts) - 1
+        return np.repeat(np.arange(group_count, dtype=np.uint32), np.diff(self.starts))
+
+    def used(self) -> tuple[pa.Array, NDArray[np.int64]]:
+        """Return the values that are in any set, and each id's place among them."""
+        is_used = np.zeros(len(self.values), np.bool_)
+        is_used[self.ids] = True
+        places = np.cumsum(is_used) - 1
+        return self.values.take(pa.array(np.flatnonzero(is_used))), places[self.ids]
 
 
 class DistinctState:
     """The distinct values of each group.
 
-    Pairs are packed as `group << 32 | id`, ascending and unique within one dictionary; several
-    dictionaries are brought together by value.
+    Batches are deduplicated by id, each within its own list of values; lists are brought together
+    by value, a few at a time. Nothing needs their order.
     """
 
     def __init__(self, primitive: Primitive, group_count: int) -> None:
         self._primitive = primitive
         self._group_count = group_count
-        self._parts: list[tuple[Dictionary, Pairs]] = []
+        self._parts: list[_Part] = []
 
     @staticmethod
     def fields(primitive: Primitive) -> tuple[tuple[str, pa.DataType], ...]:
@@ -40,13 +60,17 @@ class DistinctState:
 
     def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
         """Add values; nulls do not count."""
-        ids = ids_of(inputs[0])
-        group_ids = np.zeros(len(ids), np.uint8) if groups.ids is None else groups.ids
-        value_ids = ids.ids
-        if (validity := valid_rows(ids)) is not None:
-            group_ids, value_ids = group_ids[validity], value_ids[validity]
-        pairs = _distinct_pairs(group_ids, value_ids, self._group_count, len(ids.dictionary))
-        self._add_pairs(ids.dictionary, pairs)
+        vector = inputs[0]
+        if isinstance(vector, Ids):
+            values, ids, validity = vector.dictionary.values, vector.ids, valid_rows(vector)
+        else:
+            array = one_form(vector.to_arrow())
+            encoded = array.dictionary_encode()
+            values, validity = encoded.dictionary, valid_rows(Opaque(array))
+            ids = np.asarray(pc.fill_null(encoded.indices, 0)).astype(np.uint32)
+            if len(values) == 0:
+                return
+        self._add_ids(groups, values, ids, validity)
 
     def merge(self, groups: Groups, columns: Mapping[str, Vector]) -> None:
         """Add sets to sets."""
@@ -56,74 +80,55 @@ class DistinctState:
         self.add(Groups(ids, groups.count, len(parents)), (Opaque(lists.flatten()),))
 
     def columns(self) -> dict[str, Vector]:
-        """Return the values of each group, ascending."""
-        groups, values = self._pairs()
-        offsets = np.searchsorted(groups, np.arange(self._group_count + 1)).astype(np.int32)
-        lists = pa.ListArray.from_arrays(pa.array(offsets), values.to_arrow())
+        """Return the values of each group, in no particular order."""
+        part = self._settled()
+        offsets = pa.array(part.starts.astype(np.int32))
+        lists = pa.ListArray.from_arrays(offsets, part.values.take(pa.array(part.ids)))
         return {"values": Opaque(lists.cast(self.fields(self._primitive)[0][1]))}
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
         """Return the number of distinct values."""
-        groups, _ = self._pairs()
-        counts = np.bincount(groups, minlength=self._group_count).astype(np.int64)
+        counts = np.diff(self._settled().starts)
         return pa.array(counts if selection is None else counts[selection])
 
     def sums(self) -> SumState:
         """Return the states of the sum over distinct values."""
-        groups, values = self._pairs()
-        primitive = Primitive("sum", self._primitive.arguments)
-        state = SumState(primitive, self._group_count)
-        state.add(Groups(groups, self._group_count, len(groups)), (values,))
+        part = self._settled()
+        state = SumState(Primitive("sum", self._primitive.arguments), self._group_count)
+        values = vector_of_array(part.values.take(pa.array(part.ids)))
+        state.add(Groups(part.groups(), self._group_count, len(part.ids)), (values,))
         return state
 
-    def _pairs(self) -> tuple[NDArray[np.uint32], Ids]:
-        """Return the group and the value of each pair, ascending by both."""
-        self._settle()
-        dictionary, pairs = self._parts[0]
-        groups = (pairs >> np.uint64(32)).astype(np.uint32)
-        return groups, Ids((pairs & np.uint64(0xFFFFFFFF)).astype(np.uint32), dictionary)
-
-    def _add_pairs(self, dictionary: Dictionary, pairs: Pairs) -> None:
-        for index, (known, others) in enumerate(self._parts):
-            if known is dictionary:
-                self._parts[index] = (known, np.union1d(others, pairs))
-                return
+    def _add_ids(
+        self,
+        groups: Groups,
+        values: pa.Array,
+        ids: NDArray[Any],
+        validity: NDArray[np.bool_] | None,
+    ) -> None:
+        starts, distinct = distinct_pairs(groups.ids, self._group_count, ids, len(values), validity)
         if len(self._parts) >= _PARTS_MAX:
-            self._settle()
-        self._parts.append((dictionary, pairs))
+            self._parts = [self._settled()]
+        self._parts.append(_Part(values, starts, distinct))
 
-    def _settle(self) -> None:
+    def _settled(self) -> _Part:
+        """Bring all parts together into one."""
         if len(self._parts) == 1:
-            return
-        columns = [
-            Ids((pairs & np.uint64(0xFFFFFFFF)).astype(np.uint32), dictionary)
-            for dictionary, pairs in self._parts
-        ]
-        used = [np.unique(column.ids, return_inverse=True) for column in columns]
-        values = [
-            column.dictionary.values.take(pa.array(ids))
-            for column, (ids, _) in zip(columns, used, strict=True)
-        ]
+            return self._parts[0]
         value_type = self._primitive.arguments[0].type
-        dictionary, ranks = union([pa.nulls(0, value_type), *values])
-        pairs = [
-            pairs >> np.uint64(32) << np.uint64(32) | ids_united[inverse].astype(np.uint64)
-            for (_, pairs), (_, inverse), ids_united in zip(
-                self._parts, used, ranks[1:], strict=True
-            )
-        ]
-        united = np.unique(np.concatenate([np.zeros(0, np.uint64), *pairs]))
-        self._parts = [(dictionary, united)]
-
-
-def _distinct_pairs(
-    groups: NDArray[Any], ids: NDArray[Any], group_count: int, cardinality: int
-) -> Pairs:
-    if group_count * cardinality <= min(_MARKS_MAX, 8 * len(ids)):
-        marks = np.zeros(group_count * cardinality, np.bool_)
-        marks[groups.astype(np.int64) * cardinality + ids] = True
-        found = np.flatnonzero(marks).astype(np.uint64)
-        width = np.uint64(cardinality)
-        return found // width << np.uint64(32) | found % width
-    packed = groups.astype(np.uint64) << np.uint64(32) | ids
-    return np.unique(packed)
+        used = [part.used() for part in self._parts]
+        lists = [one_form(values) for values, _ in used]
+        encoded = pa.concat_arrays([pa.nulls(0, value_type), *lists]).dictionary_encode()
+        united_ids = np.asarray(encoded.indices).astype(np.uint32)
+        first = np.cumsum([0, *(len(values) for values in lists)])
+        none = np.zeros(0, np.uint32)
+        ids = [united_ids[start + places] for start, (_, places) in zip(first, used, strict=False)]
+        groups = [part.groups() for part in self._parts]
+        starts, distinct = distinct_pairs(
+            np.concatenate([none, *groups]),
+            self._group_count,
+            np.concatenate([none, *ids]),
+            len(encoded.dictionary),
+        )
+        self._parts = [_Part(encoded.dictionary, starts, distinct)]
+        return self._parts[0]

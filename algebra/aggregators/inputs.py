@@ -94,7 +94,7 @@ def ids_of(vector: Vector) -> Ids:
     if isinstance(vector, Ids):
         return vector
     array = vector.to_arrow()
-    encoded = _one_form(array).dictionary_encode()
+    encoded = one_form(array).dictionary_encode()
     dictionary, (ranks,) = union([encoded.dictionary])
     positions = pc.fill_null(encoded.indices.cast(pa.int64()), len(ranks))
     table = np.append(ranks, 0).astype(dictionary.id_dtype)
@@ -109,7 +109,7 @@ def union(value_lists: list[pa.Array]) -> tuple[Dictionary, list[NDArray[np.int6
     value_lists : list of pa.Array
         At least one, all of one type; a list may repeat values.
     """
-    encoded = _one_form(pa.concat_arrays(value_lists)).dictionary_encode()
+    encoded = one_form(pa.concat_arrays(value_lists)).dictionary_encode()
     distinct = encoded.dictionary
     order = np.asarray(pc.sort_indices(distinct))
     ranks = np.empty(len(order) + 1, np.int64)
@@ -122,7 +122,7 @@ def union(value_lists: list[pa.Array]) -> tuple[Dictionary, list[NDArray[np.int6
     return Dictionary(values), np.split(ids, ends[:-1])
 
 
-def _one_form(array: pa.Array) -> pa.Array:
+def one_form(array: pa.Array) -> pa.Array:
     """Return floats with one zero and one NaN; other values as they are."""
     if not pa.types.is_floating(array.type):
         return array

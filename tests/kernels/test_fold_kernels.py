@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from oracle import folds
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.distinct_pairs import distinct_pairs
 from projseg.kernels.fold_bits import BIT_AND, BIT_OR, BIT_XOR, bits_into
 from projseg.kernels.fold_by_time import rows_by_time
 from projseg.kernels.fold_count import count_into
@@ -169,6 +172,16 @@ def test_rows_by_time_are_their_oracle(is_last, data):
     _, plain_times = as_lists(ids, times, time_validity)
     expected = folds.value_by_time(groups, plain, plain_times, group_count, is_last=is_last)
     assert [None if row < 0 else plain[row] for row in rows.tolist()] == expected
+
+
+@EACH
+@given(st.data())
+def test_distinct_pairs_are_their_oracle(data):
+    ids, group_count, keys, validity = data.draw(fold_rows(np.uint8))
+    starts, distinct = distinct_pairs(ids, group_count, keys, 256, validity)
+    groups, plain = as_lists(ids, keys, validity)
+    lists = [distinct[a:b].tolist() for a, b in itertools.pairwise(starts.tolist())]
+    assert lists == folds.distinct(groups, plain, group_count)
 
 
 @given(st.lists(st.floats(), max_size=50))

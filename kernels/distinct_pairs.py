@@ -1,0 +1,104 @@
+"""The distinct (group, id) pairs of rows, by two counting sorts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from projseg.errors import InvalidInputError
+from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
+
+
+def distinct_pairs(
+    group_ids: GroupIds | None,
+    group_count: int,
+    ids: NDArray[np.unsignedinteger[Any]],
+    id_count: int,
+    validity: Validity = None,
+) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Return (starts, ids): each group's distinct ids, ascending.
+
+    Parameters
+    ----------
+    group_ids : uint8[n], uint16[n], uint32[n] or None
+        The group of each row; None: all are of group 0.
+    group_count : int
+        Number of groups.
+    ids : unsigned[n]
+        Below `id_count`.
+    id_count : int
+        Number of ids.
+    validity : bool[n] or None
+        Rows where it is false are left out.
+
+    Returns
+    -------
+    starts : int64[group_count + 1]
+        Group i's ids are ids[starts[i] : starts[i + 1]].
+    ids : uint32[m]
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths differ or an id is out of range.
+    """
+    check_rows(group_ids, group_count, len(ids), validity)
+    if len(ids) and int(ids.max()) >= id_count:
+        raise InvalidInputError(
+            "PROJSEG_BAD_GROUP_IDS", f"id {ids.max()} is not below the id count {id_count}"
+        )
+    groups_by_id = np.empty(len(ids), np.uint32)
+    id_starts = np.zeros(id_count + 1, np.int64)
+    _sort_by_id(group_ids, ids, validity, id_starts, groups_by_id)
+    starts = np.zeros(group_count + 1, np.int64)
+    last_ids = np.zeros(group_count, np.int64)
+    _count_pairs(id_starts, groups_by_id, last_ids, starts)
+    np.cumsum(starts, out=starts)
+    pairs = np.empty(int(starts[-1]), np.uint32)
+    last_ids[:] = 0
+    _write_pairs(id_starts, groups_by_id, last_ids, starts[:-1].copy(), pairs)
+    return starts, pairs
+
+
+@njit(nogil=True, cache=True)
+def _sort_by_id(group_ids: Any, ids: Any, validity: Any, id_starts: Any, groups_by_id: Any) -> None:
+    """Sort the rows' groups by id. Oracle: tests/oracle/folds.py::distinct."""
+    for row in range(len(ids)):
+        if validity is None or validity[row]:
+            id_starts[np.int64(ids[row]) + 1] += 1
+    for i in range(1, len(id_starts)):
+        id_starts[i] += id_starts[i - 1]
+    ends = id_starts.copy()
+    for row in range(len(ids)):
+        if validity is None or validity[row]:
+            group = np.uint32(0)
+            if group_ids is not None:
+                group = np.uint32(group_ids[row])
+            groups_by_id[ends[ids[row]]] = group
+            ends[ids[row]] += 1
+
+
+@njit(nogil=True, cache=True)
+def _count_pairs(id_starts: Any, groups_by_id: Any, last_ids: Any, starts: Any) -> None:
+    """Count into starts[group + 1]; `last_ids` holds 1 + id. Oracle: as `_sort_by_id`."""
+    for value_id in range(len(id_starts) - 1):
+        for i in range(id_starts[value_id], id_starts[value_id + 1]):
+            group = groups_by_id[i]
+            if last_ids[group] != value_id + 1:
+                last_ids[group] = value_id + 1
+                starts[np.int64(group) + 1] += 1
+
+
+@njit(nogil=True, cache=True)
+def _write_pairs(id_starts: Any, groups_by_id: Any, last_ids: Any, ends: Any, pairs: Any) -> None:
+    """Write each distinct pair to its group. Oracle: as `_sort_by_id`."""
+    for value_id in range(len(id_starts) - 1):
+        for i in range(id_starts[value_id], id_starts[value_id + 1]):
+            group = groups_by_id[i]
+            if last_ids[group] != value_id + 1:
+                last_ids[group] = value_id + 1
+                pairs[ends[group]] = value_id
+                ends[group] += 1
