@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from projseg.algebra.aggregators.inputs import NumbersReader
 from projseg.algebra.aggregators.primitive import Groups, Primitive
+from projseg.kernels.fold_deviations import deviations_into
 from projseg.kernels.fold_sum import sum_into
 from projseg.segment_format.vectors import Numbers, Vector
 
@@ -41,12 +42,19 @@ class MomentsState:
     def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
         """Add values; nulls do not count."""
         numbers = self._reader.read(inputs[0])
-        values = numbers.wide().astype(np.float64) / self._scale
-        ones = np.ones(len(values))
-        if numbers.validity is not None:
-            ones = numbers.validity.astype(np.float64)
-            values = np.where(numbers.validity, values, 0.0)
-        self._fold(groups.ids, ones, values, np.zeros(0))
+        values = numbers.wide().astype(np.float64)
+        if self._scale != 1.0:
+            values /= self._scale
+        if numbers.validity is not None and numbers.base:
+            values[~numbers.validity] = 0.0
+        totals = np.zeros((len(self._counts), 2))
+        sum_into(totals, groups.ids, values, 0, numbers.validity)
+        counts = totals[:, 1]
+        with np.errstate(invalid="ignore", over="ignore"):
+            means = totals[:, 0] / np.where(counts > 0, counts, 1)
+            squares = np.zeros(len(counts))
+            deviations_into(squares, means, groups.ids, values, numbers.validity)
+            self._combine(counts, means, squares)
 
     def merge(self, groups: Groups, columns: Mapping[str, Vector]) -> None:
         """Add moments to moments."""
@@ -54,7 +62,14 @@ class MomentsState:
             self._reader.read(columns[part]).wide().astype(np.float64)
             for part in ("count", "mean", "squares")
         )
-        self._fold(groups.ids, counts, means, squares)
+        group_count = len(self._counts)
+        added = _sums(groups.ids, counts, group_count)
+        with np.errstate(invalid="ignore", over="ignore"):
+            added_means = _sums(groups.ids, counts * means, group_count) / np.maximum(added, 1)
+            row_means = added_means[:1] if groups.ids is None else added_means[groups.ids]
+            between = np.where(counts > 0, counts * (means - row_means) ** 2, 0.0)
+            added_squares = _sums(groups.ids, squares + between, group_count)
+            self._combine(added, added_means, added_squares)
 
     def columns(self) -> dict[str, Vector]:
         """Return the moments; 0 where there was no value."""
@@ -78,25 +93,6 @@ class MomentsState:
             values = np.sqrt(values)
         return pa.array(values, pa.float64(), mask=divisors <= 0)
 
-    def _fold(
-        self, ids: NDArray[Any] | None, counts: Floats, means: Floats, squares: Floats
-    ) -> None:
-        """Fold moments in: first the means, then the deviations from them."""
-        group_count = len(self._counts)
-        added = _sums(ids, counts, group_count)
-        sums = _sums(ids, counts * means, group_count)
-        with np.errstate(invalid="ignore", over="ignore"):
-            added_means = sums / np.where(added > 0, added, 1)
-            row_means = (
-                added_means[0] if ids is None and len(means) else added_means[_or_empty(ids)]
-            )
-            deviations = counts * (means - row_means) ** 2
-            deviations[counts == 0] = 0
-            added_squares = _sums(ids, deviations, group_count)
-            if len(squares):
-                added_squares += _sums(ids, squares, group_count)
-            self._combine(added, added_means, added_squares)
-
     def _combine(self, counts: Floats, means: Floats, squares: Floats) -> None:
         total = self._counts + counts
         share = counts / np.where(total > 0, total, 1)
@@ -106,10 +102,6 @@ class MomentsState:
         self._means = np.where(is_new, means, self._means + delta * share)
         self._squares = self._squares + squares + between
         self._counts = total
-
-
-def _or_empty(ids: NDArray[Any] | None) -> NDArray[Any]:
-    return np.zeros(0, np.uint8) if ids is None else ids
 
 
 def _sums(ids: NDArray[Any] | None, values: Floats, group_count: int) -> Floats:
