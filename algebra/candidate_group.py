@@ -221,9 +221,8 @@ def _refines_here(refinement: Refinement, facts: SegmentFacts, time_column: str 
     values = facts.columns.get(name)
     if values is None or values.null_count >= facts.row_count:
         return True
-    if name == time_column and facts.time_minimum_us is not None:
-        low, high = facts.time_minimum_us, facts.time_maximum_us
-    else:
+    low, high = facts.time_minimum_us, facts.time_maximum_us
+    if name != time_column or low is None:
         low, high = _micros(values.minimum), _micros(values.maximum)
     if low is None or high is None:
         return False

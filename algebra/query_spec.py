@@ -19,6 +19,7 @@ from projseg.algebra.expressions.predicates import conjunction, conjuncts
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.granularity import Granularity
 from projseg.algebra.interval import Interval
+from projseg.algebra.output_references import Outputs
 from projseg.algebra.query_context import QueryContext, parse_context
 from projseg.algebra.result_order import OrderTerm, bind_order, check_limit
 from projseg.algebra.time_bounds import interval_conditions, split_time_bounds
@@ -157,8 +158,15 @@ def bind_query(
     )
     scanned = _scanned(schema, columns, zone, is_row_scan=not keys and not aggregates)
     _check_keys(keys)
-    outputs = _output_schema(keys, aggregates, scanned)
-    condition = _bind_condition("filter", filter, schema, zone)
+    outputs = Outputs(
+        _output_schema(keys, aggregates, scanned),
+        (*keys, *scanned),
+        aggregates,
+        schema,
+        time_column,
+        zone,
+    )
+    condition = _filter(filter, schema, zone)
     bounds, rest = split_time_bounds(condition, time_column, schema)
     within = _interval(interval, time_column, zone)
     return QuerySpec(
@@ -166,8 +174,8 @@ def bind_query(
         aggregates=aggregates,
         filter=conjunction(rest),
         interval=_intersect(within, bounds),
-        having=_bind_condition("having", having, outputs, zone),
-        order_by=bind_order(_texts("order_by", order_by), outputs, zone),
+        having=_having(having, outputs, is_row_scan=bool(scanned)),
+        order_by=bind_order(_texts("order_by", order_by), outputs),
         limit=check_limit(limit),
         columns=scanned,
         time_column=time_column,
@@ -216,7 +224,7 @@ def _scanned(
             _refuse("columns is for row scans; with group_by or aggregators the outputs are theirs")
         return ()
     texts = _texts("columns", columns)
-    if columns is not None:
+    if columns is not None and texts != ["*"]:
         if not texts:
             _refuse("columns is empty; leave it out to read all columns")
         return tuple(bind_named(text, schema, timezone=zone) for text in texts)
@@ -249,10 +257,21 @@ def _output_schema(
     return pa.schema(outputs)
 
 
-def _bind_condition(what: str, text: str | None, schema: pa.Schema, zone: str) -> Expression | None:
+def _filter(text: str | None, schema: pa.Schema, zone: str) -> Expression | None:
     if text is None or not text.strip():
         return None
-    condition = bind(text, schema, timezone=zone)
+    return _boolean("filter", text, bind(text, schema, timezone=zone))
+
+
+def _having(text: str | None, outputs: Outputs, *, is_row_scan: bool) -> Expression | None:
+    if text is None or not text.strip():
+        return None
+    if is_row_scan:
+        _refuse("having is for groups; use filter for a row scan")
+    return _boolean("having", text, outputs.bind(text))
+
+
+def _boolean(what: str, text: str, condition: Expression) -> Expression:
     if not pa.types.is_boolean(condition.type):
         _refuse(f"{what} '{text}' is of type {type_name(condition.type)}; it must be boolean")
     return condition

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import pyarrow as pa
-
-from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.output_references import Outputs
 from projseg.errors import InvalidInputError
 from projseg.segment_format.types import is_nested, type_name
 
@@ -39,7 +37,7 @@ class OrderTerm:
     nulls_first: bool = True
 
 
-def bind_order(texts: Sequence[str], outputs: pa.Schema, timezone: str) -> tuple[OrderTerm, ...]:
+def bind_order(texts: Sequence[str], outputs: Outputs) -> tuple[OrderTerm, ...]:
     """Return the terms of texts such as `edits DESC NULLS LAST`.
 
     Raises
@@ -47,13 +45,13 @@ def bind_order(texts: Sequence[str], outputs: pa.Schema, timezone: str) -> tuple
     InvalidInputError
         If a text is no expression over the outputs, or its type has no order.
     """
-    return tuple(_bind_term(text, outputs, timezone) for text in texts)
+    return tuple(_bind_term(text, outputs) for text in texts)
 
 
-def _bind_term(text: str, outputs: pa.Schema, timezone: str) -> OrderTerm:
+def _bind_term(text: str, outputs: Outputs) -> OrderTerm:
     parts = _SUFFIX.match(text.strip())
     assert parts is not None
-    expression = bind(parts["term"], outputs, timezone=timezone)
+    expression = outputs.bind(parts["term"])
     if is_nested(expression.type):
         raise InvalidInputError(
             "PROJSEG_BAD_QUERY", f"cannot order by '{text}' of type {type_name(expression.type)}"

@@ -34,10 +34,14 @@ PROVED = [
     ("i <=> 3", "i > 2"),
     ("i IS NULL", "i <=> null"),
     ("i > 3 AND i < 2", "s = 'anything'"),
-    ("t >= timestamp '2024-03-10 07:30:00Z' AND t < timestamp '2024-03-10 07:45:00Z'",
-     "date_trunc('HOUR', t) = timestamp '2024-03-10 07:00:00Z'"),
-    ("date_trunc('HOUR', t) = timestamp '2024-03-10 07:00:00Z'",
-     "t >= timestamp '2024-03-10 00:00:00Z' AND t < timestamp '2024-03-11 00:00:00Z'"),
+    (
+        "t >= timestamp '2024-03-10 07:30:00Z' AND t < timestamp '2024-03-10 07:45:00Z'",
+        "date_trunc('HOUR', t) = timestamp '2024-03-10 07:00:00Z'",
+    ),
+    (
+        "date_trunc('HOUR', t) = timestamp '2024-03-10 07:00:00Z'",
+        "t >= timestamp '2024-03-10 00:00:00Z' AND t < timestamp '2024-03-11 00:00:00Z'",
+    ),
     ("t IS NOT NULL", "date_trunc('HOUR', t) IS NOT NULL"),
 ]
 NOT_PROVED = [

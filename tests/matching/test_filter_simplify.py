@@ -1,4 +1,3 @@
-
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest

@@ -203,7 +203,7 @@ def sql(text):
 def test_sql_group_by_list_gives_the_order():
     one = parse(sql("SELECT channel, count(*) n, page p, sum(added) GROUP BY p, 1"))
     assert [named.name for named in one.grouping] == ["p", "channel"]
-    assert [call.name for call in one.aggregators][0] == "n"
+    assert one.aggregators[0].name == "n"
     two = parse(sql("select upper(channel) as c group by upper( channel )"))
     assert [named.name for named in two.grouping] == ["c"]
 

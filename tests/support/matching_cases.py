@@ -80,7 +80,7 @@ def facts(
     return SegmentFacts(
         name="segment-1",
         columns=known,
-        column_bytes={name: 4 * more["row_count"] for name in known},
+        column_bytes=dict.fromkeys(known, 4 * more["row_count"]),
         time_minimum_us=micros(start),
         time_maximum_us=micros(end),
         projections=tuple(
