@@ -91,7 +91,7 @@ def _ask(table: projseg.Table, query: DemoQuery) -> dict[str, Any]:
         "base rows": sum(base_rows.to_pylist()),
         "rows read": sum(explained["rows"].to_pylist()),
         "source": ", ".join(sorted(sources)),
-        "same answer": same_answer(base, answer, query.approximate),
+        "same answer": same_answer(base, answer),
     }
 
 

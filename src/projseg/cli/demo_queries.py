@@ -1,4 +1,7 @@
-"""The table and the questions of `projseg demo`, with and without Spark."""
+"""The table and the questions of `projseg demo`, with and without Spark.
+
+No sketches: their kernels would take as long to compile, on a machine's first run, as all others.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,7 @@ PROJECTIONS: Final[tuple[dict[str, Any], ...]] = (
     {
         "name": "channel_daily",
         "sql": "SELECT date_trunc('DAY', time) AS day, channel, sum(added) AS added, "
-        "sum(deleted) AS deleted, count(*) AS edits, approx_count_distinct(user) AS users "
-        "GROUP BY ALL",
+        "sum(deleted) AS deleted, count(*) AS edits GROUP BY ALL",
     },
     {
         "name": "country_device",
@@ -44,8 +46,6 @@ class DemoQuery:
         A condition.
     interval : str or None
         start/end in ISO 8601.
-    approximate : tuple of str
-        Output columns whose values are estimates.
     """
 
     title: str
@@ -53,7 +53,6 @@ class DemoQuery:
     aggregators: tuple[str, ...] = ()
     filter: str | None = None
     interval: str | None = None
-    approximate: tuple[str, ...] = ()
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -79,12 +78,6 @@ QUERIES: Final = (
         ("date_trunc('DAY', time) AS day", "channel"),
         ("sum(deleted) AS deleted",),
         interval="2015-09-07/2015-09-14",
-    ),
-    DemoQuery(
-        "distinct users by channel",
-        ("channel",),
-        ("approx_count_distinct(user) AS users",),
-        approximate=("users",),
     ),
     DemoQuery(
         "largest edit by country, not desktop",

@@ -65,7 +65,7 @@ def _ask(spark: SparkSession, location: str, query: DemoQuery) -> dict[str, Any]
         "query": query.title,
         "base ms": base_ms,
         "projection ms": projection_ms,
-        "same answer": same_answer(base, answer, query.approximate),
+        "same answer": same_answer(base, answer),
     }
 
 
