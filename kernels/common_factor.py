@@ -20,16 +20,33 @@ def common_factor(values: NDArray[np.uint64], least: int) -> int:
 
 @njit(nogil=True, cache=True)
 def _common_factor(values: NDArray[np.uint64], least: np.uint64) -> Any:
-    """Oracle: math.gcd."""
+    """Oracle: math.gcd.
+
+    A value is tested against the divisor found so far without dividing: d = odd * 2**shift divides
+    v if the low `shift` bits of v are zero and (v >> shift) * (1 / odd modulo 2**64) is no larger
+    than (2**64 - 1) / odd. After: Granlund and Montgomery, "Division by invariant integers", 1994.
+    """
     factor = np.uint64(0)
-    previous = np.uint64(0)
+    shift, low_bits = np.uint64(0), np.uint64(0)
+    inverse, limit = np.uint64(0), np.uint64(0)
     for value in values:
-        if value == previous:
+        if value == np.uint64(0):
             continue
-        previous = value
+        if factor and not value & low_bits and (value >> shift) * inverse <= limit:
+            continue
         rest = value
         while rest:
             factor, rest = rest, factor % rest
         if factor < least:
             break
+        shift = np.uint64(0)
+        odd = factor
+        while not odd & np.uint64(1):
+            odd >>= np.uint64(1)
+            shift += np.uint64(1)
+        low_bits = (np.uint64(1) << shift) - np.uint64(1)
+        limit = np.uint64(0xFFFFFFFFFFFFFFFF) // odd
+        inverse = odd
+        for _ in range(5):
+            inverse *= np.uint64(2) - odd * inverse
     return factor

@@ -18,7 +18,7 @@ from projseg.segment_format.compression import (
     compress_page,
 )
 from projseg.segment_format.encodings.front_coded import FRONT_CODED_ID
-from projseg.segment_format.encodings.nested import NESTED_ID
+from projseg.segment_format.encodings.nested import NESTED_ID, item_count
 from projseg.segment_format.encodings.text import TEXT_ID
 from projseg.segment_format.footer import Section
 from projseg.segment_format.limits import (
@@ -150,7 +150,7 @@ def _opaque_pieces(array: pa.Array) -> Iterator[pa.Array]:
 
 
 def _halves(array: pa.Array) -> Iterator[pa.Array]:
-    if len(array) <= 1 or _value_bytes(array) <= _OPAQUE_PAGE_BYTES:
+    if len(array) <= 1 or _page_cost(array) <= _OPAQUE_PAGE_BYTES:
         yield array
         return
     middle = len(array) // 2
@@ -158,8 +158,9 @@ def _halves(array: pa.Array) -> Iterator[pa.Array]:
     yield from _halves(array.slice(middle))
 
 
-def _value_bytes(array: pa.Array) -> int:
+def _page_cost(array: pa.Array) -> int:
+    """Return the bytes of the values, or of nested ones the number of items where that is more."""
     if is_text(array.type) and array.buffers()[1] is not None:
         offsets = np.frombuffer(array.buffers()[1], np.int32)
         return int(offsets[array.offset + len(array)] - offsets[array.offset])
-    return int(array.nbytes)
+    return max(int(array.nbytes), item_count(array))

@@ -22,6 +22,7 @@ COLUMNS_MAX: Final = 4_096  # of one table of a segment
 PROJECTIONS_MAX: Final = 64  # tables beside the base table
 SECTIONS_MAX: Final = 1_000_000  # pages, index blocks and other parts of one file
 NAME_BYTES_MAX: Final = 255  # UTF-8 bytes of a column's, dictionary's or projection's name
+LIST_ITEMS_MAX: Final = 4_194_304  # of one level of a page: items may cost no bytes
 NESTING_DEPTH_MAX: Final = 32  # of arrays, structs and maps in one type
 CONTAINERS_MAX: Final = 65_536  # of one Roaring bitmap
 
@@ -44,8 +45,10 @@ def name_problem(name: str) -> str | None:
     """Return why a name may not be stored, or None if it may."""
     if not name:
         return "is empty"
+    if name.isascii() and name.isprintable():
+        return None if len(name) <= NAME_BYTES_MAX else f"is longer than {NAME_BYTES_MAX} bytes"
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
         return "has a control character or a lone surrogate"
     if len(name.encode()) > NAME_BYTES_MAX:
-        return f"is longer than {NAME_BYTES_MAX} UTF-8 bytes"
+        return f"is longer than {NAME_BYTES_MAX} bytes"
     return None if unicodedata.is_normalized("NFC", name) else "is not in Unicode form NFC"

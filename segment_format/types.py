@@ -6,6 +6,7 @@ Everything inside projseg speaks Arrow types, restricted to one Arrow type for e
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -61,6 +62,7 @@ def type_name(arrow_type: pa.DataType) -> str:
     )
 
 
+@lru_cache(maxsize=4096)
 def parse_type_name(name: str) -> pa.DataType:
     """Return the Arrow type of what `type_name` wrote.
 

@@ -1,6 +1,7 @@
-"""Front-coded: each text less what it shares with the one before it. For sorted dictionaries.
+"""Front-coded: each text less what it shares with the one before it. For dictionaries only.
 
-SPEC.md section 6.11. A page is one chain: dictionaries are loaded whole.
+SPEC.md section 6.11. A page is one chain: dictionaries are loaded whole. A chain of equal texts
+would grow without bound from few bytes, so a page is proved to ascend as it is decoded.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from projseg.kernels.front_coding import (
     shared_prefixes,
     suffixes,
 )
+from projseg.kernels.text_order import first_disorder
 from projseg.segment_format.byte_reader import ByteReader, padded
 from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
 from projseg.segment_format.encodings.text import text_parts
@@ -28,7 +30,9 @@ _LAYOUT: Final = struct.Struct("<II")  # prefixes_encoding, lengths_encoding
 
 
 def encode_front_coded(array: pa.Array) -> bytes:
-    """Return the bytes of a string or binary array of at least one row.
+    """Return the bytes of an ascending string or binary array of at least one row.
+
+    A null, if there is one, comes first and counts as an empty text that need not ascend.
 
     Raises
     ------
@@ -68,4 +72,6 @@ def decode_front_coded(
     )
     left = reader.array("u1", int(lengths.sum()))
     offsets, texts = expand_prefixes(prefixes, lengths, left)
+    after_null = offsets[1:]  # row 0 may be the null, which is stored as an empty text
+    reader.require(first_disorder(after_null, texts) < 0, "texts are not ascending")
     return offsets.astype(np.int32), texts

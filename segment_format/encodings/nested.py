@@ -22,12 +22,11 @@ from projseg.segment_format.encodings.numbers import (
     encode_wide_best,
 )
 from projseg.segment_format.encodings.text import decode_text, encode_text, text_array
-from projseg.segment_format.limits import PAGE_RAW_BYTES_MAX
+from projseg.segment_format.limits import LIST_ITEMS_MAX, require_limit
 from projseg.segment_format.types import arrow_to_numbers, is_text, numbers_to_arrow
 from projseg.segment_format.validity import ALL_NULL, decode_validity, encode_validity
 
 NESTED_ID: Final = 12
-_ITEMS_MAX: Final = PAGE_RAW_BYTES_MAX  # of all lists of one level of a page
 
 _LAYOUT: Final = struct.Struct("<BBHI")  # encoding, validity, reserved, null_count
 _LIST_LAYOUT: Final = struct.Struct("<II")  # lengths_encoding, item_count
@@ -42,6 +41,7 @@ def encode_nested(array: pa.Array) -> bytes:
     lengths = offsets[1:] - offsets[:-1]
     encoding, encoded = INTEGER_ENCODINGS.encode(lengths)
     items = _items(filled)
+    require_limit("number of list items of a page", len(items), LIST_ITEMS_MAX)
     return _LIST_LAYOUT.pack(encoding, len(items)) + encoded + _encode_level(items)
 
 
@@ -63,7 +63,7 @@ def decode_nested(
         children = [_decode_level(reader, field.type, row_count) for field in arrow_type]
         return pa.Array.from_buffers(arrow_type, row_count, [bitmap], null_count, 0, children)
     encoding_id, item_count = reader.unpack(_LIST_LAYOUT)
-    reader.require(item_count <= _ITEMS_MAX, f"lists of {item_count} items")
+    require_limit("number of list items of a page", item_count, LIST_ITEMS_MAX)
     lengths = np.empty(row_count, np.int64)
     INTEGER_ENCODINGS.decode_into(reader, encoding_id, lengths, 0)
     low, high = int(lengths.min()), int(lengths.max())
@@ -76,6 +76,16 @@ def decode_nested(
     items = _decode_level(reader, _item_type(arrow_type), item_count)
     buffers = [bitmap, pa.py_buffer(offsets)]
     return pa.Array.from_buffers(arrow_type, row_count, buffers, null_count, 0, [items])
+
+
+def item_count(array: pa.Array) -> int:
+    """Return how many items the lists of all levels of an array hold."""
+    if pa.types.is_struct(array.type):
+        return sum(item_count(array.field(i)) for i in range(array.type.num_fields))
+    if not pa.types.is_nested(array.type):
+        return 0
+    items = _items(array)
+    return len(items) + item_count(items)
 
 
 def _items(array: pa.Array) -> pa.Array:

@@ -153,6 +153,24 @@ def test_changed_text_and_nested_pages_do_nothing_worse(case, changes):
     only_refused(forge([(bytes(damaged), claims)], rows, column_type=column_type, kind="opaque"))
 
 
+def test_a_chain_of_equal_texts_is_refused_before_it_grows():
+    long_text = pa.array(["x" * 255, *("x" * 255 + f"{i:05d}" for i in range(9))])
+    honest = encode_front_coded(long_text)
+    claims = {"row_count": 10, "encoding": 11}
+    assert not only_refused(forge([(honest, claims)], 10, column_type="string", kind="opaque"))
+    equal = encode_front_coded(pa.array(["x" * 255] * 10))
+    assert only_refused(forge([(equal, claims)], 10, column_type="string", kind="opaque"))
+
+
+@pytest.mark.parametrize("item_count", [2**22 + 1, 2**31, 2**32 - 1])
+def test_lists_of_too_many_items_are_refused(item_count):
+    level = struct.pack("<BBHI", 12, 0, 0, 0) + struct.pack("<II", 1, item_count)
+    part = struct.pack("<II", 1, 1) + struct.pack("<q", 1) + level + struct.pack("<q", item_count)
+    claims = {"row_count": 1, "encoding": 12}
+    with pytest.raises(LimitExceededError):
+        read_everything(forge([(part, claims)], 1, column_type="array<array<int>>", kind="opaque"))
+
+
 def ids_file(ids, cardinality=3, texts=("a", "b", "c"), **claims):
     values = (encode_text(pa.array(texts)), {"row_count": len(texts), "encoding": 10})
     found, part = INTEGER_ENCODINGS.encode(np.array(ids, np.int64))

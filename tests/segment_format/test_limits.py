@@ -78,6 +78,27 @@ def test_a_value_of_the_largest_size():
         build_segment({"x": Opaque(pa.array([largest + b"!"]))})
 
 
+def test_items_of_a_list():
+    most = pa.array([False] * limits.LIST_ITEMS_MAX)
+    content = build_segment({"x": Opaque(list_of(most))})
+    assert len(content) < 10_000, "items may cost no bytes: a limit on bytes would not hold them"
+    assert read_everything(content)["__base", "base", "x"].equals(list_of(most))
+    one_more = pa.concat_arrays([most, pa.array([True])])
+    with pytest.raises(LimitExceededError):
+        build_segment({"x": Opaque(list_of(one_more))})
+
+
+def list_of(items):
+    return pa.ListArray.from_arrays(pa.array([0, len(items)], pa.int32()), items)
+
+
+def test_many_items_that_cost_no_bytes_are_cut_into_pages():
+    lists = pa.array([[None] * 100] * 60_000, pa.list_(pa.null()))
+    content = build_segment({"x": Opaque(lists)})
+    assert len(open_segment(content).directory("__base", "base", "x")) == 8
+    assert read_everything(content)["__base", "base", "x"].equals(lists)
+
+
 def test_an_integer_of_the_widest_type():
     edge = 10**38 - 1
     content = build_segment({"x": Numbers(np.array([edge, -edge], object), pa.decimal128(38, 0))})
