@@ -223,3 +223,22 @@ def test_a_conflict_with_oneself_is_success(tmp_path):
     assert outcome[0] == "kept"
     check(storage, [outcome])
     assert open_snapshot(storage).version == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (errno.ENOSPC, "refused"),
+        (errno.EPERM, "refused"),
+        (errno.EROFS, "refused"),
+        (errno.EIO, "unknown"),
+        (errno.ESTALE, "unknown"),
+    ],
+)
+def test_a_failed_link_is_unknown_only_if_it_may_have_worked(tmp_path, monkeypatch, code, told):
+    storage, _ = new_table(tmp_path / "t")
+    with monkeypatch.context() as patch:
+        patch.setattr(local_storage, "os", FailingOs(3, code, only=("link",)))
+        outcome = outcome_of_append(storage)
+    assert outcome[0] == told
+    assert open_snapshot(storage).version == 0
