@@ -136,7 +136,7 @@ def _distinct_key(vector: Numbers, ids: UnsignedIds, distinct: NDArray[Any]) -> 
         if validity is None:
             return Numbers(distinct[group_ids], vector.type, base)
         present = group_ids > 0
-        padded = np.concatenate([distinct[:1] * 0, distinct])
+        padded = np.concatenate([np.zeros(1, distinct.dtype), distinct])
         return Numbers(padded[group_ids], vector.type, base, present)
 
     return Key(ids, len(distinct) + shift, values_of)

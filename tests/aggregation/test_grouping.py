@@ -113,3 +113,10 @@ def test_keys_whose_product_passes_64_bits_are_grouped_by_prefix():
     assert list(zip(*found, strict=True)) == sorted(
         set(zip(*(c.tolist() for c in columns), strict=True))
     )
+
+
+def test_a_null_key_beside_an_infinite_one_holds_zero():
+    key = make_key(vector_from_arrow(pa.array([float("inf"), None])))
+    values = key.values_of(key.ids)
+    assert values.to_arrow().to_pylist() == [float("inf"), None]
+    assert values.values.tolist() == [float("inf"), 0.0]
