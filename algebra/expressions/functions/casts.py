@@ -70,7 +70,8 @@ def _number(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if is_floating(wanted):
         # Arrow's decimal to double multiplies in doubles; going through text rounds once.
         source = array.cast(pa.string()) if is_decimal(array.type) else array
-        return source.cast(pa.float64() if is_decimal(array.type) else wanted).cast(wanted)
+        via = pa.float64() if is_decimal(array.type) else wanted
+        return source.cast(via, safe=False).cast(wanted, safe=False)
     if is_decimal(array.type):
         valid = valid_mask(array, len(array))
         return _whole_of_decimal(array, wanted, valid)

@@ -107,7 +107,8 @@ def bounds(values: NDArray[Any]) -> tuple[int, int]:
 
 def widened(values: NDArray[Any], factor: int) -> NDArray[Any]:
     """Return the values as objects if their products with `factor` may pass 64 bits."""
-    if values.dtype != object and max(map(abs, bounds(values))) * abs(factor) < 1 << 62:
+    largest = max(1, *map(abs, bounds(values)))
+    if values.dtype != object and largest * abs(factor) < 1 << 62:
         return values
     return values.astype(object)
 

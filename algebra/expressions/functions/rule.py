@@ -133,7 +133,7 @@ def from_integers(
 
 def doubles(datum: Datum, row_count: int) -> NDArray[np.float64]:
     """Return float64[n]; null as 0."""
-    array = as_array(datum, row_count).cast(pa.float64())
+    array = as_array(datum, row_count).cast(pa.float64(), safe=False)
     return np.asarray(array.fill_null(0.0) if array.null_count else array)
 
 
