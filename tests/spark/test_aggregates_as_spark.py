@@ -1,0 +1,164 @@
+"""Our aggregates and Spark's over the same rows: values, types, and sketch bytes."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import random
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.state_cases import vector_of
+
+from projseg.algebra.aggregate_call import bind_aggregate, result_type
+from projseg.algebra.aggregators.decompose import decompose, finish_call
+from projseg.algebra.aggregators.primitive import Groups
+from projseg.algebra.aggregators.states import new_state
+from projseg.algebra.expressions.tree import Column
+from projseg.segment_format.types import TIMESTAMP, type_name
+
+pytestmark = pytest.mark.spark
+
+GROUP_COUNT = 7
+ROW_COUNT = 3000
+
+
+def random_rows() -> dict[str, tuple[pa.DataType, list]]:
+    chooser = random.Random(5)
+    start = datetime.datetime(2025, 3, 1, tzinfo=datetime.UTC)
+
+    def some(draw):
+        return [None if chooser.random() < 0.1 else draw() for _ in range(ROW_COUNT)]
+
+    floats = [0.0, -0.0, 1.5, -2.25, 1e9, 0.1]
+    return {
+        "ti": (pa.int8(), some(lambda: chooser.randint(-128, 127))),
+        "i": (pa.int32(), some(lambda: chooser.randint(-(2**31), 2**31 - 1))),
+        "a": (pa.int64(), some(lambda: chooser.randint(-(2**50), 2**50))),
+        "f": (pa.float64(), some(lambda: chooser.choice(floats))),
+        "n": (pa.float64(), some(lambda: chooser.choice([math.nan, *floats]))),
+        "g": (pa.float32(), some(lambda: chooser.choice([0.5, -3.0, 7.25]))),
+        "d": (pa.decimal128(9, 2), some(lambda: Decimal(chooser.randint(-999, 999)).scaleb(-2))),
+        "e": (pa.decimal128(30, 5), some(lambda: Decimal(chooser.randint(0, 10**28)).scaleb(-5))),
+        "s": (pa.string(), some(lambda: chooser.choice(["", "a", "é", "z", "\U0001f600", "ab"]))),
+        "u": (pa.string(), some(lambda: f"user {chooser.randint(0, 2000)}")),
+        "b": (pa.bool_(), some(lambda: chooser.random() < 0.9)),
+        "dt": (
+            pa.date32(),
+            some(lambda: start.date() + datetime.timedelta(chooser.randint(0, 99))),
+        ),
+        "t": (TIMESTAMP, [start + datetime.timedelta(seconds=i) for i in range(ROW_COUNT)]),
+    }
+
+
+ROWS = random_rows()
+GROUPS = [i % (GROUP_COUNT - 1) for i in range(ROW_COUNT)]
+SCHEMA = pa.schema({name: value_type for name, (value_type, _) in ROWS.items()})
+
+EXACT = """
+count(*) | count(s) | count(s, i) | count(DISTINCT s) | count(DISTINCT u) | count(DISTINCT n)
+sum(ti) | sum(i) | sum(a) | sum(d) | sum(e) | sum(DISTINCT ti) | sum(DISTINCT d)
+avg(ti) | avg(d) | avg(e) | avg(DISTINCT d)
+min(ti) | min(a) | min(n) | min(g) | min(e) | min(s) | min(b) | min(dt) | min(t)
+max(ti) | max(a) | max(n) | max(g) | max(e) | max(s) | max(b) | max(dt) | max(t)
+bool_and(b) | bool_or(b) | every(b) | any(b) | bit_and(i) | bit_or(ti) | bit_xor(a)
+min_by(s, t) | max_by(u, t) | min_by(d, t) | max_by(b, t)
+theta_sketch_agg(u) | theta_sketch_agg(i, 5) | theta_sketch_agg(n) | theta_sketch_agg(g)
+"""
+CLOSE = """
+sum(f) | sum(g) | avg(f) | avg(g) | avg(i) | avg(a) | avg(DISTINCT i)
+var_pop(i) | var_samp(f) | stddev_pop(d) | stddev_samp(g) | variance(ti) | std(n)
+"""
+
+
+def texts(block: str) -> list[str]:
+    return [text for line in block.strip().splitlines() for text in line.split(" | ")]
+
+
+@pytest.fixture(scope="module")
+def by_spark(spark):
+    """Spark's answers to all texts: one query."""
+    fields = ", ".join(f"{name} {type_name(t)}" for name, (t, _) in ROWS.items())
+    rows = list(zip(GROUPS, *(values for _, values in ROWS.values()), strict=True))
+    frame = spark.createDataFrame(rows, f"grp int, {fields}").coalesce(2)
+    every = [*texts(EXACT), *texts(CLOSE)]
+    columns = [f"{text} AS c{i}" for i, text in enumerate(every)]
+    selected = ", ".join(columns)
+    frame.createOrReplaceTempView("rows_of_aggregates")
+    answer = spark.sql(f"SELECT grp, {selected} FROM rows_of_aggregates GROUP BY grp ORDER BY grp")
+    collected = answer.collect()
+    types = [field.dataType.simpleString() for field in answer.schema.fields[1:]]
+    return {text: (types[i], [row[i + 1] for row in collected]) for i, text in enumerate(every)}
+
+
+def by_projseg(text: str) -> tuple[str, list]:
+    """Half of the rows added, half merged as states."""
+    call = bind_aggregate(text, SCHEMA)
+    states = []
+    for primitive in decompose(call):
+        state = new_state(primitive, GROUP_COUNT)
+        for start, form in ((0, "ids"), (1, "narrow"), (2, "opaque")):
+            rows = slice(start, None, 3)
+            ids = np.array(GROUPS[rows], np.uint8)
+            inputs = []
+            for argument in primitive.arguments:
+                assert isinstance(argument, Column)
+                value_type, values = ROWS[argument.name]
+                inputs.append(vector_of(values[rows], value_type, form))
+            part = new_state(primitive, GROUP_COUNT)
+            part.add(Groups(ids, GROUP_COUNT, len(ids)), inputs)
+            every = np.arange(GROUP_COUNT, dtype=np.uint8)
+            state.merge(Groups(every, GROUP_COUNT, GROUP_COUNT), part.columns())
+        states.append(state)
+    chosen = np.arange(GROUP_COUNT - 1)
+    return type_name(result_type(call)), finish_call(call, states, chosen).to_pylist()
+
+
+def normal(value: object) -> object:
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"
+    if isinstance(value, bytearray):
+        return bytes(value)
+    if isinstance(value, datetime.datetime):
+        return value.replace(tzinfo=None)
+    return value
+
+
+@pytest.mark.parametrize("text", texts(EXACT))
+def test_exact_aggregates(by_spark, text):
+    spark_type, theirs = by_spark[text]
+    our_type, ours = by_projseg(text)
+    assert our_type == spark_type
+    assert list(map(normal, ours)) == list(map(normal, theirs))
+
+
+@pytest.mark.parametrize("text", texts(CLOSE))
+def test_aggregates_in_double_precision(by_spark, text):
+    spark_type, theirs = by_spark[text]
+    our_type, ours = by_projseg(text)
+    assert our_type == spark_type
+    assert ours == pytest.approx(theirs, rel=1e-11, nan_ok=True)
+
+
+@pytest.mark.parametrize("lg_k", [4, 8, 12])
+@pytest.mark.parametrize("count", [0, 7, 8, 100, 384, 385, 20_000])
+def test_spark_reads_and_merges_our_hll_sketches(spark, lg_k, count):
+    schema = pa.schema({"u": pa.string()})
+    call = bind_aggregate(f"hll_sketch_agg(u, {lg_k})", schema)
+    (primitive,) = decompose(call)
+    state = new_state(primitive, 1)
+    values = [f"user {i}" for i in range(count)]
+    state.add(Groups(None, 1, count), [vector_of(values, pa.string(), "opaque")])
+    sketch = state.finish()[0].as_py()
+    spark.createDataFrame([(sketch,)], "ours binary").createOrReplaceTempView("our_sketch")
+    row = spark.sql(
+        "SELECT hll_sketch_estimate(ours) AS ours, hll_sketch_estimate(theirs) AS theirs,"
+        " hll_sketch_estimate(hll_union(ours, theirs)) AS joint FROM our_sketch, ("
+        f"  SELECT hll_sketch_agg(concat('user ', id), {lg_k}) AS theirs FROM range({count}))"
+    ).collect()[0]
+    assert row.joint == row.ours
+    error = 4 * 1.04 / 2 ** (lg_k / 2) if count > 2**lg_k // 12 else 0.05
+    assert row.ours == pytest.approx(count, rel=error, abs=4)
+    assert row.theirs == pytest.approx(row.ours, rel=error, abs=4)
