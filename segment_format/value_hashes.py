@@ -25,7 +25,7 @@ def dictionary_hashes(dictionary: Dictionary) -> NDArray[np.uint64]:
 
     Strings are hashed as UTF-8, binary as it is, all else as the eight bytes of an int64: booleans
     as 0 or 1, dates and timestamps as days and microseconds, floats as the bits of a double,
-    decimals that pass 64 bits as their 16 bytes.
+    those decimals that pass 64 bits as their 16 bytes.
     """
     if dictionary.stored_hashes is not None:
         return dictionary.stored_hashes
@@ -51,9 +51,18 @@ def _hash_values(dictionary: Dictionary) -> NDArray[np.uint64]:
 
 def _hash_numbers(numbers: NDArray[np.generic]) -> NDArray[np.uint64]:
     if numbers.dtype == object:
-        wide = [int(number).to_bytes(16, "little", signed=True) for number in numbers]
-        content = np.frombuffer(b"".join(wide), np.uint8)
-        return hash_bytes(np.arange(len(wide) + 1, dtype=np.int64) * 16, content)
+        return _hash_wide([int(number) for number in numbers])
     if numbers.dtype.kind == "f":
-        return hash_int64((numbers.astype(np.float64) + 0.0).view(np.int64))
+        doubles = numbers.astype(np.float64) + 0.0
+        doubles[np.isnan(doubles)] = np.nan
+        return hash_int64(doubles.view(np.int64))
     return hash_int64(numbers.astype(np.int64, copy=False))
+
+
+def _hash_wide(numbers: list[int]) -> NDArray[np.uint64]:
+    """Hash each number by itself: a value has one hash, whatever else its dictionary holds."""
+    byte_counts = [8 if -(1 << 63) <= number < 1 << 63 else 16 for number in numbers]
+    pairs = zip(numbers, byte_counts, strict=True)
+    content = b"".join(number.to_bytes(size, "little", signed=True) for number, size in pairs)
+    offsets = np.concatenate([[0], np.cumsum(byte_counts)]).astype(np.int64)
+    return hash_bytes(offsets, np.frombuffer(content, np.uint8))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import datasketches
 import numpy as np
 import pyarrow as pa
@@ -152,6 +154,17 @@ def test_stored_sketches_are_folded_down_never_up(count, lg_k):
     higher = new_state(primitive(pa.int64(), 13), 1)
     with pytest.raises(CorruptSegmentError, match="lgK"):
         higher.merge(Groups(None, 1, 1), {"sketch": stored})
+
+
+def test_a_value_hashes_alike_beside_any_other():
+    """A dictionary with a decimal beyond 64 bits once gave all its values another hash."""
+    value_type = pa.decimal128(38, 0)
+    small = [Decimal(n) for n in range(5)]
+    state = new_state(primitive(value_type), 1)
+    for values in (small, [*small, Decimal(10**30)]):
+        vector = ids_of(Opaque(pa.array(values, value_type)))
+        state.add(Groups(None, 1, len(values)), [vector])
+    assert state.estimates().to_pylist() == [6]
 
 
 def test_null_sketch_is_no_value():
