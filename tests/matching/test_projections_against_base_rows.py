@@ -1,0 +1,46 @@
+"""A query has one answer, whether projections serve it or not, on any mix of segments."""
+
+import collections
+from dataclasses import replace
+
+import pytest
+from matching_tables import answer, make_query, make_table, random_of
+from scale import IS_NIGHTLY
+
+import projseg.algebra.projection_choice as planner
+
+TABLES = 1_250 if IS_NIGHTLY else 32
+QUERIES_A_TABLE = 16
+
+
+@pytest.fixture
+def dear_base_rows(monkeypatch):
+    """Let any projection that fits be cheaper than base rows."""
+    shape_of = planner.base_shape
+
+    def dear(query, conditions):
+        return replace(shape_of(query, conditions), filter_work=10_000, fold_work=10_000)
+
+    monkeypatch.setattr(planner, "base_shape", dear)
+
+
+def test_projections_and_base_rows_agree(tmp_path, dear_base_rows):
+    sources = collections.Counter()
+    for seed in range(TABLES):
+        r = random_of(seed)
+        table, declared = make_table(r, str(tmp_path / str(seed)))
+        for _ in range(QUERIES_A_TABLE):
+            query, context = make_query(r, declared)
+            expected = answer(table, query, {**context, "noProjections": True})
+            found = answer(table, query, context)
+            is_raised_by_base_rows_only = isinstance(expected, str) and isinstance(found, list)
+            assert found == expected or is_raised_by_base_rows_only, (seed, query, context)
+            forced = answer(table, query, {**context, "forceProjections": True})
+            assert forced in (found, "PROJSEG_PROJECTION_NOT_USABLE"), (seed, query, context)
+            if isinstance(found, list):
+                segments = table.explain(**query, context=context).segments
+                sources.update(segments["source"].to_pylist())
+    assert sources[None] > 0
+    assert sources["metadata"] > 0
+    from_projections = sources.total() - sources[None] - sources["metadata"]
+    assert from_projections > sources.total() / 10, sources
