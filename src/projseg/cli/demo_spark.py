@@ -15,8 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from projseg.benchmarks.generator import EditStream
 from projseg.cli.answers import same_answer
+from projseg.cli.demo import rows_read
 from projseg.cli.demo_queries import PROJECTIONS, QUERIES, TABLE_OPTIONS, DemoQuery
 from projseg.spark_datasource.helpers import read, write
+from projseg.table import Table
 
 _RUNS: Final = 3
 _BASE_ONLY: Final = {"noProjections": True}
@@ -27,7 +29,7 @@ def run_spark_demo(
 ) -> list[dict[str, Any]]:
     """Write the demo's rows through Spark and ask the demo's questions.
 
-    Parameters and result are those of `projseg.cli.demo.run_demo`; rows read are not known here.
+    Parameters and result are those of `projseg.cli.demo.run_demo`.
     """
     spark = demo_session()
     try:
@@ -50,6 +52,7 @@ def demo_session() -> SparkSession:
         SparkSession.builder.master("local[2]")
         .appName("projseg demo")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
@@ -65,6 +68,7 @@ def _ask(spark: SparkSession, location: str, query: DemoQuery) -> dict[str, Any]
         "query": query.title,
         "base ms": base_ms,
         "projection ms": projection_ms,
+        **rows_read(Table(location), query),
         "same answer": same_answer(base, answer),
     }
 
