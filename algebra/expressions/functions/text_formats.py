@@ -25,7 +25,7 @@ def to_text(array: pa.Array, zone: str) -> pa.Array:
     if array.type == TIMESTAMP_NTZ:
         return _without_zeros(array.cast(pa.string()))
     if is_floating(array.type):
-        return _distinct(array)
+        return _floats(array)
     if pa.types.is_binary(array.type):
         try:
             return array.cast(pa.string())
@@ -43,6 +43,19 @@ def _without_zeros(text: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(text, r"\.?0+$|(\.\d*?)0+$", r"\1")
 
 
+def _floats(array: pa.Array) -> pa.Array:
+    """Use Arrow's shortest digits where Java writes no exponent, else write each distinct value."""
+    sizes = pc.abs(array)
+    bounds = (pa.scalar(bound, array.type) for bound in (1e-3, 1e7))
+    low, high = bounds
+    is_plain = pc.and_(pc.greater_equal(sizes, low), pc.less(sizes, high))
+    plain = pc.fill_null(is_plain, True)
+    text = pc.replace_substring_regex(array.cast(pa.string()), r"^(-?[0-9]+)$", r"\1.0")
+    if pc.all(plain).as_py() is not False:
+        return text
+    return pc.if_else(plain, text, _distinct(pc.if_else(plain, None, array)))
+
+
 def _distinct(array: pa.Array) -> pa.Array:
     encoded = array.dictionary_encode()
     values = encoded.dictionary.to_pylist()
@@ -50,7 +63,7 @@ def _distinct(array: pa.Array) -> pa.Array:
         texts = [format(value, "f") for value in values]
     else:
         number = np.float32 if array.type == pa.float32() else np.float64
-        texts = [_java_double(number(value)) for value in values]
+        texts = [None if v is None else _java_double(number(v)) for v in values]
     return pa.array(texts, pa.string()).take(encoded.indices)
 
 
