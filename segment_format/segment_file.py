@@ -63,6 +63,7 @@ class SegmentFile:
         self._directories: dict[tuple[str, str, str], PageDirectory] = {}
         self._indexes: dict[tuple[str, str, str], BitmapIndex] = {}
         self._dictionaries: dict[str, Dictionary] = {}
+        self._loading = {entry.name: threading.Lock() for entry in footer.dictionaries}
         self._lock = threading.RLock()
 
     @classmethod
@@ -218,12 +219,12 @@ class SegmentFile:
 
     def dictionary(self, name: str) -> Dictionary:
         """Return a dictionary, loaded and proved on first use: always the same object."""
-        with self._lock:
+        if name not in self._loading:
+            raise _unknown(f"{self.path}: no dictionary '{name}'", name, self._loading)
+        with self._loading[name]:
             if name not in self._dictionaries:
-                entries = {entry.name: entry for entry in self.footer.dictionaries}
-                if name not in entries:
-                    raise _unknown(f"{self.path}: no dictionary '{name}'", name, entries)
-                self._dictionaries[name] = self._load_dictionary(entries[name])
+                entry = next(e for e in self.footer.dictionaries if e.name == name)
+                self._dictionaries[name] = self._load_dictionary(entry)
             return self._dictionaries[name]
 
     def _load_dictionary(self, entry: DictionaryEntry) -> Dictionary:

@@ -1,5 +1,9 @@
 """Files written once and never again: each is read to exactly what its build() says."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from golden_files import BUILDERS, GOLDEN, read_golden
@@ -78,3 +82,35 @@ def test_every_flipped_bit_is_found(name):
         damaged[bit // 8] ^= 1 << bit % 8
         with pytest.raises(REFUSED):
             open_segment(bytes(damaged)).verify()
+
+
+READ_UNDER_AUDIT = """
+import sys
+from golden_files import BUILDERS, read_golden
+from segment_bytes import open_segment, read_everything
+
+files = [read_golden(name) for name in BUILDERS]
+
+
+def read_all():
+    for content in files:
+        read_everything(content)
+        open_segment(content).verify()
+
+
+read_all()
+seen = []
+sys.addaudithook(lambda event, arguments: seen.append(event))
+read_all()
+sys.exit(f"reading raised audit events {sorted(set(seen) - QUIET)}" if set(seen) - QUIET else 0)
+"""
+QUIET = {"object.__getattr__", "object.__setattr__", "code.__new__", "sys._getframe"}
+
+
+def test_reading_a_file_runs_opens_and_imports_nothing():
+    folders = [str(Path(__file__).parents[1] / name) for name in ("support", "oracle")]
+    script = f"import sys; sys.path[:0] = {folders!r}\nQUIET = {QUIET!r}\n{READ_UNDER_AUDIT}"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import xxhash
+from scale import IS_NIGHTLY
 from segment_bytes import FILE_ID, build_segment, open_segment, read_everything, same_bits
 
 from projseg.errors import (
@@ -127,7 +128,7 @@ def refooted(content, old, new):
     return retailed(content[: fields[0]] + footer.replace(old, new) + content[-TAIL_LAYOUT.size :])
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(5_000 if IS_NIGHTLY else 60))
 def test_random_damage_is_found(seed):
     content = sorted_segment()
     expected = read_everything(content)

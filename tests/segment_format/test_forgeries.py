@@ -15,6 +15,7 @@ from forged_segments import bounded, forge, refooted, with_record
 from golden_files import read_golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import IS_NIGHTLY
 from segment_bytes import build_segment, open_segment, read_everything
 
 from projseg.errors import CorruptSegmentError, LimitExceededError, UnsupportedFeatureError
@@ -82,7 +83,7 @@ def test_cut_and_lengthened_pages_are_refused(encoding):
 
 @pytest.mark.parametrize("encoding", SHAPES)
 @pytest.mark.parametrize("column_type", ["bigint", "tinyint", "date", "decimal(38,0)", "double"])
-@settings(max_examples=60)
+@settings(max_examples=2_000 if IS_NIGHTLY else 60)
 @given(data=st.data())
 def test_changed_pages_do_nothing_worse_than_being_refused(encoding, column_type, data):
     part, facts = page_of(encoding, SHAPES[encoding])
@@ -93,7 +94,7 @@ def test_changed_pages_do_nothing_worse_than_being_refused(encoding, column_type
     only_refused(forge([(bytes(damaged), facts)], ROWS, column_type=column_type))
 
 
-@settings(max_examples=300)
+@settings(max_examples=20_000 if IS_NIGHTLY else 300)
 @given(
     body=st.binary(max_size=120),
     encoding=st.integers(0, 14),
@@ -133,7 +134,7 @@ TEXTS = pa.array(["a", "abc", "abd", "zażółć"] * 20)
 NESTED = pa.array([[{"k": 1, "t": "x"}], [], [{"k": None, "t": None}] * 3] * 20)
 
 
-@settings(max_examples=200)
+@settings(max_examples=20_000 if IS_NIGHTLY else 200)
 @given(
     case=st.sampled_from(
         [
