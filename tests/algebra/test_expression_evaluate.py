@@ -2,7 +2,8 @@
 
 import datetime as dt
 import math
-from decimal import Decimal
+import zoneinfo
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 import duckdb
 import pyarrow as pa
@@ -293,3 +294,66 @@ def test_a_constant_column_is_its_constant(table, text):
     if isinstance(values, str):
         return
     assert found.to_pylist() == [value is None for value in values.to_pylist()]
+
+
+def rounded_by_text(value, digits):
+    """What Java's BigDecimal makes of the shortest text that names the value."""
+    if not math.isfinite(value):
+        return value
+    unit, context = Decimal(1).scaleb(-digits), Context(prec=800, rounding=ROUND_HALF_UP)
+    return float(Decimal(repr(value)).quantize(unit, context=context))
+
+
+ties = st.builds(
+    lambda whole, digits: (whole + 0.5) / 10.0**digits, st.integers(-9999, 9999), st.integers(0, 6)
+)
+
+
+@given(st.lists(st.none() | st.floats() | ties, min_size=1, max_size=20), st.integers(-3, 17))
+@settings(deadline=None, max_examples=200)
+def test_rounding_is_that_of_the_shortest_text(values, digits):
+    schema = pa.schema([("f", pa.float64())])
+    found = evaluate(
+        bind(f"round(f, {digits})", schema), {"f": pa.array(values, pa.float64())}, len(values)
+    )
+    expected = [None if value is None else rounded_by_text(value, digits) for value in values]
+    assert all(same(a, b) for a, b in zip(found.to_pylist(), expected, strict=True))
+    assert all(
+        a is None or math.isnan(a) or a == b
+        for a, b in zip(found.to_pylist(), expected, strict=True)
+    )
+
+
+@given(st.lists(st.none() | st.floats() | st.floats(0.0005, 2e7), min_size=1, max_size=20))
+@settings(deadline=None, max_examples=200)
+def test_the_text_of_a_double_reads_back(values):
+    schema = pa.schema([("f", pa.float64())])
+    columns = {"f": pa.array(values, pa.float64())}
+    texts = evaluate(bind("CAST(f AS STRING)", schema), columns, len(values))
+    again = evaluate(bind("CAST(CAST(f AS STRING) AS DOUBLE)", schema), columns, len(values))
+    assert all(same(a, b) for a, b in zip(again.to_pylist(), values, strict=True))
+    for text, value in zip(texts.to_pylist(), values, strict=True):
+        if value is not None and math.isfinite(value):
+            assert ("E" in text) == (value != 0 and not 1e-3 <= abs(value) < 1e7)
+            assert "." in text
+
+
+@given(
+    st.datetimes(dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30)),
+    st.sampled_from(["", "Z", "+05:30", "-8", " UTC", " Asia/Kolkata"]),
+    st.sampled_from(["UTC", "America/Los_Angeles"]),
+)
+@settings(deadline=None, max_examples=200)
+def test_timestamps_are_read_in_their_zone(moment, suffix, session):
+    text = moment.isoformat(sep=" ") + suffix
+    found = one(f"CAST('{text}' AS TIMESTAMP)", timezone=session)[1]
+    name = {"": session, "Z": "UTC", "+05:30": "Asia/Kolkata", "-8": "Etc/GMT+8"}.get(suffix)
+    zone = zoneinfo.ZoneInfo(name or suffix.strip())
+    if moment.year > 1950:
+        assert found in {moment.replace(tzinfo=zone, fold=fold) for fold in (0, 1)}
+    assert one(f"CAST(CAST('{text}' AS TIMESTAMP_NTZ) AS STRING)")[1] == spark_text(moment)
+
+
+def spark_text(moment):
+    text = moment.isoformat(sep=" ")
+    return text.rstrip("0") if "." in text else text
