@@ -8,13 +8,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.expressions_over_rows import truth, values_by_id
-from projseg.aggregation.filter_rows import filter_rows
+from projseg.aggregation.filter_rows import allowed_ids, filter_by_all
+from projseg.aggregation.number_ranges import value_range
 from projseg.aggregation.rows import RowIds, RowRange, Rows
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.interval import Interval
-from projseg.reader.number_ranges import value_range
 from projseg.reader.segment_source import SegmentSource
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.limits import PAGE_ROWS_MAX
@@ -55,9 +54,7 @@ def select_rows(
     rows = _initial_rows(source, row_range, pages, row_ids)
     if interval is not None and time_column is not None:
         rows = _in_interval(rows, time_column, interval)
-    for part in residual:
-        rows = filter_rows(rows, part)
-    return rows
+    return filter_by_all(rows, residual)
 
 
 def _initial_rows(
@@ -163,12 +160,7 @@ def _allowed_ids(
 ) -> NDArray[np.bool_] | None:
     """Return which dictionary ids satisfy a condition on one column; None without dictionary."""
     dictionary = source.dictionary(name)
-    if dictionary is None:
-        return None
-    try:
-        return truth(values_by_id(condition, name, dictionary))
-    except ArithmeticError:
-        return None  # the value that raises may be in no selected row
+    return None if dictionary is None else allowed_ids([condition], name, dictionary)
 
 
 def _rows_by_bitmap(source: SegmentSource, condition: Expression) -> NDArray[np.uint32] | None:

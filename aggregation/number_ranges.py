@@ -1,0 +1,145 @@
+"""Comparisons of one fixed-width column with constants, as ranges over its physical numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.segment_format.types import arrow_to_numbers
+from projseg.segment_format.vectors import Numbers
+
+# Which comparisons bound a value from below, and which from above.
+_COMPARISONS: Final = {
+    "=": (True, True),
+    "in": (True, True),
+    "<": (False, True),
+    "<=": (False, True),
+    ">": (True, False),
+    ">=": (True, False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NumberRange:
+    """Values of `name` between `low` and `high`; None is unbounded.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    low, high : int, float or None
+        Bounds in physical numbers, part of the range unless it is open there.
+    is_low_open, is_high_open : bool
+        Whether a bound itself is outside.
+    is_exact : bool
+        Whether all values inside match; otherwise those outside do not, and no more is said.
+    """
+
+    name: str
+    low: Any
+    high: Any
+    is_low_open: bool = False
+    is_high_open: bool = False
+    is_exact: bool = True
+
+    def may_match(self, minimum: NDArray[Any], maximum: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return, for pages with these smallest and largest values, which may match."""
+        result = np.ones(len(minimum), np.bool_)
+        if self.low is not None:
+            result &= maximum >= self.low
+        if self.high is not None:
+            result &= minimum <= self.high
+        return result
+
+    def intersect(self, other: NumberRange) -> NumberRange:
+        """Return the range of values in both, of the same column."""
+        lows = [(r.low, r.is_low_open) for r in (self, other) if r.low is not None]
+        highs = [(r.high, not r.is_high_open) for r in (self, other) if r.high is not None]
+        low, is_low_open = max(lows, default=(None, False))
+        high, is_high_closed = min(highs, default=(None, True))
+        return replace(
+            self, low=low, is_low_open=is_low_open, high=high, is_high_open=not is_high_closed
+        )
+
+    def mask(self, numbers: Numbers) -> NDArray[np.bool_]:
+        """Return which values lie inside: nulls never, NaN above every number."""
+        values = numbers.values
+        if values.dtype.kind == "f":
+            inside = self._float_mask(values)
+        elif values.dtype == object:
+            inside = self._object_mask(numbers.wide())
+        else:
+            inside = self._integer_mask(values, numbers.base)
+        return inside if numbers.validity is None else inside & numbers.validity
+
+    def _integer_mask(self, values: NDArray[Any], base: int) -> NDArray[np.bool_]:
+        bounds = np.iinfo(values.dtype)
+        low = bounds.min if self.low is None else self.low + self.is_low_open - base
+        high = bounds.max if self.high is None else self.high - self.is_high_open - base
+        low, high = max(low, bounds.min), min(high, bounds.max)
+        if low > high:
+            return np.zeros(len(values), np.bool_)
+        inside: NDArray[np.bool_]
+        if low == high:
+            inside = values == values.dtype.type(low)
+        elif low == bounds.min:
+            inside = values <= values.dtype.type(high)
+        else:
+            inside = values >= values.dtype.type(low)
+            if high < bounds.max:
+                inside &= values <= values.dtype.type(high)
+        return inside
+
+    def _float_mask(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        inside = np.ones(len(values), np.bool_)
+        if self.high is not None:
+            inside = values < self.high if self.is_high_open else values <= self.high
+        if self.low is not None:  # by what is not below, so that NaN is inside
+            inside &= ~(values <= self.low if self.is_low_open else values < self.low)
+        return inside
+
+    def _object_mask(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        inside = np.ones(len(values), np.bool_)
+        if self.low is not None:
+            inside &= (values >= self.low + self.is_low_open).astype(np.bool_)
+        if self.high is not None:
+            inside &= (values <= self.high - self.is_high_open).astype(np.bool_)
+        return inside
+
+
+def value_range(condition: Expression) -> NumberRange | None:
+    """Return the range that a comparison of a column with constants implies, None if none is."""
+    if not isinstance(condition, Call) or condition.function not in _COMPARISONS:
+        return None
+    column, *others = condition.arguments
+    if not isinstance(column, Column) or not all(isinstance(o, Literal) for o in others):
+        return None
+    numbers = [_physical(o.value, column.type) for o in others if isinstance(o, Literal)]
+    if any(number is None for number in numbers):
+        return None
+    is_low, is_high = _COMPARISONS[condition.function]
+    low, high = min(numbers), max(numbers)
+    return NumberRange(
+        column.name,
+        low if is_low else None,
+        high if is_high else None,
+        is_low_open=condition.function == ">",
+        is_high_open=condition.function == "<",
+        is_exact=len(numbers) == 1,
+    )
+
+
+def _physical(value: object, arrow_type: pa.DataType) -> Any:
+    """Return a constant in the column's physical numbers; None if it has none (null, NaN)."""
+    if value is None or value != value:  # noqa: PLR0124 - NaN is what differs from itself
+        return None
+    try:
+        values, _ = arrow_to_numbers(pa.array([value], arrow_type))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return None
+    return values[0].item() if isinstance(values[0], np.generic) else values[0]
