@@ -22,6 +22,7 @@ from projseg.algebra.value_set import (
     NOTHING,
     NULL_ONLY,
     ValueSet,
+    any_of,
     between,
     only,
 )
@@ -135,19 +136,13 @@ def _compared(function: str, value: object, arrow_type: pa.DataType) -> ValueSet
 
 def _membership(predicate: Call) -> Truth | None:
     term, *candidates = predicate.arguments
-    if isinstance(term, Literal):
+    options = [option.value for option in candidates if isinstance(option, Literal)]
+    if isinstance(term, Literal) or len(options) < len(candidates):
         return None
-    true = NOTHING
-    for candidate in candidates:
-        if not isinstance(candidate, Literal):
-            return None
-        if candidate.value is not None:
-            one = only(candidate.value, term.type)
-            if one is None:
-                return None
-            true = true.union(one)
-    has_null = any(c.value is None for c in candidates if isinstance(c, Literal))
-    return Truth(term, true, NOTHING if has_null else true.complement().without_null())
+    true = any_of([value for value in options if value is not None], term.type)
+    if true is None:
+        return None
+    return Truth(term, true, NOTHING if None in options else true.complement().without_null())
 
 
 def _is_null(predicate: Call) -> Truth | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
@@ -71,17 +72,30 @@ class ValueSet:
         """Whether every member is a member of `other`."""
         if self.has_null and not other.has_null:
             return False
+        if len(self.cuts) == 2:  # a zone map's range, against what may be a long list
+            first, last = _span(other.cuts, *self.cuts)
+            return first == last and first % 2 == 1
         return _sweep(self.cuts, other.cuts, 2) == self.cuts
 
     def overlaps(self, other: ValueSet) -> bool:
         """Whether some member is a member of `other`."""
-        return (self.has_null and other.has_null) or bool(_sweep(self.cuts, other.cuts, 2))
+        if self.has_null and other.has_null:
+            return True
+        if len(self.cuts) == 2:
+            first, last = _span(other.cuts, *self.cuts)
+            return first != last or first % 2 == 1
+        return bool(_sweep(self.cuts, other.cuts, 2))
 
 
 NOTHING: Final = ValueSet(())
 NULL_ONLY: Final = ValueSet((), has_null=True)
 ANY_VALUE: Final = ValueSet((_BOTTOM, _TOP))
 ANYTHING: Final = ValueSet((_BOTTOM, _TOP), has_null=True)
+
+
+def _span(cuts: tuple[Cut, ...], start: Cut, end: Cut) -> tuple[int, int]:
+    """Return how many cuts lie at or before `start`, and how many before `end`."""
+    return bisect_right(cuts, start), bisect_left(cuts, end)
 
 
 def _sweep(left: tuple[Cut, ...], right: tuple[Cut, ...], depth_wanted: int) -> tuple[Cut, ...]:
@@ -126,6 +140,23 @@ def between(
 def only(value: object, arrow_type: pa.DataType) -> ValueSet | None:
     """Return the set of one value, as `between` does."""
     return between(value, value, arrow_type)
+
+
+def any_of(values: Iterable[object], arrow_type: pa.DataType) -> ValueSet | None:
+    """Return the set of some values, None if one is not of the type."""
+    pairs = []
+    for value in values:
+        start, end = (cut_at(value, arrow_type, after=after) for after in (False, True))
+        if start is None or end is None:
+            return None
+        pairs.append((start, end))
+    cuts: list[Cut] = []
+    for start, end in sorted(set(pairs)):
+        if cuts and cuts[-1] == start:
+            cuts[-1] = end
+        else:
+            cuts += (start, end)
+    return ValueSet(tuple(cuts))
 
 
 def cut_at(value: object, arrow_type: pa.DataType, *, after: bool) -> Cut | None:

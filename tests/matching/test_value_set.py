@@ -13,6 +13,7 @@ from projseg.algebra.value_set import (
     NOTHING,
     NULL_ONLY,
     ValueSet,
+    any_of,
     between,
     floored,
     only,
@@ -51,6 +52,26 @@ def test_set_operations_are_those_of_python_sets(left, right):
     assert one.overlaps(other) == bool(ones & others)
     assert one.complement().complement() == one
     assert one.is_empty == (not ones)
+
+
+@given(st.lists(st.integers(0, 9), max_size=6), sets())
+def test_a_list_of_values_is_the_union_of_each(values, other):
+    found = any_of(values, pa.int64())
+    assert members_of(found) == set(values)
+    joined = NOTHING
+    for value in values:
+        joined = joined.union(only(value, pa.int64()))
+    assert found == joined
+    assert found.is_within(other[0]) == (set(values) <= other[1])
+    assert other[0].is_within(found) == (other[1] <= set(values))
+    assert any_of(["a"], pa.int64()) is None
+
+
+def test_long_lists_are_looked_up_not_walked():
+    every_other = any_of(range(0, 200_000, 2), pa.int64())
+    for _ in range(20_000):
+        assert not between(5, 5, pa.int64()).overlaps(every_other)
+        assert between(6, 6, pa.int64()).is_within(every_other)
 
 
 def test_whole_numbers_know_no_place_between_two_neighbours():
