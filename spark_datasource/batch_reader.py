@@ -27,6 +27,7 @@ from projseg.spark_datasource.schemas import shape_batch, transfer_schema
 from projseg.table_layer.storage import Storage
 
 LOGGER: Final = logging.getLogger("projseg.spark")
+LOGGER.setLevel(logging.INFO)  # Spark's workers attach a handler, if asked to, but set no level
 
 # Below these estimates one task is quicker than two: starting one costs tens of milliseconds, and
 # rows, which all go through Arrow to the JVM, cost more for each stored byte than groups.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from pyspark.sql import functions as F
 
@@ -209,3 +211,15 @@ def test_insert_into_a_catalog_table(spark, rows, tmp_path):
         assert "[PROJSEG_PATH_MISSING]" in told
     finally:
         spark.sql("DROP TABLE inserted")
+
+
+def test_workers_log_what_they_planned_and_read(spark, location):
+    spark.conf.set("spark.sql.pyspark.worker.logging.enabled", "true")
+    try:
+        load(spark, location, groupBy="k", aggregators="sum(n) AS n").collect()
+        logged = spark.tvf.python_worker_logs().filter("logger = 'projseg.spark'").collect()
+        events = {json.loads(row.msg)["event"]: json.loads(row.msg) for row in logged}
+        assert events["planned"]["segments"] == 4
+        assert events["read"]["rows"] == 8
+    finally:
+        spark.conf.unset("spark.sql.pyspark.worker.logging.enabled")

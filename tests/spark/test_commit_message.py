@@ -1,0 +1,46 @@
+"""What a task sends back: small, picklable, and all that the commit needs."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import pyarrow as pa
+
+import projseg
+from projseg.spark_datasource.batch_reader import QueryPartition
+from projseg.spark_datasource.batch_writer import SegmentsWritten
+from projseg.spark_datasource.read_request import ReadRequest
+from projseg.spark_datasource.scan import Scan
+
+DAY_US = 86_400_000_000
+MESSAGE_BYTES_MAX = 64 * 1024
+
+
+def table_of_days(location, day_count):
+    times = pa.array([day * DAY_US for day in range(day_count)], pa.timestamp("us", tz="UTC"))
+    columns = {f"column{index}": pa.array(range(day_count)) for index in range(20)}
+    rows = pa.table({"time": times, **columns})
+    table = projseg.Table.create(
+        location, rows.schema, time_column="time", segment_granularity="day"
+    )
+    table.append(rows)
+    return table
+
+
+def test_a_task_of_a_hundred_segments_sends_a_small_message(tmp_path):
+    entries = list(table_of_days(str(tmp_path / "t"), 100).snapshot.segments)
+    message = SegmentsWritten.of(entries)
+    pickled = pickle.dumps(message)
+    assert len(pickled) < MESSAGE_BYTES_MAX
+    assert pickle.loads(pickled).unpacked() == entries
+
+
+def test_a_partition_carries_its_own_segments_only(tmp_path):
+    location = str(tmp_path / "t")
+    table_of_days(location, 100)
+    scan = Scan(ReadRequest(location, group_by=("column0",), aggregators=("sum(column1)",)))
+    plan = scan.plan(())
+    assert len(plan.segments) == 100
+    one = QueryPartition(scan.storage, replace(plan, segments=plan.segments[:1]))
+    assert len(pickle.dumps(one)) < len(pickle.dumps(QueryPartition(scan.storage, plan))) / 20
