@@ -2,6 +2,7 @@
 
 import datetime as dt
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from expressions import floor_instant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from projseg.algebra.expressions.canonical_time import always_refines
 from projseg.algebra.granularity import Granularity, refines
 from projseg.algebra.interval import Interval
 from projseg.algebra.period import DAY, HOUR, MINUTE
@@ -28,8 +30,26 @@ ZONES = [
     "Pacific/Apia",
     "Europe/London",
 ]
-PERIODS = ["PT1S", "PT1M", "PT5M", "PT7M", "PT15M", "PT30M", "PT1H", "PT6H", "PT7H", "P1D", "P3D", "P7D", "P1W", "P2W", "P1M", "P2M", "P3M", "P1Y",]
-)
+PERIODS = [
+    "PT1S",
+    "PT1M",
+    "PT5M",
+    "PT7M",
+    "PT15M",
+    "PT30M",
+    "PT1H",
+    "PT6H",
+    "PT7H",
+    "P1D",
+    "P3D",
+    "P7D",
+    "P1W",
+    "P2W",
+    "P1M",
+    "P2M",
+    "P3M",
+    "P1Y",
+]
 START, END = -631_152_000_000_000, 4_070_908_800_000_000  # 1950 to 2099
 
 
@@ -248,3 +268,16 @@ def test_refines_is_what_the_floors_say(data):
         assert holds
     elif not finer.is_none and finer.micros % MINUTE == 0 and coarser.micros % MINUTE == 0:
         assert not holds
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=300)
+def test_what_always_refines_does_so_at_every_instant(data):
+    finer, coarser = data.draw(granularities()), data.draw(granularities())
+    if data.draw(st.booleans()):
+        coarser = replace(coarser, timezone=finer.timezone)
+    micros = data.draw(instants(coarser.timezone))
+    points = micros + np.arange(-50, 50, dtype=np.int64) * 7 * MINUTE
+    if always_refines(finer, coarser):
+        assert np.array_equal(coarser.floor(finer.floor(points)), coarser.floor(points))
+        assert refines(finer, coarser, micros, micros + 40 * DAY)
