@@ -29,7 +29,7 @@ def fold_rows(draw, dtype):
     seed = draw(st.integers(0, 2**32 - 1))
     random = np.random.default_rng(seed)
     row_count = draw(st.sampled_from([0, 1, 3, 50, 1000]))
-    group_count = draw(st.sampled_from([1, 2, 60, 256, 300, 70_000]))
+    group_count = draw(st.sampled_from([1, 1, 2, 2, 60, 60, 256, 256, 300, 300, 70_000]))
     ids = None
     if group_count > 1 or draw(st.booleans()):
         id_dtype = draw(st.sampled_from([np.uint8, np.uint16, np.uint32]))
