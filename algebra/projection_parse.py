@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Final, NoReturn, Protocol, TypeVar
+from typing import Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -42,8 +43,11 @@ class DeclaredProjection(Protocol):
         """Condition as SQL."""
 
 
+Declaration: TypeAlias = Mapping[str, Any] | DeclaredProjection | str
+
+
 def parse_projection(
-    declaration: Mapping[str, Any] | DeclaredProjection,
+    declaration: Declaration,
     schema: pa.Schema,
     *,
     time_column: str | None = None,
@@ -53,8 +57,9 @@ def parse_projection(
 
     Parameters
     ----------
-    declaration : mapping or Projection
-        `Projection(...)`, the same as a mapping, `{"name", "sql"}`, or Druid's JSON.
+    declaration : mapping, Projection or str
+        `Projection(...)`, the same as a mapping, `{"name", "sql"}`, or Druid's JSON; a text is one
+        of the mappings as JSON.
     schema : pa.Schema
         The base table's columns.
     time_column : str or None
@@ -82,13 +87,19 @@ def parse_projection(
 
 
 def parse_projections(
-    declarations: Iterable[Mapping[str, Any] | DeclaredProjection],
+    declarations: Iterable[Declaration] | str,
     schema: pa.Schema,
     *,
     time_column: str | None = None,
     segment_granularity: str | Granularity = "all",
 ) -> tuple[ProjectionSpec, ...]:
-    """Return the specs of several declarations, whose names must differ."""
+    """Return the specs of several declarations, whose names must differ.
+
+    A text is a JSON array of declarations, or one of them.
+    """
+    if isinstance(declarations, str):
+        given = _from_json(declarations)
+        declarations = given if isinstance(given, list) else [given]
     specs = tuple(
         parse_projection(
             declaration, schema, time_column=time_column, segment_granularity=segment_granularity
@@ -102,16 +113,23 @@ def parse_projections(
     return specs
 
 
+def _from_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        _refuse("a projection", f"is declared by text that is no JSON: {error}")
+
+
 def _declared_texts(
-    declaration: Mapping[str, Any] | DeclaredProjection,
-    schema: pa.Schema,
-    time_column: str | None,
+    declaration: Declaration, schema: pa.Schema, time_column: str | None
 ) -> DeclaredTexts:
-    if not isinstance(declaration, Mapping):
-        where = declaration.where
-        group_by, aggregators = _list(declaration.group_by), _list(declaration.aggregators)
-        return DeclaredTexts(declaration.name, group_by, aggregators, where)
-    given = dict(declaration)
+    declared: Any = _from_json(declaration) if isinstance(declaration, str) else declaration
+    if isinstance(declared, bool | int | float | list | None):
+        _refuse("a projection", f"is declared by {declared!r}; give an object or a Projection")
+    if not isinstance(declared, Mapping):
+        group_by, aggregators = _list(declared.group_by), _list(declared.aggregators)
+        return DeclaredTexts(declared.name, group_by, aggregators, declared.where)
+    given = dict(declared)
     if "type" in given or "groupingColumns" in given or "virtualColumns" in given:
         return translate_druid(given, schema, time_column)
     owner = f"projection {given.get('name')!r}"

@@ -60,6 +60,20 @@ def test_the_three_forms_are_one_projection():
     assert [p.text for p in first.primitives] == ["sum(added)", "count(*)"]
 
 
+def test_texts_are_json():
+    first = parse(KEYWORDS)
+    assert [parse(json.dumps(form)) for form in (KEYWORDS, SQL, DRUID)] == [first] * 3
+    several = json.dumps([KEYWORDS, {**SQL, "name": "other"}])
+    assert [s.name for s in parse_projections(several, SCHEMA)] == ["hourly", "other"]
+    assert len(parse_projections(json.dumps(SQL), SCHEMA)) == 1
+
+
+@pytest.mark.parametrize("declared", ["SELECT channel", "3", "[]", 3, None, True, []])
+def test_what_is_no_declaration_is_refused(declared):
+    with pytest.raises(InvalidInputError, match="PROJSEG_BAD_PROJECTION"):
+        parse(declared)
+
+
 def test_camel_case_keys_and_comma_separated_texts_are_accepted():
     texts = {
         "name": "hourly",
@@ -73,9 +87,10 @@ def test_camel_case_keys_and_comma_separated_texts_are_accepted():
 def test_a_definition_is_read_back_equal():
     one = spec(
         "odd name",
-        ["`time` AS `when it was`", "to_date(time)", "concat(channel, '#') AS c"],
+        ["`time` AS `when it was`", "to_date(time)", "concat(channel, '#') AS c",
+         "timestamp_floor(time, 'P1D', null, 'Asia/Kolkata') AS k", "hour(time) AS o"],
         ["first(page)", "count(DISTINCT user)", "avg(delta) FILTER (WHERE robot) AS a",
-         "hll_sketch_agg(user, 10) AS h", "count_if(robot)"],
+         "hll_sketch_agg(user, 10) AS h", "count_if(robot)", "last(delta)"],
         where="channel IN ('a', 'b') AND added > 3",
     )  # fmt: skip
     again = from_definition(one.definition, SCHEMA)
