@@ -54,8 +54,18 @@ class ZoneTable:
     offsets: NDArray[np.int64]
 
     def index_of(self, micros: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return for each instant the position of the offset in force."""
-        return np.asarray(np.searchsorted(self.starts, micros, side="right") - 1, dtype=np.int64)
+        """Return for each instant the position of the offset in force.
+
+        Only the transitions between the first and the last instant are searched: mostly few.
+        """
+        if len(micros) == 0:
+            return np.zeros(0, dtype=np.int64)
+        ends = np.array([micros.min(), micros.max()])
+        first, last = (np.searchsorted(self.starts, ends, side="right") - 1).tolist()
+        if first == last:
+            return np.full(len(micros), first, dtype=np.int64)
+        later = np.searchsorted(self.starts[first + 1 : last + 1], micros, side="right")
+        return np.asarray(first + later, dtype=np.int64)
 
     def to_local(self, micros: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the local clock, in microseconds since its own 1970-01-01T00:00."""

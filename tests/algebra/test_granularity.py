@@ -281,3 +281,12 @@ def test_what_always_refines_does_so_at_every_instant(data):
     if always_refines(finer, coarser):
         assert np.array_equal(coarser.floor(finer.floor(points)), coarser.floor(points))
         assert refines(finer, coarser, micros, micros + 40 * DAY)
+
+
+@given(granularities(), st.integers(START, END), st.integers(1, 400))
+@settings(deadline=None, max_examples=100)
+def test_many_instants_are_floored_as_each_alone(granularity, start, days):
+    points = start + np.arange(600, dtype=np.int64) * (days * DAY // 600)
+    np.random.default_rng(0).shuffle(points)
+    expected = [granularity.floor_one(int(point)) for point in points[:40]]
+    assert granularity.floor(points)[:40].tolist() == expected

@@ -59,6 +59,7 @@ def _floats(array: pa.Array) -> pa.Array:
 def _distinct(array: pa.Array) -> pa.Array:
     encoded = array.dictionary_encode()
     values = encoded.dictionary.to_pylist()
+    texts: list[str | None]
     if pa.types.is_decimal(array.type):
         texts = [format(value, "f") for value in values]
     else:
