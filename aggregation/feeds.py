@@ -51,7 +51,7 @@ def feed_state(state: State, primitive: Primitive, feed: Feed, rows: Rows, group
         case AddRows():
             state.add(groups, [evaluate_over(argument, rows) for argument in feed.arguments])
         case MergeStates():
-            state.merge(groups, _stored_states(primitive, feed.prefix, rows))
+            state.merge(groups, stored_states(primitive, feed.prefix, rows))
         case AddWeighted():
             inputs = [evaluate_over(argument, rows) for argument in feed.arguments]
             weights = rows.vector(state_column_name(feed.count_prefix, "count"), is_state=True)
@@ -69,7 +69,8 @@ def _filtered(condition: Expression | None, rows: Rows, groups: Groups) -> tuple
     return rows.subset(kept), Groups(ids, groups.count, len(kept))
 
 
-def _stored_states(primitive: Primitive, prefix: str, rows: Rows) -> dict[str, Vector]:
+def stored_states(primitive: Primitive, prefix: str, rows: Rows) -> dict[str, Vector]:
+    """Return the columns of a stored state by part, a row of the projection each."""
     parts = [part for part, _ in state_fields(primitive)]
     return {part: rows.vector(state_column_name(prefix, part), is_state=True) for part in parts}
 

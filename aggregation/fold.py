@@ -9,19 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from projseg.aggregation.expressions_over_rows import evaluate_over
-from projseg.aggregation.feeds import feed_state
+from projseg.aggregation.feeds import feed_state, stored_states
 from projseg.aggregation.group_rows import GroupedRows, group_rows
 from projseg.aggregation.keys import make_key
-from projseg.aggregation.partial import Partial
+from projseg.aggregation.partial import FoldedPartial, Partial, StoredPartial
 from projseg.aggregation.rows import Rows
 from projseg.algebra.aggregators.primitive import Primitive, State
 from projseg.algebra.aggregators.states import new_state
 from projseg.algebra.expressions.tree import Expression
-from projseg.algebra.source_plan import AddRows, Feed
+from projseg.algebra.source_plan import AddRows, Feed, MergeStates
 
 
 def fold(
-    rows: Rows, keys: Sequence[Expression], primitives: Sequence[Primitive], feeds: Sequence[Feed]
+    rows: Rows,
+    keys: Sequence[Expression],
+    primitives: Sequence[Primitive],
+    feeds: Sequence[Feed],
+    *,
+    in_order: bool = False,
 ) -> Partial:
     """Group rows by `keys` and fold each primitive's feed.
 
@@ -35,6 +40,8 @@ def fold(
         What to compute.
     feeds : sequence of Feed
         For each primitive, whether rows are added or stored states merged, and from which columns.
+    in_order : bool
+        Whether the groups must ascend in the order of the keys.
 
     Raises
     ------
@@ -42,7 +49,7 @@ def fold(
         Where an expression meets a value that Spark's ANSI mode refuses.
     """
     group_keys = [make_key(evaluate_over(key, rows)) for key in keys]
-    grouped = group_rows(group_keys, len(rows))
+    grouped = group_rows(group_keys, len(rows), in_order=in_order)
     states = [new_state(primitive, grouped.groups.count) for primitive in primitives]
     for primitive, state, feed in zip(primitives, states, feeds, strict=True):
         feed_state(state, primitive, feed, rows, grouped.groups)
@@ -52,15 +59,31 @@ def fold(
 def fold_base_rows(
     rows: Rows, keys: Sequence[Expression], primitives: Sequence[Primitive]
 ) -> Partial:
-    """Fold rows of the base table, each primitive over its own arguments and filter."""
+    """Fold rows of the base table in key order, each primitive over its arguments and filter."""
     feeds = [AddRows(primitive.arguments, primitive.filter) for primitive in primitives]
-    return fold(rows, keys, primitives, feeds)
+    return fold(rows, keys, primitives, feeds, in_order=True)
 
 
 def partial_of(grouped: GroupedRows, states: Sequence[State]) -> Partial:
     """Return the groups that have rows; with no grouping columns that is always one group."""
     if not grouped.keys and grouped.prefix is None:
-        return Partial((), states, None, 1)
+        return FoldedPartial((), states, None, 1)
     occupied = grouped.occupied()
     group_ids = None if len(occupied) == grouped.groups.count else occupied
-    return Partial(grouped.key_vectors(occupied), states, group_ids, len(occupied))
+    return FoldedPartial(grouped.key_vectors(occupied), states, group_ids, len(occupied))
+
+
+def stored_partial(
+    rows: Rows, keys: Sequence[Expression], primitives: Sequence[Primitive], feeds: Sequence[Feed]
+) -> StoredPartial:
+    """Return a projection's rows as they are, where its grouping columns are the keys.
+
+    Every feed must merge stored states, unfiltered.
+    """
+    columns = [
+        stored_states(primitive, feed.prefix, rows)
+        for primitive, feed in zip(primitives, feeds, strict=True)
+        if isinstance(feed, MergeStates)
+    ]
+    vectors = [evaluate_over(key, rows) for key in keys]
+    return StoredPartial(vectors, primitives, columns, len(rows))

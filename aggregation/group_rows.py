@@ -20,14 +20,15 @@ from projseg.kernels.grouping import (
 )
 from projseg.segment_format.vectors import Vector
 
-# Up to this many groups, or this many for each row, states are arrays indexed by mixed radix.
-_DENSE_GROUPS_MAX: Final = 1 << 16
-_DENSE_GROUPS_PER_ROW: Final = 1
+# States are arrays indexed by mixed radix up to so many groups, or so many for each row.
+_DENSE_GROUPS_MIN: Final = 1 << 16
+_DENSE_GROUPS_PER_ROW: Final = 2
+_DENSE_GROUPS_MAX: Final = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
 class GroupedRows:
-    """Rows with their groups, which ascend in the order of the keys.
+    """Rows with their groups.
 
     Parameters
     ----------
@@ -55,6 +56,8 @@ class GroupedRows:
 
     def key_vectors(self, group_ids: NDArray[np.intp]) -> tuple[Vector, ...]:
         """Return, for each key, its value in each of the groups `group_ids`."""
+        if self.packed is None and len(self.keys) == 1:
+            return (self.keys[0].values_of(group_ids.astype(self.keys[0].ids.dtype)),)
         remaining = group_ids.astype(np.uint64) if self.packed is None else self.packed[group_ids]
         vectors: list[Vector] = []
         for key in reversed(self.keys):
@@ -66,7 +69,7 @@ class GroupedRows:
         return (*first, *reversed(vectors))
 
 
-def group_rows(keys: Sequence[Key], row_count: int) -> GroupedRows:
+def group_rows(keys: Sequence[Key], row_count: int, *, in_order: bool = True) -> GroupedRows:
     """Return the groups of rows that agree in all keys, numbered.
 
     Parameters
@@ -75,19 +78,22 @@ def group_rows(keys: Sequence[Key], row_count: int) -> GroupedRows:
         Each with `row_count` ids, most significant first; none: all rows are one group.
     row_count : int
         Number of rows.
+    in_order : bool
+        Whether groups must ascend in the order of the keys, which costs a sort where they are many.
     """
     if not keys:
         return GroupedRows(Groups(None, 1, row_count), keys)
     product = prod(max(key.cardinality, 1) for key in keys)
-    if product <= max(_DENSE_GROUPS_MAX, _DENSE_GROUPS_PER_ROW * row_count):
+    dense_max = min(_DENSE_GROUPS_PER_ROW * row_count, _DENSE_GROUPS_MAX)
+    if product <= max(_DENSE_GROUPS_MIN, dense_max):
         return GroupedRows(Groups(_mixed_radix(keys), product, row_count), keys)
     if product < 1 << 64:
-        group_ids, packed = distinct_keys(_packed(keys))
+        group_ids, packed = distinct_keys(_packed(keys), in_order=in_order)
         return GroupedRows(Groups(group_ids, len(packed), row_count), keys, packed)
-    prefix = group_rows(keys[:-1], row_count)
+    prefix = group_rows(keys[:-1], row_count, in_order=in_order)
     assert prefix.groups.ids is not None
     first = Key(prefix.groups.ids, prefix.groups.count, keys[-1].values_of)
-    group_ids, packed = distinct_keys(_packed([first, keys[-1]]))
+    group_ids, packed = distinct_keys(_packed([first, keys[-1]]), in_order=in_order)
     return GroupedRows(Groups(group_ids, len(packed), row_count), keys[-1:], packed, prefix)
 
 

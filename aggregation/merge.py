@@ -28,7 +28,7 @@ _SPARSE_SHARE: Final = 4
 
 
 def merge_partials(partials: Sequence[Partial], primitives: Sequence[Primitive]) -> Partial:
-    """Return one partial whose groups are those of all `partials`, in key order.
+    """Return one partial whose groups are those of all `partials`.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def merge_partials(partials: Sequence[Partial], primitives: Sequence[Primitive])
     row_count = sum(partial.group_count for partial in partials)
     key_count = len(partials[0].keys)
     keys = [concat_vectors([partial.keys[k] for partial in partials]) for k in range(key_count)]
-    grouped = group_rows([make_key(key) for key in keys], row_count)
+    grouped = group_rows([make_key(key) for key in keys], row_count, in_order=False)
     states = [new_state(primitive, grouped.groups.count) for primitive in primitives]
     start = 0
     for partial in partials:

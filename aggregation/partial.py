@@ -2,28 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.aggregators.primitive import State
+from projseg.algebra.aggregators.primitive import Groups, Primitive, State
+from projseg.algebra.aggregators.states import new_state
 from projseg.segment_format.vectors import Vector
 
 
+class Partial(Protocol):
+    """Distinct key tuples with one state of each primitive for each."""
+
+    @property
+    def keys(self) -> Sequence[Vector]:
+        """One vector for each grouping column, a row a group."""
+
+    @property
+    def group_count(self) -> int:
+        """Number of groups."""
+
+    @property
+    def states(self) -> Sequence[State]:
+        """One for each primitive; they may hold further groups that have no row."""
+
+    def state_columns(self, index: int) -> Mapping[str, Vector]:
+        """Return the columns of primitive `index`, a row a group."""
+
+    def positions(self, selection: NDArray[Any] | None) -> NDArray[Any] | None:
+        """Return where in the states the groups at `selection` stand; None means all, in order."""
+
+
 @dataclass(frozen=True, slots=True)
-class Partial:
-    """Distinct key tuples, in key order, with one state of each primitive for each.
+class FoldedPartial:
+    """Groups that were folded.
 
     Parameters
     ----------
     keys : sequence of Vector
-        One for each grouping column, `group_count` rows each.
+        One for each grouping column.
     states : sequence of State
-        One for each primitive; they may hold further groups that have no row.
+        One for each primitive.
     group_ids : intp[group_count] or None
         Where each group stands in the states; None: in order, from 0.
     group_count : int
@@ -35,8 +59,8 @@ class Partial:
     group_ids: NDArray[np.intp] | None
     group_count: int
 
-    def state_columns(self, index: int) -> dict[str, Vector]:
-        """Return the columns of primitive `index`, one row a group."""
+    def state_columns(self, index: int) -> Mapping[str, Vector]:
+        """Return the columns of primitive `index`, a row a group."""
         columns = self.states[index].columns()
         if self.group_ids is None:
             return columns
@@ -48,7 +72,48 @@ class Partial:
             return selection
         return self.group_ids if selection is None else self.group_ids[selection]
 
-    def key_arrow(self, index: int, selection: NDArray[Any] | None = None) -> pa.Array:
-        """Return the values of one grouping column, of the groups at `selection` in that order."""
-        key = self.keys[index]
-        return (key if selection is None else key.take(selection)).to_arrow()
+
+@dataclass(frozen=True)
+class StoredPartial:
+    """Groups as a projection stores them: nothing to fold, since its rows are the groups.
+
+    Parameters
+    ----------
+    keys : sequence of Vector
+        One for each grouping column.
+    primitives : sequence of Primitive
+        What the columns are states of.
+    columns : sequence of mapping of str to Vector
+        For each primitive, its state's columns by part.
+    group_count : int
+        Number of groups.
+    """
+
+    keys: Sequence[Vector]
+    primitives: Sequence[Primitive]
+    columns: Sequence[Mapping[str, Vector]]
+    group_count: int
+
+    @cached_property
+    def states(self) -> Sequence[State]:
+        """The states, for when no merge makes them."""
+        count = self.group_count
+        groups = Groups(np.arange(count, dtype=np.uint32), count, count)
+        states = [new_state(primitive, count) for primitive in self.primitives]
+        for state, columns in zip(states, self.columns, strict=True):
+            state.merge(groups, columns)
+        return states
+
+    def state_columns(self, index: int) -> Mapping[str, Vector]:
+        """Return the columns of primitive `index`, a row a group."""
+        return self.columns[index]
+
+    def positions(self, selection: NDArray[Any] | None) -> NDArray[Any] | None:
+        """Return `selection`: the states are in the groups' order."""
+        return selection
+
+
+def key_arrow(partial: Partial, index: int, selection: NDArray[Any] | None = None) -> pa.Array:
+    """Return the values of one grouping column, of the groups at `selection` in that order."""
+    key = partial.keys[index]
+    return (key if selection is None else key.take(selection)).to_arrow()

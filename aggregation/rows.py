@@ -83,6 +83,7 @@ class Rows:
 
     source: ColumnSource
     selection: Selection
+    _origin: tuple[Rows, NDArray[Any]] | None = None  # the rows this is a subset of, and where
     _fetched: dict[tuple[str, bool], Vector] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -95,6 +96,10 @@ class Rows:
         return vector
 
     def _fetch(self, name: str, is_state: bool) -> Vector:
+        if self._origin is not None:
+            rows, positions = self._origin
+            if (name, is_state) in rows._fetched:
+                return rows._fetched[name, is_state].take(positions)
         if isinstance(self.selection, RowIds):
             return self.source.vector_of_rows(name, self.selection.ids, is_state=is_state)
         whole = self.source.vector(name, is_state=is_state)
@@ -108,8 +113,7 @@ class Rows:
             ids = self.selection.ids[positions]
         else:
             ids = (positions + self.selection.start).astype(np.uint32)
-        fetched = {name: vector.take(positions) for name, vector in self._fetched.items()}
-        return Rows(self.source, RowIds(ids), fetched)
+        return Rows(self.source, RowIds(ids), (self, positions))
 
 
 def all_rows(source: ColumnSource) -> Rows:

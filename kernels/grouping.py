@@ -47,20 +47,24 @@ def append_wide_digit(packed: NDArray[np.uint64], ids: UnsignedIds, cardinality:
     _append_digit(packed, ids, np.uint64(cardinality))
 
 
-def distinct_keys(packed: NDArray[np.uint64]) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
-    """Return the distinct keys, ascending, and the position of each row's among them.
+def distinct_keys(
+    packed: NDArray[np.uint64], *, in_order: bool = True
+) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
+    """Return the distinct keys, and the position of each row's among them.
 
     Parameters
     ----------
     packed : uint64[n]
         A key a row; n is below 2**32.
+    in_order : bool
+        Whether the distinct keys must ascend; otherwise they stand as they first appear.
 
     Returns
     -------
     group_ids : uint32[n]
         Position of each row's key in `keys`.
     keys : uint64[m]
-        The distinct keys, ascending.
+        The distinct keys.
     """
     if len(packed) >= 1 << 32:
         raise InvalidInputError(
@@ -76,6 +80,8 @@ def distinct_keys(packed: NDArray[np.uint64]) -> tuple[NDArray[np.uint32], NDArr
             break
         table, keys = _grown(keys, key_count)
     keys = keys[:key_count]
+    if not in_order:
+        return group_ids, keys
     order = np.argsort(keys)
     rank = np.empty(key_count, np.uint32)
     rank[order] = np.arange(key_count, dtype=np.uint32)

@@ -6,24 +6,20 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from projseg.aggregation.partial import Partial
+from projseg.aggregation.partial import Partial, key_arrow
 from projseg.algebra.aggregators.decompose import decompose, finish_call
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.query_spec import QuerySpec
 from projseg.algebra.result_order import OrderTerm
-from projseg.reader.top_rows import sorted_positions
-
-Positions = NDArray[np.intp] | None
+from projseg.reader.top_rows import Positions, sorted_positions
 
 
 def finish(query: QuerySpec, partial: Partial) -> pa.Table:
     """Return the final rows, columns in the query's order.
 
     Only what HAVING and ORDER BY need is finished for every group; the rest for the rows kept.
-    Without ORDER BY, rows come in the order of their keys.
+    Without ORDER BY, rows come in an order that is the same each time, and else not stated.
 
     Raises
     ------
@@ -70,24 +66,25 @@ class _Outputs:
 
     def _finished(self, name: str, positions: Positions) -> pa.Array:
         if name in self._keys:
-            return self._partial.key_arrow(self._keys[name], positions)
+            return key_arrow(self._partial, self._keys[name], positions)
         call = self._calls[name]
         states = [self._states[primitive.text] for primitive in decompose(call)]
         return finish_call(call, states, self._partial.positions(positions))
 
 
 def _ordered(
-    order_by: Sequence[OrderTerm], outputs: _Outputs, positions: Positions, limit: int | None
+    order_by: Sequence[OrderTerm], outputs: _Outputs, kept: Positions, limit: int | None
 ) -> Positions:
+    """Return the first `limit` of the groups at `kept`, in order."""
+    row_count = outputs.group_count if kept is None else len(kept)
     if not order_by:
-        every = np.arange(outputs.group_count) if positions is None else positions
-        return every[:limit]
-    columns = [_sort_column(key.expression, outputs, positions) for key in order_by]
-    order = sorted_positions(columns, order_by, limit)
-    return order if positions is None else positions[order]
+        return (np.arange(row_count) if kept is None else kept)[:limit]
 
+    def column_of(term: OrderTerm, positions: Positions) -> pa.Array:
+        groups = positions if kept is None else kept if positions is None else kept[positions]
+        count = outputs.group_count if groups is None else len(groups)
+        columns = {name: outputs.column(name, groups) for name in term.expression.columns}
+        return evaluate(term.expression, columns, count)
 
-def _sort_column(expression: Expression, outputs: _Outputs, positions: Positions) -> pa.Array:
-    columns = {name: outputs.column(name) for name in expression.columns}
-    values = evaluate(expression, columns, outputs.group_count)
-    return values if positions is None else values.take(pa.array(positions))
+    order = sorted_positions(column_of, order_by, row_count, limit)
+    return order if kept is None else kept[order]

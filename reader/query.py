@@ -12,15 +12,16 @@ from typing import Final
 import pyarrow as pa
 
 from projseg.aggregation.expressions_over_rows import vector_from_arrow
-from projseg.aggregation.fold import fold
+from projseg.aggregation.fold import fold, stored_partial
 from projseg.aggregation.merge import merge_partials
-from projseg.aggregation.partial import Partial
+from projseg.aggregation.partial import FoldedPartial, Partial
 from projseg.aggregation.rows import MemorySource, RowRange, Rows
 from projseg.algebra.aggregators.states import new_state
 from projseg.algebra.forced_projections import check_forced
 from projseg.algebra.projection_choice import Planner
 from projseg.algebra.query_spec import QuerySpec
-from projseg.algebra.source_plan import Choice, SourcePlan
+from projseg.algebra.source_plan import Choice, MergeStates, SourcePlan
+from projseg.algebra.stored_names import stored_column
 from projseg.reader.finish import finish
 from projseg.reader.segment_facts import FactsReader
 from projseg.reader.segment_source import SegmentSource, open_segment
@@ -131,7 +132,7 @@ def _partial_of_no_rows(query: QuerySpec) -> Partial:
     group_count = 0 if query.keys else 1
     keys = [vector_from_arrow(pa.array([], key.expression.type)) for key in query.keys]
     states = [new_state(primitive, group_count) for primitive in query.primitives]
-    return Partial(keys, states, None, group_count)
+    return FoldedPartial(keys, states, None, group_count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,10 @@ class _Task:
 
     def run(self) -> Partial:
         rows = self._rows()
-        return fold(rows, self.plan.keys, self.query.primitives, self.plan.feeds)
+        plan = self.plan
+        if is_stored_answer(plan):
+            return stored_partial(rows, plan.keys, self.query.primitives, plan.feeds)
+        return fold(rows, plan.keys, self.query.primitives, plan.feeds)
 
     def _rows(self) -> Rows:
         if self.plan.is_metadata:
@@ -160,6 +164,15 @@ class _Task:
             interval=self.plan.interval,
             time_column=self.plan.time_column,
         )
+
+
+def is_stored_answer(plan: SourcePlan) -> bool:
+    """Whether the source's rows are the query's groups already."""
+    if plan.source is None or not plan.keys:
+        return False
+    stored = tuple(stored_column(named.expression) for named in plan.source.grouping)
+    merges = all(isinstance(feed, MergeStates) and feed.filter is None for feed in plan.feeds)
+    return sorted(plan.keys, key=str) == sorted(stored, key=str) and merges
 
 
 def open_source(

@@ -10,10 +10,11 @@ import pyarrow as pa
 from projseg.aggregation.expressions_over_rows import evaluate_over
 from projseg.aggregation.rows import RowIds, RowRange, Rows
 from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.result_order import OrderTerm
 from projseg.algebra.source_plan import SourcePlan
 from projseg.reader.query import QueryPlan, SegmentPlan, open_source, thread_pool
 from projseg.reader.selection import select_rows
-from projseg.reader.top_rows import sorted_positions
+from projseg.reader.top_rows import Positions, sorted_positions
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.table_layer.storage import Storage
 
@@ -55,8 +56,14 @@ def scan_table(storage: Storage, plan: QueryPlan) -> pa.Table:
     if not query.order_by or len(table) == 0:
         return table
     outputs = {name: pa.concat_arrays(table.column(name).chunks) for name in table.column_names}
-    columns = [evaluate(term.expression, outputs, len(table)) for term in query.order_by]
-    return table.take(pa.array(sorted_positions(columns, query.order_by, query.limit)))
+
+    def column_of(term: OrderTerm, positions: Positions) -> pa.Array:
+        values = evaluate(term.expression, outputs, len(table))
+        return values if positions is None else values.take(pa.array(positions))
+
+    return table.take(
+        pa.array(sorted_positions(column_of, query.order_by, len(table), query.limit))
+    )
 
 
 def _scan_source(
