@@ -46,7 +46,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_TEXT_TOO_LONG": "A padded or repeated text would pass the limit on its length.",
     "PROJSEG_UNSUPPORTED_FUNCTION": "An expression uses a function or syntax unknown to projseg.",
     "PROJSEG_BAD_PERIOD": "A text is not an ISO 8601 period.",
-    "PROJSEG_BAD_GRANULARITY": "A text is neither a granularity's name nor a period to cut time by.",
+    "PROJSEG_BAD_GRANULARITY": "A text is no granularity's name and no period to cut time by.",
     "PROJSEG_BAD_INTERVAL": "An interval is malformed, reversed, or leaves years 1 to 9999.",
     "PROJSEG_UNKNOWN_TIME_ZONE": "A time zone is neither an offset nor a known region.",
     "PROJSEG_EVALUATION_OVERFLOW": "A computed value does not fit its type.",
@@ -127,7 +127,7 @@ class CorruptionError(ProjsegError):
 
 
 class CorruptSegmentError(CorruptionError):
-    """Bytes of a segment file contradict SPEC.md; the message says which file, section and offset."""
+    """Bytes of a segment file contradict SPEC.md; the message says which, and where."""
 
 
 class CorruptTableError(CorruptionError):

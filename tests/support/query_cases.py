@@ -47,9 +47,7 @@ ROW = st.fixed_dictionaries(
         "price": _nullable(
             st.sampled_from([0.0, -0.0, 0.25, 1.5, -7.75, 1e6, float("inf"), float("nan")])
         ),
-        "amount": _nullable(
-            st.integers(-(10**9), 10**9).map(lambda n: Decimal(n).scaleb(-2))
-        ),
+        "amount": _nullable(st.integers(-(10**9), 10**9).map(lambda n: Decimal(n).scaleb(-2))),
         "day": _nullable(
             st.integers(0, 40).map(lambda n: datetime.date(2024, 2, 20) + datetime.timedelta(n))
         ),
