@@ -56,6 +56,9 @@ def arithmetic(function: str, left: Expression, right: Expression, zone: str) ->
     if decimals and not (is_floating(left.type) or is_floating(right.type)):
         return _decimal_node(function, left, right, zone)
     operands = _operand_type(function, left, right)
+    if function == "div":
+        require_type(not is_floating(left.type), "'div'", left, "whole numbers or decimals")
+        require_type(not is_floating(right.type), "'div'", right, "whole numbers or decimals")
     both = (cast_to(left, operands, zone), cast_to(right, operands, zone))
     return Call(operands, function, both)
 

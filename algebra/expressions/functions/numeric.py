@@ -124,19 +124,12 @@ def _whole(is_floor: bool) -> Evaluator:
             whole = unscaled // unit if is_floor else -(-unscaled // unit)
             return to_type(whole, 0, call.type, valid)
         values = doubles(argument, row_count)
-        whole = np.floor(values) if is_floor else np.ceil(values)
-        return from_integers(_saturated(whole), valid, call.type)
+        whole = np.nan_to_num(np.floor(values) if is_floor else np.ceil(values), nan=0.0)
+        if not np.all(((whole >= -(2.0**63)) & (whole < 2.0**63)) | ~valid):
+            raise overflow(f"{call.function} gives a value outside bigint")
+        return from_integers(np.where(valid, whole, 0.0).astype(np.int64), valid, call.type)
 
     return evaluate
-
-
-def _saturated(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return doubles as Java's `toLong` does: limits for what lies outside, 0 for NaN."""
-    largest = np.iinfo(np.int64).max
-    with np.errstate(invalid="ignore"):
-        plain = np.nan_to_num(values, nan=0.0).astype(np.int64)
-    plain = np.where(values >= 2.0**63, largest, plain)
-    return np.asarray(np.where(values < -(2.0**63), -largest - 1, plain), dtype=np.int64)
 
 
 def _round(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
