@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
+from projseg.segment_format.arrow_arrays import primitive_array, validity_bitmap
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 TIMESTAMP_NTZ: Final = pa.timestamp("us")
@@ -266,18 +267,16 @@ def numbers_to_arrow(
     ValueError, pa.ArrowInvalid
         If a value does not fit the type.
     """
-    mask = None if validity is None else ~validity
     if pa.types.is_decimal(arrow_type):
         return _numbers_to_decimal(values, arrow_type, validity)
     if pa.types.is_floating(arrow_type):
-        return pa.array(values, arrow_type, mask=mask)
+        exact = values.astype(arrow_type.to_pandas_dtype(), copy=False)
+        return primitive_array(exact, validity)
     if pa.types.is_boolean(arrow_type):
-        return pa.array(values != 0, mask=mask)
+        return primitive_array(values != 0, validity)
+    plain = primitive_array(values.astype(np.int64, copy=False), validity)
     if pa.types.is_date32(arrow_type):
-        return pa.array(values, mask=mask).cast(pa.int32()).cast(arrow_type)
-    if values.dtype == object:
-        values = values.astype(np.int64)
-    plain = pa.array(values, pa.int64(), mask=mask)
+        plain = plain.cast(pa.int32())
     return plain.cast(arrow_type) if arrow_type != pa.int64() else plain
 
 
@@ -295,9 +294,6 @@ def _numbers_to_decimal(
     else:
         halves[:, 0] = values
         halves[:, 1] = halves[:, 0] >> 63
-    bitmap, null_count = None, 0
-    if validity is not None:
-        bitmap = pa.py_buffer(np.packbits(validity, bitorder="little").tobytes())
-        null_count = int(len(validity) - validity.sum())
-    buffers = [bitmap, pa.py_buffer(halves.tobytes())]
+    bitmap, null_count = validity_bitmap(validity)
+    buffers = [bitmap, pa.py_buffer(halves)]
     return pa.Array.from_buffers(arrow_type, len(values), buffers, null_count)

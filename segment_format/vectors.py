@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import numbers_to_arrow
 
@@ -60,7 +61,7 @@ class Ids:
 
     def to_arrow(self) -> pa.Array:
         """Return the values themselves."""
-        return self.dictionary.values.take(pa.array(self.ids))
+        return self.dictionary.values.take(primitive_array(self.ids))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,7 +141,7 @@ class Opaque:
 
     def take(self, row_ids: NDArray[Any]) -> Opaque:
         """Return the rows at `row_ids`, in that order."""
-        return Opaque(self.array.take(pa.array(row_ids)))
+        return Opaque(self.array.take(primitive_array(row_ids)))
 
     def slice(self, start: int, end: int) -> Opaque:
         """Return rows [start, end) as views."""

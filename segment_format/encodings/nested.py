@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from projseg.segment_format.arrow_arrays import primitive_array, validity_bitmap
 from projseg.segment_format.byte_reader import ByteReader
 from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
 from projseg.segment_format.encodings.numbers import (
@@ -58,7 +59,7 @@ def decode_nested(
     CorruptSegmentError
         If the parts are malformed or contradict each other.
     """
-    bitmap, null_count = _bitmap(validity)
+    bitmap, null_count = validity_bitmap(validity)
     if pa.types.is_struct(arrow_type):
         children = [_decode_level(reader, field.type, row_count) for field in arrow_type]
         return pa.Array.from_buffers(arrow_type, row_count, [bitmap], null_count, 0, children)
@@ -108,7 +109,7 @@ def _without_null_items(array: pa.Array) -> pa.Array:
     empty = pa.array([[]], array.type)
     pool = pa.concat_arrays([array, empty])
     row_ids = np.where(np.asarray(array.is_valid()), np.arange(len(array)), len(array))
-    return pool.take(pa.array(row_ids))
+    return pool.take(primitive_array(row_ids))
 
 
 def _encode_level(array: pa.Array) -> bytes:
@@ -152,10 +153,3 @@ def _decode_level(reader: ByteReader, arrow_type: pa.DataType, row_count: int) -
     else:
         values = decode_wide_best(reader, encoding, row_count)
     return numbers_to_arrow(values, arrow_type, validity)
-
-
-def _bitmap(validity: NDArray[np.bool_] | None) -> tuple[pa.Buffer | None, int]:
-    if validity is None:
-        return None, 0
-    null_count = len(validity) - int(np.count_nonzero(validity))
-    return pa.py_buffer(np.packbits(validity, bitorder="little")), null_count
