@@ -1,7 +1,7 @@
 """NumPy arrays as Arrow arrays, without copying and without `pyarrow.array`.
 
-Given a NumPy array, `pyarrow.array` imports pandas where it is installed: that costs the first query
-of a process more than the query itself does.
+Given a NumPy array, `pyarrow.array` imports pandas where it is installed, which costs the first
+query of a process more than the query itself does.
 """
 
 from __future__ import annotations
