@@ -74,16 +74,15 @@ def _decimals(text: pa.Array, wanted: pa.DataType) -> pa.Array:
 def double_to_decimal(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Return floats as decimals, through the shortest text that names each, as Spark does.
 
-    NaN and the infinities become null, even in ANSI mode.
+    NaN and the infinities are refused, where Spark gives null: a cast that makes no nulls is what
+    proofs about nulls rest on.
     """
-
-    def convert(value: float) -> Decimal | None:
-        return _rounded(_shortest(value, array.type), wanted) if math.isfinite(value) else None
-
-    return _by_distinct(array, wanted, convert)
+    return _by_distinct(array, wanted, lambda value: _rounded(_shortest(value, array.type), wanted))
 
 
 def _shortest(value: float, arrow_type: pa.DataType) -> Decimal:
+    if not math.isfinite(value):
+        raise overflow(f"{value} is no decimal")
     return Decimal(str(np.float32(value)) if arrow_type == pa.float32() else repr(value))
 
 
