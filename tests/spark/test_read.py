@@ -219,7 +219,7 @@ def test_workers_log_what_they_planned_and_read(spark, location):
         load(spark, location, groupBy="k", aggregators="sum(n) AS n").collect()
         logged = spark.tvf.python_worker_logs().filter("logger = 'projseg.spark'").collect()
         events = {json.loads(row.msg)["event"]: json.loads(row.msg) for row in logged}
-        assert events["planned"]["segments"] == 4
+        assert events["planned"]["segments"] == 5
         assert events["read"]["rows"] == 8
     finally:
         spark.conf.unset("spark.sql.pyspark.worker.logging.enabled")
