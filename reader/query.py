@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +23,7 @@ from projseg.algebra.query_spec import QuerySpec
 from projseg.algebra.source_plan import Choice, MergeStates, SourcePlan
 from projseg.algebra.stored_names import stored_column
 from projseg.reader.finish import finish
-from projseg.reader.segment_facts import FactsReader
+from projseg.reader.segment_facts import declared_specs, facts_of
 from projseg.reader.segment_source import SegmentSource, open_segment
 from projseg.reader.selection import select_rows
 from projseg.segment_format.footer import BASE_TABLE
@@ -56,14 +56,14 @@ class QueryPlan:
         The snapshot's.
     segments : tuple of SegmentPlan
         Segments to read.
-    pruned : tuple of SegmentPlan
-        Segments whose metadata proves that no row matches; their choices have no plans.
+    pruned_count : int
+        Segments whose metadata proves that no row matches.
     """
 
     query: QuerySpec
     schema: pa.Schema
     segments: tuple[SegmentPlan, ...]
-    pruned: tuple[SegmentPlan, ...] = ()
+    pruned_count: int = 0
 
 
 def plan_query(snapshot: Snapshot, query: QuerySpec) -> QueryPlan:
@@ -74,17 +74,22 @@ def plan_query(snapshot: Snapshot, query: QuerySpec) -> QueryPlan:
     ProjectionNotUsableError
         If `useProjection` or `forceProjections` cannot be met for a segment that must be read.
     """
-    schema = snapshot.properties.schema
-    facts = FactsReader(schema, snapshot.definitions)
-    declared = [facts.spec(d.name, d.definition_hash) for d in snapshot.properties.projections]
-    planner = Planner(query, declared)
-    planned = [
-        SegmentPlan(entry, planner.choose(facts.facts(entry))) for entry in snapshot.segments
-    ]
+    planner = Planner(query, declared_specs(snapshot))
+    planned = (
+        SegmentPlan(entry, planner.choose(facts_of(snapshot, entry)))
+        for entry in _candidates(snapshot, query)
+    )
     to_read = tuple(plan for plan in planned if not plan.choice.is_empty)
     check_forced(query, {plan.entry.file: plan.choice for plan in to_read})
-    pruned = tuple(plan for plan in planned if plan.choice.is_empty)
-    return QueryPlan(query, schema, to_read, pruned)
+    pruned_count = len(snapshot.segments) - len(to_read)
+    return QueryPlan(query, snapshot.properties.schema, to_read, pruned_count)
+
+
+def _candidates(snapshot: Snapshot, query: QuerySpec) -> Iterable[SegmentEntry]:
+    """Return the segments whose time may lie in the query's interval; others are not decoded."""
+    if query.interval is None:
+        return snapshot.segments
+    return snapshot.segments_between(query.interval.start_us, query.interval.end_us)
 
 
 def run_final(storage: Storage, plan: QueryPlan, threads: int | None = None) -> pa.Table:

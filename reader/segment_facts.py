@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final
 
 import pyarrow as pa
 
@@ -11,60 +14,84 @@ from projseg.algebra.projection_spec import ProjectionSpec, from_definition
 from projseg.algebra.segment_facts import ColumnFacts, SegmentFacts, StoredProjection
 from projseg.table_layer.column_bounds import decode_bound
 from projseg.table_layer.manifest import ColumnZone, SegmentEntry
+from projseg.table_layer.snapshot import Snapshot
+
+# Facts by (table, file): a listed segment never changes, so every query of it shares them.
+_FACTS_MAX: Final = 200_000
+_facts: OrderedDict[tuple[str, str], SegmentFacts] = OrderedDict()
 
 
-@dataclass(slots=True)
-class FactsReader:
-    """Turns entries of one snapshot into facts; definitions are parsed once.
+def facts_of(snapshot: Snapshot, entry: SegmentEntry) -> SegmentFacts:
+    """Return what is known of one listed segment."""
+    key = (snapshot.storage.location, entry.file)
+    if (known := _facts.get(key)) is not None:
+        return known
+    facts = _facts[key] = _read(snapshot, entry)
+    while len(_facts) > _FACTS_MAX:
+        _facts.popitem(last=False)
+    return facts
 
-    Parameters
-    ----------
-    schema : pa.Schema
-        The snapshot's.
-    definitions : mapping of str to str
-        Canonical projection definitions by hash.
-    """
 
-    schema: pa.Schema
-    definitions: Mapping[str, str]
-    _specs: dict[tuple[str, str], ProjectionSpec] = field(default_factory=dict)
+def declared_specs(snapshot: Snapshot) -> tuple[ProjectionSpec, ...]:
+    """Return the table's present projections."""
+    properties = snapshot.properties
+    return tuple(_spec(p.name, p.definition, properties.schema) for p in properties.projections)
 
-    def spec(self, name: str, definition_hash: str) -> ProjectionSpec:
-        """Return a stored projection's definition under the name it was stored by."""
-        key = (name, definition_hash)
-        if key not in self._specs:
-            spec = from_definition(self.definitions[definition_hash], self.schema)
-            self._specs[key] = replace(spec, name=name)
-        return self._specs[key]
 
-    def facts(self, entry: SegmentEntry) -> SegmentFacts:
-        """Return what is known of one segment."""
-        known = {name: zone for name, zone in entry.columns.items() if name in self.schema.names}
-        return SegmentFacts(
-            name=entry.file,
-            row_count=entry.row_count,
-            columns={name: self._column(name, zone) for name, zone in known.items()},
-            column_bytes={name: zone.bytes for name, zone in known.items()},
-            time_minimum_us=entry.min_time_us,
-            time_maximum_us=entry.max_time_us,
-            projections=tuple(
-                StoredProjection(
-                    self.spec(stored.name, stored.definition_hash),
-                    stored.row_count,
-                    stored.byte_count,
-                    stored.column_bytes,
-                )
-                for stored in entry.projections
-            ),
-            not_built={name: reason for name, _, reason in entry.not_built},
-        )
+@lru_cache(maxsize=4096)
+def _spec(name: str, definition: str, schema: pa.Schema) -> ProjectionSpec:
+    """Return a definition under the name that it is stored by, which may not be its own."""
+    return replace(from_definition(definition, schema), name=name)
 
-    def _column(self, name: str, zone: ColumnZone) -> ColumnFacts:
-        arrow_type = self.schema.field(name).type
-        return ColumnFacts(
-            minimum=decode_bound(zone.min, arrow_type),
-            maximum=decode_bound(zone.max, arrow_type),
-            null_count=zone.null_count,
-            has_nan=zone.has_nan,
-            is_exact=zone.exact,
-        )
+
+def _read(snapshot: Snapshot, entry: SegmentEntry) -> SegmentFacts:
+    schema = snapshot.properties.schema
+    zones = {name: zone for name, zone in entry.columns.items() if name in schema.names}
+    return SegmentFacts(
+        name=entry.file,
+        row_count=entry.row_count,
+        columns=_LazyColumns(zones, schema),
+        column_bytes={name: zone.bytes for name, zone in zones.items()},
+        time_minimum_us=entry.min_time_us,
+        time_maximum_us=entry.max_time_us,
+        projections=tuple(
+            StoredProjection(
+                _spec(stored.name, snapshot.definitions[stored.definition_hash], schema),
+                stored.row_count,
+                stored.byte_count,
+                stored.column_bytes,
+            )
+            for stored in entry.projections
+        ),
+        not_built={name: reason for name, _, reason in entry.not_built},
+    )
+
+
+class _LazyColumns(Mapping[str, ColumnFacts]):
+    """Column facts, decoded when they are asked for: a query asks for few of many."""
+
+    def __init__(self, zones: Mapping[str, ColumnZone], schema: pa.Schema) -> None:
+        self._zones = zones
+        self._schema = schema
+        self._decoded: dict[str, ColumnFacts] = {}
+
+    def __getitem__(self, name: str) -> ColumnFacts:
+        if name not in self._decoded:
+            self._decoded[name] = _column(self._zones[name], self._schema.field(name).type)
+        return self._decoded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._zones)
+
+    def __len__(self) -> int:
+        return len(self._zones)
+
+
+def _column(zone: ColumnZone, arrow_type: pa.DataType) -> ColumnFacts:
+    return ColumnFacts(
+        minimum=decode_bound(zone.min, arrow_type),
+        maximum=decode_bound(zone.max, arrow_type),
+        null_count=zone.null_count,
+        has_nan=zone.has_nan,
+        is_exact=zone.exact,
+    )

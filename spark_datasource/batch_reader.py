@@ -80,14 +80,11 @@ class ProjsegReader(DataSourceReader):
             location=self._request.location,
             version=scan.snapshot.version,
             segments=len(plan.segments),
-            pruned=len(plan.pruned),
+            pruned=plan.pruned_count,
             tasks=len(shares),
             milliseconds=_since(started),
         )
-        return [
-            QueryPartition(scan.storage, replace(plan, segments=share, pruned=()))
-            for share in shares
-        ]
+        return [QueryPartition(scan.storage, replace(plan, segments=share)) for share in shares]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's rows in batches of exactly the schema that Spark asked for."""

@@ -66,7 +66,7 @@ class Explain:
             reads = list(planned_reads(plan))
         schema = ANALYZED_SCHEMA if analyze else SEGMENTS_SCHEMA
         table = pa.Table.from_pylist([_row(read) for read in reads], schema)
-        return cls(table, len(plan.pruned), plan.query, total)
+        return cls(table, plan.pruned_count, plan.query, total)
 
     @property
     def sources(self) -> dict[str, int]:
