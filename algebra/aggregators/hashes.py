@@ -6,6 +6,7 @@ of either.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, Final
@@ -31,6 +32,7 @@ _TABLE_SHARE_MIN: Final = 4  # rows for each value of a narrow type from which a
 _NULL: Final = np.uint64(NULL_HASH)
 
 _theta_hashes: weakref.WeakKeyDictionary[Dictionary, Hashes] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
 
 
 def hashes_of(vector: Vector) -> tuple[ValueIds, Hashes]:
@@ -44,9 +46,12 @@ def theta_hashes_of(vector: Vector) -> tuple[ValueIds, Hashes]:
 
 
 def _dictionary_theta_hashes(dictionary: Dictionary) -> Hashes:
-    hashes = _theta_hashes.get(dictionary)
+    with _lock:
+        hashes = _theta_hashes.get(dictionary)
     if hashes is None:
-        hashes = _theta_hashes[dictionary] = _theta_hashes_of_values(dictionary.values)
+        hashes = _theta_hashes_of_values(dictionary.values)
+        with _lock:
+            _theta_hashes[dictionary] = hashes
     return hashes
 
 
