@@ -10,6 +10,7 @@ import pyarrow as pa
 from projseg.algebra.druid_expression import quote_column, quote_text, translate_expression
 from projseg.algebra.druid_object import DruidObject
 from projseg.algebra.interval import micros_to_iso
+from projseg.algebra.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.errors import InvalidInputError
 
 
@@ -76,12 +77,12 @@ def _timestamp(text: str, owner: str) -> str:
     """Milliseconds since 1970, as Druid counts, or ISO 8601 text."""
     if not text.lstrip("-").isdigit():
         return f"TIMESTAMP {quote_text(text)}"
-    try:
-        return f"TIMESTAMP '{micros_to_iso(int(text) * 1000)}'"
-    except OverflowError as error:
+    micros = int(text) * 1000
+    if not MIN_MICROS <= micros < MAX_MICROS:
         raise InvalidInputError(
-            "PROJSEG_BAD_PROJECTION", f"{owner}: filter value '{text}' is no time"
-        ) from error
+            "PROJSEG_BAD_PROJECTION", f"{owner}: filter value '{text}' leaves years 1 to 9999"
+        )
+    return f"TIMESTAMP '{micros_to_iso(micros)}'"
 
 
 def _number(text: str, owner: str) -> str:

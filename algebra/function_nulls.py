@@ -7,11 +7,12 @@ from typing import Final
 _TOTAL: Final = frozenset(
     (
         *("=", "!=", "<", "<=", ">", ">=", "not"),
-        *("+", "-", "*", "negate", "abs"),
+        *("+", "-", "*", "negative", "abs"),
         *("cast", "time_floor"),
         *("year", "quarter", "month", "day", "dayofweek", "weekday", "dayofyear", "weekofyear"),
         *("yearofweek", "hour", "minute", "second", "second_with_fraction"),
         *("lower", "upper", "length", "trim", "ltrim", "rtrim", "concat", "substring", "replace"),
+        *("startswith", "endswith", "contains"),
     )
 )
 

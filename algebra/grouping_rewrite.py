@@ -7,7 +7,6 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.functions.comparison import SWAPPED
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.granularity import Granularity
 from projseg.algebra.projection_spec import ProjectionSpec, StoredFloor
@@ -108,10 +107,8 @@ class GroupingRewriter:
         """Compare stored buckets instead of times, where the constant is a bucket's boundary."""
         if call.function not in ("<", "<=", ">", ">="):
             return None
-        left, right = call.arguments
+        left, right = call.arguments  # canonical: a constant stands on the right
         function = call.function
-        if isinstance(left, Literal):
-            left, right, function = right, left, SWAPPED[function]
         if not isinstance(right, Literal) or not pa.types.is_timestamp(left.type):
             return None
         micros = order_key(right.value, left.type)

@@ -14,7 +14,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.functions.comparison import SWAPPED
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.value_set import (
     ANY_VALUE,
@@ -26,6 +25,8 @@ from projseg.algebra.value_set import (
     between,
     only,
 )
+
+_COMPARISONS: Final = frozenset(("=", "!=", "<", "<=", ">", ">=", "<=>"))
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def truth_of(predicate: Expression) -> Truth | None:
         return _truth_of_term(predicate) if isinstance(predicate, Column) else None
     if predicate.function in _CONNECTIVES:
         return _CONNECTIVES[predicate.function](predicate)
-    if predicate.function in SWAPPED:
+    if predicate.function in _COMPARISONS:
         return _comparison(predicate)
     if predicate.function in _LEAVES:
         return _LEAVES[predicate.function](predicate)
@@ -99,16 +100,12 @@ def _negation(predicate: Call) -> Truth | None:
 
 
 def _comparison(predicate: Call) -> Truth | None:
-    left, right = predicate.arguments
+    left, right = predicate.arguments  # canonical: a constant stands on the right
     function = predicate.function
-    if isinstance(left, Literal):
-        left, right, function = right, left, SWAPPED[function]
     if not isinstance(right, Literal) or isinstance(left, Literal):
         return None
     if function == "<=>":
         return _null_safe(left, right.value)
-    if right.value is None:
-        return Truth(left, NOTHING, NOTHING)
     true = _compared(function, right.value, left.type)
     if true is None:
         return None
@@ -204,5 +201,5 @@ _LEAVES: Final[dict[str, Callable[[Call], Truth | None]]] = {
     "is_null": _is_null,
     "isnan": _is_nan,
     "like": _like,
-    "starts_with": _starts_with,
+    "startswith": _starts_with,
 }

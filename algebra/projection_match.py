@@ -43,9 +43,7 @@ class Match:
 
 
 def match_view(query: QuerySpec, spec: ProjectionSpec, view: SegmentView) -> Match | Reason:
-    """Return how `spec` answers `query` on segments that look like `view`, or why it cannot."""
-    if query.is_row_scan:
-        return Reason(ReasonCode.ROW_SCAN)
+    """Return how `spec` answers a query that groups, on segments like `view`, or why it cannot."""
     rewriter = GroupingRewriter(spec, view)
     keys = _rewrite_keys(query, rewriter)
     if isinstance(keys, Reason):

@@ -192,9 +192,6 @@ def _check_outputs(owner: str, spec: ProjectionSpec) -> None:
     for name in names:
         if names.count(name) > 1:
             _refuse(owner, f"has two outputs named '{name}'; give one another alias")
-    for named in spec.grouping:
-        if not named.name:
-            _refuse(owner, "has a grouping column without a name")
 
 
 def _check_types(owner: str, spec: ProjectionSpec) -> None:

@@ -46,6 +46,8 @@ def same(text):
         ({"type": "HLLSketchBuild", "fieldName": "user"}, ["hll(user, 12)"]),
         ({"type": "HLLSketchBuild", "fieldName": "user", "lgK": 10, "tgtHllType": "HLL_8"},
          ["hll(user, 10)"]),
+        ({"type": "thetaSketch", "fieldName": "user"}, ["theta(user, 14)"]),
+        ({"type": "thetaSketch", "fieldName": "user", "size": 4096}, ["theta(user, 12)"]),
         ({"type": "stringFirst", "fieldName": "page"}, ["min_by(page, time)"]),
         ({"type": "longLast", "fieldName": "added", "timeColumn": "__time"},
          ["max_by(added, time)"]),
@@ -91,6 +93,7 @@ def test_virtual_columns_serve_grouping_aggregators_and_filters():
          "timestamp_floor(time, 'PT1H', null, 'Asia/Kolkata')"),
         ("timestamp_extract(__time, 'HOUR')", "hour(time)"),
         ("timestamp_extract(__time, 'DOY')", "dayofyear(time)"),
+        ("timestamp_extract(__time, 'DOW')", "weekday(time) + 1"),
         ("concat(channel, '-', page)", "concat(channel, '-', page)"),
         ("substring(channel, 0, 2)", "substring(channel, 1, 2)"),
         ("strlen(channel)", "length(channel)"),
@@ -125,6 +128,10 @@ def test_what_is_no_expression_is_refused(text):
 def test_an_unknown_function_is_named():
     with pytest.raises(UnsupportedFeatureError, match=r"strlenn.*did you mean 'strlen'"):
         translate_expression("strlenn(channel)", {})
+    with pytest.raises(UnsupportedFeatureError, match=r"HOURR.*did you mean 'HOUR'"):
+        translate_expression("timestamp_extract(__time, 'HOURR')", {})
+    with pytest.raises(InvalidInputError, match=r"no type TEXT; known are LONG"):
+        translate_expression("cast(added, 'text')", {})
 
 
 @pytest.mark.parametrize(
@@ -205,6 +212,12 @@ def rejected(**parts):
         ({"aggregators": [{"type": "thetaSketch", "name": "a", "fieldName": "user",
                            "size": 1000}]},
          ["power of two"]),
+        ({"aggregators": [{"type": "thetaSketch", "name": "a", "fieldName": "user",
+                           "isInputThetaSketch": True}]},
+         ["isInputThetaSketch"]),
+        ({"filter": {"type": "range", "column": "added", "lower": 1, "lowerOpen": "no"}},
+         ["lowerOpen", "true or false"]),
+        ({"filter": {"type": "range", "column": "__time", "lower": 10**25}}, ["years 1 to 9999"]),
         ({"aggregators": ["count"]}, ["JSON object"]),
         ({"filter": {"type": "selectr"}}, ["did you mean 'selector'"]),
         ({"filter": {"type": "and", "fields": []}}, ["fields"]),

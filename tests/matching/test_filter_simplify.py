@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from predicate_cases import condition, predicates, tables, truths
 
+from projseg.algebra.expressions.bind import bind
 from projseg.algebra.filter_simplify import ZoneSets, outcomes, simplify
 from projseg.algebra.segment_facts import ColumnFacts, SegmentFacts
 
@@ -82,6 +83,13 @@ ZONES = {
         ("t IS NULL", "always"),
         ("t > timestamp '2024-01-01'", "never"),
         ("length(s) > 3", "some"),
+        ("startswith(s, 'b')", "always"),
+        ("startswith(s, 'c')", "never"),
+        ("NOT (i > 5 AND s = 'q')", "always"),
+        ("NOT (i > 5 OR s = 'bq')", "some"),
+        ("i = CAST(null AS BIGINT)", "never"),
+        ("i + j >= 6", "some"),
+        ("NOT length(s) > 3", "some"),
     ],
 )
 def test_conditions_are_told_from_zones(text, outcome):
@@ -101,3 +109,14 @@ def test_a_column_of_nan_alone_has_no_other_value():
     zones = ZoneSets(SegmentFacts("s", 10, {"x": ColumnFacts(has_nan=True)}))
     assert simplify([condition("x = double('NaN')")], zones) == ((), False)
     assert simplify([condition("x < 1D")], zones)[1]
+
+
+def test_sums_of_narrow_columns_are_followed_through_their_widening():
+    schema = pa.schema([("k", pa.int16()), ("i", pa.int64()), ("x", pa.float64())])
+    facts = {"k": ColumnFacts(1, 2), "i": ColumnFacts(10, 20), "x": ColumnFacts(0.0, 1.0)}
+    zones = ZoneSets(SegmentFacts("s", 5, facts))
+    assert simplify([bind("k + i >= 11", schema)], zones) == ((), False)
+    assert simplify([bind("k + i > 22", schema)], zones)[1]
+    assert simplify([bind("x + x >= 0D", schema)], zones)[0]
+    nothing = ZoneSets(SegmentFacts("s", 5, {**facts, "k": ColumnFacts(null_count=5)}))
+    assert simplify([bind("k + i > 0", schema)], nothing)[1]

@@ -1,9 +1,11 @@
 """Each reason of matching.md section 3, and each way to answer of section 2."""
 
+import pyarrow as pa
 import pytest
-from matching_cases import chosen, facts, only_plan, query, reason, spec
+from matching_cases import SCHEMA, chosen, facts, instant, only_plan, query, reason, spec
 
 from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.query_spec import bind_query
 from projseg.algebra.segment_facts import ColumnFacts
 from projseg.algebra.source_plan import AddRows, AddWeighted, FoldSeveral, MergeStates
 
@@ -24,6 +26,8 @@ FILTERED = spec("filtered", ["page"], ["sum(added)", "count(*)"], where="channel
         (HOURLY, {"columns": "channel"}, "ROW_SCAN"),
         (HOURLY, {"group_by": "page"}, "MISSING_GROUPING_COLUMN page"),
         (HOURLY, {"group_by": "channel, upper(page)"}, "MISSING_VIRTUAL_COLUMN upper(page)"),
+        (spec("v", ["upper(page) AS u"]), {"group_by": "lower(page)"},
+         "MISSING_VIRTUAL_COLUMN lower(page)"),
         (HOURLY, {"group_by": "date_trunc('MINUTE', time)"},
          "GRANULARITY_TOO_COARSE date_trunc('MINUTE', time)"),
         (HOURLY, {"group_by": "time"}, "GRANULARITY_TOO_COARSE time"),
@@ -249,6 +253,24 @@ def test_zones_are_judged_by_the_offsets_in_force_over_the_data():
     assert only_plan(question, facts(HOURLY)).source == HOURLY
     old = facts(HOURLY, start="1930-01-10T00:00:00", end="1930-01-10T23:00:00")
     assert only_plan(question, old).source is None  # Amsterdam was 19 minutes ahead
+
+
+def test_floors_of_other_times_than_the_tables_serve_coarser_ones_too():
+    one = spec("p", ["trunc(day, 'MONTH') AS m"], ["count(*)"])
+    question = query(group_by="trunc(day, 'YEAR')", aggregators="count(*)")
+    assert only_plan(question, facts(one)).source == one
+    finer = query(group_by="day", aggregators="count(*)")
+    assert reason(finer, one) == "GRANULARITY_TOO_COARSE day"
+    schema = SCHEMA.append(pa.field("seen", pa.timestamp("us", tz="UTC")))
+    hours = spec("p", ["date_trunc('HOUR', seen) AS h"], ["count(*)"], schema=schema)
+    days = "timestamp_floor(seen, 'P1D', null, 'Europe/Amsterdam')"
+    local = bind_query(schema, "time", aggregators="count(*)", group_by=days)
+    for year, source in [(2024, hours), (1930, None)]:
+        seen = ColumnFacts(instant(f"{year}-01-10"), instant(f"{year}-01-11"))
+        assert only_plan(local, facts(hours, columns={"seen": seen})).source == source
+    unknown = facts(hours, columns={"seen": ColumnFacts()})
+    assert only_plan(local, unknown).source is None
+    assert only_plan(local, facts(hours)).source == hours  # the segment lacks it: all null
 
 
 def test_a_stored_expression_is_recognised_in_any_spelling():

@@ -244,6 +244,7 @@ def test_sql_keeps_spark_spellings_and_odd_places_of_keywords():
         ("SELECT channel GROUP BY ALL HAVING count(*) > 1", "HAVING"),
         ("SELECT DISTINCT channel", "DISTINCT"),
         ("SELECT channel; SELECT page", "second statement"),
+        ("SELECT channel WHERE robot WHERE robot GROUP BY ALL", "WHERE twice"),
         ("channel GROUP BY ALL", "SELECT"),
         ("SELECT 'open GROUP BY ALL", "read"),
         (None, "sql"),

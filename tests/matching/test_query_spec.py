@@ -176,6 +176,27 @@ def test_a_bad_query_is_refused_in_one_line(parts, words):
     assert "\n" not in message
 
 
+def test_granularity_of_a_time_without_a_zone_ignores_the_sessions():
+    schema = pa.schema([("at", pa.timestamp("us"))])
+    zone = {"timezone": "Asia/Kolkata"}
+    found = bind_query(schema, "at", granularity="day", context=zone)
+    assert to_sql(found.keys[0].expression) == "timestamp_floor(at, 'P1D')"
+    bounded = bind_query(schema, "at", interval="2024-01-01/P1D")
+    assert len(bounded.bounds) == 2
+
+
+def test_a_table_without_time_keeps_its_filter():
+    found = bind_query(pa.schema([("a", pa.int64())]), None, group_by="a", filter="a > 1")
+    assert found.interval is None
+    assert to_sql(found.filter) == "a > 1L"
+
+
+def test_nested_outputs_have_no_order():
+    schema = pa.schema([("tags", pa.list_(pa.string()))])
+    with pytest.raises(InvalidInputError, match="cannot order by 'tags'"):
+        bind_query(schema, None, order_by="tags")
+
+
 @pytest.mark.parametrize("parts", [{"interval": "2024-01-01/P1D"}, {"granularity": "hour"}])
 def test_a_table_without_time_has_no_intervals(parts):
     with pytest.raises(InvalidInputError, match="time column"):
