@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
 
 from projseg.errors import InvalidInputError
@@ -33,9 +35,13 @@ from projseg.segment_format.limits import (
     name_problem,
     require_limit,
 )
+from projseg.segment_format.part_copy import copy_index, copy_pages, copy_section
 from projseg.segment_format.types import type_name
 from projseg.segment_format.value_hashes import dictionary_hashes
 from projseg.segment_format.vectors import Ids, Numbers, Vector
+
+if TYPE_CHECKING:
+    from projseg.segment_format.segment_file import SegmentFile
 
 WRITER = "projseg 0.1.0"
 
@@ -137,6 +143,60 @@ class SegmentEncoder:
         self._dictionary_entries.append(
             DictionaryEntry(
                 name, type_name(dictionary.type), len(dictionary), pages.directory, hashes
+            )
+        )
+
+    def copy_dictionary(self, source: SegmentFile, name: str) -> None:
+        """Copy a dictionary of another segment, pages and hashes as they are."""
+        _require(self._open is None, f"dictionary '{name}' inside a table")
+        _require_name("dictionary", name, self._dictionaries)
+        entry = source.dictionary_entry(name)
+        records = source.dictionary_directory(entry).records
+        pages = copy_pages(self._sink, source, records, f"dictionary '{name}'")
+        hashes = copy_section(self._sink, source, entry.hashes, f"hashes of '{name}'")
+        self._dictionaries[name] = source.dictionary(name)
+        self._dictionary_entries.append(
+            msgspec.structs.replace(entry, pages=pages.directory, hashes=hashes)
+        )
+
+    def copy_table(self, source: SegmentFile, name: str) -> None:
+        """Copy a table of another segment, pages and bitmap indexes as they are.
+
+        Its dictionaries must have been copied, or added with the same values, under their names.
+        """
+        table = source.table(name)
+        self.begin_table(
+            name,
+            table.row_count,
+            definition=table.definition,
+            definition_hash=table.definition_hash,
+            sort_order=table.sort_order,
+        )
+        for column in table.columns:
+            self._copy_column(source, name, column)
+        self.end_table()
+
+    def _copy_column(self, source: SegmentFile, table: str, column: ColumnEntry) -> None:
+        assert self._open is not None, "copy_table began the table"
+        position = None
+        if column.dictionary is not None:
+            wanted = source.footer.dictionaries[column.dictionary].name
+            _require(wanted in self._dictionaries, f"dictionary '{wanted}' was not added")
+            ours, theirs = self._dictionaries[wanted], source.dictionary(wanted)
+            _require(
+                ours is theirs or ours.values.equals(theirs.values),
+                f"dictionary '{wanted}' is not the one that table '{table}' uses",
+            )
+            position = list(self._dictionaries).index(wanted)
+        start = self._sink.offset
+        records = source.directory(table, column.role, column.name).records
+        owner = f"{table}/{column.role}/{column.name}"
+        pages = copy_pages(self._sink, source, records, owner)
+        blocks = copy_index(self._sink, source, table, column.role, column.name)
+        self._open.byte_count += self._sink.offset - start
+        self._open.columns.append(
+            msgspec.structs.replace(
+                column, dictionary=position, pages=pages.directory, index_blocks=blocks
             )
         )
 

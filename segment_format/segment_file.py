@@ -219,13 +219,18 @@ class SegmentFile:
 
     def dictionary(self, name: str) -> Dictionary:
         """Return a dictionary, loaded and proved on first use: always the same object."""
-        if name not in self._loading:
-            raise _unknown(f"{self.path}: no dictionary '{name}'", name, self._loading)
+        entry = self.dictionary_entry(name)
         with self._loading[name]:
             if name not in self._dictionaries:
-                entry = next(e for e in self.footer.dictionaries if e.name == name)
                 self._dictionaries[name] = self._load_dictionary(entry)
             return self._dictionaries[name]
+
+    def dictionary_entry(self, name: str) -> DictionaryEntry:
+        """Return the directory entry of a dictionary."""
+        entries = {entry.name: entry for entry in self.footer.dictionaries}
+        if name not in entries:
+            raise _unknown(f"{self.path}: no dictionary '{name}'", name, entries)
+        return entries[name]
 
     def _load_dictionary(self, entry: DictionaryEntry) -> Dictionary:
         arrow_type = parse_type_name(entry.type)
