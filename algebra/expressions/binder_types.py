@@ -45,7 +45,18 @@ def written_type(tree: exp.DataType) -> pa.DataType:
         if not 1 <= precision <= 38 or not 0 <= scale <= precision:
             raise bad_expression(f"decimal({precision},{scale}) is not a type of up to 38 digits")
         return pa.decimal128(precision, scale)
+    if tree.this in (_T.ARRAY, _T.MAP, _T.STRUCT) and tree.expressions:
+        return _nested_type(tree)
     found = _BY_KIND.get(tree.this)
     if found is None or (found == pa.string() and tree.expressions):
         raise bad_expression(f"cannot cast to {tree.sql(dialect='spark')}")
     return found
+
+
+def _nested_type(tree: exp.DataType) -> pa.DataType:
+    """Return an array, map or struct type: only null is cast to one, but its text must read back."""
+    if tree.this == _T.STRUCT:
+        fields = [(field.name, written_type(field.args["kind"])) for field in tree.expressions]
+        return pa.struct(fields)
+    parts = [written_type(part) for part in tree.expressions]
+    return pa.list_(*parts) if tree.this == _T.ARRAY else pa.map_(*parts)

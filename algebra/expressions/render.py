@@ -26,7 +26,7 @@ from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.granularity import Granularity
 from projseg.algebra.time_zones import zone_table
 from projseg.errors import InvalidInputError
-from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ, type_name
+from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ, is_nested, type_name
 
 _INFIX: Final = frozenset(
     {"=", "!=", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "&", "|", "^"}
@@ -150,7 +150,7 @@ def _cast(call: Call, zone: str) -> str:
     inner = call.arguments[0]
     if call.type == pa.date32():
         inner = _stripped(inner, "P1D")
-    return f"CAST({_text(inner, zone)} AS {type_name(call.type).upper()})"
+    return f"CAST({_text(inner, zone)} AS {_written(call.type)})"
 
 
 def _case(call: Call, zone: str) -> str:
@@ -231,8 +231,7 @@ def _stripped(expression: Expression, period: str) -> Expression:
 def _literal(literal: Literal) -> str:
     value, arrow_type = literal.value, literal.type
     if value is None:
-        is_void = arrow_type == pa.null()
-        return "NULL" if is_void else f"CAST(NULL AS {type_name(arrow_type).upper()})"
+        return "NULL" if arrow_type == pa.null() else f"CAST(NULL AS {_written(arrow_type)})"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, int):
@@ -240,7 +239,7 @@ def _literal(literal: Literal) -> str:
     if is_decimal(arrow_type):
         assert isinstance(value, Decimal)
         is_natural = value.as_tuple().exponent and decimal_literal(value).type == arrow_type
-        return f"{value:f}" if is_natural else f"CAST({value:f} AS {type_name(arrow_type).upper()})"
+        return f"{value:f}" if is_natural else f"CAST({value:f} AS {_written(arrow_type)})"
     if isinstance(value, float):
         return _floating(value, arrow_type)
     return _quoted_literal(value, arrow_type)
@@ -249,8 +248,13 @@ def _literal(literal: Literal) -> str:
 def _floating(value: float, arrow_type: pa.DataType) -> str:
     text = str(np.float32(value)) if arrow_type == pa.float32() else repr(value)
     if not math.isfinite(value):
-        return f"CAST('{text}' AS {type_name(arrow_type).upper()})"
+        return f"CAST('{text}' AS {_written(arrow_type)})"
     return text + ("F" if arrow_type == pa.float32() else "D")
+
+
+def _written(arrow_type: pa.DataType) -> str:
+    name = type_name(arrow_type)
+    return name if is_nested(arrow_type) else name.upper()
 
 
 def _quoted_literal(value: Any, arrow_type: pa.DataType) -> str:

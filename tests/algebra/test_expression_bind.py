@@ -299,6 +299,14 @@ def test_columns_are_found_without_regard_to_case_unless_two_differ_by_it():
         bind("Ab", three)
 
 
+def test_nested_nulls_read_back():
+    nested = pa.struct([("X", pa.list_(pa.int32())), ("y z", pa.map_(pa.string(), pa.float64()))])
+    schema = pa.schema([("p", pa.bool_()), ("r", nested)])
+    expression = bind("if(p, r, NULL)", schema)
+    assert expression.type == nested
+    assert bind(to_sql(expression), schema) == expression
+
+
 def test_long_chains_of_conditions_bind():
     text = " OR ".join(f"i = {index}" for index in range(3000))
     assert len(bind(text, SCHEMA).children) == 3001
