@@ -1,0 +1,56 @@
+"""Hashes of dictionaries: equal values hash alike, whatever their type's width and bits."""
+
+import decimal
+
+import numpy as np
+import pyarrow as pa
+import value_hash as oracle
+from segment_bytes import build_segment, open_segment
+
+from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.value_hashes import dictionary_hashes
+from projseg.segment_format.vectors import Ids
+
+
+def hashes(values, arrow_type):
+    return dictionary_hashes(Dictionary(pa.array(values, arrow_type))).tolist()
+
+
+def eight(number):
+    return oracle.value_hash(number.to_bytes(8, "little", signed=True))
+
+
+def test_each_type_hashes_its_stated_bytes():
+    assert hashes([None, "", "é"], pa.string()) == [
+        0,
+        oracle.value_hash(b""),
+        oracle.value_hash("é".encode()),
+    ]
+    assert hashes([False, True], pa.bool_()) == [eight(0), eight(1)]
+    for arrow_type in (pa.int8(), pa.int32(), pa.int64()):
+        assert hashes([None, -5, 7], arrow_type) == [0, eight(-5), eight(7)]
+    assert hashes([3], pa.int32()) == hashes([decimal.Decimal(3)], pa.decimal128(38, 0))
+    days = pa.array([16_690], pa.int32()).cast(pa.date32())
+    assert dictionary_hashes(Dictionary(days)).tolist() == [eight(16_690)]
+
+
+def test_wide_decimals_hash_sixteen_bytes():
+    values = [decimal.Decimal(-1), decimal.Decimal(10**30)]
+    expected = [oracle.value_hash(int(v).to_bytes(16, "little", signed=True)) for v in values]
+    assert hashes(values, pa.decimal128(38, 0)) == expected
+
+
+def test_equal_floats_hash_alike():
+    other_nan = np.array([0x7FF8000000000001], np.uint64).view(np.float64)
+    assert hashes([-0.0], pa.float64()) == hashes([0.0], pa.float64()) == [eight(0)]
+    assert hashes(other_nan, pa.float64()) == hashes([np.nan], pa.float64())
+    assert hashes([1.5], pa.float32()) == hashes([1.5], pa.float64())
+
+
+def test_hashes_are_computed_once_and_stored_ones_are_used():
+    dictionary = Dictionary(pa.array(["a", "b"]))
+    assert dictionary_hashes(dictionary) is dictionary_hashes(dictionary)
+    content = build_segment({"x": Ids(np.array([0, 1], np.uint8), dictionary)})
+    stored = open_segment(content).dictionary("x")
+    assert dictionary_hashes(stored) is stored.stored_hashes
+    np.testing.assert_array_equal(stored.stored_hashes, dictionary_hashes(dictionary))
