@@ -54,8 +54,14 @@ def min_into(
     """
     check_rows(group_ids, len(best), len(keys), validity)
     check_rows(None, 1, len(best), seen)
-    if len(keys):
-        _min(group_ids, keys, np.int64(base), np.int64(first_key), validity, best, seen)
+    if len(keys) == 0:
+        return
+    if group_ids is None and validity is None:
+        smallest = int(keys.min()) + base
+        if smallest >= first_key:
+            best[0], seen[0] = min(int(best[0]), smallest), True
+            return
+    _min(group_ids, keys, np.int64(base), np.int64(first_key), validity, best, seen)
 
 
 def max_into(
@@ -74,8 +80,14 @@ def max_into(
     """
     check_rows(group_ids, len(best), len(keys), validity)
     check_rows(None, 1, len(best), seen)
-    if len(keys):
-        _max(group_ids, keys, np.int64(base), np.int64(first_key), validity, best, seen)
+    if len(keys) == 0:
+        return
+    if group_ids is None and validity is None:
+        largest = int(keys.max()) + base
+        if largest >= first_key:
+            best[0], seen[0] = max(int(best[0]), largest), True
+        return
+    _max(group_ids, keys, np.int64(base), np.int64(first_key), validity, best, seen)
 
 
 @njit(nogil=True, cache=True)
