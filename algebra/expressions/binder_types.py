@@ -54,7 +54,7 @@ def written_type(tree: exp.DataType) -> pa.DataType:
 
 
 def _nested_type(tree: exp.DataType) -> pa.DataType:
-    """Return an array, map or struct type: only null is cast to one, but its text must read back."""
+    """Return an array, map or struct type; only null is cast to one, and its text reads back."""
     if tree.this == _T.STRUCT:
         fields = [(field.name, written_type(field.args["kind"])) for field in tree.expressions]
         return pa.struct(fields)

@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from projseg.algebra.expressions.coercion import is_floating, is_integral
-from projseg.algebra.expressions.tree import Call, Expression
+from projseg.algebra.expressions.tree import Call, Expression, Literal
 
 _SAFE: Final = frozenset(
     [
@@ -42,8 +42,6 @@ _SAFE: Final = frozenset(
         "minute",
         "second",
         "second_with_fraction",
-        "like",
-        "rlike",
         "length",
         "concat",
         "trim",
@@ -70,6 +68,8 @@ def may_fail(expression: Expression) -> bool:
 
 
 def _call_may_fail(call: Call) -> bool:
+    if call.function in ("like", "rlike"):
+        return not isinstance(call.arguments[1], Literal)  # a constant pattern was read by bind
     if call.function in _SAFE:
         return False
     if call.function in _ARITHMETIC:

@@ -231,6 +231,8 @@ def test_values_and_types_are_those_that_spark_gave(text, type_text, value):
         ("CAST(1e20 AS DECIMAL(10,0))", "PROJSEG_EVALUATION_OVERFLOW"),
         ("s = 5", "PROJSEG_EVALUATION_BAD_CAST"),
         ("split_part(s, ',', a - a)", "PROJSEG_EVALUATION_BAD_ARGUMENT"),
+        ("'a' LIKE concat(s, '\\\\a')", "PROJSEG_EVALUATION_BAD_ARGUMENT"),
+        ("'a' RLIKE concat('(', s)", "PROJSEG_EVALUATION_BAD_ARGUMENT"),
         ("DATE '9999-12-31' + a", "PROJSEG_EVALUATION_OVERFLOW"),
     ],
 )

@@ -14,9 +14,12 @@ from projseg.algebra.expressions.coercion import bad_expression, cast_to
 from projseg.algebra.expressions.functions.rule import Datum, Evaluator, Rule, literal_of
 from projseg.algebra.expressions.functions.text import by_row
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.errors import EvaluationError
+from projseg.errors import EvaluationError, InvalidInputError
 
 _ONE_CHARACTER: Final = r"(?s:.)"
+_NO_REGEX: Final = (
+    "RLIKE's pattern is no regular expression of RE2 (no look-around, no back-references)"
+)
 _ANY_CHARACTERS: Final = r"(?s:.*)"
 
 
@@ -107,7 +110,10 @@ def _plain_like(text: pa.Array, pattern: str, body: str) -> pa.Array:
 
 
 def _matches_like(text: str, pattern: str) -> bool:
-    return re.fullmatch(like_regex(pattern), text) is not None
+    try:
+        return re.fullmatch(like_regex(pattern), text) is not None
+    except InvalidInputError as error:
+        raise EvaluationError("PROJSEG_EVALUATION_BAD_ARGUMENT", error.message) from error
 
 
 def _rlike(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
@@ -116,11 +122,8 @@ def _rlike(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
         if not isinstance(pattern, pa.Scalar) or isinstance(text, pa.Scalar):
             return by_row(_matches_regex, arguments, row_count, call.type)
         return pc.match_substring_regex(text, pattern.as_py())
-    except (re.error, pa.ArrowInvalid) as error:
-        raise EvaluationError(
-            "PROJSEG_EVALUATION_BAD_ARGUMENT",
-            "RLIKE's pattern is no regular expression of RE2 (no look-around, no back-references)",
-        ) from error
+    except pa.ArrowInvalid as error:
+        raise EvaluationError("PROJSEG_EVALUATION_BAD_ARGUMENT", _NO_REGEX) from error
 
 
 def _matches_regex(text: str, pattern: str) -> bool:
@@ -129,8 +132,13 @@ def _matches_regex(text: str, pattern: str) -> bool:
 
 
 def _build_rlike(arguments: tuple[Expression, ...], zone: str) -> Expression:
-    texts = tuple(cast_to(argument, pa.string(), zone) for argument in arguments)
-    return Call(pa.bool_(), "rlike", texts)
+    text, pattern = (cast_to(argument, pa.string(), zone) for argument in arguments)
+    if isinstance(pattern, Literal) and isinstance(pattern.value, str):
+        try:
+            _matches_regex("", pattern.value)
+        except pa.ArrowInvalid as error:
+            raise bad_expression(f"'{pattern.value}': {_NO_REGEX}") from error
+    return Call(pa.bool_(), "rlike", (text, pattern))
 
 
 RULES: Final[dict[str, Rule]] = {
