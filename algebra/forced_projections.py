@@ -7,7 +7,7 @@ from typing import Final
 
 from projseg.algebra.query_spec import QuerySpec
 from projseg.algebra.source_plan import Choice
-from projseg.errors import ProjectionNotUsableError
+from projseg.errors import ProjectionNotUsableError, did_you_mean
 
 _SEGMENTS_SHOWN: Final = 3
 
@@ -37,13 +37,17 @@ def check_forced(query: QuerySpec, choices: Mapping[str, Choice]) -> None:
     }
     if not failed:
         return
-    what = "Force projections specified, but none satisfy query"
+    what, hint = "Force projections specified, but none satisfy query", ""
     if context.use_projection is not None:
         what = f"Projection[{context.use_projection}] specified, but does not satisfy query"
+        known = {name for choice in failed.values() for name in choice.rejected}
+        hint = (
+            "" if context.use_projection in known else did_you_mean(context.use_projection, known)
+        )
     shown = "; ".join(_explained(*item, context.use_projection) for item in _first(failed))
     more = len(failed) - _SEGMENTS_SHOWN
     tail = f"; and {more} more segments" if more > 0 else ""
-    raise ProjectionNotUsableError("PROJSEG_PROJECTION_NOT_USABLE", f"{what}: {shown}{tail}")
+    raise ProjectionNotUsableError("PROJSEG_PROJECTION_NOT_USABLE", f"{what}: {shown}{tail}{hint}")
 
 
 def _first(failed: Mapping[str, Choice]) -> list[tuple[str, Choice]]:

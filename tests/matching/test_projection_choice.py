@@ -254,6 +254,13 @@ class TestContext:
         with pytest.raises(ProjectionNotUsableError, match="segment-1: NOT_IN_SEGMENT"):
             self.forced(question, facts(TIMELESS))
 
+    def test_a_misspelt_name_is_recognised(self):
+        question = query(group_by="channel", context={"useProjection": "hourli"})
+        with pytest.raises(
+            ProjectionNotUsableError, match=r"NOT_IN_SEGMENT; did you mean 'hourly'"
+        ):
+            self.forced(question, facts(HOURLY, TIMELESS))
+
     def test_a_forced_segment_prefers_a_costlier_projection_to_base_rows(self):
         dear = sized((HOURLY, BASE_ROWS, {"channel": 10**9}))
         assert only_plan(BY_CHANNEL, dear).source is None
