@@ -19,7 +19,7 @@ from projseg.table_layer.commit import append, commit, create_table
 from projseg.table_layer.manifest_cache import MANIFESTS
 from projseg.table_layer.paths import METADATA_PREFIX, is_temporary, snapshot_name
 from projseg.table_layer.snapshot import is_table, list_versions, open_snapshot
-from projseg.table_layer.storage import open_storage
+from projseg.table_layer.storage import PutOutcomeUnknownError, open_storage
 
 
 def outcome_of_append(storage):
@@ -180,7 +180,17 @@ class RefusingStorage(FaultStorage):
         raise OSError(errno.ENOTSUP, "not implemented", name)
 
 
-@pytest.mark.parametrize("kind", [ForgetfulStorage, SilentStorage, RefusingStorage])
+class LyingStorage(ForgetfulStorage):
+    """Says that the name was taken, after it has replaced the file."""
+
+    def put_if_absent(self, name, payload):
+        names = {file.name for file in self.inner.list_names(METADATA_PREFIX)}
+        super().put_if_absent(name, payload)
+        if name in names:
+            raise FileExistsError(errno.EEXIST, "taken", name)
+
+
+@pytest.mark.parametrize("kind", [ForgetfulStorage, SilentStorage, RefusingStorage, LyingStorage])
 def test_storage_without_conditional_create_is_refused(tmp_path, kind):
     storage = open_storage(tmp_path / "t")
     with pytest.raises(CommitError, match=r"PROJSEG_STORAGE_NOT_ATOMIC|not implemented"):
@@ -242,3 +252,27 @@ def test_a_failed_link_is_unknown_only_if_it_may_have_worked(tmp_path, monkeypat
         outcome = outcome_of_append(storage)
     assert outcome[0] == told
     assert open_snapshot(storage).version == 0
+
+
+class OvertakenStorage(FaultStorage):
+    """Loses the answer of a put that another writer has just won."""
+
+    def __init__(self, inner, overtake):
+        super().__init__(inner)
+        self.overtake = overtake
+
+    def put_if_absent(self, name, payload):
+        if name == snapshot_name(1):
+            self.overtake()
+            raise PutOutcomeUnknownError(errno.ETIMEDOUT, "no answer", name)
+        self.inner.put_if_absent(name, payload)
+
+
+def test_an_unknown_outcome_that_another_won_is_tried_again(tmp_path):
+    storage, _ = new_table(tmp_path / "t")
+    outcomes = []
+    overtaken = OvertakenStorage(storage, lambda: outcomes.append(outcome_of_append(storage)))
+    outcomes.append(outcome_of_append(overtaken))
+    assert [outcome for outcome, _ in outcomes] == ["kept", "kept"]
+    check(storage, outcomes)
+    assert open_snapshot(storage).version == 2

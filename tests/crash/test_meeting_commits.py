@@ -1,0 +1,113 @@
+"""A whole commit happens between any two storage operations of another, for every pair of kinds."""
+
+from itertools import count, product
+
+import pytest
+from fault_storage import FaultStorage
+from small_tables import HOUR_US, HOURLY, files_of, new_table, new_write_id, put_segment
+
+from projseg.errors import CommitConflictError
+from projseg.table_layer import local_storage
+from projseg.table_layer.change import Append, Overwrite, Replace, SetProperties, added_entries
+from projseg.table_layer.commit import append, commit
+from projseg.table_layer.snapshot import list_versions, open_snapshot
+from projseg.table_layer.table_properties import ColumnDeclaration, ProjectionDeclaration
+
+KINDS = [
+    "append",
+    "overwrite all",
+    "overwrite hour 0",
+    "overwrite hour 1",
+    "compact hour 0",
+    "delete hour 1",
+    "declare",
+    "declare otherwise",
+    "add column",
+]
+
+
+@pytest.fixture(autouse=True)
+def nobody_waits(monkeypatch):
+    """The commit in the middle would wait in vain for the one around it to end its turn."""
+    monkeypatch.setattr(local_storage, "_TURN_SECONDS_MAX", 0.0)
+
+
+class MeetingStorage(FaultStorage):
+    """Runs an action just before its n-th operation."""
+
+    def __init__(self, inner, at, action):
+        super().__init__(inner)
+        self.meet_at = at
+        self.action = action
+
+    def _do(self, operation, name, action, *, is_put=False):
+        if self.count + 1 == self.meet_at:
+            self.action()
+        return super()._do(operation, name, action, is_put=is_put)
+
+
+def change_of(kind, storage, base, write_id):
+    """Return (change, files it removes)."""
+    by_hour = {0: set(), 1: set()}
+    for entry in base.segments:
+        by_hour[entry.interval[0] // HOUR_US].add(entry.file)
+    entry = None
+    if kind.split()[0] in ("append", "overwrite", "compact"):
+        entry = put_segment(storage, write_id, hour=1 if kind.endswith("1") else 0)
+    other = ProjectionDeclaration("hourly", "b" * 32, "{}")
+    return {
+        "append": lambda: (Append((entry,)), set()),
+        "overwrite all": lambda: (Overwrite((entry,)), by_hour[0] | by_hour[1]),
+        "overwrite hour 0": lambda: (Overwrite((entry,), (0, HOUR_US)), by_hour[0]),
+        "overwrite hour 1": lambda: (Overwrite((entry,), (HOUR_US, 2 * HOUR_US)), by_hour[1]),
+        "compact hour 0": lambda: (Replace(frozenset(by_hour[0]), (entry,)), by_hour[0]),
+        "delete hour 1": lambda: (Replace(frozenset(by_hour[1])), by_hour[1]),
+        "declare": lambda: (SetProperties(add_projections=(HOURLY,)), set()),
+        "declare otherwise": lambda: (SetProperties(add_projections=(other,)), set()),
+        "add column": lambda: (
+            SetProperties(add_columns=(ColumnDeclaration("deleted", "bigint"),)),
+            set(),
+        ),
+    }[kind]()
+
+
+def is_conflict(first, second, removed_first, removed_second):
+    """Say from the rules alone whether the later of two commits must be refused."""
+    if removed_first & removed_second:
+        return True
+    return {first, second} == {"declare", "declare otherwise"}
+
+
+@pytest.mark.parametrize(("kind", "other_kind"), list(product(KINDS, KINDS)))
+def test_two_commits_meet(tmp_path, kind, other_kind):
+    for at in count(1):
+        storage, base = new_table(tmp_path / f"t{at}")
+        write_id = new_write_id()
+        entries = [put_segment(storage, write_id, number=n, hour=n // 2) for n in range(3)]
+        base = append(storage, base, entries, write_id=write_id)
+        ids = new_write_id(), new_write_id()
+        change, removed = change_of(kind, storage, base, ids[0])
+        other, other_removed = change_of(other_kind, storage, base, ids[1])
+
+        def meet(storage=storage, base=base, other=other, ids=ids):
+            commit(storage, base, other, write_id=ids[1], operation=other_kind)
+
+        meeting = MeetingStorage(storage, at, meet)
+        landed = True
+        try:
+            commit(meeting, base, change, write_id=ids[0], operation=kind)
+        except CommitConflictError:
+            landed = False
+        met = meeting.count >= at
+        expected = set(files_of(base))
+        if met:
+            expected = expected - other_removed | {e.file for e in added_entries(other)}
+        if landed:
+            expected = expected - removed | {e.file for e in added_entries(change)}
+        assert set(files_of(open_snapshot(storage))) == expected
+        assert list_versions(storage) == list(range(2 + met + landed))
+        if not met:
+            assert landed
+            break
+        assert landed != is_conflict(kind, other_kind, removed, other_removed)
+    assert at >= 5
