@@ -63,6 +63,7 @@ class PartSink:
     def __init__(self, write: Callable[[bytes], object], file_id: bytes) -> None:
         self._write, self._seed = write, file_seed(file_id)
         self.offset, self.part_count = 0, 0
+        self.recent: list[Section] = []  # parts since somebody last cleared it
 
     def put(self, content: bytes) -> None:
         """Write bytes that carry their own checksum, or none."""
@@ -80,6 +81,7 @@ class PartSink:
         self.put(content)
         if gap := padding(len(content)):
             self.put(bytes(gap))
+        self.recent.append(section)
         return section
 
 

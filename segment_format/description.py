@@ -111,6 +111,7 @@ class SegmentDescription:
     writer: str
     file_id: str
     frame_bytes: int
+    extra_bytes: int
     dictionaries: tuple[DictionaryDescription, ...]
     tables: tuple[TableDescription, ...]
     not_built: tuple[tuple[str, str], ...]
@@ -140,6 +141,7 @@ class SegmentDescription:
                 column.pages.stored_bytes for table in self.projections for column in table.columns
             ),
             "bitmap indexes": sum(column.bitmap_bytes for column in columns),
+            "other parts": self.extra_bytes,
         }
         return known | {"padding": self.byte_count - sum(known.values())}
 
@@ -154,6 +156,7 @@ def describe(segment: SegmentFile) -> SegmentDescription:
         writer=footer.writer,
         file_id=footer.file_id.hex(),
         frame_bytes=HEAD_LAYOUT.size + tail.footer_bytes + TAIL_LAYOUT.size,
+        extra_bytes=sum(extra.section.byte_count for extra in footer.extra_sections),
         dictionaries=tuple(_dictionary(segment, entry) for entry in footer.dictionaries),
         tables=tuple(_table(segment, table) for table in footer.tables),
         not_built=tuple((entry.name, entry.reason) for entry in footer.not_built),

@@ -13,6 +13,7 @@ import msgspec
 from projseg.segment_format.byte_reader import corrupt
 
 BASE_TABLE: Final = "__base"
+ABANDONED: Final = "abandoned"  # kind of the parts of a table that was given up while written
 
 Role = Literal["base", "grouping", "state"]
 Kind = Literal["ids", "numbers", "opaque"]

@@ -15,9 +15,11 @@ from projseg.segment_format.column_writer import PartSink, vector_pages, write_p
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.dictionary_pages import dictionary_pages
 from projseg.segment_format.footer import (
+    ABANDONED,
     BASE_TABLE,
     ColumnEntry,
     DictionaryEntry,
+    ExtraSection,
     FieldEntry,
     Footer,
     Kind,
@@ -116,6 +118,7 @@ class SegmentEncoder:
         self._tables: list[TableEntry] = []
         self._summaries: list[TableSummary] = []
         self._not_built: list[NotBuiltEntry] = []
+        self._abandoned: list[ExtraSection] = []
         self._sink = PartSink(write, file_id)
         self._sink.put(pack_head(file_id))
 
@@ -215,6 +218,7 @@ class SegmentEncoder:
         _require_name("table", name, [table.name for table in self._tables])
         require_limit("number of rows of a table", row_count, SEGMENT_ROWS_MAX)
         require_limit("number of projections of a segment", len(self._tables), PROJECTIONS_MAX)
+        self._sink.recent.clear()
         self._open = _OpenTable(name, row_count, definition, definition_hash, tuple(sort_order))
 
     def add_column(
@@ -279,6 +283,15 @@ class SegmentEncoder:
             TableSummary(table.name, table.row_count, table.byte_count, table.column_bytes)
         )
 
+    def abandon_table(self) -> None:
+        """Give up the open table, such as a projection with a value that passes a limit.
+
+        What was written of it stays in the file as parts that no reader uses.
+        """
+        _require(self._open is not None and bool(self._tables), "no projection to abandon")
+        self._open = None
+        self._abandoned += [ExtraSection(ABANDONED, section) for section in self._sink.recent]
+
     def add_not_built(self, name: str, definition_hash: str, reason: str) -> None:
         """Record a projection that this segment lacks, and why."""
         self._not_built.append(NotBuiltEntry(name, definition_hash, reason))
@@ -296,7 +309,7 @@ class SegmentEncoder:
                 tuple(self._dictionary_entries),
                 tuple(self._tables),
                 tuple(self._not_built),
-                (),
+                tuple(self._abandoned),
             )
         )
         require_limit("footer's size in bytes", len(content), FOOTER_BYTES_MAX)

@@ -185,3 +185,29 @@ def test_an_encoder_refuses_ids_without_a_value():
     words = Dictionary(pa.array(["a", "b"]))
     with pytest.raises(InvalidInputError, match="no value"):
         build_segment({"x": Ids(np.array([0, 2], np.uint8), words)})
+
+
+def test_a_projection_that_passes_a_limit_is_given_up_and_the_rest_kept():
+    written = []
+    schema = pa.schema([("n", pa.int64())])
+    encoder = SegmentEncoder(written.append, file_id=FILE_ID, schema=schema)
+    count = Numbers(np.array([1, 2]), pa.int64())
+    too_large = Opaque(pa.array([b"x" * (limits.VALUE_BYTES_MAX + 1), b""]))
+    with pytest.raises(InvalidInputError):
+        encoder.abandon_table()
+    for name in ("__base", "given up", "kept"):
+        encoder.begin_table(name, 2)
+        encoder.add_column("n", count, role="base" if name == "__base" else "state")
+        if name == "given up":
+            with pytest.raises(LimitExceededError):
+                encoder.add_column("sketch", too_large, role="state")
+            encoder.abandon_table()
+            encoder.add_not_built(name, "hash", "a value is too large")
+        else:
+            encoder.end_table()
+    encoder.finish()
+    segment = open_segment(b"".join(written))
+    segment.verify()
+    assert [table.name for table in segment.tables] == ["__base", "kept"]
+    assert [entry.name for entry in segment.footer.not_built] == ["given up"]
+    assert [extra.kind for extra in segment.footer.extra_sections] == ["abandoned"]
