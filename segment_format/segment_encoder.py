@@ -38,7 +38,7 @@ from projseg.segment_format.limits import (
     require_limit,
 )
 from projseg.segment_format.part_copy import copy_index, copy_pages, copy_section
-from projseg.segment_format.types import type_name
+from projseg.segment_format.types import parse_type_name, type_name
 from projseg.segment_format.value_hashes import dictionary_hashes
 from projseg.segment_format.vectors import Ids, Numbers, Vector
 
@@ -244,6 +244,7 @@ class SegmentEncoder:
             len(vector) == table.row_count,
             f"column '{name}' of {len(vector)} rows in a table of {table.row_count}",
         )
+        parse_type_name(type_name(vector.type))  # refuses what no reader could name again
         dictionary_index = self._dictionary_index(name, vector, dictionary)
         pages = write_pages(self._sink, vector_pages(vector))
         index_blocks, start = b"", self._sink.offset

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 from projseg.segment_format.arrow_arrays import primitive_array, validity_bitmap
+from projseg.segment_format.limits import NESTING_DEPTH_MAX
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 TIMESTAMP_NTZ: Final = pa.timestamp("us")
@@ -79,14 +80,15 @@ def parse_type_name(name: str) -> pa.DataType:
 
 
 class _TypeNameParser:
-    """Recursive descent over a type name; depth is bounded by the name's own brackets."""
+    """Recursive descent over a type name, to a bounded depth."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
+        self.depth = 0
 
     def require(self, condition: bool) -> None:
-        if not condition or self.text.count("<") > 32:
+        if not condition:
             raise InvalidInputError(
                 "PROJSEG_BAD_TYPE_NAME", f"'{self.text}' is not a type name projseg knows"
             )
@@ -97,6 +99,13 @@ class _TypeNameParser:
         return found
 
     def parse(self) -> pa.DataType:
+        self.require(self.depth <= NESTING_DEPTH_MAX)
+        self.depth += 1
+        parsed = self._parse_level()
+        self.depth -= 1
+        return parsed
+
+    def _parse_level(self) -> pa.DataType:
         if self.accept("array<"):
             item = self.parse()
             self.require(self.accept(">"))

@@ -78,6 +78,29 @@ def test_a_value_of_the_largest_size():
         build_segment({"x": Opaque(pa.array([largest + b"!"]))})
 
 
+def nested_type(depth):
+    arrow_type = pa.int32()
+    for _ in range(depth):
+        arrow_type = pa.list_(arrow_type)
+    return arrow_type
+
+
+def test_levels_of_a_nested_type():
+    deepest = pa.array([None, []], nested_type(limits.NESTING_DEPTH_MAX))
+    content = build_segment({"x": Opaque(deepest)})
+    assert read_everything(content)["__base", "base", "x"].equals(deepest)
+    with pytest.raises(InvalidInputError):
+        build_segment({"x": Opaque(pa.nulls(2, nested_type(limits.NESTING_DEPTH_MAX + 1)))})
+
+
+def test_a_struct_may_have_many_nested_fields():
+    fields = [(f"f {i}`<", pa.list_(pa.int32())) for i in range(100)]
+    wide = pa.array([{"f 7`<": [1, None]}, None, {}], pa.struct(fields))
+    found = read_everything(build_segment({"x": Opaque(wide)}))["__base", "base", "x"]
+    assert found.type == wide.type
+    assert found.equals(wide)
+
+
 def test_items_of_a_list():
     most = pa.array([False] * limits.LIST_ITEMS_MAX)
     content = build_segment({"x": Opaque(list_of(most))})
