@@ -82,4 +82,6 @@ def test_approximate_counts_are_measured_not_compared():
     found = normalised(pa.table({"channel": ["b", "a"], "users": [190, 101]}), query)
     assert find_difference(exact, found, query) is None
     assert approximation_error(exact, found, query) == pytest.approx(0.05)
+    few, fewer = (normalised(pa.table({"c": ["a"], "u": [n]}), query) for n in (7, 6))
+    assert approximation_error(fewer, few, query) == pytest.approx(0.05)
     assert "count(DISTINCT user)" in query.exact().aggregators[0]
