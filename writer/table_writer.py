@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Final
 
 import pyarrow as pa
 
@@ -17,6 +19,8 @@ from projseg.table_layer.table_properties import TableProperties
 from projseg.writer.input_rows import normalise_batches
 from projseg.writer.segment_writer import SegmentLayout, write_segment
 from projseg.writer.time_chunks import cut_into_segments
+
+_SEGMENTS_AT_ONCE: Final = 2
 
 
 def write_segments(
@@ -65,21 +69,37 @@ def write_segments(
         granularity=granularity,
         target_segment_rows=properties.target_segment_rows,
     )
+    thread_count = threads or os.cpu_count() or 1
+
+    def write(number: int, start: int | None, rows: pa.Table, pool: Executor) -> SegmentEntry:
+        return write_segment(
+            rows,
+            layout,
+            storage=storage,
+            file=segment_name(write_id, partition, attempt, number),
+            write_id=write_id,
+            interval=_chunk(granularity, start),
+            pool=pool,
+        )
+
     entries: list[SegmentEntry] = []
-    with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
+    under_way: deque[Future[SegmentEntry]] = deque()
+
+    def finish_first() -> None:
+        entries.append(under_way.popleft().result())
+        if on_segment is not None:
+            on_segment(entries[-1])
+
+    # While one segment's pages are encoded, the next one's columns are: two pools, since a segment
+    # that waits for its columns must not hold a thread that they need.
+    segment_count_max = min(thread_count, _SEGMENTS_AT_ONCE)
+    with ThreadPoolExecutor(thread_count) as pool, ThreadPoolExecutor(segment_count_max) as outer:
         for number, (start, rows) in enumerate(segments):
-            entry = write_segment(
-                rows,
-                layout,
-                storage=storage,
-                file=segment_name(write_id, partition, attempt, number),
-                write_id=write_id,
-                interval=_chunk(granularity, start),
-                pool=pool,
-            )
-            entries.append(entry)
-            if on_segment is not None:
-                on_segment(entry)
+            if len(under_way) == segment_count_max:
+                finish_first()
+            under_way.append(outer.submit(write, number, start, rows, pool))
+        while under_way:
+            finish_first()
     return entries
 
 
