@@ -460,3 +460,45 @@ def test_reading_past_the_end_is_corruption(tmp_path):
     for offset, size in [(0, entry.byte_count + 1), (2**62, 1), (0, 2**62), (-1, 1), (5, -1)]:
         with pytest.raises(CorruptTableError, match="PROJSEG_FILE_CUT_SHORT"):
             storage.read_range(entry.file, offset, size)
+
+
+def test_time_pruning_is_exact_at_both_ends(tmp_path):
+    storage, snapshot = new_table(tmp_path)
+    write_id = new_write_id()
+    entries = tuple(put_segment(storage, write_id, number=n, hour=2 * n) for n in (0, 1))
+    snapshot = do(storage, snapshot, Append(entries), write_id)
+    hour0, hour2 = entries
+    last = HOUR_US - 1
+    assert snapshot.segments_between(last, last + 1) == [hour0]
+    assert snapshot.segments_between(last + 1, 2 * HOUR_US) == []
+    assert snapshot.segments_between(3 * HOUR_US - 1, 9 * HOUR_US) == [hour2]
+    manifest = snapshot.load(snapshot.file.manifests[0])
+    assert manifest.overlapping(last, 2 * HOUR_US).tolist() == [0]
+    assert manifest.overlapping(last + 1, 2 * HOUR_US + 1).tolist() == [1]
+
+
+def test_a_base_of_another_table_conflicts(tmp_path):
+    for appended in (0, 1):
+        storage, old = new_table(tmp_path / "t")
+        old, _ = add(storage, old)
+        (tmp_path / "t").rename(tmp_path / f"old{appended}")
+        _, new = new_table(tmp_path / "t")
+        for _ in range(2 * appended):
+            new, _ = add(storage, new)
+        with pytest.raises(CommitConflictError):
+            add(storage, old)
+        (tmp_path / "t").rename(tmp_path / f"new{appended}")
+
+
+def test_rows_without_a_time_are_not_overwritten(tmp_path):
+    storage, base = new_table(tmp_path)
+    base, _ = add(storage, base, columns={"time": ColumnZone(0, 1, 5, False, True, 8)})
+    with pytest.raises(InvalidInputError, match="PROJSEG_INTERVAL_NOT_ALIGNED"):
+        do(storage, base, Overwrite((), (0, HOUR_US)))
+
+
+def test_a_property_set_by_two_conflicts(tmp_path):
+    storage, base = new_table(tmp_path)
+    do(storage, base, SetProperties(properties={"owner": "us"}))
+    with pytest.raises(CommitConflictError, match="'owner'"):
+        do(storage, base, SetProperties(properties={"owner": "them"}))
