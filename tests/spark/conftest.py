@@ -20,7 +20,7 @@ def spark(tmp_path_factory):
     from pyspark.sql import SparkSession
 
     session = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master("local[2,2]")  # two cores, and a failed task runs once more
         .appName("projseg tests")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "1g")

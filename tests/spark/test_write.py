@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,25 @@ def test_a_failing_task_leaves_the_table_as_it_was(spark, rows, location):
     assert "no" in refused(lambda: save(failing, location))
     assert total(location) == (1000, 499_500)
     assert projseg.Table(location).version == 1
+
+
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+def test_a_task_that_fails_at_its_end_and_runs_again_is_written_once(spark, location, tmp_path):
+    mark = str(tmp_path / "failed-once")
+
+    def fail_once(batches):
+        from pyspark import TaskContext
+
+        yield from batches
+        if TaskContext.get().partitionId() == 0 and not os.path.exists(mark):
+            open(mark, "w").close()
+            raise RuntimeError("the first attempt fails after its last row")
+
+    save(spark.range(0, 1000, 1, 2).mapInArrow(fail_once, "n bigint"), location)
+    assert Path(mark).exists()
+    assert total(location) == (1000, 499_500)
+    names = [name.split("-") for name in projseg.Table(location).segments()["segment"].to_pylist()]
+    assert len({partition for _, partition, _, _ in names}) == len(names) == 2
 
 
 def test_an_empty_frame_makes_an_empty_table(rows, location):
