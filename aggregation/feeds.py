@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -94,11 +95,29 @@ def _add_weighted(
         counted = weights if validity is None else np.where(validity, weights, 0)
         state.merge(groups, {"count": Numbers(counted, pa.int64())})
         return
+    product = _integer_product(inputs[0], weights) if primitive.function == "sum" else None
+    if product is not None:
+        ((part, arrow_type),) = state_fields(primitive)
+        state.merge(groups, {part: replace(product, type=arrow_type)})
+        return
     for start, end in _unfolded_slices(weights):
         repeated = np.repeat(np.arange(start, end), weights[start:end])
         ids = None if groups.ids is None else groups.ids[repeated]
         unfolded: list[Vector] = [vector.take(repeated) for vector in inputs]
         state.add(Groups(ids, groups.count, len(repeated)), unfolded)
+
+
+def _integer_product(vector: Vector, weights: NDArray[np.int64]) -> Numbers | None:
+    """Return values times weights, null where nothing is counted; None unless 64 bits hold all."""
+    numbers = vector if isinstance(vector, Numbers) else None
+    if numbers is None or numbers.values.dtype.kind not in "iu" or len(numbers) == 0:
+        return None
+    values = numbers.wide()
+    largest = max(abs(int(values.min())), abs(int(values.max())))
+    if largest * int(weights.max()) >= 1 << 63:
+        return None
+    counted = weights > 0 if numbers.validity is None else numbers.validity & (weights > 0)
+    return Numbers(values * weights, numbers.type, validity=counted)
 
 
 def _unfolded_slices(weights: NDArray[np.int64]) -> list[tuple[Any, Any]]:

@@ -79,14 +79,14 @@ def _integer_key(vector: Numbers) -> Key:
             distinct = distinct ^ np.uint64(1 << 63)
         return _distinct_key(vector, ids, distinct.astype(np.int64))
     shift = 0 if validity is None else 1
-    ids = _shifted(values, low - shift, spread + shift)
+    ids = _shifted(values, low, shift, spread + shift)
     if validity is not None:
         ids[~validity] = 0
     base = vector.base + low
 
     def values_of(group_ids: UnsignedIds) -> Numbers:
         present = None if validity is None else group_ids > 0
-        numbers = group_ids.astype(np.int64) + (base - shift)
+        numbers = group_ids.astype(np.int64) - shift + base
         if present is not None:
             numbers[~present] = 0
         return Numbers(numbers, vector.type, validity=present)
@@ -99,11 +99,12 @@ def _bounds(values: NDArray[Any], validity: NDArray[np.bool_] | None) -> tuple[i
     return (int(known.min()), int(known.max())) if len(known) else (0, 0)
 
 
-def _shifted(values: NDArray[Any], low: int, cardinality: int) -> UnsignedIds:
+def _shifted(values: NDArray[Any], low: int, shift: int, cardinality: int) -> UnsignedIds:
+    """Return `values - low + shift` as ids; where there are nulls these are meaningless."""
     dtype = narrow_id_dtype(cardinality)
-    if low == 0 and values.dtype == dtype:
-        return values.copy() if cardinality > 1 and not values.flags.writeable else values
-    return (values.astype(np.int64, copy=False) - low).astype(dtype)
+    if low == shift == 0 and values.dtype == dtype:
+        return values
+    return (values.astype(np.int64, copy=False) - low + shift).astype(dtype)
 
 
 def _float_key(vector: Numbers) -> Key:

@@ -20,6 +20,7 @@ from projseg.segment_format.vectors import Ids, Vector
 from projseg.segment_format.zone_map import PageZones
 from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.storage import Storage
+from projseg.table_layer.verify_entries import check_listed
 
 # Below this share of a column's pages, only those pages are decoded, and not cached.
 _PAGE_SHARE_MAX: Final = 0.25
@@ -41,6 +42,7 @@ def open_segment(storage: Storage, entry: SegmentEntry) -> SegmentFile:
 
         path = f"{storage.location}/{entry.file}"
         try:
+            check_listed(storage, entry)
             return SegmentFile.open(read_range, entry.byte_count, path=path)
         except FileNotFoundError as error:
             raise CorruptTableError(

@@ -20,7 +20,6 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from projseg.algebra.interval import Interval
 from projseg.errors import InvalidInputError
 from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.write_request import WriteRequest
@@ -109,7 +108,6 @@ class ProjsegWriter(DataSourceArrowWriter):
         if len({message.release for message in written}) > 1:
             LOGGER.warning("executors run different releases of projseg; install one everywhere")
         entries = tuple(entry for message in written for entry in message.unpacked())
-        _check_interval(entries, self._target.interval)
         commit(
             self._target.storage,
             _base(self._target, self._write_id),
@@ -161,17 +159,3 @@ def _base(target: WriteTarget, write_id: str) -> Snapshot:
         cluster_by=made.cluster_by,
     )
     return snapshot
-
-
-def _check_interval(entries: Sequence[SegmentEntry], interval: tuple[int, int] | None) -> None:
-    if interval is None:
-        return
-    start, end = interval
-    for entry in entries:
-        first, last = entry.min_time_us, entry.max_time_us
-        if first is None or last is None or first < start or last >= end:
-            raise InvalidInputError(
-                "PROJSEG_ROWS_OUTSIDE_INTERVAL",
-                f"rows of {entry.file} lie outside replaceInterval {Interval(start, end)}; nothing "
-                "was replaced: filter the DataFrame to the interval",
-            )

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from projseg.algebra.interval import Interval
+from projseg.errors import InvalidInputError
 from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.table_properties import ColumnDeclaration, ProjectionDeclaration
 
@@ -30,7 +32,8 @@ class Overwrite:
     entries : tuple of SegmentEntry
         The new segments.
     interval : (int, int) or None
-        `[start, end)` in microseconds UTC; None for the whole table.
+        `[start, end)` in microseconds UTC, and no entry has rows outside it; None for the whole
+        table.
     add_columns : tuple of ColumnDeclaration
         Columns that the new segments bring.
     """
@@ -38,6 +41,19 @@ class Overwrite:
     entries: tuple[SegmentEntry, ...]
     interval: tuple[int, int] | None = None
     add_columns: tuple[ColumnDeclaration, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.interval is None:
+            return
+        start, end = self.interval
+        for entry in self.entries:
+            first, last = entry.min_time_us, entry.max_time_us
+            if first is None or last is None or first < start or last >= end:
+                raise InvalidInputError(
+                    "PROJSEG_ROWS_OUTSIDE_INTERVAL",
+                    f"rows of {entry.file} lie outside {Interval(start, end)}, which they were to "
+                    "replace; nothing was replaced: keep the rows to the interval",
+                )
 
 
 @dataclass(frozen=True, slots=True)

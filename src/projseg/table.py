@@ -181,6 +181,8 @@ class Table:
         on_segment : callable or None
             Called with each segment's entry as its file is finished.
         """
+        # Rows that others appended since this object was opened are to be replaced as well.
+        self.refresh()
         bounds = None if interval is None else parse_interval(interval)
         pair = None if bounds is None else (bounds.start_us, bounds.end_us)
         return self._write(data, lambda entries: Overwrite(entries, pair), "overwrite", on_segment)
