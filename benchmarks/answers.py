@@ -57,7 +57,7 @@ def find_difference(reference: pa.Table, answer: pa.Table, query: Query) -> str 
 def approximation_error(exact: pa.Table, answer: pa.Table, query: Query) -> float | None:
     """Return the largest relative error of the approximate columns against exact counts.
 
-    Counts below `SMALL_COUNT` are judged as if they were that: one more than six is no error of 17 %.
+    Counts below `SMALL_COUNT` are judged as that: one more than six is no error of 17 %.
     """
     if not query.approximate_outputs or exact.num_rows != answer.num_rows:
         return None
