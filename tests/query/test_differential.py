@@ -1,10 +1,10 @@
 """Projections, base rows and a Python oracle give one answer, whatever the mix of segments."""
 
-import math
 import tempfile
 
 import pyarrow as pa
 import rows_oracle
+from answers_agree import assert_same
 from hypothesis import given, settings
 from query_cases import CASE, SCHEMA
 from scale import IS_NIGHTLY
@@ -54,24 +54,6 @@ def ask(table, query, **context):
     answer = {tuple(map(rows_oracle.normal, row[:width])): row[width:] for row in rows}
     assert len(answer) == len(rows), "a group stands twice in the answer"
     return answer
-
-
-def same(left, right):
-    if left is None or right is None:
-        return left is right
-    if isinstance(left, float) or isinstance(right, float):
-        left, right = float(left), float(right)
-        if math.isnan(left) or math.isnan(right):
-            return math.isnan(left) and math.isnan(right)
-        return left == right or math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-6)
-    return left == right
-
-
-def assert_same(found, expected):
-    assert found.keys() == expected.keys()
-    for key, values in expected.items():
-        for left, right in zip(found[key], values, strict=True):
-            assert same(left, right), (key, found[key], values)
 
 
 def expected_answer(rows, query):

@@ -1,0 +1,105 @@
+"""Random queries: Spark over the rows themselves, and projseg over every mix of sources, agree."""
+
+from __future__ import annotations
+
+import tempfile
+
+import pyarrow as pa
+import pytest
+import rows_oracle
+from answers_agree import assert_same
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from query_cases import PROJECTION, QUERY, ROW, SCHEMA, START
+from scale import IS_NIGHTLY
+
+import projseg
+from projseg.errors import EvaluationError
+
+pytestmark = pytest.mark.spark
+
+TABLES = 250 if IS_NIGHTLY else 4
+QUERIES_A_TABLE = 8
+
+
+def sql_of(query):
+    outputs = [f"{key.sql} AS k{n}" for n, key in enumerate(query.keys)]
+    outputs += [f"{a.sql} AS a{n}" for n, a in enumerate(query.aggregates)]
+    conditions = [] if query.condition is None else [query.condition.sql]
+    if query.interval:
+        start, end = (f"TIMESTAMP '{bound:%Y-%m-%d %H:%M:%S}'" for bound in query.interval)
+        conditions.append(f"time >= {start} AND time < {end}")
+    where = f" WHERE {' AND '.join(f'({c})' for c in conditions)}" if conditions else ""
+    keys = ", ".join(key.sql for key in query.keys)
+    return f"SELECT {', '.join(outputs)} FROM edits{where}" + (f" GROUP BY {keys}" if keys else "")
+
+
+def keyed(rows, width):
+    answer = {tuple(map(rows_oracle.normal, row[:width])): row[width:] for row in rows}
+    assert len(answer) == len(rows), "a group stands twice in the answer"
+    return answer
+
+
+def ask_spark(spark, query):
+    try:
+        table = spark.sql(sql_of(query)).toArrow()
+    except Exception as error:
+        if "OVERFLOW" in str(error) or "OUT_OF_RANGE" in str(error):
+            return None
+        raise
+    return keyed([tuple(row.values()) for row in table.to_pylist()], len(query.keys))
+
+
+def ask_projseg(table, query, **context):
+    try:
+        found = table.query(
+            group_by=[f"{key.sql} AS k{n}" for n, key in enumerate(query.keys)],
+            aggregators=[f"{a.sql} AS a{n}" for n, a in enumerate(query.aggregates)],
+            filter=None if query.condition is None else query.condition.sql,
+            interval=query.interval,
+            context=context,
+        )
+    except EvaluationError:
+        return None
+    return keyed([tuple(row.values()) for row in found.to_pylist()], len(query.keys))
+
+
+@settings(max_examples=TABLES, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(ROW, min_size=1, max_size=60),
+    st.lists(PROJECTION, min_size=1, max_size=3),
+    st.lists(QUERY, min_size=QUERIES_A_TABLE, max_size=QUERIES_A_TABLE),
+)
+def test_spark_agrees(spark, rows, projections, queries):
+    data = pa.Table.from_pylist(rows, SCHEMA)
+    spark.createDataFrame(data).createOrReplaceTempView("edits")
+    with tempfile.TemporaryDirectory() as location:
+        table = projseg.Table.create(
+            location, SCHEMA, time_column="time", segment_granularity="day"
+        )
+        table.append(data.slice(0, len(data) // 3))
+        for number, projection in enumerate(projections):
+            table.add_projection(
+                projseg.Projection(
+                    f"p{number}",
+                    [f"{key.sql} AS k{n}" for n, key in enumerate(projection.keys)],
+                    [f"{a.sql} AS a{n}" for n, a in enumerate(projection.aggregates)],
+                    where=None if projection.condition is None else projection.condition.sql,
+                )
+            )
+        table.append(data.slice(len(data) // 3))
+        for query in queries:
+            expected = ask_spark(spark, query)
+            for context in ({}, {"noProjections": True}):
+                found = ask_projseg(table, query, **context)
+                if expected is None:
+                    # Spark's sum may overflow on the way to a total that fits; ours does not.
+                    assert any("sum(big)" in a.sql for a in query.aggregates)
+                else:
+                    assert found is not None
+                    assert_same(found, expected)
+
+
+def test_the_generated_times_lie_in_the_sessions_zone(spark):
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert START.utcoffset().total_seconds() == 0
