@@ -37,9 +37,18 @@ def constant(value):
     return struct.pack("<q", value)
 
 
+def gibibyte_of_zeros():
+    stream = zstandard.ZstdCompressor().compressobj(size=2**30)
+    pieces = [stream.compress(bytes(2**20)) for _ in range(2**10)]
+    return b"".join([*pieces, stream.flush()])
+
+
 zeros = zstd_frame(bytes(17 * 2**20))
+bomb = gibibyte_of_zeros()
 hostile = [forge([case], ROWS) for case in bomb_files()]
 hostile += [
+    forge([(bomb, bounded(0, 9, ROWS, 3, compression=1, raw_bytes=2**20))], ROWS),
+    text_file(bomb, 65_536, 10, compression=1, raw_bytes=17 * 2**20),
     ids_file([0, 1, 2], cardinality=2**24),
     forge([page_of(3, SHAPES[3])], 2**32 - 1),
     forge([(constant(7), bounded(7, 7, 65_536, 1))] * 4, 2**32 - 1),
