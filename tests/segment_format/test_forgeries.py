@@ -81,6 +81,16 @@ def test_cut_and_lengthened_pages_are_refused(encoding):
         read_everything(forge([(part + bytes(8), facts)], ROWS))
 
 
+def test_padding_inside_a_page_is_zero():
+    part, facts = page_of(2, SHAPES[2])
+    assert len(part) == 16 + ROWS + 4
+    for at in range(len(part) - 4, len(part)):
+        damaged = bytearray(part)
+        damaged[at] = 1
+        with pytest.raises(CorruptSegmentError, match="padding"):
+            read_everything(forge([(bytes(damaged), facts)], ROWS))
+
+
 @pytest.mark.parametrize("encoding", SHAPES)
 @pytest.mark.parametrize("column_type", ["bigint", "tinyint", "date", "decimal(38,0)", "double"])
 @settings(max_examples=2_000 if IS_NIGHTLY else 60)
