@@ -19,8 +19,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from projseg.reader import row_scan
-from projseg.reader.finish import finish
-from projseg.reader.query import QueryPlan, SegmentPlan, run_final, run_partial
+from projseg.reader.query import QueryPlan, SegmentPlan, run_final
 from projseg.spark_datasource.read_request import ReadRequest
 from projseg.spark_datasource.scan import Scan
 from projseg.spark_datasource.schemas import shape_batch, transfer_schema
@@ -45,10 +44,21 @@ class TablePartition(InputPartition):
 
 @dataclass
 class QueryPartition(InputPartition):
-    """What one task answers: a plan that holds only this task's segments."""
+    """What one task answers: a plan that holds only this task's segments.
+
+    A task that is alone uses all threads of its machine; one of several keeps to its own share.
+    """
 
     storage: Storage
     plan: QueryPlan
+    is_alone: bool = True
+
+    def threads(self) -> int | None:
+        """Return how many threads may work; None leaves it to the query and the machine."""
+        context = TaskContext.get()
+        if self.is_alone or self.plan.query.context.threads or context is None:
+            return None
+        return int(context.cpus())
 
 
 class ProjsegReader(DataSourceReader):
@@ -84,7 +94,10 @@ class ProjsegReader(DataSourceReader):
             tasks=len(shares),
             milliseconds=_since(started),
         )
-        return [QueryPartition(scan.storage, replace(plan, segments=share)) for share in shares]
+        return [
+            QueryPartition(scan.storage, replace(plan, segments=share), len(shares) == 1)
+            for share in shares
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's rows in batches of exactly the schema that Spark asked for."""
@@ -104,12 +117,7 @@ class ProjsegReader(DataSourceReader):
         if plan.query.is_row_scan:
             yield from row_scan.scan(storage, plan, plan.segments)
             return
-        if self._request.is_partial:
-            context = TaskContext.get()
-            threads = 1 if context is None else context.cpus()
-            answer = finish(plan.query, run_partial(storage, plan, plan.segments, threads))
-        else:
-            answer = run_final(storage, plan)
+        answer = run_final(storage, plan, partition.threads())
         yield from answer.to_batches(max_chunksize=BATCH_ROWS_MAX)
 
 

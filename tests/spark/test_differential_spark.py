@@ -6,8 +6,8 @@ import tempfile
 
 import pyarrow as pa
 import pytest
-import rows_oracle
 from answers_agree import assert_same
+from asking import ask, declare, keyed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from query_cases import PROJECTION, QUERY, ROW, SCHEMA, START
@@ -34,12 +34,6 @@ def sql_of(query):
     return f"SELECT {', '.join(outputs)} FROM edits{where}" + (f" GROUP BY {keys}" if keys else "")
 
 
-def keyed(rows, width):
-    answer = {tuple(map(rows_oracle.normal, row[:width])): row[width:] for row in rows}
-    assert len(answer) == len(rows), "a group stands twice in the answer"
-    return answer
-
-
 def ask_spark(spark, query):
     try:
         table = spark.sql(sql_of(query)).toArrow()
@@ -47,21 +41,14 @@ def ask_spark(spark, query):
         if "OVERFLOW" in str(error) or "OUT_OF_RANGE" in str(error):
             return None
         raise
-    return keyed([tuple(row.values()) for row in table.to_pylist()], len(query.keys))
+    return keyed(table, len(query.keys))
 
 
 def ask_projseg(table, query, **context):
     try:
-        found = table.query(
-            group_by=[f"{key.sql} AS k{n}" for n, key in enumerate(query.keys)],
-            aggregators=[f"{a.sql} AS a{n}" for n, a in enumerate(query.aggregates)],
-            filter=None if query.condition is None else query.condition.sql,
-            interval=query.interval,
-            context=context,
-        )
+        return ask(table, query, **context)
     except EvaluationError:
         return None
-    return keyed([tuple(row.values()) for row in found.to_pylist()], len(query.keys))
 
 
 @settings(max_examples=TABLES, suppress_health_check=list(HealthCheck))
@@ -79,14 +66,7 @@ def test_spark_agrees(spark, rows, projections, queries):
         )
         table.append(data.slice(0, len(data) // 3))
         for number, projection in enumerate(projections):
-            table.add_projection(
-                projseg.Projection(
-                    f"p{number}",
-                    [f"{key.sql} AS k{n}" for n, key in enumerate(projection.keys)],
-                    [f"{a.sql} AS a{n}" for n, a in enumerate(projection.aggregates)],
-                    where=None if projection.condition is None else projection.condition.sql,
-                )
-            )
+            declare(table, f"p{number}", projection)
         table.append(data.slice(len(data) // 3))
         for query in queries:
             expected = ask_spark(spark, query)

@@ -1,4 +1,4 @@
-"""What a task sends back: small, picklable, and all that the commit needs."""
+"""What travels between driver and tasks: small, picklable, and all that the other side needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 import projseg
-from projseg.spark_datasource.batch_reader import QueryPartition
+from projseg.spark_datasource import batch_reader
+from projseg.spark_datasource.batch_reader import ProjsegReader, QueryPartition
 from projseg.spark_datasource.batch_writer import SegmentsWritten
 from projseg.spark_datasource.read_request import ReadRequest
 from projseg.spark_datasource.scan import Scan
@@ -44,3 +45,18 @@ def test_a_partition_carries_its_own_segments_only(tmp_path):
     assert len(plan.segments) == 100
     one = QueryPartition(scan.storage, replace(plan, segments=plan.segments[:1]))
     assert len(pickle.dumps(one)) < len(pickle.dumps(QueryPartition(scan.storage, plan))) / 20
+
+
+def test_tasks_share_a_partial_answer_in_the_order_of_segments(tmp_path, monkeypatch):
+    location = str(tmp_path / "t")
+    table_of_days(location, 7)
+    request = ReadRequest(location, group_by=("column0",), is_partial=True)
+    reader = ProjsegReader(request, Scan(request).spark_schema())
+    assert [partition.is_alone for partition in reader.partitions()] == [True]
+    monkeypatch.setattr(batch_reader, "TASK_COST_BYTES_MAX", 0)
+    shares = reader.partitions()
+    assert [partition.is_alone for partition in shares] == [False] * 7
+    files = [entry.file for entry in projseg.Table(location).snapshot.segments]
+    assert [partition.plan.segments[0].entry.file for partition in shares] == files
+    rows = [row for share in shares for batch in reader.read(share) for row in batch.to_pylist()]
+    assert rows == [{"column0": day} for day in range(7)]
