@@ -1,5 +1,7 @@
 """Roaring bitmaps: ours and pyroaring's are the same bytes, and nothing else is accepted."""
 
+import struct
+
 import numpy as np
 import pytest
 import roaring as oracle
@@ -113,6 +115,15 @@ def test_truncated_and_lengthened_bitmaps_are_refused(row_ids, data):
     kept = data.draw(st.integers(0, len(content) - 1))
     assert bitmap_count(frozen(content[:kept]), 2**32) == MALFORMED
     assert bitmap_count(frozen(content + b"\0"), 2**32) == MALFORMED
+
+
+@pytest.mark.parametrize(("keys", "is_read"), [([0, 1], True), ([1, 1], False), ([2, 1], False)])
+def test_containers_ascend_strictly(keys, is_read):
+    header = struct.pack("<II", 12346, 2)
+    described = b"".join(struct.pack("<HH", key, 0) for key in keys)
+    offsets = struct.pack("<II", 24, 26)
+    content = header + described + offsets + struct.pack("<HH", 5, 6)
+    assert (bitmap_count(frozen(content), 2**20) == 2) == is_read
 
 
 def test_runs_that_should_be_an_array_are_refused():

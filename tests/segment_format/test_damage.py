@@ -15,10 +15,12 @@ from projseg.errors import (
     ProjsegError,
     UnsupportedFeatureError,
 )
+from projseg.segment_format import segment_file
 from projseg.segment_format.checksum import file_seed, part_checksum
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.frame import TAIL_LAYOUT
 from projseg.segment_format.vectors import Ids, Numbers, Opaque
+from projseg.segment_format.verification import part_places
 
 FILE_IDS = [FILE_ID, b"another file id."]
 REFUSED = (CorruptSegmentError, LimitExceededError, UnsupportedFeatureError)
@@ -70,6 +72,18 @@ def test_every_flipped_bit_is_found_and_none_changes_an_answer(small):
         except REFUSED:
             continue
         assert all(same_bits(found[key], array) for key, array in expected.items()), bit
+
+
+def test_padding_between_parts_is_proved():
+    content = sorted_segment()
+    parts = part_places(open_segment(content))
+    padded = [part for part in parts if part.byte_count % 8]
+    assert padded, "the file has compressed pages"
+    for part in padded:
+        damaged = bytearray(content)
+        damaged[part.file_offset + part.byte_count] = 1
+        with pytest.raises(CorruptSegmentError, match="padding"):
+            open_segment(bytes(damaged)).verify()
 
 
 def test_truncation_at_every_byte_is_found(small):
@@ -176,6 +190,14 @@ def test_optional_features_are_ignored(small):
 def test_a_footer_out_of_place_is_refused(small, offset):
     with pytest.raises(ProjsegError):
         open_segment(retailed(small, footer_offset=offset))
+
+
+@pytest.mark.parametrize("tail_read", [TAIL_LAYOUT.size, 64 * 1024])
+def test_bytes_between_footer_and_tail_are_refused(small, tail_read, monkeypatch):
+    monkeypatch.setattr(segment_file, "_TAIL_READ_BYTES", tail_read)
+    assert open_segment(small).verify()
+    with pytest.raises(CorruptSegmentError, match="does not end at the tail"):
+        open_segment(small[: -TAIL_LAYOUT.size] + bytes(8) + small[-TAIL_LAYOUT.size :])
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", bytes(40), bytes(1000), b"\xff" * 1000])

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import zstandard
-from forged_segments import bounded, forge, refooted, with_record
+from forged_segments import Forgery, bounded, forge, refooted, with_record
 from golden_files import read_golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,6 +26,7 @@ from projseg.segment_format.encodings.nested import encode_nested
 from projseg.segment_format.encodings.text import encode_text
 from projseg.segment_format.footer import Section
 from projseg.segment_format.frame import Tail, pack_head
+from projseg.segment_format.page_directory import PAGE_DTYPE, PageDirectory
 from projseg.segment_format.vectors import Ids, Numbers
 
 REFUSED = (CorruptSegmentError, LimitExceededError, UnsupportedFeatureError)
@@ -79,6 +80,34 @@ def test_cut_and_lengthened_pages_are_refused(encoding):
             read_everything(forge([(part[:size], facts)], ROWS))
     with pytest.raises(CorruptSegmentError, match="left over"):
         read_everything(forge([(part + bytes(8), facts)], ROWS))
+
+
+def test_pages_follow_each_other():
+    part, facts = page_of(2, np.arange(65_536) % 256)
+    near = Forgery()
+    pages = [(part, facts | {"row_count": 65_536}), (part[:24], bounded(0, 7, 8, 2))]
+    assert near.directory(pages)
+    far = Forgery()
+    records = np.frombuffer(far.directory(pages), PAGE_DTYPE).copy()
+    far.part(bytes(8))
+    moved = np.frombuffer(far.directory(pages[1:]), PAGE_DTYPE)
+    records[1] = moved[0]
+    with pytest.raises(CorruptSegmentError, match="where the one before"):
+        PageDirectory.parse(
+            records.tobytes(),
+            row_count=65_544,
+            is_uniform=True,
+            pages_end=len(far.content),
+            where="test.pseg",
+        )
+
+
+def test_bits_of_validity_beyond_the_last_row_are_zero():
+    part, facts = page_of(1, np.full(12, 9))
+    claims = facts | {"validity": 2, "null_count": 1}
+    for bits, is_read in ((0xFFE, True), (0x1FFE, False), (0x8FFE, False)):
+        content = forge([(struct.pack("<Q", bits) + part, claims)], 12)
+        assert only_refused(content) != is_read
 
 
 def test_padding_inside_a_page_is_zero():
