@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 
 import pyarrow as pa
@@ -123,6 +124,21 @@ def test_inspect_describes_each_part_of_a_segment(shell, location):
     assert channel["bytes_saved"] > 0
 
 
+def test_inspect_fits_a_terminal_and_gives_columns_as_csv(location, capsys, monkeypatch):
+    segment = projseg.Table(location).segments()["segment"][0].as_py()
+    for chosen, told in (
+        ("table", "bytes_saved_by_shared_dictionaries"),
+        ("csv", "base rows,base"),
+    ):
+        words = ["projseg", "inspect", f"{location}/{segment}", "-o", chosen]
+        monkeypatch.setattr(sys, "argv", words)
+        with pytest.raises(SystemExit):
+            main()
+        printed = capsys.readouterr().out
+        assert told in printed
+        assert max(map(len, printed.splitlines())) <= 120 or chosen == "csv"
+
+
 def test_verify_passes_and_finds_damage(shell, location, tmp_path):
     assert shell("verify", location, "--deep")[0]["problems"] == 0
     segment = shell("segments", location)[0]["segment"]
@@ -154,6 +170,14 @@ def test_csv_and_table_on_request(shell, location, capsys, monkeypatch):
         assert capsys.readouterr().out.startswith(start)
 
 
+def test_the_benchmarks_verbs_are_mounted(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["projseg", "bench", "--help"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 0
+    assert "compare" in capsys.readouterr().out
+
+
 def test_doctor_names_a_broken_module(shell, tmp_path, monkeypatch):
     (tmp_path / "pyspark_broken.py").write_text("raise RuntimeError('out of order')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -181,3 +205,20 @@ def test_rows_written_by_import_are_those_of_the_file(location):
         ({"channel": row["channel"], "added": row["added"]} for row in ROWS), key=str
     )
     assert rows.schema.field("added").type == pa.int64()
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_the_demo_through_spark_agrees_with_itself():
+    command = [sys.executable, "-m", "projseg", "demo", "--spark", "--rows", "20000", "-o", "json"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True)
+    results = [json.loads(line) for line in told.stdout.splitlines()]
+    assert results
+    assert all(row["same answer"] for row in results)
+
+
+def test_a_reader_that_goes_away_ends_the_output_quietly(location):
+    command = f"{sys.executable} -m projseg query {location} -o json | head -n 1"
+    told = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert told.stdout.startswith("{")
+    assert "Traceback" not in told.stderr

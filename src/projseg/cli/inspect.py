@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import pyarrow as pa
 import typer
@@ -10,6 +10,8 @@ import typer
 from projseg.cli import segment_report
 from projseg.cli.arguments import Output
 from projseg.cli.output import OutputFormat, chosen_format, print_fields, print_rows
+
+_WIDE_FIELDS: Final = frozenset({"kind", "role", "nulls", "raw_bytes", "definition"})
 
 
 def inspect(
@@ -34,6 +36,15 @@ def inspect(
     is_json = chosen is OutputFormat.JSON
     print_fields({"part": "segment", **totals} if is_json else totals, chosen)
     for part, rows in parts.items():
-        labelled = [{"part": part, **row} for row in rows] if is_json else rows
         if rows:
-            print_rows(pa.Table.from_pylist(labelled), chosen, title=part)
+            shown = [{"part": part, **row} for row in rows] if is_json else _narrowed(rows)
+            print_rows(pa.Table.from_pylist(shown), chosen, title=part)
+
+
+def _narrowed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows without the fields that a terminal has no room for, or that say nothing."""
+    silent = {name for name in rows[0] if all(row[name] is None for row in rows)}
+    return [
+        {name: value for name, value in row.items() if name not in _WIDE_FIELDS | silent}
+        for row in rows
+    ]

@@ -70,7 +70,7 @@ def print_fields(
     plain = {name: plain_value(value) for name, value in fields.items()}
     chosen = chosen_format(asked)
     if chosen is OutputFormat.TABLE:
-        lines = {"field": list(plain), "value": [_cell_text(v) for v in plain.values()]}
+        lines = {"field": list(plain), "value": [_shown_text(v) for v in plain.values()]}
         _print_table(pa.table(lines), title)
     elif chosen is OutputFormat.JSON:
         sys.stdout.write(json.dumps(plain, ensure_ascii=False) + "\n")

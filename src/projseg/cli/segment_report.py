@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -69,7 +70,6 @@ def column_rows(segment: SegmentDescription) -> list[dict[str, Any]]:
 
 
 def _column_row(table: TableDescription, column: ColumnDescription) -> dict[str, Any]:
-    encodings = column.pages.encodings.items()
     return {
         "table": _name_of(table),
         "role": column.role,
@@ -77,7 +77,7 @@ def _column_row(table: TableDescription, column: ColumnDescription) -> dict[str,
         "type": column.type,
         "kind": column.kind,
         "dictionary": column.dictionary,
-        "encodings": ", ".join(f"{name} x {count}" for name, count in encodings),
+        "encodings": _counted(column.pages.encodings),
         "pages": column.pages.page_count,
         "nulls": column.null_count,
         "bytes": column.pages.stored_bytes,
@@ -104,6 +104,13 @@ def dictionary_rows(segment: SegmentDescription) -> list[dict[str, Any]]:
         }
         for dictionary in segment.dictionaries
     ]
+
+
+def _counted(names: Mapping[str, int]) -> str:
+    """Return names with their counts, or the one name there is."""
+    if len(names) == 1:
+        return next(iter(names))
+    return ", ".join(f"{name} x {count}" for name, count in names.items())
 
 
 def _field_name(purpose: str) -> str:
