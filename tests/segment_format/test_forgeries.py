@@ -250,8 +250,33 @@ def test_dictionaries_out_of_order_are_refused(texts):
 def test_text_that_is_not_utf8_is_refused():
     part = encode_text(pa.array([b"\xff\xfe", b"\xc3"], pa.binary()))
     claims = {"row_count": 2, "encoding": 10}
-    assert only_refused(forge([(part, claims)], 2, column_type="string", kind="opaque"))
+    with pytest.raises(CorruptSegmentError, match="not string"):
+        read_everything(forge([(part, claims)], 2, column_type="string", kind="opaque"))
     assert not only_refused(forge([(part, claims)], 2, column_type="binary", kind="opaque"))
+
+
+def test_a_null_list_holds_no_items():
+    lists = pa.array([[1], [2], [3]], pa.list_(pa.int32()))
+    validity = struct.pack("<Q", 0b101)
+    claims = {"row_count": 3, "encoding": 12, "validity": 2, "null_count": 1}
+    page = (validity + encode_nested(lists), claims)
+    with pytest.raises(CorruptSegmentError, match="null list"):
+        read_everything(forge([page], 3, column_type="array<int>", kind="opaque"))
+
+
+@pytest.mark.parametrize(
+    "path", [("dictionaries", 1), ("tables", 2), ("fields", 1), ("tables", 0, "columns", 1)]
+)
+def test_names_are_unique(path):
+    footer = open_segment(read_golden("projections")).footer
+    first = {
+        "dictionaries": footer.dictionaries[0],
+        "tables": footer.tables[1],
+        "fields": footer.fields[0],
+    }[path[0]]
+    name = footer.tables[0].columns[0].name if len(path) > 2 else first.name
+    with pytest.raises(CorruptSegmentError, match="two of a"):
+        open_segment(refooted(read_golden("projections"), changed("name", name, *path)))
 
 
 @pytest.mark.parametrize(
