@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from projseg.benchmarks.records import Bandwidth
 
-__all__ = ["measure_bandwidth"]
+__all__ = ["best_bandwidth", "measure_bandwidth"]
 
 _BYTES_PER_THREAD: Final = 512 << 20  # far beyond any cache
 _REPEATS: Final = 5
@@ -37,6 +37,14 @@ def measure_bandwidth(thread_count: int) -> Bandwidth:
             read_bytes_per_second=total / _best_seconds(pool, read, sources),
             copy_bytes_per_second=2 * total / _best_seconds(pool, copy, sources),
         )
+
+
+def best_bandwidth(*measured: Bandwidth) -> Bandwidth:
+    """Return the best of several measurements."""
+    return Bandwidth(
+        read_bytes_per_second=max(one.read_bytes_per_second for one in measured),
+        copy_bytes_per_second=max(one.copy_bytes_per_second for one in measured),
+    )
 
 
 def _best_seconds(

@@ -44,14 +44,15 @@ class Goal:
 def goals(run: Run, engine: EngineRun, query: QueryText) -> list[Goal]:
     """Return what is aimed at for a query on one of our engines, and what was reached.
 
-    Without Spark: a third of the best peer. On Spark: a covered query within a third of the
+    Without Spark: a third of the best peer, also without projections where none helps. On Spark: a covered query within a third of the
     hand-made rollup and a twentieth of Spark on Parquet; another aggregate within half of it; row
     scans are compared with it.
     """
     wanted: list[tuple[str, float | None]]
     if not engine.runs_on_spark:
         best = run.best_peer(query.name)
-        wanted = [(best[0], 1 / 3)] if best else []
+        is_aimed_at = engine.has_projections or not query.covered_by
+        wanted = [(best[0], 1 / 3 if is_aimed_at else None)] if best else []
     elif query.covered_by:
         wanted = [("spark-rollup", 1 / 3), ("spark-parquet", 1 / 20)]
     else:

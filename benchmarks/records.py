@@ -108,6 +108,7 @@ class EngineRun(msgspec.Struct):
     title: str
     is_peer: bool
     runs_on_spark: bool = False
+    has_projections: bool = True  # of ours: an engine without them has no target where they help
     version: str | None = None
     missing: str | None = None
     ingest: Ingest | None = None

@@ -37,6 +37,7 @@ class Engine(ABC):
     title: ClassVar[str]
     is_peer: ClassVar[bool] = True
     runs_on_spark: ClassVar[bool] = False
+    has_projections: ClassVar[bool] = True
 
     def __init__(self, folder: Path, thread_count: int) -> None:
         self.folder, self.thread_count = folder, thread_count

@@ -85,6 +85,7 @@ class ProjsegBase(_Projseg):
 
     name = "projseg-base"
     title = "projseg without projections"
+    has_projections = False
     _projections = ()
 
 

@@ -99,6 +99,8 @@ def test_goals_name_the_peers_of_each_kind_of_engine():
     ours, query = run.engines[0], run.queries[0]
     (goal,) = goals(run, ours, query)
     assert (goal.peer, goal.is_met) == ("duckdb", True)
+    ours.has_projections = False
+    assert [(goal.target, goal.verdict) for goal in goals(run, ours, query)] == [(None, "")]
     ours.runs_on_spark = True
     assert goals(run, ours, query) == []
     for engine, name in zip(run.engines[1:], ("spark-parquet", "spark-rollup"), strict=True):
