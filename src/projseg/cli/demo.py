@@ -23,7 +23,7 @@ _BASE_ONLY: Final = {"noProjections": True}
 
 
 def demo(
-    rows: Annotated[int, typer.Option("--rows", min=1, help="Rows to make.")] = 500_000,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="Rows to make.")] = 300_000,
     location: Annotated[
         str | None, typer.Option("--location", help="Keep the table here; default: do not keep it.")
     ] = None,
