@@ -44,7 +44,8 @@ class Goal:
 def goals(run: Run, engine: EngineRun, query: QueryText) -> list[Goal]:
     """Return what is aimed at for a query on one of our engines, and what was reached.
 
-    Without Spark: a third of the best peer, also without projections where none helps. On Spark: a covered query within a third of the
+    Without Spark: a third of the best peer; without projections only where none helps. On Spark: a
+    covered query within a third of the
     hand-made rollup and a twentieth of Spark on Parquet; another aggregate within half of it; row
     scans are compared with it.
     """
