@@ -45,9 +45,8 @@ def goals(run: Run, engine: EngineRun, query: QueryText) -> list[Goal]:
     """Return what is aimed at for a query on one of our engines, and what was reached.
 
     Without Spark: a third of the best peer; without projections only where none helps. On Spark: a
-    covered query within a third of the
-    hand-made rollup and a twentieth of Spark on Parquet; another aggregate within half of it; row
-    scans are compared with it.
+    covered query within a third of the hand-made rollup and a twentieth of Spark on Parquet;
+    another aggregate within half of it; row scans are only compared with it.
     """
     wanted: list[tuple[str, float | None]]
     if not engine.runs_on_spark:
