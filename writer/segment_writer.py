@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from projseg.aggregation.rows import MemorySource
 from projseg.algebra.projection_spec import ProjectionSpec
-from projseg.segment_format.footer import BASE_TABLE, Role
+from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.segment_encoder import SegmentEncoder, SegmentSummary
-from projseg.segment_format.vectors import Ids, Vector
 from projseg.table_layer.manifest import SegmentEntry, StoredProjection
 from projseg.table_layer.storage import Storage
 from projseg.writer.column_vectors import vectors_of
 from projseg.writer.column_zones import column_zone, time_bounds
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt, build_projection
+from projseg.writer.segment_contents import REASON_CHARACTERS_MAX, SegmentContents
 from projseg.writer.sort_order import sort_columns, sorted_row_ids
 
 
@@ -83,19 +83,25 @@ def write_segment(
         Columns and projections are worked on side by side.
     """
     vectors = vectors_of(rows, layout.dictionary_columns, pool)
-    order = sorted_row_ids(
-        vectors, sort_columns(layout.cluster_by, layout.time_column), rows.num_rows
-    )
+    sort_order = sort_columns(layout.cluster_by, layout.time_column)
+    order = sorted_row_ids(vectors, sort_order, rows.num_rows)
     if order is not None:
         taken = pool.map(lambda vector: vector.take(order), vectors.values())
         vectors = dict(zip(vectors, taken, strict=True))
     source = MemorySource(rows.num_rows, vectors)
     results = list(pool.map(lambda spec: build_projection(source, spec), layout.specs))
-    built = [result for result in results if isinstance(result, BuiltProjection)]
-    failed = [result for result in results if isinstance(result, NotBuilt)]
     with storage.create(file) as sink:
         encoder = SegmentEncoder(sink.write, file_id=uuid.uuid4().bytes, schema=layout.schema)
-        summary = _encode(encoder, layout, source, built, failed)
+        contents = SegmentContents(encoder)
+        contents.add_base(source, sort_order)
+        results = [
+            contents.add_projection(result) if isinstance(result, BuiltProjection) else result
+            for result in results
+        ]
+        failed = [result for result in results if isinstance(result, NotBuilt)]
+        for result in failed:
+            contents.add_not_built(result)
+        summary = encoder.finish()
         sink.commit()
     low, high = time_bounds(vectors, layout.time_column)
     return SegmentEntry(
@@ -111,71 +117,13 @@ def write_segment(
             name: column_zone(vector, summary.table(BASE_TABLE).column_bytes["base", name])
             for name, vector in vectors.items()
         },
-        projections=tuple(_stored(projection, summary) for projection in built),
-        not_built=tuple((f.spec.name, f.spec.definition_hash, f.reason[:1000]) for f in failed),
+        projections=tuple(
+            _stored(result, summary) for result in results if isinstance(result, BuiltProjection)
+        ),
+        not_built=tuple(
+            (f.spec.name, f.spec.definition_hash, f.reason[:REASON_CHARACTERS_MAX]) for f in failed
+        ),
     )
-
-
-def _encode(
-    encoder: SegmentEncoder,
-    layout: SegmentLayout,
-    source: MemorySource,
-    built: Sequence[BuiltProjection],
-    failed: Sequence[NotBuilt],
-) -> SegmentSummary:
-    names = _DictionaryNames(encoder)
-    order = sort_columns(layout.cluster_by, layout.time_column)
-    columns: list[_Column] = [("base", name, vector) for name, vector in source.vectors.items()]
-    names.add(columns, prefix="")
-    encoder.begin_table(BASE_TABLE, source.row_count, sort_order=order)
-    _add_columns(encoder, columns, names)
-    for projection in built:
-        spec = projection.spec
-        columns = [("grouping", name, vector) for name, vector in projection.grouping.items()]
-        columns += [("state", name, vector) for name, vector in projection.states.items()]
-        names.add(columns, prefix=f"{spec.name}/")
-        encoder.begin_table(
-            spec.name,
-            projection.row_count,
-            definition=spec.definition,
-            definition_hash=spec.definition_hash,
-            sort_order=tuple(projection.grouping),
-        )
-        _add_columns(encoder, columns, names)
-    for result in failed:
-        encoder.add_not_built(result.spec.name, result.spec.definition_hash, result.reason[:1000])
-    return encoder.finish()
-
-
-_Column = tuple[Role, str, Vector]
-
-
-def _add_columns(
-    encoder: SegmentEncoder, columns: Sequence[_Column], names: _DictionaryNames
-) -> None:
-    for role, name, vector in columns:
-        encoder.add_column(name, vector, role=role, dictionary=names.of(vector))
-    encoder.end_table()
-
-
-class _DictionaryNames:
-    """Adds each dictionary to the file once, before the first table that refers to it."""
-
-    def __init__(self, encoder: SegmentEncoder) -> None:
-        self._encoder = encoder
-        self._name_by_identity: dict[int, str] = {}
-
-    def add(self, columns: Sequence[_Column], prefix: str) -> None:
-        """Add the dictionaries of columns that have one no earlier table has."""
-        for number, (_, name, vector) in enumerate(columns):
-            if isinstance(vector, Ids) and id(vector.dictionary) not in self._name_by_identity:
-                unique = f"{prefix}{number}" if prefix else name
-                self._encoder.add_dictionary(unique, vector.dictionary)
-                self._name_by_identity[id(vector.dictionary)] = unique
-
-    def of(self, vector: Vector) -> str | None:
-        """Return the name of the dictionary of an `Ids` vector; None of other vectors."""
-        return self._name_by_identity[id(vector.dictionary)] if isinstance(vector, Ids) else None
 
 
 def _stored(projection: BuiltProjection, summary: SegmentSummary) -> StoredProjection:
