@@ -25,13 +25,16 @@ QUERIES_A_TABLE = 8
 def sql_of(query):
     outputs = [f"{key.sql} AS k{n}" for n, key in enumerate(query.keys)]
     outputs += [f"{a.sql} AS a{n}" for n, a in enumerate(query.aggregates)]
-    conditions = [] if query.condition is None else [query.condition.sql]
+    # TRUE first: `FROM edits WHERE (robot)` reads as a table alias with one column.
+    conditions = ["TRUE", *([] if query.condition is None else [query.condition.sql])]
     if query.interval:
         start, end = (f"TIMESTAMP '{bound:%Y-%m-%d %H:%M:%S}'" for bound in query.interval)
         conditions.append(f"time >= {start} AND time < {end}")
-    where = f" WHERE {' AND '.join(f'({c})' for c in conditions)}" if conditions else ""
+    where = " AND ".join(f"({c})" for c in conditions)
     keys = ", ".join(key.sql for key in query.keys)
-    return f"SELECT {', '.join(outputs)} FROM edits{where}" + (f" GROUP BY {keys}" if keys else "")
+    return f"SELECT {', '.join(outputs)} FROM edits WHERE {where}" + (
+        f" GROUP BY {keys}" if keys else ""
+    )
 
 
 def ask_spark(spark, query):
