@@ -14,6 +14,7 @@ from projseg.aggregation.time_buckets import bucket_vector
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.granularity import Granularity
+from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import arrow_to_numbers, is_fixed_width, is_text
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
@@ -64,7 +65,7 @@ def _evaluate_over_dictionary(expression: Expression, name: str, vector: Ids) ->
     except ArithmeticError:
         # The dictionary also holds values of rows that are not selected; they must not raise.
         used, ids = np.unique(vector.ids, return_inverse=True)
-        values = vector.dictionary.values.take(pa.array(used))
+        values = vector.dictionary.values.take(primitive_array(used))
         by_id = vector_from_arrow(evaluate(expression, {name: values}, len(values)))
         return take_by_id(by_id, ids.astype(vector.ids.dtype))
     return take_by_id(by_id, vector.ids)

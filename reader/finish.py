@@ -13,6 +13,7 @@ from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.query_spec import QuerySpec
 from projseg.algebra.result_order import OrderTerm
 from projseg.reader.top_rows import Positions, sorted_positions
+from projseg.segment_format.arrow_arrays import primitive_array
 
 
 def finish(query: QuerySpec, partial: Partial) -> pa.Table:
@@ -58,7 +59,7 @@ class _Outputs:
     def column(self, name: str, positions: Positions = None) -> pa.Array:
         if name in self._whole:
             whole = self._whole[name]
-            return whole if positions is None else whole.take(pa.array(positions))
+            return whole if positions is None else whole.take(primitive_array(positions))
         array = self._finished(name, positions)
         if positions is None:
             self._whole[name] = array

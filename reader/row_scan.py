@@ -15,6 +15,7 @@ from projseg.algebra.source_plan import SourcePlan
 from projseg.reader.query import QueryPlan, SegmentPlan, open_source, thread_pool
 from projseg.reader.selection import select_rows
 from projseg.reader.top_rows import Positions, sorted_positions
+from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.table_layer.storage import Storage
 
@@ -59,10 +60,10 @@ def scan_table(storage: Storage, plan: QueryPlan) -> pa.Table:
 
     def column_of(term: OrderTerm, positions: Positions) -> pa.Array:
         values = evaluate(term.expression, outputs, len(table))
-        return values if positions is None else values.take(pa.array(positions))
+        return values if positions is None else values.take(primitive_array(positions))
 
     return table.take(
-        pa.array(sorted_positions(column_of, query.order_by, len(table), query.limit))
+        primitive_array(sorted_positions(column_of, query.order_by, len(table), query.limit))
     )
 
 
