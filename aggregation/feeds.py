@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from projseg.aggregation.expressions_over_rows import evaluate_over, vector_from_arrow
 from projseg.aggregation.filter_rows import is_true
+from projseg.aggregation.linear_sums import Term, linear_terms
 from projseg.aggregation.rows import Rows
 from projseg.algebra.aggregators.inputs import valid_rows
 from projseg.algebra.aggregators.primitive import Groups, Primitive, State
-from projseg.algebra.aggregators.states import state_fields
+from projseg.algebra.aggregators.states import new_state, state_fields
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.source_plan import (
     AddRows,
@@ -50,7 +51,7 @@ def feed_state(state: State, primitive: Primitive, feed: Feed, rows: Rows, group
     rows, groups = _filtered(feed.filter, rows, groups)
     match feed:
         case AddRows():
-            state.add(groups, [evaluate_over(argument, rows) for argument in feed.arguments])
+            _add_rows(state, primitive, feed, rows, groups)
         case MergeStates():
             state.merge(groups, stored_states(primitive, feed.prefix, rows))
         case AddWeighted():
@@ -58,6 +59,29 @@ def feed_state(state: State, primitive: Primitive, feed: Feed, rows: Rows, group
             weights = rows.vector(state_column_name(feed.count_prefix, "count"), is_state=True)
             assert isinstance(weights, Numbers)
             _add_weighted(state, primitive, groups, inputs, weights.wide())
+
+
+def _add_rows(
+    state: State, primitive: Primitive, feed: AddRows, rows: Rows, groups: Groups
+) -> None:
+    if primitive.function == "sum":
+        terms = linear_terms(feed.arguments[0], rows)
+        if terms is not None:
+            _add_terms(state, primitive, terms, groups)
+            return
+    state.add(groups, [evaluate_over(argument, rows) for argument in feed.arguments])
+
+
+def _add_terms(state: State, primitive: Primitive, terms: Sequence[Term], groups: Groups) -> None:
+    """Add columns to a sum, and the negated sums of columns that are subtracted."""
+    subtracted = new_state(primitive, groups.count)
+    for term in terms:
+        (state if term.sign == 1 else subtracted).add(groups, [term.numbers])
+    ((name, sums),) = subtracted.columns().items()
+    assert isinstance(sums, Numbers)
+    ids = np.arange(groups.count, dtype=np.uint32)
+    negated = replace(sums, values=-sums.wide(), base=0)
+    state.merge(Groups(ids, groups.count, groups.count), {name: negated})
 
 
 def _filtered(condition: Expression | None, rows: Rows, groups: Groups) -> tuple[Rows, Groups]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ from projseg.table_layer.storage import Storage
 
 # A source with fewer rows than this is not worth a second thread.
 _ROWS_A_TASK_MIN: Final = 4 * PAGE_ROWS_MAX
+# All sources together with fewer rows than this are not worth a thread at all.
+_ROWS_INLINE_MAX: Final = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,11 @@ class QueryPlan:
     pruned_count: int = 0
 
 
+# Plans by (table, version, the commit that made it, query): the same questions come all day.
+_PLANS_MAX: Final = 64
+_plans: OrderedDict[tuple[str, int, str, QuerySpec], QueryPlan] = OrderedDict()
+
+
 def plan_query(snapshot: Snapshot, query: QuerySpec) -> QueryPlan:
     """Choose a source for each segment of a snapshot.
 
@@ -74,6 +82,16 @@ def plan_query(snapshot: Snapshot, query: QuerySpec) -> QueryPlan:
     ProjectionNotUsableError
         If `useProjection` or `forceProjections` cannot be met for a segment that must be read.
     """
+    key = (snapshot.storage.location, snapshot.version, snapshot.file.write_id, query)
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _plans[key] = _plan(snapshot, query)
+        while len(_plans) > _PLANS_MAX:
+            _plans.popitem(last=False)
+    return plan
+
+
+def _plan(snapshot: Snapshot, query: QuerySpec) -> QueryPlan:
     planner = Planner(query, declared_specs(snapshot))
     planned = (
         SegmentPlan(entry, planner.choose(facts_of(snapshot, entry)))
@@ -110,7 +128,8 @@ def run_partial(
     query = plan.query
     thread_count = threads or _thread_count(query)
     tasks = list(_tasks(storage, plan, segments, thread_count))
-    if thread_count == 1 or len(tasks) == 1:
+    is_small = sum(len(task.row_range) for task in tasks) < _ROWS_INLINE_MAX
+    if thread_count == 1 or len(tasks) == 1 or is_small:
         partials = [task.run() for task in tasks]
     else:
         partials = list(_pool(thread_count).map(_Task.run, tasks))

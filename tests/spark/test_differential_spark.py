@@ -25,12 +25,12 @@ QUERIES_A_TABLE = 8
 def sql_of(query):
     outputs = [f"{key.sql} AS k{n}" for n, key in enumerate(query.keys)]
     outputs += [f"{a.sql} AS a{n}" for n, a in enumerate(query.aggregates)]
-    # TRUE first: `FROM edits WHERE (robot)` reads as a table alias with one column.
-    conditions = ["TRUE", *([] if query.condition is None else [query.condition.sql])]
+    # TRUE first, since Spark reads `FROM edits WHERE (robot)` as a table alias with one column.
+    conditions = [] if query.condition is None else [query.condition.sql]
     if query.interval:
         start, end = (f"TIMESTAMP '{bound:%Y-%m-%d %H:%M:%S}'" for bound in query.interval)
         conditions.append(f"time >= {start} AND time < {end}")
-    where = " AND ".join(f"({c})" for c in conditions)
+    where = " AND ".join(["TRUE", *(f"({condition})" for condition in conditions)])
     keys = ", ".join(key.sql for key in query.keys)
     return f"SELECT {', '.join(outputs)} FROM edits WHERE {where}" + (
         f" GROUP BY {keys}" if keys else ""

@@ -1,0 +1,92 @@
+"""sum(a - b) as sum(a) - sum(b), where nulls and overflow allow: no row is computed at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from projseg.aggregation.rows import Rows
+from projseg.algebra.expressions.tree import Call, Column, Expression
+from projseg.segment_format.vectors import Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A column that is added (sign 1) or subtracted (sign -1)."""
+
+    numbers: Numbers
+    sign: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Terms whose signed sum is the value of a sub-expression, which lies in [low, high]."""
+
+    terms: tuple[Term, ...]
+    low: int
+    high: int
+
+
+_SIGN_OF_SECOND: Final = {"+": 1, "-": -1}
+
+
+def linear_terms(expression: Expression, rows: Rows) -> tuple[Term, ...] | None:
+    """Return the columns whose signed sum is `expression` in every row.
+
+    None unless it adds and subtracts integer columns that have no nulls here, and whose bounds
+    prove that no step leaves its type, so that Spark's ANSI mode could raise in no row.
+    """
+    if not isinstance(expression, Call) or len(rows) == 0:
+        return None
+    part = _part(expression, rows)
+    return None if part is None else part.terms
+
+
+def _part(expression: Expression, rows: Rows) -> _Part | None:
+    if not pa.types.is_integer(expression.type):
+        return None
+    if isinstance(expression, Column):
+        return _column_part(expression, rows)
+    if not isinstance(expression, Call):
+        return None
+    parts = [_part(argument, rows) for argument in expression.arguments]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    found = _combined(expression.function, known)
+    return found if found is not None and _fits(found, expression.type) else None
+
+
+def _column_part(column: Column, rows: Rows) -> _Part | None:
+    vector = rows.vector(column.name)
+    is_plain = isinstance(vector, Numbers) and vector.values.dtype.kind in "iu"
+    if not is_plain or not isinstance(vector, Numbers) or vector.validity is not None:
+        return None
+    low, high = int(vector.values.min()), int(vector.values.max())
+    return _Part((Term(vector, 1),), low + vector.base, high + vector.base)
+
+
+def _combined(function: str, parts: list[_Part]) -> _Part | None:
+    if function == "cast":
+        return parts[0]
+    if function == "negative":
+        return _scaled(parts[0], -1)
+    if function not in _SIGN_OF_SECOND or len(parts) != 2:
+        return None
+    first, second = parts[0], _scaled(parts[1], _SIGN_OF_SECOND[function])
+    return _Part(first.terms + second.terms, first.low + second.low, first.high + second.high)
+
+
+def _scaled(part: _Part, sign: int) -> _Part:
+    if sign == 1:
+        return part
+    terms = tuple(Term(term.numbers, -term.sign) for term in part.terms)
+    return _Part(terms, -part.high, -part.low)
+
+
+def _fits(part: _Part, arrow_type: pa.DataType) -> bool:
+    bounds = np.iinfo(arrow_type.to_pandas_dtype())
+    return bool(bounds.min <= part.low and part.high <= bounds.max)
