@@ -315,7 +315,12 @@ def _fold_registers(offsets: Any, content: Any, modes: Any, rows: Any, registers
             continue
         start = np.int64(offsets[row]) + 40
         target = registers[rows[row]]
-        for i in range(np.int64(offsets[row + 1]) - start):
-            rank = content[start + i]
+        source = content[start : np.int64(offsets[row + 1])]
+        if len(source) == len(target):  # a loop without branches, which the compiler vectorises
+            for i in range(len(target)):
+                target[i] = max(target[i], source[i])
+            continue
+        for i in range(len(source)):
+            rank = source[i]
             if rank > target[i & mask]:
                 target[i & mask] = rank

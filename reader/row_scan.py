@@ -20,7 +20,7 @@ from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.table_layer.storage import Storage
 
 # Rows of a returned batch, at most.
-BATCH_ROWS: Final = 1 << 17
+BATCH_ROWS: Final = 1 << 16
 
 
 def scan(
@@ -34,7 +34,8 @@ def scan(
     left = query.limit if query.limit is not None and not query.order_by else None
     for segment in segments:
         for source_plan in segment.choice.plans:
-            for batch in _scan_source(storage, plan, segment, source_plan):
+            for part in _selected_parts(storage, plan, segment, source_plan):
+                batch = _batch(plan, part)
                 if left is not None and batch.num_rows >= left:
                     yield batch.slice(0, left)
                     return
@@ -48,11 +49,13 @@ def scan_table(storage: Storage, plan: QueryPlan) -> pa.Table:
     if query.limit is not None and not query.order_by:
         return pa.Table.from_batches(scan(storage, plan, plan.segments), query.output_schema)
 
-    def whole(segment: SegmentPlan) -> list[pa.RecordBatch]:
-        return list(scan(storage, plan, (segment,)))
-
-    scanned = thread_pool(query).map(whole, plan.segments)
-    batches = [batch for batches in scanned for batch in batches]
+    parts = [
+        part
+        for segment in plan.segments
+        for source_plan in segment.choice.plans
+        for part in _selected_parts(storage, plan, segment, source_plan)
+    ]
+    batches = list(thread_pool(query).map(lambda part: _batch(plan, part), parts))
     table = pa.Table.from_batches(batches, query.output_schema)
     if not query.order_by or len(table) == 0:
         return table
@@ -67,9 +70,10 @@ def scan_table(storage: Storage, plan: QueryPlan) -> pa.Table:
     )
 
 
-def _scan_source(
+def _selected_parts(
     storage: Storage, plan: QueryPlan, segment: SegmentPlan, source_plan: SourcePlan
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[Rows]:
+    """Yield the matching rows of a source, at most `BATCH_ROWS` at a time."""
     source = open_source(storage, segment.entry, source_plan, plan.schema)
     # With a limit, few pages may do; without one, selecting all rows at once costs least.
     step = source.row_count if plan.query.limit is None else 2 * PAGE_ROWS_MAX
@@ -82,7 +86,7 @@ def _scan_source(
             time_column=source_plan.time_column,
         )
         for first in range(0, len(rows), BATCH_ROWS):
-            yield _batch(plan, _part(rows, first, min(first + BATCH_ROWS, len(rows))))
+            yield _part(rows, first, min(first + BATCH_ROWS, len(rows)))
 
 
 def _part(rows: Rows, first: int, end: int) -> Rows:
