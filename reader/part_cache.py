@@ -94,3 +94,8 @@ class PartCache:
 
 
 PARTS: Final = PartCache(int(os.environ.get("PROJSEG_CACHE_BYTES", BUDGET_BYTES_DEFAULT)))
+
+
+def cache_statistics() -> CacheStatistics:
+    """Return what the process keeps of decoded segments; `PROJSEG_CACHE_BYTES` sets the budget."""
+    return PARTS.statistics()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from projseg.errors import ProjsegError
     from projseg.explain import Explain
     from projseg.projection import Projection
+    from projseg.reader.part_cache import cache_statistics
     from projseg.spark_datasource.helpers import read, register, write
     from projseg.table import Commit, Table, is_table
 
@@ -24,6 +25,7 @@ __all__ = [
     "Projection",
     "ProjsegError",
     "Table",
+    "cache_statistics",
     "is_table",
     "read",
     "register",
@@ -36,6 +38,7 @@ _HOMES: Final = {
     "Projection": "projseg.projection",
     "ProjsegError": "projseg.errors",
     "Table": "projseg.table",
+    "cache_statistics": "projseg.reader.part_cache",
     "is_table": "projseg.table",
     "read": "projseg.spark_datasource.helpers",
     "register": "projseg.spark_datasource.helpers",
