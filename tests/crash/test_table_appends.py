@@ -73,7 +73,9 @@ def append_until_killed(location, log, writer):
     while True:
         table.append(rows_of(writer, batch))
         batch += 1
-        Path(log).write_text(str(batch))
+        # By a rename: a kill between truncating and writing would leave an empty log.
+        Path(f"{log}.new").write_text(str(batch))
+        Path(f"{log}.new").replace(log)
 
 
 def kill_loop(tmp_path, kills):
@@ -91,7 +93,7 @@ def kill_loop(tmp_path, kills):
         time.sleep(rng.uniform(0, 0.3))
         os.kill(writer.pid, signal.SIGKILL)
         writer.join()
-        acknowledged = int(log.read_text() or 0)
+        acknowledged = int(log.read_text())
         added, rows = answers(tmp_path / "t").get(f"w{number}", (0, 0))
         batches = rows // ROWS
         assert batches in (acknowledged, acknowledged + 1)

@@ -100,7 +100,11 @@ def read_all():
 
 read_all()
 seen = []
-sys.addaudithook(lambda event, arguments: seen.append(event))
+def hook(event, arguments):
+    # Arrow asks once whether pandas is installed; no file has a say in that.
+    if event != "import" or arguments[0] != "pandas":
+        seen.append(event)
+sys.addaudithook(hook)
 read_all()
 sys.exit(f"reading raised audit events {sorted(set(seen) - QUIET)}" if set(seen) - QUIET else 0)
 """

@@ -144,19 +144,18 @@ def test_a_failing_task_leaves_the_table_as_it_was(spark, rows, location):
     assert projseg.Table(location).version == 1
 
 
-@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 def test_a_task_that_fails_at_its_end_and_runs_again_is_written_once(spark, location, tmp_path):
     mark = str(tmp_path / "failed-once")
 
-    def fail_once(batches):
-        from pyspark import TaskContext
-
-        yield from batches
-        if TaskContext.get().partitionId() == 0 and not os.path.exists(mark):
+    @F.udf("bigint", useArrow=False)
+    def fail_once(n):
+        if n == 499 and not os.path.exists(mark):
             open(mark, "w").close()
-            raise RuntimeError("the first attempt fails after its last row")
+            raise RuntimeError("the first attempt fails at its last row")
+        return n
 
-    save(spark.range(0, 1000, 1, 2).mapInArrow(fail_once, "n bigint"), location)
+    rows = spark.range(0, 1000, 1, 2).select(fail_once("id").alias("n"))
+    save(rows, location)
     assert Path(mark).exists()
     assert total(location) == (1000, 499_500)
     names = [name.split("-") for name in projseg.Table(location).segments()["segment"].to_pylist()]
