@@ -101,8 +101,8 @@ def read_all():
 read_all()
 seen = []
 def hook(event, arguments):
-    # Arrow asks once whether pandas is installed; no file has a say in that.
-    if event != "import" or arguments[0] != "pandas":
+    # Arrow asks whether these are installed, each time they are not; no file has a say in that.
+    if event != "import" or arguments[0].split(".")[0] not in ("pandas", "dateutil", "pytz"):
         seen.append(event)
 sys.addaudithook(hook)
 read_all()
