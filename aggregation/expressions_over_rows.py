@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -67,8 +67,8 @@ def _evaluate_over_dictionary(expression: Expression, name: str, vector: Ids) ->
         used, ids = np.unique(vector.ids, return_inverse=True)
         values = vector.dictionary.values.take(primitive_array(used))
         by_id = vector_from_arrow(evaluate(expression, {name: values}, len(values)))
-        return take_by_id(by_id, ids.astype(vector.ids.dtype))
-    return take_by_id(by_id, vector.ids)
+        return by_id.take(ids)
+    return by_id.take(vector.ids)
 
 
 def values_by_id(expression: Expression, name: str, dictionary: Dictionary) -> Vector:
@@ -82,11 +82,6 @@ def values_by_id(expression: Expression, name: str, dictionary: Dictionary) -> V
         _memo.clear()
     _memo[key] = (dictionary, result)
     return result
-
-
-def take_by_id(by_id: Vector, ids: NDArray[Any]) -> Vector:
-    """Return the vector of rows from the vector of dictionary ids."""
-    return by_id.take(ids)
 
 
 def vector_from_arrow(array: pa.Array) -> Vector:

@@ -74,12 +74,6 @@ class PartCache:
             self.put(key, value, byte_count_of(value))
         return value
 
-    def clear(self) -> None:
-        """Forget every part."""
-        with self._lock:
-            self._entries.clear()
-            self._byte_count = 0
-
     def statistics(self) -> CacheStatistics:
         """Return what the cache holds and how often it helped."""
         with self._lock:

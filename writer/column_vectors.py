@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from projseg.aggregation.keys import encode_sorted, make_key
 from projseg.segment_format.dictionary import Dictionary
@@ -72,14 +71,11 @@ def _as_ids(numbers: Numbers) -> Vector:
     key = make_key(numbers)
     if key.cardinality > _NUMBER_DICTIONARY_MAX:
         return numbers
-    return with_dictionary(key.values_of(_all_ids(key.cardinality)), key.ids)
+    every_id = np.arange(key.cardinality, dtype=np.uint32)
+    return _with_dictionary(key.values_of(every_id), key.ids)
 
 
-def _all_ids(cardinality: int) -> np.ndarray:
-    return np.arange(cardinality, dtype=np.uint32)
-
-
-def with_dictionary(values_by_id: Vector, ids: np.ndarray) -> Ids:
+def _with_dictionary(values_by_id: Vector, ids: np.ndarray) -> Ids:
     """Return ids into a dictionary of the values that occur, given the value of each id."""
     used = np.zeros(len(values_by_id), np.bool_)
     used[ids] = True
@@ -88,9 +84,3 @@ def with_dictionary(values_by_id: Vector, ids: np.ndarray) -> Ids:
     kept = values_by_id.take(np.flatnonzero(used))
     dictionary = Dictionary(numbers_to_arrow(kept.wide(), kept.type, kept.validity))
     return Ids(rank[ids].astype(dictionary.id_dtype), dictionary)
-
-
-def text_min_max(array: pa.Array) -> tuple[object, object]:
-    """Return the smallest and the largest text by its bytes; None where there is none."""
-    extremes = pc.min_max(array)
-    return extremes["min"].as_py(), extremes["max"].as_py()
