@@ -3,6 +3,7 @@
 Each engine loads in one process and is measured in a second, fresh one. Before the second starts,
 the engine's files leave the page cache, so its first answers are cold. Warm rounds are interleaved:
 in every round each query goes to each engine in turn, and a disturbance of the machine meets all.
+Within its turn an engine answers a quick query a few times, so that its caches are its own.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from projseg.benchmarks.peers.statements import spark_statement
 from projseg.benchmarks.queries import Query
 from projseg.benchmarks.records import ColumnStorage, EngineRun, Ingest, QueryText, Run, Timing
 from projseg.benchmarks.staging import Source, stage
+from projseg.benchmarks.turn import ANSWERS_PER_TURN
 from projseg.benchmarks.worker import Assignment, Request, Verb
 from projseg.benchmarks.worker_handle import WorkerHandle
 
@@ -77,6 +79,7 @@ def run_benchmark(plan: Plan, progress: Progress) -> Run:
         row_count=plan.stream.row_count,
         seed=plan.stream.seed,
         rounds=plan.rounds,
+        answers_per_turn=ANSWERS_PER_TURN,
         thread_count=plan.thread_count,
         queries=[
             QueryText(query.name, spark_statement(query), query.covered_by, query.is_row_scan)
@@ -192,7 +195,7 @@ def _run_warm(plan: Plan, run: Run, opened: dict[str, WorkerHandle], progress: P
                 timing = engine.timings[query.name]
                 if timing.failure or not timing.is_applicable:
                     continue
-                reply = worker.ask(Request(Verb.RUN, query))
+                reply = worker.ask(Request(Verb.TURN, query))
                 if reply.failure:
                     timing.failure = reply.failure
                 elif round_index:

@@ -23,7 +23,7 @@ __all__ = [
     "save_run",
 ]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1: one answer a turn
 
 
 class Environment(msgspec.Struct, frozen=True):
@@ -74,8 +74,8 @@ class Timing(msgspec.Struct):
     """One query on one engine."""
 
     cold_ms: float | None = None  # first time in a fresh process, files out of the page cache
-    warm_ms: list[float] = []
-    warm_cpu_ms: list[float] = []  # of all threads; says more than time on a busy machine
+    warm_ms: list[float] = []  # one for each round that counts
+    warm_cpu_ms: list[float] = []  # likewise, of all threads; says more than time on a busy machine
     answer_rows: int | None = None
     peak_bytes: int | None = None
     work: Work | None = None
@@ -159,6 +159,7 @@ class Run(msgspec.Struct):
     engines: list[EngineRun]
     reference: str | None = None  # the engine that the answers are compared with
     columns: list[ColumnStorage] = []
+    answers_per_turn: int = 1  # at most; a round's time is the median of those that count
     format_version: int = FORMAT_VERSION
 
     @property

@@ -22,6 +22,7 @@ from projseg.benchmarks.peers.registry import select_engines
 from projseg.benchmarks.queries import Query
 from projseg.benchmarks.records import Work
 from projseg.benchmarks.staging import Source
+from projseg.benchmarks.turn import take_turn
 
 __all__ = ["Assignment", "Reply", "Request", "Verb", "serve"]
 
@@ -34,7 +35,8 @@ class Verb(StrEnum):
     SETTLE = "settle"
     SIZES = "sizes"
     OPEN = "open"
-    RUN = "run"
+    RUN = "run"  # answer a query once
+    TURN = "turn"  # answer it a few times, and reply with the time of a warm answer
     WORK = "work"
     CLOSE = "close"
 
@@ -113,6 +115,9 @@ class _Worker:
         return reply
 
     def _do(self, request: Request, reply: Reply) -> None:
+        if request.verb is Verb.TURN:
+            self._take_turn(request, reply)
+            return
         start, cpu_start = time.perf_counter(), time.process_time()
         answer = self._step(request, reply)
         reply.milliseconds = (time.perf_counter() - start) * 1000.0
@@ -122,13 +127,23 @@ class _Worker:
             if request.answer_path is not None:
                 _keep(answer, request.answer_path)
 
+    def _take_turn(self, request: Request, reply: Reply) -> None:
+        engine, query = self._started_engine(), request.query
+        assert query is not None, "a turn is at a query"
+        time_taken = take_turn(lambda: _ask(engine, query))
+        reply.milliseconds = time_taken.milliseconds
+        reply.cpu_milliseconds = time_taken.cpu_milliseconds
+
+    def _started_engine(self) -> Engine:
+        if self._engine is None:
+            raise RuntimeError("the worker was not started")
+        return self._engine
+
     def _step(self, request: Request, reply: Reply) -> pa.Table | None:
         if request.verb is Verb.START:
             self._start(reply)
             return None
-        engine = self._engine
-        if engine is None:
-            raise RuntimeError("the worker was not started")
+        engine = self._started_engine()
         if request.query is not None:
             if request.verb is Verb.RUN:
                 return _ask(engine, request.query)

@@ -82,3 +82,10 @@ def test_an_engine_that_no_longer_starts_is_a_regression():
 def test_runs_over_different_rows_are_refused():
     with pytest.raises(InvalidInputError, match="row_count: 1000 and 2000"):
         compare_runs(bench_runs.small_run(), bench_runs.small_run(rows=2000))
+
+
+def test_runs_timed_by_different_rules_are_refused():
+    earlier = bench_runs.small_run()
+    earlier.answers_per_turn = 1
+    with pytest.raises(InvalidInputError, match="answers_per_turn: 1 and 4"):
+        compare_runs(earlier, bench_runs.small_run())

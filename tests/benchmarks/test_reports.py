@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 
 import bench_runs
+import msgspec
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
@@ -36,6 +38,16 @@ def test_a_file_that_is_no_run_is_refused(tmp_path, content):
         load_run(tmp_path / "run.json")
     with pytest.raises(InvalidInputError, match="cannot read"):
         load_run(tmp_path / "absent.json")
+
+
+def test_runs_of_the_first_form_are_still_read(tmp_path):
+    record = json.loads(msgspec.json.encode(bench_runs.small_run()))
+    del record["answers_per_turn"]
+    (tmp_path / "run.json").write_text(json.dumps(record | {"format_version": 1}))
+    assert load_run(tmp_path / "run.json").answers_per_turn == 1
+    (tmp_path / "run.json").write_text(json.dumps(record | {"format_version": 1000}))
+    with pytest.raises(InvalidInputError, match="has form 1000"):
+        load_run(tmp_path / "run.json")
 
 
 def test_derived_figures():

@@ -74,4 +74,5 @@ def small_run(
             ),
         ],
         reference="duckdb",
+        answers_per_turn=4,
     )
