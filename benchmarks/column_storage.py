@@ -10,33 +10,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.json
 import pyarrow.parquet as pq
 
 from projseg.benchmarks.records import ColumnStorage
+from projseg.segment_format.description import (
+    ColumnDescription,
+    DictionaryDescription,
+    describe,
+)
 from projseg.segment_format.footer import BASE_TABLE
-from projseg.segment_format.page_directory import PageDirectory
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.table_layer.storage import open_storage
 
 __all__ = ["measure_columns", "read_json_lines"]
 
 _REPEATS: Final = 5
-
-# SPEC.md names the encodings by these numbers.
-_ENCODING_NAMES: Final = {
-    1: "constant",
-    2: "run length",
-    3: "frame of reference",
-    4: "bit packed",
-    5: "delta",
-    6: "plain",
-    7: "decimal double",
-    8: "text",
-    10: "nested",
-}
 
 
 def measure_columns(
@@ -116,35 +106,35 @@ def _segment_columns(location: Path) -> Iterator[tuple[str, tuple[int, str]]]:
     for path in sorted(location.rglob("*.pseg")):
         name = path.relative_to(location).as_posix()
         segment = SegmentFile.open(_range_reader(storage, name), storage.size(name), path=name)
-        for column in segment.table(BASE_TABLE).columns:
-            size, names = _column_of(segment, column)
-            sizes[column.name] += size
-            encodings.setdefault(column.name, Counter()).update(names)
+        described = describe(segment)
+        dictionaries = {one.name: one for one in described.dictionaries}
+        for column in described.tables[0].columns:
+            dictionary = dictionaries[column.dictionary] if column.dictionary else None
+            sizes[column.name] += _stored_bytes(segment, column, dictionary)
+            names = encodings.setdefault(column.name, Counter())
+            names.update(_prefixed("ids: " if dictionary else "", column.pages.encodings))
+            if dictionary:
+                names.update(_prefixed("values: ", dictionary.pages.encodings))
     for name, size in sizes.items():
         yield name, (size, ", ".join(found for found, _ in encodings[name].most_common(3)))
 
 
-def _column_of(segment: SegmentFile, column: Any) -> tuple[int, Counter[str]]:
-    directory = segment.directory(BASE_TABLE, column.role, column.name)
-    size, names = directory.stored_bytes + len(column.pages), _encodings(directory)
-    if column.dictionary is not None:
-        entry = segment.footer.dictionaries[column.dictionary]
-        pages = segment.dictionary_directory(entry)
-        size += pages.stored_bytes + len(entry.pages)
-        size += entry.hashes.byte_count if entry.hashes is not None else 0
-        names = Counter({f"ids: {name}": count for name, count in names.items()})
-    blocks = segment.bitmap_index(BASE_TABLE, column.role, column.name)
-    return size + (blocks.stored_bytes if blocks is not None else 0), names
+def _stored_bytes(
+    segment: SegmentFile, column: ColumnDescription, dictionary: DictionaryDescription | None
+) -> int:
+    """Return the bytes of pages, page directories, dictionary and bitmap index."""
+    size = column.pages.stored_bytes + column.bitmap_bytes
+    entries = segment.table(BASE_TABLE).columns
+    size += sum(len(entry.pages) for entry in entries if entry.name == column.name)
+    if dictionary is not None:
+        size += dictionary.byte_count
+        entries_of = segment.footer.dictionaries
+        size += sum(len(entry.pages) for entry in entries_of if entry.name == dictionary.name)
+    return size
 
 
-def _encodings(directory: PageDirectory) -> Counter[str]:
-    numbers, counts = np.unique(directory.records["encoding"], return_counts=True)
-    return Counter(
-        {
-            _ENCODING_NAMES.get(int(number), f"encoding {number}"): int(count)
-            for number, count in zip(numbers, counts, strict=True)
-        }
-    )
+def _prefixed(prefix: str, counts: dict[str, int]) -> dict[str, int]:
+    return {prefix + name: count for name, count in counts.items()}
 
 
 def _range_reader(storage: Any, name: str) -> Callable[[int, int], bytes]:
