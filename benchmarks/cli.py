@@ -1,4 +1,4 @@
-"""`projseg bench run|compare|report`."""
+"""`projseg bench run|compare|report|profile`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from projseg.benchmarks.generator import EditStream
 from projseg.benchmarks.harness import Plan, run_benchmark
 from projseg.benchmarks.html_report import render_report
 from projseg.benchmarks.peers.registry import select_engines
+from projseg.benchmarks.profiling import profile_queries, profile_table
 from projseg.benchmarks.queries import select_queries
 from projseg.benchmarks.records import Run, load_run, save_run
+from projseg.benchmarks.staging import stage
 from projseg.benchmarks.terminal import print_comparison, print_run
 
 __all__ = ["app"]
@@ -94,6 +96,28 @@ def report(
     path = output or results[0].with_suffix(".html")
     path.write_text(render_report([load_run(result) for result in results]), encoding="utf-8")
     Console(stderr=True).print(f"report: {path}")
+
+
+@app.command()
+def profile(
+    *,
+    rows: Annotated[int, typer.Option(help="Rows to generate.")] = 2_000_000,
+    queries: Annotated[
+        str, typer.Option(help="Queries, separated by commas; all by default.")
+    ] = "",
+    projections: Annotated[bool, typer.Option(help="Whether the table has projections.")] = True,
+    functions: Annotated[int, typer.Option(min=1, help="Functions shown of each query.")] = 12,
+    seed: Annotated[int, typer.Option(help="Seed of the generated rows.")] = 2015,
+    work_folder: Annotated[
+        Path | None, typer.Option(help="Where the rows go meanwhile; temporary by default.")
+    ] = None,
+) -> None:
+    """Print where projseg's own time goes, in one thread: processor time and dearest functions."""
+    console, chosen = _console(), select_queries(_names(queries))
+    with tempfile.TemporaryDirectory(prefix="projseg-bench-", dir=work_folder) as folder:
+        source = stage(EditStream(rows, seed), Path(folder) / "source", with_parquet=False)
+        for found in profile_queries(chosen, source, Path(folder), with_projections=projections):
+            console.print(profile_table(found, functions))
 
 
 def _console() -> Console:

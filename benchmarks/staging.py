@@ -45,8 +45,8 @@ class Source:
         return pa.RecordBatchReader.from_batches(SCHEMA, self.batches())
 
 
-def stage(stream: EditStream, folder: Path) -> Source:
-    """Make the rows and write both forms: about 150 bytes a row."""
+def stage(stream: EditStream, folder: Path, *, with_parquet: bool = True) -> Source:
+    """Make the rows and write them in both forms, or as Arrow only: about 150 bytes a row."""
     folder.mkdir(parents=True, exist_ok=True)
     with (
         pa.OSFile(str(folder / "edits.arrow"), "wb") as sink,
@@ -55,5 +55,6 @@ def stage(stream: EditStream, folder: Path) -> Source:
         for batch in stream.batches():
             writer.write_batch(batch)
     source = Source(folder)
-    stream.write_parquet(source.parquet_folder)
+    if with_parquet:
+        stream.write_parquet(source.parquet_folder)
     return source

@@ -130,7 +130,7 @@ class _Worker:
     def _take_turn(self, request: Request, reply: Reply) -> None:
         engine, query = self._started_engine(), request.query
         assert query is not None, "a turn is at a query"
-        time_taken = take_turn(lambda: _ask(engine, query))
+        time_taken = take_turn(lambda: engine.answer(query))
         reply.milliseconds = time_taken.milliseconds
         reply.cpu_milliseconds = time_taken.cpu_milliseconds
 
@@ -146,7 +146,7 @@ class _Worker:
         engine = self._started_engine()
         if request.query is not None:
             if request.verb is Verb.RUN:
-                return _ask(engine, request.query)
+                return engine.answer(request.query)
             reply.work = engine.work(request.query)
             return None
         if request.verb is Verb.LOAD:
@@ -164,13 +164,6 @@ class _Worker:
         folder.mkdir(parents=True, exist_ok=True)
         self._engine = kind(folder, self._assignment.thread_count)
         reply.version = self._engine.version()
-
-
-def _ask(engine: Engine, query: Query) -> pa.Table | None:
-    if not query.is_drained:
-        return engine.run(query)
-    engine.drain(query)
-    return None
 
 
 def _keep(answer: pa.Table, path: str) -> None:

@@ -69,6 +69,13 @@ class Engine(ABC):
     def drain(self, query: Query) -> None:
         """Produce every row of a row scan and let it go."""
 
+    def answer(self, query: Query) -> pa.Table | None:
+        """Answer a query as it is meant: kept and returned, or drained."""
+        if not query.is_drained:
+            return self.run(query)
+        self.drain(query)
+        return None
+
     def work(self, query: Query) -> Work | None:
         """Return what the engine says it reads for the query, if it can say so."""
         del query
