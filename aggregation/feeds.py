@@ -27,6 +27,7 @@ from projseg.algebra.source_plan import (
     MergeStates,
 )
 from projseg.algebra.stored_names import state_column_name
+from projseg.kernels.gather import gather
 from projseg.segment_format.vectors import Numbers, Vector
 
 # Rows that a weighted fold unfolds at a time.
@@ -87,11 +88,12 @@ def _add_terms(state: State, primitive: Primitive, terms: Sequence[Term], groups
 def _filtered(condition: Expression | None, rows: Rows, groups: Groups) -> tuple[Rows, Groups]:
     if condition is None:
         return rows, groups
-    kept = np.flatnonzero(is_true(condition, rows))
-    if len(kept) == len(rows):
-        return rows, groups
-    ids = None if groups.ids is None else groups.ids[kept]
-    return rows.subset(kept), Groups(ids, groups.count, len(kept))
+    mask = is_true(condition, rows)
+    kept = rows.where(mask)
+    if kept is rows or groups.ids is None:
+        return kept, Groups(groups.ids, groups.count, len(kept))
+    positions = np.flatnonzero(mask).astype(np.uint32)
+    return kept, Groups(gather(groups.ids, positions), groups.count, len(kept))
 
 
 def stored_states(primitive: Primitive, prefix: str, rows: Rows) -> dict[str, Vector]:

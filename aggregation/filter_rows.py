@@ -50,7 +50,7 @@ def _filter_together(rows: Rows, columns: frozenset[str], conditions: Sequence[E
         if isinstance(vector, Numbers):
             rows, conditions = _filter_by_ranges(rows, vector, conditions)
     for condition in conditions:
-        rows = _keep(rows, is_true(condition, rows))
+        rows = rows.where(is_true(condition, rows))
     return rows
 
 
@@ -75,7 +75,7 @@ def _rows_with_ids(rows: Rows, vector: Ids, allowed: NDArray[np.bool_]) -> Rows:
     if len(kept) == 0 or kept[-1] - kept[0] + 1 > len(kept):
         return rows.subset(rows_with_allowed_id(vector.ids, allowed))
     ids = Numbers(vector.ids, vector.type)
-    return _keep(rows, NumberRange("", int(kept[0]), int(kept[-1])).mask(ids))
+    return rows.where(NumberRange("", int(kept[0]), int(kept[-1])).mask(ids))
 
 
 def _filter_by_ranges(
@@ -85,13 +85,8 @@ def _filter_by_ranges(
     ranges = {condition: value_range(condition) for condition in conditions}
     exact = [found for found in ranges.values() if found is not None and found.is_exact]
     if exact:
-        rows = _keep(rows, reduce(NumberRange.intersect, exact).mask(numbers))
+        rows = rows.where(reduce(NumberRange.intersect, exact).mask(numbers))
     return rows, [c for c, found in ranges.items() if found is None or not found.is_exact]
-
-
-def _keep(rows: Rows, mask: NDArray[np.bool_]) -> Rows:
-    kept = np.flatnonzero(mask)
-    return rows if len(kept) == len(mask) else rows.subset(kept)
 
 
 def is_true(condition: Expression, rows: Rows) -> NDArray[np.bool_]:

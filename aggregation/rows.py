@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from projseg.kernels.gather import gather
 from projseg.segment_format.vectors import Vector
 
 
@@ -26,6 +27,9 @@ class ColumnSource(Protocol):
     ) -> Vector:
         """Return a column at ascending `row_ids`, without decoding pages that hold none of them."""
 
+    def vector_of_range(self, name: str, first: int, end: int, *, is_state: bool = False) -> Vector:
+        """Return the rows [first, end) of a column, without decoding pages outside."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemorySource:
@@ -43,6 +47,10 @@ class MemorySource:
     ) -> Vector:
         """Return a column at `row_ids`."""
         return self.vectors[name].take(row_ids)
+
+    def vector_of_range(self, name: str, first: int, end: int, *, is_state: bool = False) -> Vector:
+        """Return the rows [first, end) of a column."""
+        return self.vectors[name].slice(first, end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,9 @@ class Rows:
 
     source: ColumnSource
     selection: Selection
-    _origin: tuple[Rows, NDArray[Any]] | None = None  # the rows this is a subset of, and where
+    _origin: tuple[Rows, NDArray[np.uint32]] | None = (
+        None  # the rows this is a subset of, and where
+    )
     _fetched: dict[tuple[str, bool], Vector] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -102,17 +112,37 @@ class Rows:
                 return rows._fetched[name, is_state].take(positions)
         if isinstance(self.selection, RowIds):
             return self.source.vector_of_rows(name, self.selection.ids, is_state=is_state)
-        whole = self.source.vector(name, is_state=is_state)
         if len(self.selection) == self.source.row_count:
-            return whole
-        return whole.slice(self.selection.start, self.selection.end)
+            return self.source.vector(name, is_state=is_state)
+        start, end = self.selection.start, self.selection.end
+        return self.source.vector_of_range(name, start, end, is_state=is_state)
 
-    def subset(self, positions: NDArray[Any]) -> Rows:
+    def where(self, mask: NDArray[np.bool_]) -> Rows:
+        """Return the rows for which `mask` is true."""
+        kept = int(np.count_nonzero(mask))
+        if kept == len(mask):
+            return self
+        first = int(mask.argmax())
+        if mask[first : first + kept].all():
+            return self.slice(first, first + kept)
+        return self.subset(np.flatnonzero(mask).astype(np.uint32))
+
+    def slice(self, first: int, end: int) -> Rows:
+        """Return the rows [first, end) of this selection; nothing is copied."""
+        selection: Selection
+        if isinstance(self.selection, RowIds):
+            selection = RowIds(self.selection.ids[first:end])
+        else:
+            selection = RowRange(self.selection.start + first, self.selection.start + end)
+        fetched = {key: vector.slice(first, end) for key, vector in self._fetched.items()}
+        return Rows(self.source, selection, None, fetched)
+
+    def subset(self, positions: NDArray[np.uint32]) -> Rows:
         """Return the rows at ascending `positions` within this selection."""
         if isinstance(self.selection, RowIds):
-            ids = self.selection.ids[positions]
+            ids = gather(self.selection.ids, positions)
         else:
-            ids = (positions + self.selection.start).astype(np.uint32)
+            ids = positions + np.uint32(self.selection.start)
         return Rows(self.source, RowIds(ids), (self, positions))
 
 

@@ -9,6 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.memory import empty
 
 UnsignedIds = NDArray[np.unsignedinteger[Any]]
 
@@ -70,7 +71,7 @@ def distinct_keys(
         raise InvalidInputError(
             "PROJSEG_TOO_MANY_ROWS", f"{len(packed)} rows in one grouping; at most 2**32 - 1"
         )
-    group_ids = np.empty(len(packed), np.uint32)
+    group_ids = empty(len(packed), np.uint32)
     table = np.zeros(1 << 12, np.uint32)
     keys = np.empty(1 << 11, np.uint64)
     row = key_count = 0
@@ -93,7 +94,7 @@ def _grown(
     keys: NDArray[np.uint64], key_count: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
     table = np.zeros(8 * len(keys), np.uint32)
-    larger = np.empty(4 * len(keys), np.uint64)
+    larger = empty(4 * len(keys), np.uint64)
     larger[:key_count] = keys[:key_count]
     _rehash(larger, key_count, table)
     return table, larger

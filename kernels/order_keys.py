@@ -8,6 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from projseg.kernels.memory import empty
+
 _MAGNITUDE: Final = (1 << 63) - 1
 
 
@@ -25,7 +27,7 @@ def float_order_keys(values: NDArray[Any]) -> NDArray[np.int64]:
         Equal keys for equal values; `float_of_order_keys` is the inverse up to the sign of zero
         and the bits of NaN.
     """
-    keys = np.empty(len(values), np.int64)
+    keys = empty(len(values), np.int64)
     _float_order_keys(values.astype(np.float64, copy=False), keys.view(np.float64), keys)
     return keys
 

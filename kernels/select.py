@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.grouping import UnsignedIds, require_ids_below
+from projseg.kernels.memory import empty
 
 
 def rows_with_allowed_id(ids: UnsignedIds, allowed: NDArray[np.bool_]) -> NDArray[np.uint32]:
@@ -27,7 +28,7 @@ def rows_with_allowed_id(ids: UnsignedIds, allowed: NDArray[np.bool_]) -> NDArra
     uint32[m]
     """
     require_ids_below(ids, len(allowed))
-    found = np.empty(len(ids) + 1, np.uint32)  # a row is written before it is counted
+    found = empty(len(ids) + 1, np.uint32)  # a row is written before it is counted
     return found[: _rows_with_allowed_id(ids, allowed, found)].copy()
 
 

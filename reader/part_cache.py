@@ -52,6 +52,11 @@ class PartCache:
             self._entries.move_to_end(key)
             return entry[0]
 
+    def has_room(self, byte_count: int) -> bool:
+        """Whether so many bytes fit without putting anything out."""
+        with self._lock:
+            return self._byte_count + byte_count <= self._budget_bytes
+
     def put(self, key: Hashable, value: Any, byte_count: int) -> None:
         """Keep a part; one larger than the whole budget is not kept."""
         with self._lock:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
 import pyarrow as pa
@@ -27,6 +24,7 @@ from projseg.reader.finish import finish
 from projseg.reader.segment_facts import declared_specs, facts_of
 from projseg.reader.segment_source import SegmentSource, open_segment
 from projseg.reader.selection import select_rows
+from projseg.reader.threads import thread_count_of, thread_pool
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.table_layer.manifest import SegmentEntry
@@ -126,30 +124,16 @@ def run_partial(
     Without grouping columns there is exactly one group, however many segments there are.
     """
     query = plan.query
-    thread_count = threads or _thread_count(query)
+    thread_count = threads or thread_count_of(query)
     tasks = list(_tasks(storage, plan, segments, thread_count))
     is_small = sum(len(task.row_range) for task in tasks) < _ROWS_INLINE_MAX
     if thread_count == 1 or len(tasks) == 1 or is_small:
         partials = [task.run() for task in tasks]
     else:
-        partials = list(_pool(thread_count).map(_Task.run, tasks))
+        partials = list(thread_pool(thread_count).map(_Task.run, tasks))
     if not partials:
         return _partial_of_no_rows(query)
     return merge_partials(partials, query.primitives)
-
-
-def _thread_count(query: QuerySpec) -> int:
-    return query.context.threads or os.cpu_count() or 1
-
-
-def thread_pool(query: QuerySpec) -> ThreadPoolExecutor:
-    """Return the process's pool of as many threads as a query may use."""
-    return _pool(_thread_count(query))
-
-
-@cache
-def _pool(thread_count: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(thread_count, thread_name_prefix="projseg")
 
 
 def _partial_of_no_rows(query: QuerySpec) -> Partial:

@@ -2,61 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from itertools import chain
 from typing import Final
 
 import pyarrow as pa
 
 from projseg.aggregation.expressions_over_rows import evaluate_over
-from projseg.aggregation.rows import RowIds, RowRange, Rows
+from projseg.aggregation.rows import RowRange, Rows
 from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.query_spec import QuerySpec
 from projseg.algebra.result_order import OrderTerm
 from projseg.algebra.source_plan import SourcePlan
-from projseg.reader.query import QueryPlan, SegmentPlan, open_source, thread_pool
+from projseg.reader.query import QueryPlan, SegmentPlan, open_source, source_row_count
 from projseg.reader.selection import select_rows
+from projseg.reader.threads import map_ahead, thread_count_of
 from projseg.reader.top_rows import Positions, sorted_positions
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.limits import PAGE_ROWS_MAX
+from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.storage import Storage
 
 # Rows of a returned batch, at most.
 BATCH_ROWS: Final = 1 << 16
+# A scan that wants fewer of a segment's rows decodes the pages it needs, and keeps none.
+_KEPT_SHARE_MIN: Final = 0.25
 
 
 def scan(
-    storage: Storage, plan: QueryPlan, segments: Sequence[SegmentPlan]
+    storage: Storage,
+    plan: QueryPlan,
+    segments: Sequence[SegmentPlan],
+    threads: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the matching rows of some of the plan's segments, in stored order.
 
-    A limit without ORDER BY ends the scan as soon as it is reached.
+    Threads work a few batches ahead of who asks. A limit without ORDER BY ends the scan as soon as
+    it is reached.
     """
     query = plan.query
-    left = query.limit if query.limit is not None and not query.order_by else None
-    for segment in segments:
-        for source_plan in segment.choice.plans:
-            for part in _selected_parts(storage, plan, segment, source_plan):
-                batch = _batch(plan, part)
-                if left is not None and batch.num_rows >= left:
-                    yield batch.slice(0, left)
-                    return
-                left = None if left is None else left - batch.num_rows
-                yield batch
+    batches = _batches(storage, plan, segments, threads or thread_count_of(query))
+    if query.limit is None or query.order_by:
+        yield from batches
+        return
+    left = query.limit
+    with closing(batches):
+        for batch in batches:
+            yield batch.slice(0, left)
+            left -= batch.num_rows
+            if left <= 0:
+                return
 
 
 def scan_table(storage: Storage, plan: QueryPlan) -> pa.Table:
     """Return all matching rows, sorted and limited as the query says."""
     query = plan.query
-    if query.limit is not None and not query.order_by:
-        return pa.Table.from_batches(scan(storage, plan, plan.segments), query.output_schema)
-
-    parts = [
-        part
-        for segment in plan.segments
-        for source_plan in segment.choice.plans
-        for part in _selected_parts(storage, plan, segment, source_plan)
-    ]
-    batches = list(thread_pool(query).map(lambda part: _batch(plan, part), parts))
-    table = pa.Table.from_batches(batches, query.output_schema)
+    table = pa.Table.from_batches(scan(storage, plan, plan.segments), query.output_schema)
     if not query.order_by or len(table) == 0:
         return table
     outputs = {name: pa.concat_arrays(table.column(name).chunks) for name in table.column_names}
@@ -70,32 +72,46 @@ def scan_table(storage: Storage, plan: QueryPlan) -> pa.Table:
     )
 
 
-def _selected_parts(
-    storage: Storage, plan: QueryPlan, segment: SegmentPlan, source_plan: SourcePlan
-) -> Iterator[Rows]:
-    """Yield the matching rows of a source, at most `BATCH_ROWS` at a time."""
-    source = open_source(storage, segment.entry, source_plan, plan.schema)
-    # With a limit, few pages may do; without one, selecting all rows at once costs least.
-    step = source.row_count if plan.query.limit is None else 2 * PAGE_ROWS_MAX
-    for start in range(0, source.row_count, max(step, 1)):
+def _batches(
+    storage: Storage, plan: QueryPlan, segments: Sequence[SegmentPlan], thread_count: int
+) -> Generator[pa.RecordBatch]:
+    """Yield all matching rows: rows are selected by source, batches built of what is selected."""
+    ranges = [
+        (segment.entry, source_plan, row_range)
+        for segment in segments
+        for source_plan in segment.choice.plans
+        for row_range in _ranges(plan.query, source_row_count(segment.entry, source_plan))
+    ]
+
+    columns = sorted(set().union(*(named.expression.columns for named in plan.query.columns)))
+
+    def select(wanted: tuple[SegmentEntry, SourcePlan, RowRange]) -> list[Rows]:
+        entry, source_plan, row_range = wanted
+        source = open_source(storage, entry, source_plan, plan.schema)
         rows = select_rows(
             source,
-            RowRange(start, min(start + step, source.row_count)),
+            row_range,
             condition=source_plan.filter,
             interval=source_plan.interval,
             time_column=source_plan.time_column,
         )
-        for first in range(0, len(rows), BATCH_ROWS):
-            yield _part(rows, first, min(first + BATCH_ROWS, len(rows)))
+        if len(rows) > source.row_count * _KEPT_SHARE_MIN:
+            for name in columns:
+                source.keep(name)
+        firsts = range(0, len(rows), BATCH_ROWS)
+        return [rows.slice(first, min(first + BATCH_ROWS, len(rows))) for first in firsts]
+
+    selected = map_ahead(select, ranges, thread_count)
+    parts = chain.from_iterable(selected)
+    with closing(selected):
+        yield from map_ahead(lambda part: _batch(plan, part), parts, thread_count)
 
 
-def _part(rows: Rows, first: int, end: int) -> Rows:
-    if end - first == len(rows):
-        return rows
-    selection = rows.selection
-    if isinstance(selection, RowIds):
-        return Rows(rows.source, RowIds(selection.ids[first:end]))
-    return Rows(rows.source, RowRange(selection.start + first, selection.start + end))
+def _ranges(query: QuerySpec, row_count: int) -> list[RowRange]:
+    """Cut a source: with a limit a few pages may do, without one selecting all at once is best."""
+    step = row_count if query.limit is None else 2 * PAGE_ROWS_MAX
+    starts = range(0, row_count, max(step, 1))
+    return [RowRange(start, min(start + step, row_count)) for start in starts]
 
 
 def _batch(plan: QueryPlan, rows: Rows) -> pa.RecordBatch:

@@ -24,6 +24,8 @@ from projseg.table_layer.verify_entries import check_listed
 
 # Below this share of a column's pages, only those pages are decoded, and not cached.
 _PAGE_SHARE_MAX: Final = 0.25
+# What a row of a decoded column takes, at most in most columns.
+_ROW_BYTES: Final = 8
 
 
 def open_segment(storage: Storage, entry: SegmentEntry) -> SegmentFile:
@@ -97,17 +99,31 @@ class SegmentSource:
         self, name: str, row_ids: NDArray[np.uint32], *, is_state: bool = False
     ) -> Vector:
         """Return a column at ascending `row_ids`, without decoding pages that hold none of them."""
+        if len(row_ids) == 0:
+            return self.vector_of_range(name, 0, 0, is_state=is_state)
+        first, end = int(row_ids[0]), int(row_ids[-1]) + 1
+        vector = self.vector_of_range(name, first, end, is_state=is_state)
+        return vector.take(row_ids - np.uint32(first) if first else row_ids)
+
+    def vector_of_range(self, name: str, first: int, end: int, *, is_state: bool = False) -> Vector:
+        """Return the rows [first, end) of a column, without decoding pages outside."""
         role = self._role(is_state)
         if not self.segment.has_column(self.table_name, role, name):
-            return null_vector(self.schema.field(name).type, len(row_ids))
-        if len(row_ids) and not self.is_cached(name, is_state=is_state):
+            return null_vector(self.schema.field(name).type, end - first)
+        if first < end and not self.is_cached(name, is_state=is_state):
             starts = self.segment.page_zones(self.table_name, role, name).row_starts
-            first = int(np.searchsorted(starts, row_ids[0], side="right")) - 1
-            end = int(np.searchsorted(starts, row_ids[-1], side="right"))
-            if end - first < (len(starts) - 1) * _PAGE_SHARE_MAX:
-                pages = self.segment.column(self.table_name, role, name, first, end)
-                return pages.take(row_ids - np.uint32(starts[first]))
-        return self.vector(name, is_state=is_state).take(row_ids)
+            first_page = int(np.searchsorted(starts, first, side="right")) - 1
+            end_page = int(np.searchsorted(starts, end, side="left"))
+            if end_page - first_page < (len(starts) - 1) * _PAGE_SHARE_MAX:
+                pages = self.segment.column(self.table_name, role, name, first_page, end_page)
+                start = int(starts[first_page])
+                return pages.slice(first - start, end - start)
+        return self.vector(name, is_state=is_state).slice(first, end)
+
+    def keep(self, name: str) -> None:
+        """Decode a whole column now, if the cache takes it without putting out other parts."""
+        if not self.is_cached(name) and PARTS.has_room(_ROW_BYTES * self.row_count):
+            self.vector(name)
 
     def is_cached(self, name: str, *, is_state: bool = False) -> bool:
         """Whether the whole column is in memory already."""

@@ -103,7 +103,7 @@ def _in_interval(rows: Rows, time_column: str, interval: Interval) -> Rows:
     else:
         assert isinstance(vector, Numbers)
         inside = _numbers_in_interval(vector, interval)
-    return rows if inside.all() else rows.subset(np.flatnonzero(inside))
+    return rows.where(inside)
 
 
 def _numbers_in_interval(times: Numbers, interval: Interval) -> NDArray[np.bool_]:

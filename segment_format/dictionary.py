@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from projseg.kernels.gather import gather_text
+from projseg.segment_format.arrow_arrays import primitive_array
+from projseg.segment_format.encodings.text import text_array
+from projseg.segment_format.types import is_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +43,7 @@ class Dictionary:
         """The logical type of the values."""
         return self.values.type
 
-    @property
+    @cached_property
     def has_null(self) -> bool:
         """Whether id 0 is the null."""
         return len(self.values) > 0 and not self.values[0].is_valid
@@ -46,6 +52,42 @@ class Dictionary:
     def id_dtype(self) -> np.dtype[np.unsignedinteger]:
         """The narrowest unsigned integer that holds every id."""
         return narrow_id_dtype(len(self.values))
+
+    def values_of(self, ids: NDArray[np.unsignedinteger[Any]]) -> pa.Array:
+        """Return the values of `ids`, in that order.
+
+        Parameters
+        ----------
+        ids : uint8[n], uint16[n] or uint32[n]
+            Below `len(self)`.
+        """
+        validity = ids != 0 if self.has_null else None
+        if self._text is not None:
+            gathered = gather_text(*self._text, ids)
+            if gathered is not None:
+                return text_array(*gathered, self.type, validity)
+        elif pa.types.is_boolean(self.type):
+            return primitive_array(self._truths.take(ids), validity)
+        return self.values.take(primitive_array(ids))
+
+    @cached_property
+    def _truths(self) -> NDArray[np.bool_]:
+        """The values of a dictionary of booleans, false for null."""
+        return np.asarray(self.values.fill_null(False), dtype=bool)
+
+    @cached_property
+    def _text(self) -> tuple[NDArray[np.int32], NDArray[np.uint8]] | None:
+        """Offsets and bytes of the values as Arrow holds them; None if they are no text."""
+        if not is_text(self.type):
+            return None
+        _, offset_buffer, content_buffer = self.values.buffers()
+        if offset_buffer is None or content_buffer is None:
+            return None
+        start = self.values.offset
+        offsets = np.frombuffer(offset_buffer, np.int32)[start : start + len(self) + 1]
+        content = np.frombuffer(content_buffer, np.uint8)
+        offsets.flags.writeable = content.flags.writeable = False  # one signature of the kernel
+        return offsets, content
 
 
 def narrow_id_dtype(cardinality: int) -> np.dtype[np.unsignedinteger]:

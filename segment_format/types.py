@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
+from projseg.kernels.memory import empty
 from projseg.segment_format.arrow_arrays import primitive_array, validity_bitmap
 from projseg.segment_format.limits import NESTING_DEPTH_MAX
 
@@ -267,26 +268,68 @@ def _decimal_to_numbers(array: pa.Array) -> NDArray[Any]:
 
 
 def numbers_to_arrow(
-    values: NDArray[Any], arrow_type: pa.DataType, validity: NDArray[np.bool_] | None = None
+    values: NDArray[Any],
+    arrow_type: pa.DataType,
+    validity: NDArray[np.bool_] | None = None,
+    base: int = 0,
 ) -> pa.Array:
     """Return an Arrow array of `arrow_type` from its fixed-width form (see `arrow_to_numbers`).
+
+    Parameters
+    ----------
+    values : integer[n], float[n] or object[n]
+        Any width; not changed, and shared with the result where they are as wide as the type.
+    arrow_type : pa.DataType
+        Of fixed width.
+    validity : bool[n] or None
+        True where there is a value; None means everywhere.
+    base : int
+        Added to every value; 0 for floats and objects.
 
     Raises
     ------
     ValueError, pa.ArrowInvalid
         If a value does not fit the type.
     """
-    if pa.types.is_decimal(arrow_type):
-        return _numbers_to_decimal(values, arrow_type, validity)
     if pa.types.is_floating(arrow_type):
         exact = values.astype(arrow_type.to_pandas_dtype(), copy=False)
         return primitive_array(exact, validity)
+    if pa.types.is_decimal(arrow_type):
+        return _numbers_to_decimal(_widened(values, base), arrow_type, validity)
     if pa.types.is_boolean(arrow_type):
-        return primitive_array(values != 0, validity)
-    plain = primitive_array(values.astype(np.int64, copy=False), validity)
+        return primitive_array((values if base == 0 else values + base) != 0, validity)
+    physical = np.dtype(f"i{arrow_type.bit_width // 8}")
+    if _surely_fit(values, base, physical):
+        exact = np.ascontiguousarray(values)
+        if base or values.dtype != physical:
+            exact = empty(len(values), physical)
+            np.copyto(exact, values, casting="unsafe")
+            exact += physical.type(base)
+        bitmap, null_count = validity_bitmap(validity)
+        buffers = [bitmap, pa.py_buffer(exact)]
+        return pa.Array.from_buffers(arrow_type, len(values), buffers, null_count)
+    plain = primitive_array(_widened(values, base).astype(np.int64, copy=False), validity)
     if pa.types.is_date32(arrow_type):
         plain = plain.cast(pa.int32())
-    return plain.cast(arrow_type) if arrow_type != pa.int64() else plain
+    return plain.cast(arrow_type)
+
+
+def _widened(values: NDArray[Any], base: int) -> NDArray[Any]:
+    wide = values if values.dtype == object else values.astype(np.int64, copy=False)
+    return wide + base if base else wide
+
+
+def _surely_fit(values: NDArray[Any], base: int, physical: np.dtype[Any]) -> bool:
+    """Whether every `base + value` fits `physical`; False also where that takes a closer look."""
+    if values.dtype.kind not in "iu" or len(values) == 0:
+        return False
+    found, target = np.iinfo(values.dtype), np.iinfo(physical)
+    low, high = found.min, found.max
+    if not (target.min <= low + base and high + base <= target.max):
+        low, high = int(values.min()), int(values.max())
+    return bool(
+        target.min <= base <= target.max and target.min <= low + base and high + base <= target.max
+    )
 
 
 def _numbers_to_decimal(

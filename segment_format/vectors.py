@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from projseg.kernels.gather import gather
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import numbers_to_arrow
@@ -53,7 +54,7 @@ class Ids:
 
     def take(self, row_ids: NDArray[Any]) -> Ids:
         """Return the rows at `row_ids`, in that order."""
-        return replace(self, ids=self.ids[row_ids])
+        return replace(self, ids=gather(self.ids, row_ids))
 
     def slice(self, start: int, end: int) -> Ids:
         """Return rows [start, end) as views."""
@@ -61,7 +62,7 @@ class Ids:
 
     def to_arrow(self) -> pa.Array:
         """Return the values themselves."""
-        return self.dictionary.values.take(primitive_array(self.ids))
+        return self.dictionary.values_of(self.ids)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,8 +101,8 @@ class Numbers:
 
     def take(self, row_ids: NDArray[Any]) -> Numbers:
         """Return the rows at `row_ids`, in that order."""
-        validity = None if self.validity is None else self.validity[row_ids]
-        return replace(self, values=self.values[row_ids], validity=validity)
+        validity = None if self.validity is None else gather(self.validity, row_ids)
+        return replace(self, values=gather(self.values, row_ids), validity=validity)
 
     def slice(self, start: int, end: int) -> Numbers:
         """Return rows [start, end) as views."""
@@ -117,7 +118,7 @@ class Numbers:
 
     def to_arrow(self) -> pa.Array:
         """Return the values as their logical type."""
-        return numbers_to_arrow(self.wide(), self.type, self.validity)
+        return numbers_to_arrow(self.values, self.type, self.validity, self.base)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

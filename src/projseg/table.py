@@ -21,7 +21,7 @@ from projseg.declarations import (
 from projseg.explain import Explain
 from projseg.maintenance.verify import Finding, verify_table
 from projseg.reader.query import plan_query, run_final
-from projseg.reader.row_scan import scan_table
+from projseg.reader.row_scan import scan, scan_table
 from projseg.table_layer import metadata_tables
 from projseg.table_layer.change import Append, Change, Overwrite, SetProperties
 from projseg.table_layer.commit import commit, create_table
@@ -57,8 +57,7 @@ class Table:
 
     Parameters
     ----------
-    location : str or path
-        A directory or `file:` URI.
+    location : str or path, a directory or `file:` URI
     version : int or None
         The version to read; None: the newest, and only such a table can be written.
 
@@ -174,12 +173,10 @@ class Table:
 
         Parameters
         ----------
-        data : pa.Table, RecordBatchReader or iterable of RecordBatch
-            The new rows; with an interval, all must lie inside it.
+        data, on_segment
+            As of `append`; with an interval, all rows must lie inside it.
         interval : str, pair of datetimes or None
             Must consist of whole time chunks of the table's segment granularity.
-        on_segment : callable or None
-            Called with each segment's entry as its file is finished.
         """
         # Rows that others appended since this object was opened are to be replaced as well.
         self.refresh()
@@ -229,7 +226,7 @@ class Table:
         )
 
     def drop_projection(self, name: str) -> int:
-        """Withdraw a projection: segments written from now on lack it. Returns the version."""
+        """Withdraw a projection from segments written from now on. Returns the version."""
         return self._set_projections(SetProperties(drop_projections=(name,)), "drop projection")
 
     def _set_projections(self, change: Change, operation: str) -> int:
@@ -285,6 +282,23 @@ class Table:
         if query.is_row_scan:
             return scan_table(self._storage, plan_query(self._snapshot, query))
         return run_final(self._storage, plan_query(self._snapshot, query))
+
+    def scan(
+        self,
+        columns: Expressions | None = None,
+        filter: str | None = None,
+        interval: IntervalLike | None = None,
+        limit: int | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> pa.RecordBatchReader:
+        """Return rows as a stream of batches, for answers that need not fit in memory.
+
+        Parameters are those of `query`; batches are made a few ahead of the reader, in threads.
+        """
+        query = self._bind((), (), filter, interval, None, (), limit, columns, context)
+        plan = plan_query(self._snapshot, query)
+        batches = scan(self._storage, plan, plan.segments)
+        return pa.RecordBatchReader.from_batches(query.output_schema, batches)
 
     def explain(
         self,

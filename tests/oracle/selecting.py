@@ -1,6 +1,11 @@
-"""Slow, obvious twins of `kernels.select` and `aggregation.filter_rows`."""
+"""Slow, obvious twins of `kernels.select`, `kernels.gather` and `aggregation.filter_rows`."""
 
 
 def rows_with_allowed_id(ids, allowed):
     """Positions of the ids that are allowed."""
     return [row for row, one in enumerate(ids) if allowed[one]]
+
+
+def gather_text(texts, ids):
+    """The texts of the ids, one after the other."""
+    return b"".join(texts[one] for one in ids)
