@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from projseg.errors import CorruptSegmentError, InvalidInputError, LimitExceededError
 from projseg.kernels.hll_coupons import LG_K_MAX, LG_K_MIN
+from projseg.kernels.hll_registers import register_sums
+from projseg.kernels.text_order import read_only
 
 SKETCH_BYTES_MAX: Final = (1 << 31) - 1  # Arrow's binary offsets
 
@@ -118,7 +120,7 @@ def parse_sketches(
         raise CorruptSegmentError("PROJSEG_CORRUPT_SEGMENT", "sketch offsets leave their content")
     modes = np.zeros(len(offsets) - 1, np.int8)
     counts = np.zeros(len(offsets) - 1, np.int64)
-    bad, problem = _parse(offsets, content, lg_k, modes, counts)
+    bad, problem = _parse(offsets, read_only(content), lg_k, modes, counts)
     if problem:
         raise CorruptSegmentError(
             "PROJSEG_CORRUPT_SEGMENT", f"HLL sketch of row {bad} {_PROBLEMS[problem]}"
@@ -135,7 +137,7 @@ def coupons_of_sketches(
     """Return the coupons of all sketches, row by row, as `parse_sketches` counted them."""
     _same_rows(modes, counts, offsets[1:])
     coupons = np.empty(int(counts.sum()), np.uint32)
-    _coupons(offsets, content, modes, counts, coupons)
+    _coupons(offsets, read_only(content), modes, counts, coupons)
     return coupons
 
 
@@ -143,7 +145,7 @@ def fold_sketch_registers(
     offsets: NDArray[np.int64],
     content: NDArray[np.uint8],
     modes: NDArray[np.int8],
-    rows: NDArray[np.int64],
+    rows: NDArray[np.int32],
     registers: NDArray[np.uint8],
 ) -> None:
     """Fold the sketches that hold registers, checked by `parse_sketches`, into `registers`.
@@ -152,15 +154,16 @@ def fold_sketch_registers(
     ----------
     offsets, content, modes
         The sketches.
-    rows : int64[n]
+    rows : int32[n]
         The row of `registers` for each sketch; those without registers are passed over.
     registers : uint8[p, 2**lg_k]
         Changed in place; a sketch of more registers is folded down.
     """
     _same_rows(modes, rows, offsets[1:])
-    if int(rows[modes == 2].max(initial=-1)) >= len(registers):
+    used = rows[modes == 2]
+    if len(used) and (int(used.min()) < 0 or int(used.max()) >= len(registers)):
         raise InvalidInputError("PROJSEG_BAD_GROUP_IDS", "a sketch has no place in the registers")
-    _fold_registers(offsets, content, modes, rows, registers)
+    _fold_registers(offsets, read_only(content), modes, rows, registers)
 
 
 def _same_rows(first: NDArray[Any], *others: NDArray[Any]) -> None:
@@ -209,17 +212,14 @@ def _write_word(content: Any, at: Any, word: Any, byte_count: Any) -> None:
 @njit(nogil=True, cache=True)
 def _write_registers(registers: Any, content: Any, at: Any) -> None:
     """Write an HLL sketch's header fields and registers. Oracle: tests/oracle/hll.py::sketch."""
-    counts = np.zeros(64, np.int64)
+    ranks = content[at + _HLL_BYTES : at + _HLL_BYTES + len(registers)]
     for i in range(len(registers)):
-        counts[registers[i] & 63] += 1
-        content[at + 40 + i] = registers[i]
-    sums = np.zeros(2)
-    for rank in range(64):
-        sums[rank >> 5] += counts[rank] * 2.0**-rank
-    words = sums.view(np.uint64)
+        ranks[i] = registers[i]
+    low, high, zero_count = register_sums(registers)
+    words = np.array([low, high]).view(np.uint64)
     _write_word(content, at + 16, words[0], 8)
     _write_word(content, at + 24, words[1], 8)
-    _write_word(content, at + 32, np.uint64(counts[0]), 4)
+    _write_word(content, at + 32, np.uint64(zero_count), 4)
 
 
 @njit(nogil=True, cache=True)
@@ -271,9 +271,10 @@ def _header_problem(sketch: Any, lg_k: Any) -> Any:
 @njit(nogil=True, cache=True)
 def _register_problem(sketch: Any, header: Any) -> Any:
     """Check that no register passes 63. Oracle: tests/oracle/hll.py::sketch."""
+    ranks = sketch[header:]
     largest = np.uint8(0)
-    for i in range(header, len(sketch)):
-        largest = max(largest, sketch[i])
+    for i in range(len(ranks)):  # from 0 and of one type, so that the compiler vectorises it
+        largest = max(largest, ranks[i])
     return 6 if largest > 63 else 0
 
 

@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.fold_guard import GroupIds, check_rows
+from projseg.kernels.hll_rows import CouponRows
 from projseg.kernels.shell_sort import shell_sort
 
 ADDRESS_BITS: Final = 26
@@ -25,15 +25,12 @@ LG_K_MIN: Final = 4
 LG_K_MAX: Final = 21
 LIST_COUNT_MAX: Final = 7
 
+_SET_SLOTS_LG: Final = 12  # 16 KiB: half a first-level cache
+
 
 def coupon_count_max(lg_k: int) -> int:
     """Return how many coupons a sketch holds before it turns into registers."""
     return LIST_COUNT_MAX if lg_k < 8 else 3 << (lg_k - 5)
-
-
-def set_slots(lg_k: int) -> int:
-    """Return the size of a hash set for the coupons of one sketch: a power of two."""
-    return 1 << max(lg_k - 3, 5)
 
 
 @dataclass(frozen=True)
@@ -57,38 +54,33 @@ class Buckets:
 
 
 def bucket_coupons(
-    slots: NDArray[np.int32],
-    group_ids: GroupIds | None,
-    value_ids: NDArray[np.unsignedinteger[Any]] | None,
-    coupons: NDArray[np.uint32],
-    lg_k: int,
+    rows: CouponRows, slots: NDArray[np.int32], lg_k: int, is_left_out: NDArray[np.bool_]
 ) -> Buckets:
     """Bring the distinct coupons of each group together: a counting sort, then one small set each.
 
     Parameters
     ----------
+    rows : CouponRows
+        Of g groups.
     slots : int32[g]
         Groups where it is not negative have registers already.
-    group_ids : uint8[n], uint16[n], uint32[n] or None
-        The group of each row; None: all are of group 0.
-    value_ids : unsigned[n] or None
-        Row i has `coupons[value_ids[i]]`; None: `coupons[i]`.
-    coupons : uint32[m]
-        0 for no value.
     lg_k : int
         Logarithm of the number of registers.
+    is_left_out : bool[g]
+        Groups whose rows are passed over: their buckets are empty.
 
     Raises
     ------
     InvalidInputError
-        If lengths differ or an id is out of range.
+        If lengths differ.
     """
-    row_count = _checked_rows(group_ids, len(slots), value_ids, coupons)
+    if len(slots) != rows.group_count or len(is_left_out) != rows.group_count:
+        raise InvalidInputError("PROJSEG_BAD_GROUP_IDS", "group columns differ in length")
     starts = np.zeros(len(slots) + 1, np.int64)
-    buckets = np.empty(row_count, np.uint32)
-    _fill_buckets(group_ids, value_ids, coupons, starts, buckets)
+    buckets = np.empty(len(rows), np.uint32)
+    _fill_buckets(rows.group_ids, rows.value_ids, rows.coupons, is_left_out, starts, buckets)
     counts = np.zeros(len(slots), np.int64)
-    coupon_set = np.zeros(set_slots(lg_k), np.uint32)
+    coupon_set = np.zeros(_set_slots(lg_k), np.uint32)
     _deduplicate(starts, slots, np.int64(coupon_count_max(lg_k)), coupon_set, buckets, counts)
     return Buckets(starts, counts, buckets)
 
@@ -100,63 +92,12 @@ def pairs_of_buckets(buckets: Buckets) -> NDArray[np.uint64]:
     return pairs
 
 
-def fold_buckets(registers: NDArray[np.uint8], slots: NDArray[np.int32], buckets: Buckets) -> None:
-    """Fold the buckets of count -1 into their groups' rows of `registers`, in place.
-
-    Raises
-    ------
-    InvalidInputError
-        If such a group has no row there.
-    """
-    rows = slots[buckets.counts < 0]
-    if int(rows.min(initial=0)) < 0 or int(rows.max(initial=-1)) >= len(registers):
-        raise InvalidInputError("PROJSEG_BAD_GROUP_IDS", "a group has no place in the registers")
-    _fold_buckets(buckets.starts, buckets.counts, buckets.coupons, slots, registers)
-
-
 def pair_starts(pairs: NDArray[np.uint64], group_count: int) -> NDArray[np.int64]:
     """Return where each group's pairs start, and their end: int64[group_count + 1]."""
+    if len(pairs) == 0:
+        return np.zeros(group_count + 1, np.int64)
     first = np.arange(group_count + 1, dtype=np.uint64) << np.uint64(32)
     return np.searchsorted(pairs, first)
-
-
-def fold_into_sets(
-    sets: NDArray[np.uint32],
-    counts: NDArray[np.int32],
-    registers: NDArray[np.uint8],
-    group_ids: GroupIds | None,
-    value_ids: NDArray[np.unsignedinteger[Any]] | None,
-    coupons: NDArray[np.uint32],
-    lg_k: int,
-) -> None:
-    """Fold rows into one hash set of coupons a group, and into registers once a set is full.
-
-    Parameters
-    ----------
-    sets : uint32[g, set_slots(lg_k)]
-        Changed in place; 0 is an empty slot.
-    counts : int32[g]
-        Coupons in each set; -1 where the group has turned into registers.
-    registers : uint8[g, 2**lg_k]
-        Changed in place.
-    group_ids, value_ids, coupons
-        The rows, as in `bucket_coupons`.
-    lg_k : int
-        Logarithm of the number of registers.
-
-    Raises
-    ------
-    InvalidInputError
-        If lengths differ or an id is out of range.
-    """
-    group_count = len(sets)
-    _checked_rows(group_ids, group_count, value_ids, coupons)
-    shapes = sets.shape, counts.shape, registers.shape
-    wanted = (group_count, set_slots(lg_k)), (group_count,), (group_count, 1 << lg_k)
-    if shapes != wanted:
-        raise InvalidInputError("PROJSEG_BAD_GROUP_IDS", f"{shapes} do not fit lgK {lg_k}")
-    limit = np.int32(coupon_count_max(lg_k))
-    _fold_into_sets(group_ids, value_ids, coupons, limit, sets, counts, registers)
 
 
 def merged_pairs(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -167,52 +108,15 @@ def merged_pairs(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> NDArray
     return merged[: _merge(left, right, merged)]
 
 
-def fold_into_registers(
-    registers: NDArray[np.uint8], slots: NDArray[np.int32], pairs: NDArray[np.uint64]
-) -> NDArray[np.uint64]:
-    """Fold the pairs of groups that have registers into them, and return the other pairs.
-
-    Parameters
-    ----------
-    registers : uint8[p, 2**lg_k]
-        Changed in place.
-    slots : int32[g]
-        Each group's row of `registers`, -1 for none.
-    pairs : uint64[n]
-        Any order.
-
-    Raises
-    ------
-    InvalidInputError
-        If a group or a slot is out of range.
-    """
-    if len(pairs):
-        largest_group = int(pairs.max() >> np.uint64(32))
-        if largest_group >= len(slots) or int(slots.max()) >= len(registers):
-            raise InvalidInputError(
-                "PROJSEG_BAD_GROUP_IDS", f"group {largest_group} has no place in the registers"
-            )
-    others = np.empty(len(pairs), np.uint64)
-    return others[: _fold_into_registers(pairs, slots, registers, others)]
-
-
-def _checked_rows(
-    group_ids: GroupIds | None,
-    group_count: int,
-    value_ids: NDArray[Any] | None,
-    coupons: NDArray[np.uint32],
-) -> int:
-    row_count = len(coupons) if value_ids is None else len(value_ids)
-    check_rows(group_ids, group_count, row_count)
-    if value_ids is not None and row_count and int(value_ids.max()) >= len(coupons):
-        raise InvalidInputError(
-            "PROJSEG_BAD_GROUP_IDS", f"value id {value_ids.max()} is not below {len(coupons)}"
-        )
-    return row_count
+def _set_slots(lg_k: int) -> int:
+    """Return the size of a hash set that is never fuller than a tenth, up to lgK 12, or 3/4."""
+    return 1 << max(lg_k - 3, min(lg_k, _SET_SLOTS_LG), 6)
 
 
 @njit(nogil=True, cache=True)
-def _fill_buckets(group_ids: Any, value_ids: Any, coupons: Any, starts: Any, buckets: Any) -> None:
+def _fill_buckets(
+    group_ids: Any, value_ids: Any, coupons: Any, is_left_out: Any, starts: Any, buckets: Any
+) -> None:
     """Sort coupons by group, those of no value left out. Oracle: tests/oracle/hll.py::pairs."""
     row_count = len(buckets)
     for row in range(row_count):
@@ -220,7 +124,7 @@ def _fill_buckets(group_ids: Any, value_ids: Any, coupons: Any, starts: Any, buc
         group = np.int64(0)
         if group_ids is not None:
             group = np.int64(group_ids[row])
-        starts[group + 1] += coupon != 0
+        starts[group + 1] += (coupon != 0) & ~is_left_out[group]
     for i in range(1, len(starts)):
         starts[i] += starts[i - 1]
     ends = starts.copy()
@@ -229,7 +133,7 @@ def _fill_buckets(group_ids: Any, value_ids: Any, coupons: Any, starts: Any, buc
         group = np.int64(0)
         if group_ids is not None:
             group = np.int64(group_ids[row])
-        if coupon != 0:
+        if coupon != 0 and not is_left_out[group]:
             buckets[ends[group]] = coupon
             ends[group] += 1
 
@@ -285,15 +189,6 @@ def _pairs_of_buckets(starts: Any, counts: Any, buckets: Any, pairs: Any) -> Non
 
 
 @njit(nogil=True, cache=True)
-def _fold_buckets(starts: Any, counts: Any, buckets: Any, slots: Any, registers: Any) -> None:
-    """Fold large buckets into registers. Oracle: tests/oracle/hll.py::registers."""
-    for group in range(len(counts)):
-        if counts[group] < 0:
-            for i in range(starts[group], starts[group + 1]):
-                _raise_register(registers, slots[group], buckets[i])
-
-
-@njit(nogil=True, cache=True)
 def _merge(left: Any, right: Any, merged: Any) -> Any:
     """Merge two ascending lists; return the length. Oracle: tests/oracle/hll.py::pairs."""
     i = j = count = 0
@@ -312,59 +207,3 @@ def _merge(left: Any, right: Any, merged: Any) -> Any:
         j += 1
         count += 1
     return count
-
-
-@njit(nogil=True, cache=True)
-def _raise_register(registers: Any, row: Any, coupon: Any) -> None:
-    """Let one coupon count in a row of registers. Oracle: tests/oracle/hll.py::registers."""
-    index = np.int64(coupon & np.uint32(registers.shape[1] - 1))
-    rank = np.uint8(coupon >> np.uint32(26))
-    if rank > registers[row, index]:
-        registers[row, index] = rank
-
-
-@njit(nogil=True, cache=True)
-def _fold_into_registers(pairs: Any, slots: Any, registers: Any, others: Any) -> Any:
-    """Fold or keep each pair; return how many are kept. Oracle: tests/oracle/hll.py::registers."""
-    count = 0
-    for i in range(len(pairs)):
-        slot = slots[pairs[i] >> np.uint64(32)]
-        if slot >= 0:
-            _raise_register(registers, slot, np.uint32(pairs[i] & np.uint64(0xFFFFFFFF)))
-        else:
-            others[count] = pairs[i]
-            count += 1
-    return count
-
-
-@njit(nogil=True, cache=True)
-def _fold_into_sets(
-    group_ids: Any,
-    value_ids: Any,
-    coupons: Any,
-    limit: Any,
-    sets: Any,
-    counts: Any,
-    registers: Any,
-) -> None:
-    """Fold rows in place. Oracle: tests/oracle/hll.py::registers."""
-    row_count = len(coupons) if value_ids is None else len(value_ids)
-    for row in range(row_count):
-        coupon = coupons[row] if value_ids is None else coupons[value_ids[row]]
-        group = np.int64(0)
-        if group_ids is not None:
-            group = np.int64(group_ids[row])
-        if coupon == 0:
-            continue
-        if counts[group] < 0:
-            _raise_register(registers, group, coupon)
-            continue
-        slot = _find(sets[group], coupon)
-        counts[group] += sets[group, slot] == 0
-        sets[group, slot] = coupon
-        if counts[group] > limit:
-            counts[group] = -1
-            for i in range(sets.shape[1]):
-                if sets[group, i] != 0:
-                    _raise_register(registers, group, sets[group, i])
-                    sets[group, i] = 0

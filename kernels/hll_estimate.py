@@ -16,6 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.hll_registers import register_sums
 
 ESTIMATE_LG_K: Final = 12
 
@@ -108,13 +109,8 @@ def register_estimates(registers: NDArray[np.uint8]) -> NDArray[np.float64]:
 def _estimate(registers: Any, knots: Any, harmonic: Any, estimates: Any) -> None:
     """Write each row's estimate. Oracle: tests/oracle/hll.py::estimate."""
     for row in range(len(registers)):
-        counts = np.zeros(64, np.int64)
-        for i in range(registers.shape[1]):
-            counts[registers[row, i] & 63] += 1
-        inverse = 0.0
-        for rank in range(63, -1, -1):
-            inverse += counts[rank] * 2.0**-rank
-        raw = _RAW_FACTOR / inverse
+        low, high, zero_count = register_sums(registers[row])
+        raw = _RAW_FACTOR / (low + high)
         if raw < knots[0]:
             estimates[row] = 0.0
             continue
@@ -122,8 +118,8 @@ def _estimate(registers: Any, knots: Any, harmonic: Any, estimates: Any) -> None
         estimates[row] = adjusted
         if adjusted <= _LINEAR_MAX:
             linear = _K * np.log(2.0 * _K)
-            if counts[0]:
-                linear = _K * (harmonic[_K] - harmonic[counts[0]])
+            if zero_count:
+                linear = _K * (harmonic[_K] - harmonic[zero_count])
             if (adjusted + linear) / 2.0 <= _CROSSOVER:
                 estimates[row] = linear
 

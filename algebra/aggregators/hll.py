@@ -26,19 +26,19 @@ from projseg.kernels.hll_bytes import (
 from projseg.kernels.hll_coupons import (
     bucket_coupons,
     coupon_count_max,
-    fold_buckets,
-    fold_into_registers,
-    fold_into_sets,
     merged_pairs,
     pair_starts,
     pairs_of_buckets,
-    set_slots,
 )
 from projseg.kernels.hll_estimate import coupon_estimates, register_estimates
+from projseg.kernels.hll_registers import fold_buckets, fold_pairs, fold_rows, occupied_counts
+from projseg.kernels.hll_rows import CouponRows, distinct_rows
 from projseg.segment_format.encodings.text import text_parts
 from projseg.segment_format.vectors import Opaque, Vector
 
-_SET_BYTES_MAX: Final = 1 << 19  # of one hash set for each group, in the second-level cache
+_REGISTER_BYTES_MAX: Final = 1 << 22  # of all groups: beyond that rows are better sorted by group
+_REGISTERS_PER_ROW_MAX: Final = 8
+_SAMPLE_SHARE: Final = 16
 _HALF: Final = np.uint64(32)
 
 
@@ -66,10 +66,12 @@ class HllState:
         """Fold values in."""
         value_ids, hashes = hashes_of(inputs[0])
         coupons = (hashes >> _HALF).astype(np.uint32)
-        if self._group_count * set_slots(self._lg_k) * 4 <= _SET_BYTES_MAX:
-            self._add_by_sets(groups, value_ids, coupons)
-        else:
-            self._add_by_buckets(groups.ids, value_ids, coupons)
+        rows = CouponRows(groups.ids, groups.count, value_ids, coupons)
+        if rows.has_few_pairs():
+            rows = distinct_rows(rows)
+        is_done = self._add_to_registers(rows)
+        if not is_done.all():
+            self._add_by_buckets(rows, is_done)
 
     def merge(self, groups: Groups, columns: Mapping[str, Vector]) -> None:
         """Fold sketches in; those of a higher lgK are folded down.
@@ -82,13 +84,15 @@ class HllState:
         offsets, content = text_parts(columns["sketch"].to_arrow())
         modes, counts = parse_sketches(offsets, content, self._lg_k)
         ids = np.zeros(len(modes), np.uint32) if groups.ids is None else groups.ids
-        ids = ids.astype(np.uint32)
-        self._promote(np.unique(ids[modes == 2]))
-        fold_sketch_registers(
-            offsets, content, modes, self._slots[ids].astype(np.int64), self._registers
-        )
+        has_registers = modes == 2
+        if has_registers.any():
+            self._promote(ids[has_registers])
+            fold_sketch_registers(offsets, content, modes, self._slots[ids], self._registers)
         coupons = coupons_of_sketches(offsets, content, modes, counts)
-        self._add_by_buckets(np.repeat(ids, counts), None, coupons)
+        if len(coupons):
+            group_ids = np.repeat(ids.astype(np.uint32), counts)
+            rows = CouponRows(group_ids, self._group_count, None, coupons)
+            self._add_by_buckets(rows, np.zeros(self._group_count, np.bool_))
 
     def columns(self) -> dict[str, Vector]:
         """Return the sketches; an empty sketch where there was no value."""
@@ -114,44 +118,53 @@ class HllState:
     def _starts(self) -> NDArray[np.int64]:
         return pair_starts(self._pairs, self._group_count)
 
-    def _add_by_buckets(
-        self,
-        group_ids: NDArray[Any] | None,
-        value_ids: NDArray[Any] | None,
-        coupons: NDArray[np.uint32],
-    ) -> None:
-        buckets = bucket_coupons(self._slots, group_ids, value_ids, coupons, self._lg_k)
+    def _add_to_registers(self, rows: CouponRows) -> NDArray[np.bool_]:
+        """Fold in rows of groups that are certain to need registers; return which groups are done.
+
+        Registers that are not zero are no more than the coupons. The first rows tell whether there
+        are such groups at all.
+        """
+        register_bytes = self._group_count << self._lg_k
+        none = np.zeros(self._group_count, np.bool_)
+        if register_bytes > min(_REGISTER_BYTES_MAX, _REGISTERS_PER_ROW_MAX * len(rows)):
+            return none
+        registers = np.zeros((self._group_count, 1 << self._lg_k), np.uint8)
+        sample_count = len(rows) // _SAMPLE_SHARE
+        fold_rows(registers, rows.between(0, sample_count))
+        if not self._are_large(registers).any():
+            return none
+        fold_rows(registers, rows.between(sample_count, len(rows)))
+        is_done = self._are_large(registers)
+        self._promote(np.flatnonzero(is_done))
+        slots = self._slots[is_done]
+        self._registers[slots] = np.maximum(self._registers[slots], registers[is_done])
+        return is_done
+
+    def _are_large(self, registers: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        return occupied_counts(registers) > coupon_count_max(self._lg_k)
+
+    def _add_by_buckets(self, rows: CouponRows, is_left_out: NDArray[np.bool_]) -> None:
+        """Fold in rows, except those of some groups."""
+        buckets = bucket_coupons(rows, self._slots, self._lg_k, is_left_out)
         self._promote(np.flatnonzero(buckets.counts < 0))
         fold_buckets(self._registers, self._slots, buckets)
         self._add_pairs(pairs_of_buckets(buckets))
 
-    def _add_by_sets(
-        self, groups: Groups, value_ids: NDArray[Any] | None, coupons: NDArray[np.uint32]
-    ) -> None:
-        sets = np.zeros((self._group_count, set_slots(self._lg_k)), np.uint32)
-        counts = np.where(self._slots >= 0, -1, 0).astype(np.int32)
-        registers = np.zeros((self._group_count, 1 << self._lg_k), np.uint8)
-        fold_into_sets(sets, counts, registers, groups.ids, value_ids, coupons, self._lg_k)
-        grown = np.flatnonzero(counts < 0)
-        self._promote(grown)
-        rows = self._slots[grown]
-        self._registers[rows] = np.maximum(self._registers[rows], registers[grown])
-        held, place = np.nonzero(sets)
-        self._add_pairs(np.sort(held.astype(np.uint64) << _HALF | sets[held, place]))
-
     def _add_pairs(self, pairs: NDArray[np.uint64]) -> None:
         """Fold in distinct, ascending pairs, and give registers to groups that grow too large."""
-        pairs = fold_into_registers(self._registers, self._slots, pairs)
+        pairs = fold_pairs(self._registers, self._slots, pairs)
         self._pairs = merged_pairs(self._pairs, pairs)
-        is_large = np.diff(self._starts()) > coupon_count_max(self._lg_k)
-        self._promote(np.flatnonzero(is_large))
+        if len(self._pairs) > coupon_count_max(self._lg_k):
+            is_large = np.diff(self._starts()) > coupon_count_max(self._lg_k)
+            self._promote(np.flatnonzero(is_large))
 
     def _promote(self, groups: NDArray[Any]) -> None:
         """Give registers to those of `groups` that have none, and move their pairs there."""
         groups = groups[self._slots[groups] < 0]
         if len(groups) == 0:
             return
+        groups = np.unique(groups)
         added = np.zeros((len(groups), 1 << self._lg_k), np.uint8)
         self._slots[groups] = np.arange(len(groups)) + len(self._registers)
         self._registers = np.concatenate([self._registers, added])
-        self._pairs = fold_into_registers(self._registers, self._slots, self._pairs)
+        self._pairs = fold_pairs(self._registers, self._slots, self._pairs)

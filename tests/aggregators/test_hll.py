@@ -103,6 +103,31 @@ def test_large_states_are_the_oracles_by_any_path(group_count, lg_k):
     assert merged.finish(some).to_pylist() == [expected[i] for i in some]
 
 
+@pytest.mark.parametrize("lg_k", [4, 12])
+@pytest.mark.parametrize("kind", ["few values", "one large group", "small groups", "large late"])
+def test_rows_of_any_shape_make_the_oracles_sketches(kind, lg_k):
+    """Few pairs go by a map; groups known to be large to registers; the others to buckets."""
+    random = np.random.default_rng(5)
+    row_count, group_count = 40_000, 20
+    ids = random.integers(0, group_count, row_count).astype(np.uint8)
+    values = random.integers(0, 3, row_count) + 1000 * ids.astype(np.int64)
+    if kind == "few values":
+        values = random.integers(0, 150, row_count)
+    elif kind == "one large group":
+        values[ids == 7] = random.integers(0, 50_000, (ids == 7).sum())
+    elif kind == "large late":
+        values[row_count // 2 :] = random.integers(0, 30_000, row_count - row_count // 2)
+    state = new_state(primitive(pa.int64(), lg_k), group_count)
+    expected = [set() for _ in range(group_count)]
+    for start in (0, row_count // 4):  # the second time some groups have registers
+        rows = slice(start, None)
+        vector = ids_of(Numbers(values[rows], pa.int64()))
+        state.add(Groups(ids[rows], group_count, row_count - start), [vector])
+    for group, coupon in zip(ids.tolist(), coupons_of(values.tolist(), pa.int64()), strict=True):
+        expected[group].add(coupon)
+    assert state.finish().to_pylist() == [oracle.sketch(found, lg_k) for found in expected]
+
+
 @pytest.mark.parametrize("count", COUNTS)
 def test_library_reads_our_sketches_and_estimates_the_same(count):
     state = new_state(primitive(pa.int64()), 1)

@@ -1,0 +1,94 @@
+"""Rows of HyperLogLog coupons, and the distinct ones among them where values are few."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from projseg.errors import InvalidInputError
+from projseg.kernels.fold_guard import GroupIds, check_rows
+
+_PAIRS_MAX: Final = 1 << 20  # a byte each, in the second-level cache
+_ROWS_PER_PAIR_MIN: Final = 8  # from which a pass over all pairs costs little beside one over rows
+
+
+@dataclass(frozen=True)
+class CouponRows:
+    """Row i belongs to group `group_ids[i]` and has the coupon `coupons[value_ids[i]]`.
+
+    Parameters
+    ----------
+    group_ids : uint8[n], uint16[n], uint32[n] or None
+        The group of each row; None: all are of group 0.
+    group_count : int
+        Number of groups.
+    value_ids : unsigned[n] or None
+        None: row i has `coupons[i]`.
+    coupons : uint32[m]
+        0 for no value.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths differ or an id is out of range.
+    """
+
+    group_ids: GroupIds | None
+    group_count: int
+    value_ids: NDArray[np.unsignedinteger[Any]] | None
+    coupons: NDArray[np.uint32]
+
+    def __post_init__(self) -> None:
+        """Prove that kernels may follow every id."""
+        check_rows(self.group_ids, self.group_count, len(self))
+        ids = self.value_ids
+        if ids is not None and len(ids) and int(ids.max()) >= len(self.coupons):
+            raise InvalidInputError(
+                "PROJSEG_BAD_GROUP_IDS", f"value id {ids.max()} is not below {len(self.coupons)}"
+            )
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.coupons) if self.value_ids is None else len(self.value_ids)
+
+    def between(self, start: int, end: int) -> CouponRows:
+        """Return the rows of a half-open range, without a copy."""
+        group_ids = None if self.group_ids is None else self.group_ids[start:end]
+        if self.value_ids is None:
+            return CouponRows(group_ids, self.group_count, None, self.coupons[start:end])
+        value_ids = self.value_ids[start:end]
+        return CouponRows(group_ids, self.group_count, value_ids, self.coupons)
+
+    def has_few_pairs(self) -> bool:
+        """Whether groups and values are so few that `distinct_rows` saves time."""
+        pair_count = self.group_count * len(self.coupons)
+        is_small = pair_count <= min(_PAIRS_MAX, len(self) // _ROWS_PER_PAIR_MIN)
+        return self.value_ids is not None and is_small
+
+
+def distinct_rows(rows: CouponRows) -> CouponRows:
+    """Return one row for each group and value id that occur together, by group and value id.
+
+    Rows without value ids are returned as they are.
+    """
+    if rows.value_ids is None:
+        return rows
+    is_seen = np.zeros((rows.group_count, len(rows.coupons)), np.bool_)
+    _mark_pairs(rows.group_ids, rows.value_ids, is_seen)
+    group_ids, value_ids = np.nonzero(is_seen)
+    coupons = rows.coupons[value_ids]
+    return CouponRows(group_ids.astype(np.uint32), rows.group_count, None, coupons)
+
+
+@njit(nogil=True, cache=True)
+def _mark_pairs(group_ids: Any, value_ids: Any, is_seen: Any) -> None:
+    """Mark each row's group and value id. Oracle: tests/oracle/hll.py::pairs."""
+    for row in range(len(value_ids)):
+        group = np.int64(0)
+        if group_ids is not None:
+            group = np.int64(group_ids[row])
+        is_seen[group, np.int64(value_ids[row])] = True
