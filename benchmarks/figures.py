@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from projseg.benchmarks.records import EngineRun, QueryText, Run, Timing
@@ -14,7 +15,9 @@ __all__ = [
     "format_ms",
     "format_ratio",
     "goals",
+    "medians_by_rows",
     "note",
+    "own_engines",
     "peer_ratio",
     "time_ratio",
 ]
@@ -94,6 +97,21 @@ def bandwidth_share(run: Run, timing: Timing) -> float | None:
         return None
     bytes_per_second = timing.work.bytes / (timing.median_ms / 1000.0)
     return bytes_per_second / run.bandwidth.read_bytes_per_second
+
+
+def own_engines(run: Run) -> list[EngineRun]:
+    """Return our engines that answered."""
+    return [engine for engine in run.present if not engine.is_peer and engine.timings]
+
+
+def medians_by_rows(runs: Iterable[Run], engine: str, query: str) -> dict[int, float]:
+    """Return the warm medians by rising number of rows; of two equal numbers, the later run's."""
+    medians: dict[int, float] = {}
+    for run in sorted(runs, key=lambda run: (run.row_count, run.environment.started)):
+        timing = run.timing(engine, query)
+        if timing is not None and timing.median_ms:
+            medians[run.row_count] = timing.median_ms
+    return medians
 
 
 def note(timing: Timing) -> str:

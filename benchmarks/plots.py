@@ -7,7 +7,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from projseg.benchmarks.figures import bandwidth_share, peer_ratio
+from projseg.benchmarks.figures import (
+    bandwidth_share,
+    medians_by_rows,
+    own_engines,
+    peer_ratio,
+)
 from projseg.benchmarks.records import EngineRun, Run
 
 __all__ = [
@@ -20,6 +25,9 @@ __all__ = [
 ]
 
 _OURS: Final = ("#0b6e4f", "#6bbf59", "#08a4bd", "#446df6")
+_WIDTH: Final = 9.0  # inches
+_PLOTS_ABREAST: Final = 4
+_GRID: Final = "#e0e0e0"
 _PEERS: Final = ("#c46210", "#e9a23b", "#a23e48", "#d98880", "#7d7d7d", "#b5b5b5")
 
 
@@ -31,17 +39,17 @@ def plot_times(run: Run) -> str:
         return timing.median_ms if timing else None
 
     figure, axes = _scattered(run, run.present, median)
-    axes.set_xscale("log")
+    _scale_by_powers(axes)
     axes.set_xlabel("milliseconds, warm median")
     return _svg(figure)
 
 
 def plot_ratios(run: Run) -> str:
     """Return our medians over the best peer's, with the target of a third."""
-    figure, axes = _scattered(run, _own(run), partial(peer_ratio, run))
+    figure, axes = _scattered(run, own_engines(run), partial(peer_ratio, run))
     axes.axvline(1.0, color="#444444", linewidth=0.8)
     axes.axvline(1 / 3, color="#444444", linewidth=0.8, linestyle=":")
-    axes.set_xscale("log")
+    _scale_by_powers(axes)
     axes.set_xlabel("time over the best peer's; dotted: a third")
     return _svg(figure)
 
@@ -54,7 +62,7 @@ def plot_bandwidth(run: Run) -> str:
         share = bandwidth_share(run, timing) if timing else None
         return None if share is None else 100.0 * share
 
-    figure, axes = _scattered(run, _own(run), percentage)
+    figure, axes = _scattered(run, own_engines(run), percentage)
     axes.set_xlabel("bytes read a second, per cent of the bandwidth measured")
     return _svg(figure)
 
@@ -62,7 +70,7 @@ def plot_bandwidth(run: Run) -> str:
 def plot_loading(run: Run) -> str:
     """Return rows loaded a second."""
     loaded = [engine for engine in run.present if engine.ingest is not None]
-    figure, axes = _figure(height=1.2 + 0.3 * len(loaded))
+    figure, (axes,) = _figure(height=1.2 + 0.3 * len(loaded))
     for position, (engine, colour) in enumerate(_coloured(loaded)):
         assert engine.ingest is not None
         axes.barh(position, run.row_count / engine.ingest.seconds / 1e6, color=colour)
@@ -74,7 +82,7 @@ def plot_loading(run: Run) -> str:
 def plot_sizes(run: Run) -> str:
     """Return bytes on disk: base rows, and what is made from them beside."""
     loaded = [engine for engine in run.present if engine.ingest is not None]
-    figure, axes = _figure(height=1.2 + 0.3 * len(loaded))
+    figure, (axes,) = _figure(height=1.2 + 0.3 * len(loaded))
     for position, (engine, colour) in enumerate(_coloured(loaded)):
         ingest = engine.ingest
         assert ingest is not None
@@ -91,33 +99,42 @@ def plot_sizes(run: Run) -> str:
     return _svg(figure)
 
 
-def plot_growth(runs: Sequence[Run], engine_name: str) -> str:
-    """Return an engine's medians over the number of rows, a line for each query."""
-    ordered = sorted(runs, key=lambda run: run.row_count)
-    figure, axes = _figure(height=5.0)
-    for query in ordered[0].queries:
-        points = [
-            (run.row_count, engine.timings[query.name].median_ms)
-            for run in ordered
-            if (engine := run.engine(engine_name)) is not None
-            and query.name in engine.timings
-            and engine.timings[query.name].median_ms
-        ]
-        if len(points) > 1:
-            style = "-" if query.covered_by else ":"
-            axes.plot(
-                *zip(*points, strict=True), style, marker=".", label=query.name, linewidth=1.2
-            )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("rows")
-    axes.set_ylabel("milliseconds, warm median; solid: covered by a projection")
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=7)
+def plot_growth(runs: Sequence[Run]) -> str:
+    """Return medians over the number of rows: a small plot for each query, a line for each engine.
+
+    Queries and engines that only one number of rows has are left out.
+    """
+    engines = list({engine.name: engine for run in runs for engine in run.present}.values())
+    lines: dict[str, list[tuple[EngineRun, str, dict[int, float]]]] = {}
+    for query in dict.fromkeys(query.name for run in runs for query in run.queries):
+        for engine, colour in _coloured(engines):
+            medians = medians_by_rows(runs, engine.name, query)
+            if len(medians) > 1:
+                lines.setdefault(query, []).append((engine, colour, medians))
+    row_count = max(1, -(-len(lines) // _PLOTS_ABREAST))
+    figure, all_axes = _figure(
+        height=0.8 + 1.7 * row_count, row_count=row_count, column_count=_PLOTS_ABREAST
+    )
+    labelled: dict[str, Any] = {}
+    for axes, (query, drawn) in zip(all_axes, lines.items(), strict=False):
+        for engine, colour, medians in reversed(drawn):  # the first on top
+            (labelled[engine.title],) = axes.plot(
+                list(medians), list(medians.values()), marker=_marker(engine), color=colour,
+                markersize=3.5, linewidth=1.2,
+            )  # fmt: skip
+        axes.set_title(query, fontsize=8)
+        axes.grid(visible=True, axis="y", color=_GRID, linewidth=0.6)
+        _name_row_counts(axes, sorted({run.row_count for run in runs}))
+    for axes in all_axes[len(lines) :]:
+        axes.set_visible(False)
+    _scale_by_powers(all_axes[0], "y")  # shared by all
+    figure.supxlabel("rows", fontsize=8)
+    figure.supylabel("milliseconds, warm median", fontsize=8)
+    titles = [engine.title for engine in engines if engine.title in labelled]
+    lines_drawn = [labelled[title] for title in titles]
+    place = {"loc": "outside upper left", "ncols": 4, "frameon": False, "fontsize": 8}
+    figure.legend(lines_drawn, titles, **place)
     return _svg(figure)
-
-
-def _own(run: Run) -> list[EngineRun]:
-    return [engine for engine in run.present if not engine.is_peer and engine.timings]
 
 
 def _scattered(
@@ -125,14 +142,18 @@ def _scattered(
 ) -> tuple[Any, Any]:
     """Return a plot with a line for each query and a point for each engine that has a value."""
     names = [query.name for query in run.queries]
-    figure, axes = _figure(height=1.5 + 0.3 * len(names))
-    for engine, colour in _coloured(engines):
+    figure, (axes,) = _figure(height=1.5 + 0.3 * len(names))
+    for index, (engine, colour) in enumerate(_coloured(engines)):
         found = {row: value(engine, name) for row, name in enumerate(names)}
         points = [(x, row) for row, x in found.items() if x]
         if points:
-            marker = "o" if engine.is_peer else "D"
             axes.scatter(
-                *zip(*points, strict=True), color=colour, marker=marker, s=28, label=engine.title
+                *zip(*points, strict=True),
+                color=colour,
+                marker=_marker(engine),
+                s=28,
+                zorder=3 + len(engines) - index,  # the first of our engines is what matters most
+                label=engine.title,
             )
     _name_rows(axes, names)
     if axes.has_data():
@@ -140,16 +161,26 @@ def _scattered(
     return figure, axes
 
 
-def _figure(*, height: float) -> tuple[Any, Any]:
+def _figure(
+    *, height: float, row_count: int = 1, column_count: int = 1
+) -> tuple[Any, Sequence[Any]]:
+    """Return a figure of this height in inches, and its plots row by row."""
     from matplotlib.figure import Figure  # optional and slow to import: extra [bench]
 
-    figure = Figure(figsize=(9.0, height), layout="constrained")
-    axes = figure.add_subplot()
-    axes.grid(visible=True, axis="x", color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    return figure, axes
+    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+    plots = figure.subplots(row_count, column_count, squeeze=False, sharey=True).ravel().tolist()
+    for axes in plots:
+        axes.grid(visible=True, axis="x", color=_GRID, linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.tick_params(which="both", labelsize=7)
+        axes.xaxis.label.set_size(8)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+    return figure, plots
+
+
+def _marker(engine: EngineRun) -> str:
+    return "o" if engine.is_peer else "D"
 
 
 def _coloured(engines: Sequence[EngineRun]) -> list[tuple[EngineRun, str]]:
@@ -170,6 +201,30 @@ def _coloured(engines: Sequence[EngineRun]) -> list[tuple[EngineRun, str]]:
 def _name_rows(axes: Any, names: Sequence[str]) -> None:
     axes.set_yticks(range(len(names)), names, fontsize=8)
     axes.set_ylim(len(names) - 0.4, -0.6)
+
+
+def _scale_by_powers(axes: Any, axis: str = "x") -> None:
+    """Make an axis logarithmic, its powers of ten written out: 0.1, 1, 10."""
+    from matplotlib.ticker import LogFormatter  # as in `_figure`
+
+    axes.set(**{f"{axis}scale": "log"})
+    ticks = getattr(axes, f"{axis}axis")
+    ticks.set_major_formatter(lambda value, _: f"{value:,g}")
+    ticks.set_minor_formatter(LogFormatter())  # names some only where there are few powers
+
+
+def _name_row_counts(axes: Any, counts: Sequence[int]) -> None:
+    """Mark the measured numbers of rows on a logarithmic axis and no others, shortened: 60M."""
+    axes.set_xscale("log")
+    axes.set_xticks(counts, [_shortened(count) for count in counts])
+    axes.tick_params(axis="x", which="minor", bottom=False)
+
+
+def _shortened(count: int) -> str:
+    for unit, size in (("M", 1_000_000), ("k", 1_000)):
+        if count >= size:
+            return f"{count / size:g}{unit}"
+    return str(count)
 
 
 def _svg(figure: Any) -> str:

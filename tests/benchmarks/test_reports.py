@@ -18,10 +18,19 @@ from projseg.benchmarks.figures import (
     format_bytes,
     format_ms,
     goals,
+    medians_by_rows,
     peer_ratio,
 )
 from projseg.benchmarks.html_report import render_report
-from projseg.benchmarks.records import Timing, load_run, save_run
+from projseg.benchmarks.records import ColumnStorage, Timing, load_run, save_run
+from projseg.benchmarks.tables import (
+    column_table,
+    goal_tables,
+    growth_tables,
+    load_table,
+    overhead_table,
+    time_table,
+)
 from projseg.benchmarks.terminal import print_run
 from projseg.errors import InvalidInputError
 
@@ -82,11 +91,61 @@ def test_the_printed_tables_say_what_is_missing_and_what_differs():
 def test_the_page_is_self_contained():
     pytest.importorskip("matplotlib")
     page = render_report([bench_runs.small_run(), bench_runs.small_run(rows=2000)])
-    assert page.count("<svg") == 5 * 2 + 2
+    assert page.count("<svg") == 5 * 2 + 1
     assert "A &lt;fast&gt; CPU" in page
     assert "added &lt; 3" in page
     assert "<script" not in page
     assert not re.search(r'(src|href)="(?!#)', page.replace("xlink:href", "href"))
+
+
+def test_growth_is_shown_where_the_number_of_rows_differs():
+    runs = [
+        bench_runs.small_run(rows=4_000_000, own_ms=(22.0,), peer_ms=(99.0,)),
+        bench_runs.small_run(rows=1_000_000),
+    ]
+    (table,) = growth_tables(runs)
+    assert table.headings == (
+        "query", "1,000,000 rows", "4,000,000 rows", "growth", "best peer's growth",
+    )  # fmt: skip
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["total", "11", "22", "2.00", "3.00"]
+    ]
+    assert "4-fold" in table.caption
+    assert growth_tables(runs[:1]) == []
+    pytest.importorskip("matplotlib")
+    page = render_report(runs)
+    assert page.index("Growth with the number of rows") < page.index("4,000,000 rows</h2>")
+    assert "4M" in page
+    assert "Growth" not in render_report(runs[:1])
+
+
+def test_of_two_runs_over_as_many_rows_the_later_one_counts():
+    earlier, later = bench_runs.small_run(), bench_runs.small_run(own_ms=(5.0,))
+    later.environment = msgspec.structs.replace(later.environment, started="2026-02-01T00:00:00")
+    assert medians_by_rows([later, earlier], "projseg", "total") == {1000: 5.0}
+    assert medians_by_rows([later, earlier], "projseg", "by_page") == {}
+
+
+def test_a_run_of_few_rows_shows_the_overhead_of_every_engine():
+    table = overhead_table(bench_runs.small_run())
+    assert "1,000 rows" in table.title
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["projseg with projections", "1", "11", "11", "11", "20", "5"],
+        ["DuckDB", "1", "33", "33", "33", "40", "4"],
+    ]
+    assert overhead_table(bench_runs.small_run(rows=100_000)) is None
+
+
+def test_every_row_has_a_cell_under_each_heading():
+    run = bench_runs.small_run()
+    run.columns = [ColumnStorage("edits", "page", 10, 5, 1e9, 4, 2e9, "ids: bit-packed")]
+    run.engines[1].timings = {}  # was asked nothing
+    tables = [time_table(run), *goal_tables(run), load_table(run), column_table(run)]
+    for table in tables:
+        assert table.rows
+        assert {len(row) for row in table.rows} == {len(table.headings)}
+    assert column_table(run).rows[0][-1].text == "ids: bit-packed"
+    assert column_table(bench_runs.small_run()) is None
 
 
 def test_compare_exits_with_3_on_a_regression(tmp_path):
