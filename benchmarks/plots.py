@@ -13,6 +13,7 @@ from projseg.benchmarks.figures import (
     own_engines,
     peer_ratio,
 )
+from projseg.benchmarks.peers.registry import ENGINES
 from projseg.benchmarks.records import EngineRun, Run
 
 __all__ = [
@@ -184,18 +185,14 @@ def _marker(engine: EngineRun) -> str:
 
 
 def _coloured(engines: Sequence[EngineRun]) -> list[tuple[EngineRun, str]]:
-    """Return each engine with its colour: greens and blues are ours."""
-    peers = [engine.name for engine in engines if engine.is_peer]
-    ours = [engine.name for engine in engines if not engine.is_peer]
-    return [
-        (
-            engine,
-            _PEERS[peers.index(engine.name) % len(_PEERS)]
-            if engine.is_peer
-            else _OURS[ours.index(engine.name) % len(_OURS)],
-        )
-        for engine in engines
-    ]
+    """Return each engine with its colour, the same in every plot: greens and blues are ours."""
+    coloured = []
+    for engine in engines:
+        colours = _PEERS if engine.is_peer else _OURS
+        known = [kind.name for kind in ENGINES if kind.is_peer == engine.is_peer]
+        index = known.index(engine.name) if engine.name in known else len(known)
+        coloured.append((engine, colours[index % len(colours)]))
+    return coloured
 
 
 def _name_rows(axes: Any, names: Sequence[str]) -> None:
@@ -217,7 +214,7 @@ def _name_row_counts(axes: Any, counts: Sequence[int]) -> None:
     """Mark the measured numbers of rows on a logarithmic axis and no others, shortened: 60M."""
     axes.set_xscale("log")
     axes.set_xticks(counts, [_shortened(count) for count in counts])
-    axes.tick_params(axis="x", which="minor", bottom=False)
+    axes.set_xticks([], minor=True)
 
 
 def _shortened(count: int) -> str:
