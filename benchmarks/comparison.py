@@ -12,6 +12,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Final
 
+from projseg.benchmarks.figures import format_ms
 from projseg.benchmarks.records import EngineRun, Ingest, Run, Timing
 from projseg.errors import InvalidInputError
 
@@ -19,7 +20,7 @@ __all__ = ["Comparison", "Regression", "compare_runs"]
 
 SLOWER_BY_MORE_THAN: Final = 0.25
 LARGER_BY_MORE_THAN: Final = 0.02
-NOISE_MS: Final = 1.0  # differences below this are not told apart
+NOISE_MS: Final = 0.1  # differences below this are not told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,8 @@ def _query_problem(before: Timing, after: Timing, drift: float, tolerance: float
         first is not None and second is not None and _is_slower(first, second / drift, tolerance)
         for first, second in pairs
     ):
-        return f"{before.median_ms:.1f} ms became {after.median_ms:.1f} ms (drift {drift:.2f})"
+        times = f"{format_ms(before.median_ms)} ms became {format_ms(after.median_ms)} ms"
+        return f"{times} (drift {drift:.2f})"
     return None
 
 
