@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.hll_rows import CouponRows
-from projseg.kernels.shell_sort import shell_sort
+from projseg.kernels.hll_sort import BINNED_MAX, BINS, sort_coupons
 
 ADDRESS_BITS: Final = 26
 LG_K_MIN: Final = 4
@@ -93,11 +93,20 @@ def pairs_of_buckets(buckets: Buckets) -> NDArray[np.uint64]:
 
 
 def pair_starts(pairs: NDArray[np.uint64], group_count: int) -> NDArray[np.int64]:
-    """Return where each group's pairs start, and their end: int64[group_count + 1]."""
-    if len(pairs) == 0:
-        return np.zeros(group_count + 1, np.int64)
-    first = np.arange(group_count + 1, dtype=np.uint64) << np.uint64(32)
-    return np.searchsorted(pairs, first)
+    """Return where each group's pairs start, and their end: int64[group_count + 1].
+
+    Raises
+    ------
+    InvalidInputError
+        If the last pair, the largest, is of no group.
+    """
+    if len(pairs) and int(pairs[-1]) >> 32 >= group_count:
+        raise InvalidInputError(
+            "PROJSEG_BAD_GROUP_IDS", f"pairs of group {int(pairs[-1]) >> 32} of {group_count}"
+        )
+    starts = np.zeros(group_count + 1, np.int64)
+    _pair_starts(pairs, starts)
+    return starts
 
 
 def merged_pairs(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -147,6 +156,8 @@ def _deduplicate(
     A bucket given up half-way still holds all its coupons: what was overwritten was a repetition.
     """
     used = np.zeros(limit + 1, np.int64)
+    unsorted = np.empty(BINNED_MAX, np.uint32)
+    ends = np.empty(BINS + 1, np.int64)
     for group in range(len(slots)):
         start = starts[group]
         count = np.int64(0)
@@ -165,7 +176,7 @@ def _deduplicate(
             coupon_set[used[i]] = 0
         counts[group] = -1 if count > limit else count
         if count <= limit:
-            shell_sort(buckets[start : start + count])
+            sort_coupons(buckets[start : start + count], unsorted, ends)
 
 
 @njit(nogil=True, cache=True)
@@ -186,6 +197,18 @@ def _pairs_of_buckets(starts: Any, counts: Any, buckets: Any, pairs: Any) -> Non
         for i in range(starts[group], starts[group] + max(counts[group], 0)):
             pairs[count] = (np.uint64(group) << np.uint64(32)) | np.uint64(buckets[i])
             count += 1
+
+
+@njit(nogil=True, cache=True)
+def _pair_starts(pairs: Any, starts: Any) -> None:
+    """Write where each group starts and ends. Oracle: tests/oracle/hll.py::pairs."""
+    group = np.int64(0)
+    for i in range(len(pairs)):
+        pair_group = np.int64(pairs[i] >> np.uint64(32))
+        while group < pair_group and group < len(starts) - 1:
+            group += 1
+            starts[group] = i
+    starts[group + 1 :] = len(pairs)
 
 
 @njit(nogil=True, cache=True)

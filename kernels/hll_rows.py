@@ -79,9 +79,11 @@ def distinct_rows(rows: CouponRows) -> CouponRows:
         return rows
     is_seen = np.zeros((rows.group_count, len(rows.coupons)), np.bool_)
     _mark_pairs(rows.group_ids, rows.value_ids, is_seen)
-    group_ids, value_ids = np.nonzero(is_seen)
-    coupons = rows.coupons[value_ids]
-    return CouponRows(group_ids.astype(np.uint32), rows.group_count, None, coupons)
+    pair_count = np.count_nonzero(is_seen)
+    group_ids = np.empty(pair_count + 1, np.uint32)  # one more: where unseen pairs are written
+    coupons = np.empty(pair_count + 1, np.uint32)
+    _write_pairs(is_seen, rows.coupons, group_ids, coupons)
+    return CouponRows(group_ids[:-1], rows.group_count, None, coupons[:-1])
 
 
 @njit(nogil=True, cache=True)
@@ -92,3 +94,14 @@ def _mark_pairs(group_ids: Any, value_ids: Any, is_seen: Any) -> None:
         if group_ids is not None:
             group = np.int64(group_ids[row])
         is_seen[group, np.int64(value_ids[row])] = True
+
+
+@njit(nogil=True, cache=True)
+def _write_pairs(is_seen: Any, coupons: Any, group_ids: Any, seen_coupons: Any) -> None:
+    """Write the group and the coupon of each mark. Oracle: tests/oracle/hll.py::pairs."""
+    count = np.uint64(0)
+    for group in range(is_seen.shape[0]):
+        for value in range(is_seen.shape[1]):
+            group_ids[count] = group
+            seen_coupons[count] = coupons[value]
+            count += np.uint64(is_seen[group, value])

@@ -90,9 +90,7 @@ class HllState:
             fold_sketch_registers(offsets, content, modes, self._slots[ids], self._registers)
         coupons = coupons_of_sketches(offsets, content, modes, counts)
         if len(coupons):
-            group_ids = np.repeat(ids.astype(np.uint32), counts)
-            rows = CouponRows(group_ids, self._group_count, None, coupons)
-            self._add_by_buckets(rows, np.zeros(self._group_count, np.bool_))
+            self._merge_coupons(np.repeat(ids.astype(np.uint32), counts), coupons)
 
     def columns(self) -> dict[str, Vector]:
         """Return the sketches; an empty sketch where there was no value."""
@@ -117,6 +115,14 @@ class HllState:
 
     def _starts(self) -> NDArray[np.int64]:
         return pair_starts(self._pairs, self._group_count)
+
+    def _merge_coupons(self, group_ids: NDArray[np.uint32], coupons: NDArray[np.uint32]) -> None:
+        pairs = group_ids.astype(np.uint64) << _HALF | coupons
+        if bool((pairs[1:] > pairs[:-1]).all()):  # one sketch a group, in order
+            self._add_pairs(fold_pairs(self._registers, self._slots, pairs))
+        else:
+            rows = CouponRows(group_ids, self._group_count, None, coupons)
+            self._add_by_buckets(rows, np.zeros(self._group_count, np.bool_))
 
     def _add_to_registers(self, rows: CouponRows) -> NDArray[np.bool_]:
         """Fold in rows of groups that are certain to need registers; return which groups are done.
@@ -151,8 +157,10 @@ class HllState:
         self._add_pairs(pairs_of_buckets(buckets))
 
     def _add_pairs(self, pairs: NDArray[np.uint64]) -> None:
-        """Fold in distinct, ascending pairs, and give registers to groups that grow too large."""
-        pairs = fold_pairs(self._registers, self._slots, pairs)
+        """Fold in distinct, ascending pairs of groups without registers.
+
+        Groups that grow too large get registers.
+        """
         self._pairs = merged_pairs(self._pairs, pairs)
         if len(self._pairs) > coupon_count_max(self._lg_k):
             is_large = np.diff(self._starts()) > coupon_count_max(self._lg_k)

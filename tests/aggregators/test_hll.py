@@ -181,6 +181,31 @@ def test_stored_sketches_are_folded_down_never_up(count, lg_k):
         higher.merge(Groups(None, 1, 1), {"sketch": stored})
 
 
+@pytest.mark.parametrize("counts", [[3, 50, 400], [400, 50], [0, 9, 380, 380]])
+def test_sketches_merge_whatever_the_order_of_their_groups(counts):
+    """One sketch a group in order is the quick way; other orders, and foreign ones, the long."""
+    group_count = len(counts)
+    sketches = Opaque(pa.array([sketch_of(10 * count, 11 * count) for count in counts]))
+    larger = Opaque(pa.array([sketch_of(0, 2 * count) for count in counts]))
+    reordered = Opaque(pa.array([_reversed_coupons(s.as_py()) for s in larger.to_arrow()]))
+    for group_ids in (range(group_count), reversed(range(group_count)), [0] * group_count):
+        ids = np.array(list(group_ids), np.uint8)
+        state = new_state(primitive(pa.int64()), group_count)
+        expected = [set() for _ in counts]
+        for column in (sketches, reordered):
+            state.merge(Groups(ids, group_count, group_count), {"sketch": column})
+        for group, count in zip(ids.tolist(), counts, strict=True):
+            values = [*range(10 * count, 11 * count), *range(2 * count)]
+            expected[group].update(coupons_of(values, pa.int64()))
+        assert state.finish().to_pylist() == [oracle.sketch(found, 12) for found in expected]
+
+
+def _reversed_coupons(sketch: bytes) -> bytes:
+    header = {8: 8, 9: 12, 10: len(sketch)}[sketch[7]]
+    words = np.frombuffer(sketch[header:], "<u4")[::-1]
+    return sketch[:header] + words.tobytes()
+
+
 def test_a_value_hashes_alike_beside_any_other():
     """A dictionary with a decimal beyond 64 bits once gave all its values another hash."""
     value_type = pa.decimal128(38, 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,7 @@ from oracle import hll as oracle
 
 from projseg.errors import InvalidInputError
 from projseg.kernels import hll_estimate
-from projseg.kernels.hll_coupons import bucket_coupons, pairs_of_buckets
+from projseg.kernels.hll_coupons import bucket_coupons, pair_starts, pairs_of_buckets
 from projseg.kernels.hll_registers import fold_buckets, fold_pairs, fold_rows, occupied_counts
 from projseg.kernels.hll_rows import CouponRows, distinct_rows
 
@@ -102,6 +104,27 @@ def test_buckets_hold_the_twins_pairs_of_small_groups(rows, data):
     assert registers.tolist() == [oracle.registers(found, LG_K) for found in large]
 
 
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(1, 63), min_size=1, max_size=5), st.integers(0, 26), st.data())
+def test_buckets_ascend_however_unlike_hashes_coupons_are(ranks, address_bits, data):
+    count = data.draw(st.sampled_from([2, 23, 24, 25, 300, 2000]))
+    random = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
+    addresses = random.integers(0, 1 << address_bits, count)
+    coupons = (random.choice(ranks, count) << 26 | addresses).astype(np.uint32)
+    coupons[0] = 5  # no hash has an address and no rank; it must do no harm
+    rows = CouponRows(None, 1, None, coupons)
+    buckets = bucket_coupons(rows, np.full(1, -1, np.int32), 16, np.zeros(1, np.bool_))
+    assert pairs_of_buckets(buckets).tolist() == sorted(set(coupons.tolist()))
+
+
+@given(coupon_rows())
+def test_pair_starts_are_the_first_pairs_of_groups(rows):
+    pairs = pairs_of(rows)
+    starts = pair_starts(np.array(pairs, np.uint64), rows.group_count)
+    expected = [bisect_left(pairs, group << 32) for group in range(rows.group_count + 1)]
+    assert starts.tolist() == expected
+
+
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.integers(0, 63), min_size=1, max_size=50), st.integers(0, 1 << 32))
 def test_estimates_of_any_ranks_are_the_twins(ranks, seed):
@@ -124,5 +147,7 @@ def test_ids_out_of_range_are_refused():
     with pytest.raises(InvalidInputError, match="length"):
         bucket_coupons(rows, np.full(4, -1, np.int32), LG_K, np.zeros(5, np.bool_))
     slots = np.array([-1, 3], np.int32)
+    with pytest.raises(InvalidInputError, match="group 1"):
+        pair_starts(np.array([1 << 32], np.uint64), 1)
     with pytest.raises(InvalidInputError, match="no place"):
         fold_pairs(np.zeros((3, 64), np.uint8), slots, np.array([1 << 32], np.uint64))
