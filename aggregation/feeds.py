@@ -81,7 +81,7 @@ def _add_terms(state: State, primitive: Primitive, terms: Sequence[Term], groups
     ((name, sums),) = subtracted.columns().items()
     assert isinstance(sums, Numbers)
     ids = np.arange(groups.count, dtype=np.uint32)
-    negated = replace(sums, values=-sums.wide(), base=0)
+    negated = Numbers(-sums.wide(), sums.type, validity=sums.validity)
     state.merge(Groups(ids, groups.count, groups.count), {name: negated})
 
 

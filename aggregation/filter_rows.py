@@ -4,54 +4,81 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from projseg.aggregation.expressions_over_rows import evaluate_over, truth, values_by_id
 from projseg.aggregation.number_ranges import NumberRange, value_range
-from projseg.aggregation.rows import Rows
+from projseg.aggregation.rows import MaskedRows, Rows
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.tree import Call, Expression
-from projseg.kernels.select import rows_with_allowed_id, set_where_allowed
+from projseg.kernels.select import set_where_allowed
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.vectors import Ids, Numbers
+
+# Where fewer rows than this share are left, they alone are looked at from then on.
+_MASKED_SHARE_MIN: Final = 0.25
+
+Mask = NDArray[np.bool_]
 
 
 def filter_rows(rows: Rows, condition: Expression | None) -> Rows:
     """Return the rows for which `condition` is true; None keeps all."""
-    return filter_by_all(rows, conjuncts(condition))
+    return mask_by_all(rows, conjuncts(condition)).compact()
 
 
-def filter_by_all(rows: Rows, conditions: Iterable[Expression]) -> Rows:
+def mask_by_all(rows: Rows, conditions: Iterable[Expression]) -> MaskedRows:
     """Return the rows for which all conditions are true.
 
-    Conditions on one column are applied together; columns one after the other, each to what the
-    ones before it left, so later columns are fetched for fewer rows.
+    Conditions on one column are applied together; columns one after the other. Once few rows are
+    left, later columns are fetched for those alone, and so are columns whose conditions might raise
+    an error.
     """
     by_columns: dict[frozenset[str], list[Expression]] = {}
     for condition in conditions:
         by_columns.setdefault(condition.columns, []).append(condition)
+    selected = MaskedRows(rows)
     for columns, together in by_columns.items():
-        if len(rows) == 0:
+        if len(selected.rows) == 0:
             break
-        rows = _filter_together(rows, columns, together)
-    return rows
+        selected = _mask_together(selected, columns, together)
+    return selected
 
 
-def _filter_together(rows: Rows, columns: frozenset[str], conditions: Sequence[Expression]) -> Rows:
+def _mask_together(
+    selected: MaskedRows, columns: frozenset[str], conditions: Sequence[Expression]
+) -> MaskedRows:
+    """Apply conditions on the same columns: the safe ones to all rows, the others to those left."""
     if len(columns) == 1:
         (name,) = columns
-        vector = rows.vector(name)
+        vector = selected.rows.vector(name)
         if isinstance(vector, Ids):
             allowed = allowed_ids(conditions, name, vector.dictionary)
             if allowed is not None:
-                return _rows_with_ids(rows, vector, allowed)
+                return _masked(selected, _allowed_mask(vector, allowed))
         if isinstance(vector, Numbers):
-            rows, conditions = _filter_by_ranges(rows, vector, conditions)
+            ranges = {condition: value_range(condition) for condition in conditions}
+            exact = [found for found in ranges.values() if found is not None and found.is_exact]
+            if exact:
+                inside = reduce(NumberRange.intersect, exact).mask(vector)
+                selected = _masked(selected, inside)
+            conditions = [c for c, found in ranges.items() if found is None or not found.is_exact]
     for condition in conditions:
-        rows = rows.where(is_true(condition, rows))
-    return rows
+        rows = selected.compact()
+        selected = _masked(MaskedRows(rows), is_true(condition, rows))
+    return selected
+
+
+def _masked(selected: MaskedRows, mask: Mask) -> MaskedRows:
+    if selected.mask is not None:
+        mask &= selected.mask
+    kept = int(np.count_nonzero(mask))
+    if kept == len(mask):
+        return MaskedRows(selected.rows)
+    masked = MaskedRows(selected.rows, mask)
+    return masked if kept >= len(mask) * _MASKED_SHARE_MIN else MaskedRows(masked.compact())
 
 
 def allowed_ids(
@@ -68,25 +95,16 @@ def allowed_ids(
     return reduce(np.logical_and, masks)
 
 
-def _rows_with_ids(rows: Rows, vector: Ids, allowed: NDArray[np.bool_]) -> Rows:
+def _allowed_mask(vector: Ids, allowed: Mask) -> Mask:
+    """Return which rows have an allowed id, as an array that is the caller's."""
     kept = np.flatnonzero(allowed)
-    if len(kept) == len(allowed):
-        return rows
-    if len(kept) == 0 or kept[-1] - kept[0] + 1 > len(kept):
-        return rows.subset(rows_with_allowed_id(vector.ids, allowed))
-    ids = Numbers(vector.ids, vector.type)
-    return rows.where(NumberRange("", int(kept[0]), int(kept[-1])).mask(ids))
-
-
-def _filter_by_ranges(
-    rows: Rows, numbers: Numbers, conditions: Sequence[Expression]
-) -> tuple[Rows, list[Expression]]:
-    """Apply all exact comparisons with constants as one range; return what is left to apply."""
-    ranges = {condition: value_range(condition) for condition in conditions}
-    exact = [found for found in ranges.values() if found is not None and found.is_exact]
-    if exact:
-        rows = rows.where(reduce(NumberRange.intersect, exact).mask(numbers))
-    return rows, [c for c, found in ranges.items() if found is None or not found.is_exact]
+    if len(kept) and kept[-1] - kept[0] + 1 == len(kept):
+        ids = Numbers(vector.ids, vector.type)
+        return NumberRange("", int(kept[0]), int(kept[-1])).mask(ids)
+    mask = np.zeros(len(vector), np.bool_)
+    if len(kept):
+        set_where_allowed(mask, vector.ids, allowed)
+    return mask
 
 
 def is_true(condition: Expression, rows: Rows) -> NDArray[np.bool_]:

@@ -7,16 +7,20 @@ stored states; stitching segments is folding the states of all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from projseg.aggregation.expressions_over_rows import evaluate_over
 from projseg.aggregation.feeds import feed_state, stored_states
-from projseg.aggregation.group_rows import GroupedRows, group_rows
+from projseg.aggregation.group_rows import GroupedRows, group_rows, is_dense
 from projseg.aggregation.keys import make_key
 from projseg.aggregation.partial import FoldedPartial, Partial, StoredPartial
 from projseg.aggregation.rows import Rows
 from projseg.algebra.aggregators.primitive import Primitive, State
 from projseg.algebra.aggregators.states import new_state
-from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.source_plan import AddRows, Feed, MergeStates
 
 
@@ -26,6 +30,7 @@ def fold(
     primitives: Sequence[Primitive],
     feeds: Sequence[Feed],
     *,
+    mask: NDArray[np.bool_] | None = None,
     in_order: bool = False,
 ) -> Partial:
     """Group rows by `keys` and fold each primitive's feed.
@@ -40,6 +45,8 @@ def fold(
         What to compute.
     feeds : sequence of Feed
         For each primitive, whether rows are added or stored states merged, and from which columns.
+    mask : bool[len(rows)] or None
+        Only rows where it is true count; None: all.
     in_order : bool
         Whether the groups must ascend in the order of the keys.
 
@@ -48,12 +55,40 @@ def fold(
     EvaluationError
         Where an expression meets a value that Spark's ANSI mode refuses.
     """
+    if mask is not None and not _may_fold_all(keys, primitives, feeds):
+        rows, mask = rows.where(mask), None
     group_keys = [make_key(evaluate_over(key, rows)) for key in keys]
+    if mask is not None and not is_dense(group_keys, len(rows)):
+        rows, mask = rows.where(mask), None
+        group_keys = [make_key(evaluate_over(key, rows)) for key in keys]
     grouped = group_rows(group_keys, len(rows), in_order=in_order)
+    if mask is not None:
+        grouped = grouped.with_rest(mask)
     states = [new_state(primitive, grouped.groups.count) for primitive in primitives]
     for primitive, state, feed in zip(primitives, states, feeds, strict=True):
         feed_state(state, primitive, feed, rows, grouped.groups)
     return partial_of(grouped, states)
+
+
+# What folds a row in less time than it takes to fetch it from its column.
+_QUICK_FUNCTIONS: Final = frozenset({"count", "sum", "min", "max"})
+
+
+def _may_fold_all(
+    keys: Sequence[Expression], primitives: Sequence[Primitive], feeds: Sequence[Feed]
+) -> bool:
+    """Whether rows that do not count may be folded too: nothing raises an error, all is quick."""
+    return (
+        all(isinstance(key, Column) for key in keys)
+        and all(primitive.function in _QUICK_FUNCTIONS for primitive in primitives)
+        and all(_is_plain(feed) for feed in feeds)
+    )
+
+
+def _is_plain(feed: Feed) -> bool:
+    if isinstance(feed, AddRows):
+        return feed.filter is None and all(isinstance(a, Column) for a in feed.arguments)
+    return isinstance(feed, MergeStates) and feed.filter is None
 
 
 def fold_base_rows(
@@ -67,7 +102,8 @@ def fold_base_rows(
 def partial_of(grouped: GroupedRows, states: Sequence[State]) -> Partial:
     """Return the groups that have rows; with no grouping columns that is always one group."""
     if not grouped.keys and grouped.prefix is None:
-        return FoldedPartial((), states, None, 1)
+        group_ids = None if grouped.groups.count == 1 else np.zeros(1, np.intp)
+        return FoldedPartial((), states, group_ids, 1)
     occupied = grouped.occupied()
     group_ids = None if len(occupied) == grouped.groups.count else occupied
     return FoldedPartial(grouped.key_vectors(occupied), states, group_ids, len(occupied))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -18,6 +18,8 @@ from projseg.kernels.grouping import (
     distinct_keys,
     occupied_groups,
 )
+from projseg.kernels.select import with_rest
+from projseg.segment_format.dictionary import narrow_id_dtype
 from projseg.segment_format.vectors import Vector
 
 # States are arrays indexed by mixed radix up to so many groups, or so many for each row.
@@ -41,18 +43,37 @@ class GroupedRows:
     prefix : GroupedRows or None
         Where the product of all keys passes 64 bits: the grouping by the first of them, whose
         group id is then the most significant digit before those of `keys`.
+    has_rest : bool
+        Whether the last group holds the rows that do not count.
     """
 
     groups: Groups
     keys: Sequence[Key]
     packed: NDArray[np.uint64] | None = None
     prefix: GroupedRows | None = None
+    has_rest: bool = False
+
+    def with_rest(self, mask: NDArray[np.bool_]) -> GroupedRows:
+        """Return the same groups and a last one, of the rows where `mask` is false."""
+        rest, row_count = self.groups.count, len(mask)
+        ids = self.groups.ids
+        if ids is None:
+            ids = np.zeros(row_count, np.uint8)
+        elif rest > np.iinfo(ids.dtype).max:
+            ids = ids.astype(narrow_id_dtype(rest + 1))
+        groups = Groups(with_rest(ids, mask, rest), rest + 1, row_count)
+        return replace(self, groups=groups, has_rest=True)
 
     def occupied(self) -> NDArray[np.intp]:
         """Return the ids of groups that have a row, ascending."""
         if self.packed is not None or self.groups.ids is None:
             return np.arange(self.groups.count)
-        return np.flatnonzero(occupied_groups(self.groups.ids, self.groups.count))
+        is_occupied = (
+            self.groups.row_counts > 0
+            if "row_counts" in vars(self.groups)  # somebody counted the rows already
+            else occupied_groups(self.groups.ids, self.groups.count)
+        )
+        return np.flatnonzero(is_occupied[:-1] if self.has_rest else is_occupied)
 
     def key_vectors(self, group_ids: NDArray[np.intp]) -> tuple[Vector, ...]:
         """Return, for each key, its value in each of the groups `group_ids`."""
@@ -83,9 +104,8 @@ def group_rows(keys: Sequence[Key], row_count: int, *, in_order: bool = True) ->
     """
     if not keys:
         return GroupedRows(Groups(None, 1, row_count), keys)
-    product = prod(max(key.cardinality, 1) for key in keys)
-    dense_max = min(_DENSE_GROUPS_PER_ROW * row_count, _DENSE_GROUPS_MAX)
-    if product <= max(_DENSE_GROUPS_MIN, dense_max):
+    product = _product(keys)
+    if is_dense(keys, row_count):
         return GroupedRows(Groups(_mixed_radix(keys), product, row_count), keys)
     if product < 1 << 64:
         group_ids, packed = distinct_keys(_packed(keys), in_order=in_order)
@@ -95,6 +115,16 @@ def group_rows(keys: Sequence[Key], row_count: int, *, in_order: bool = True) ->
     first = Key(prefix.groups.ids, prefix.groups.count, keys[-1].values_of)
     group_ids, packed = distinct_keys(_packed([first, keys[-1]]), in_order=in_order)
     return GroupedRows(Groups(group_ids, len(packed), row_count), keys[-1:], packed, prefix)
+
+
+def is_dense(keys: Sequence[Key], row_count: int) -> bool:
+    """Whether groups are numbered by mixed radix, and not by hashing."""
+    dense_max = min(_DENSE_GROUPS_PER_ROW * row_count, _DENSE_GROUPS_MAX)
+    return _product(keys) <= max(_DENSE_GROUPS_MIN, dense_max)
+
+
+def _product(keys: Sequence[Key]) -> int:
+    return prod(max(key.cardinality, 1) for key in keys)
 
 
 def _mixed_radix(keys: Sequence[Key]) -> NDArray[np.unsignedinteger]:

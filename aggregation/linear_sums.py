@@ -65,8 +65,7 @@ def _column_part(column: Column, rows: Rows) -> _Part | None:
     is_plain = isinstance(vector, Numbers) and vector.values.dtype.kind in "iu"
     if not is_plain or not isinstance(vector, Numbers) or vector.validity is not None:
         return None
-    low, high = int(vector.values.min()), int(vector.values.max())
-    return _Part((Term(vector, 1),), low + vector.base, high + vector.base)
+    return _Part((Term(vector, 1),), *vector.limits())
 
 
 def _combined(function: str, parts: list[_Part]) -> _Part | None:

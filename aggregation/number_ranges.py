@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.kernels.select import between
 from projseg.segment_format.types import arrow_to_numbers
 from projseg.segment_format.vectors import Numbers
 
@@ -89,10 +90,10 @@ class NumberRange:
             inside = values == values.dtype.type(low)
         elif low == bounds.min:
             inside = values <= values.dtype.type(high)
-        else:
+        elif high == bounds.max:
             inside = values >= values.dtype.type(low)
-            if high < bounds.max:
-                inside &= values <= values.dtype.type(high)
+        else:
+            inside = between(values, low, high)
         return inside
 
     def _float_mask(self, values: NDArray[Any]) -> NDArray[np.bool_]:

@@ -146,6 +146,22 @@ class Rows:
         return Rows(self.source, RowIds(ids), (self, positions))
 
 
+@dataclass(frozen=True, slots=True)
+class MaskedRows:
+    """Rows of which only those count for which `mask` is true; None: all of them.
+
+    While most rows count, folding all of them and dropping one group costs less than fetching the
+    rows that count from every column.
+    """
+
+    rows: Rows
+    mask: NDArray[np.bool_] | None = None
+
+    def compact(self) -> Rows:
+        """Return the rows that count."""
+        return self.rows if self.mask is None else self.rows.where(self.mask)
+
+
 def all_rows(source: ColumnSource) -> Rows:
     """Select every row."""
     return Rows(source, RowRange(0, source.row_count))

@@ -1,7 +1,7 @@
 """The smallest or largest 64-bit key by group, over keys that are stored narrow.
 
 Keys are integers, dictionary ids, or the order keys of floats (`order_keys`), so one kernel for
-each direction serves every type.
+each direction serves every type; floats without nulls are compared as they are.
 """
 
 from __future__ import annotations
@@ -90,6 +90,42 @@ def max_into(
     _max(group_ids, keys, np.int64(base), np.int64(first_key), validity, best, seen)
 
 
+def extreme_floats(
+    group_ids: GroupIds, group_count: int, values: NDArray[np.float64], *, is_min: bool
+) -> NDArray[np.float64]:
+    """Return each group's smallest or largest value.
+
+    Parameters
+    ----------
+    group_ids : uint8[n], uint16[n] or uint32[n]
+        The group of each row.
+    group_count : int
+        g.
+    values : float64[n]
+        NaN is greater than every number.
+    is_min : bool
+        Whether the smallest is wanted.
+
+    Returns
+    -------
+    float64[g]
+        The smallest: infinity for a group of no row, and for one of NaN or infinity alone. The
+        largest: minus infinity for a group of no row.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths differ or an id is out of range.
+    """
+    check_rows(group_ids, group_count, len(values))
+    best = np.full(group_count, np.inf if is_min else -np.inf)
+    if is_min:
+        _min_floats(group_ids, values, best)
+    else:
+        _max_floats(group_ids, values, best)
+    return best
+
+
 @njit(nogil=True, cache=True)
 def _min(
     group_ids: Any, keys: Any, base: Any, first_key: Any, validity: Any, best: Any, seen: Any
@@ -122,3 +158,20 @@ def _max(
         seen[group] = True
         if key > best[group]:
             best[group] = key
+
+
+@njit(nogil=True, cache=True)
+def _min_floats(group_ids: Any, values: Any, best: Any) -> None:
+    """Fold in place. Oracle: tests/oracle/folds.py::smallest."""
+    for row in range(len(values)):
+        if values[row] < best[group_ids[row]]:
+            best[group_ids[row]] = values[row]
+
+
+@njit(nogil=True, cache=True)
+def _max_floats(group_ids: Any, values: Any, best: Any) -> None:
+    """Fold in place. Oracle: tests/oracle/folds.py::largest."""
+    for row in range(len(values)):
+        value = values[row]
+        if value > best[group_ids[row]] or value != value:  # noqa: PLR0124 - NaN
+            best[group_ids[row]] = value

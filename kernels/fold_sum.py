@@ -28,6 +28,8 @@ def sum_into(
     values: NDArray[Any],
     base: int = 0,
     validity: Validity = None,
+    *,
+    largest: int | None = None,
 ) -> None:
     """Add each group's sum of `base + values` and its number of values to `totals`, in place.
 
@@ -35,7 +37,7 @@ def sum_into(
     ----------
     totals : int64[g, 2] or float64[g, 2]
         Sums and counts; float64 for float values. Integer sums wrap if the caller has not proved
-        that they fit (see `magnitude`).
+        that they fit.
     group_ids : uint8[n], uint16[n], uint32[n] or None
         The group of each row; None: all are of group 0.
     values : uint8[n], uint16[n], uint32[n], int64[n] or float64[n]
@@ -44,6 +46,8 @@ def sum_into(
         Added to every value; 0 for floats.
     validity : bool[n] or None
         True where there is a value.
+    largest : int or None
+        What no unsigned value passes, if the caller knows; otherwise they are looked at.
 
     Raises
     ------
@@ -57,7 +61,8 @@ def sum_into(
     if group_ids is None:
         _sum_all(totals, values, base, validity)
     elif group_ids.dtype == np.uint8 and values.dtype.kind == "u":
-        _sum_narrow_few(totals, group_ids, values, base, validity)
+        largest = int(values.max()) if largest is None else largest
+        _sum_narrow_few(totals, group_ids, values, base, validity, largest)
     elif group_ids.dtype == np.uint8:
         _sum_few(group_ids, values, np.int64(base), validity, totals)
     elif values.dtype.kind == "f" and _is_clustered(group_ids):
@@ -113,19 +118,6 @@ def carry_halves(high: NDArray[np.int64], totals: NDArray[np.int64]) -> None:
     totals[:, 0] &= 0xFFFFFFFF
 
 
-def magnitude(values: NDArray[Any], base: int = 0) -> int:
-    """Return a bound of |base + value| over integer values; 0 for none.
-
-    Exact bounds are not needed, so 8 and 16-bit values are not looked at.
-    """
-    if len(values) == 0:
-        return 0
-    if values.dtype.kind == "u":
-        largest = int(values.max()) if values.dtype.itemsize == 4 else np.iinfo(values.dtype).max
-        return max(abs(base), abs(base + int(largest)))
-    return int(_folded_bits(values)) + 1 + abs(base)
-
-
 def _sum_all(totals: NDArray[Any], values: NDArray[Any], base: int, validity: Validity) -> None:
     count = len(values) if validity is None else int(np.count_nonzero(validity))
     if values.dtype.kind == "f":
@@ -148,9 +140,9 @@ def _sum_narrow_few(
     values: NDArray[Any],
     base: int,
     validity: Validity,
+    largest: int,
 ) -> None:
-    largest = max(1, magnitude(values))
-    step = min(_PACKED_ROWS_MAX, (1 << _COUNT_SHIFT) // largest - 1)
+    step = min(_PACKED_ROWS_MAX, (1 << _COUNT_SHIFT) // max(1, largest) - 1)
     for start in range(0, len(values), step):
         end = start + step
         part = None if validity is None else validity[start:end]
@@ -245,12 +237,3 @@ def _total(values: Any) -> Any:
     for row in range(len(values)):
         total += np.int64(values[row])
     return total
-
-
-@njit(nogil=True, cache=True)
-def _folded_bits(values: Any) -> Any:
-    """Return the OR of all magnitudes. Oracle: tests/oracle/folds.py::largest."""
-    bits = np.int64(0)
-    for row in range(len(values)):
-        bits |= values[row] ^ (values[row] >> 63)
-    return bits

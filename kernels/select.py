@@ -1,4 +1,4 @@
-"""Find the rows whose dictionary id is allowed."""
+"""Tell which rows match, and put those that do not in a group of their own."""
 
 from __future__ import annotations
 
@@ -11,35 +11,6 @@ from numpy.typing import NDArray
 from projseg.errors import InvalidInputError
 from projseg.kernels.grouping import UnsignedIds, require_ids_below
 from projseg.kernels.memory import empty
-
-
-def rows_with_allowed_id(ids: UnsignedIds, allowed: NDArray[np.bool_]) -> NDArray[np.uint32]:
-    """Return the positions of ids that are allowed, ascending.
-
-    Parameters
-    ----------
-    ids : uint8[n], uint16[n] or uint32[n]
-        Below `len(allowed)`; n is below 2**32.
-    allowed : bool[cardinality]
-        By id.
-
-    Returns
-    -------
-    uint32[m]
-    """
-    require_ids_below(ids, len(allowed))
-    found = empty(len(ids) + 1, np.uint32)  # a row is written before it is counted
-    return found[: _rows_with_allowed_id(ids, allowed, found)].copy()
-
-
-@njit(nogil=True, cache=True)
-def _rows_with_allowed_id(ids: Any, allowed: Any, found: Any) -> Any:
-    """Oracle: tests/oracle/selecting.py::rows_with_allowed_id."""
-    count = 0
-    for row in range(len(ids)):
-        found[count] = row
-        count += allowed[ids[row]]
-    return count
 
 
 def set_where_allowed(
@@ -67,3 +38,55 @@ def _set_where_allowed(mask: Any, ids: Any, allowed: Any) -> None:
     """Oracle: tests/oracle/selecting.py::rows_with_allowed_id."""
     for row in range(len(ids)):
         mask[row] |= allowed[ids[row]]
+
+
+def with_rest(
+    group_ids: UnsignedIds, mask: NDArray[np.bool_], rest: int
+) -> NDArray[np.unsignedinteger[Any]]:
+    """Return the group ids where `mask` is true, and `rest` elsewhere.
+
+    Parameters
+    ----------
+    group_ids : uint8[n], uint16[n] or uint32[n]
+        The group of each row.
+    mask : bool[n]
+        Whether the row counts.
+    rest : int
+        The group of rows that do not count; fits the ids' dtype.
+    """
+    if len(mask) != len(group_ids):
+        raise InvalidInputError(
+            "PROJSEG_LENGTH_MISMATCH", f"{len(group_ids)} ids, {len(mask)} rows"
+        )
+    divided = empty(len(group_ids), group_ids.dtype)
+    _with_rest(group_ids, mask, group_ids.dtype.type(rest), divided)
+    return divided
+
+
+@njit(nogil=True, cache=True)
+def _with_rest(group_ids: Any, mask: Any, rest: Any, divided: Any) -> None:
+    """Oracle: numpy.where."""
+    for row in range(len(group_ids)):
+        divided[row] = group_ids[row] if mask[row] else rest
+
+
+def between(values: NDArray[Any], low: int, high: int) -> NDArray[np.bool_]:
+    """Return where `low <= values <= high`.
+
+    Parameters
+    ----------
+    values : uint8[n], uint16[n], uint32[n] or int64[n]
+        What is compared.
+    low, high : int
+        Fit the dtype.
+    """
+    inside = empty(len(values), np.bool_)
+    _between(values, values.dtype.type(low), values.dtype.type(high), inside)
+    return inside
+
+
+@njit(nogil=True, cache=True)
+def _between(values: Any, low: Any, high: Any, inside: Any) -> None:
+    """Oracle: numpy comparisons."""
+    for row in range(len(values)):
+        inside[row] = (low <= values[row]) & (values[row] <= high)

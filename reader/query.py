@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import Final
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from projseg.aggregation.expressions_over_rows import vector_from_arrow
 from projseg.aggregation.fold import fold, stored_partial
 from projseg.aggregation.merge import merge_partials
 from projseg.aggregation.partial import FoldedPartial, Partial
-from projseg.aggregation.rows import MemorySource, RowRange, Rows
+from projseg.aggregation.rows import MaskedRows, MemorySource, RowRange, Rows
 from projseg.algebra.aggregators.states import new_state
 from projseg.algebra.forced_projections import check_forced
 from projseg.algebra.projection_choice import Planner
@@ -128,7 +129,8 @@ def run_partial(
     tasks = list(_tasks(storage, plan, segments, thread_count))
     is_small = sum(len(task.row_range) for task in tasks) < _ROWS_INLINE_MAX
     if thread_count == 1 or len(tasks) == 1 or is_small:
-        partials = [task.run() for task in tasks]
+        # Few stored states are merged once, over all segments, and not in each before.
+        partials = [task.run(is_merged=is_small and len(tasks) > 1) for task in tasks]
     else:
         partials = list(thread_pool(thread_count).map(_Task.run, tasks))
     if not partials:
@@ -154,16 +156,17 @@ class _Task:
     plan: SourcePlan
     row_range: RowRange
 
-    def run(self) -> Partial:
-        rows = self._rows()
+    def run(self, *, is_merged: bool = False) -> Partial:
+        """Return the groups; they may repeat if `is_merged`, as all will then be merged."""
+        selected = self._select()
         plan = self.plan
-        if is_stored_answer(plan):
-            return stored_partial(rows, plan.keys, self.query.primitives, plan.feeds)
-        return fold(rows, plan.keys, self.query.primitives, plan.feeds)
+        if is_stored_answer(plan) or (is_merged and merges_states(plan)):
+            return stored_partial(selected.compact(), plan.keys, self.query.primitives, plan.feeds)
+        return fold(selected.rows, plan.keys, self.query.primitives, plan.feeds, mask=selected.mask)
 
-    def _rows(self) -> Rows:
+    def _select(self) -> MaskedRows:
         if self.plan.is_metadata:
-            return Rows(MemorySource(1, {}), self.row_range)
+            return MaskedRows(Rows(MemorySource(1, {}), self.row_range))
         source = open_source(self.storage, self.entry, self.plan, self.schema)
         return select_rows(
             source,
@@ -179,8 +182,14 @@ def is_stored_answer(plan: SourcePlan) -> bool:
     if plan.source is None or not plan.keys:
         return False
     stored = tuple(stored_column(named.expression) for named in plan.source.grouping)
-    merges = all(isinstance(feed, MergeStates) and feed.filter is None for feed in plan.feeds)
-    return sorted(plan.keys, key=str) == sorted(stored, key=str) and merges
+    return sorted(plan.keys, key=str) == sorted(stored, key=str) and merges_states(plan)
+
+
+def merges_states(plan: SourcePlan) -> bool:
+    """Whether every row of the source holds states, and nothing else is asked of it."""
+    return not plan.is_metadata and all(
+        isinstance(feed, MergeStates) and feed.filter is None for feed in plan.feeds
+    )
 
 
 def open_source(
@@ -204,10 +213,13 @@ def _tasks(
     storage: Storage, plan: QueryPlan, segments: Sequence[SegmentPlan], thread_count: int
 ) -> Iterator[_Task]:
     sources = [(s.entry, source) for s in segments for source in s.choice.plans]
-    parts_wanted = -(-thread_count // max(len(sources), 1))
-    for entry, source_plan in sources:
+    # Sources that are left over when each thread has as many as any other are cut up.
+    left_count = len(sources) % thread_count
+    parts_of_left = thread_count // gcd(left_count, thread_count)
+    for number, (entry, source_plan) in enumerate(sources):
+        is_left = number >= len(sources) - left_count
         row_count = source_row_count(entry, source_plan)
-        for row_range in _ranges(row_count, parts_wanted):
+        for row_range in _ranges(row_count, parts_of_left if is_left else 1):
             yield _Task(storage, plan.query, plan.schema, entry, source_plan, row_range)
 
 

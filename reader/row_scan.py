@@ -94,7 +94,7 @@ def _batches(
             condition=source_plan.filter,
             interval=source_plan.interval,
             time_column=source_plan.time_column,
-        )
+        ).compact()
         if len(rows) > source.row_count * _KEPT_SHARE_MIN:
             for name in columns:
                 source.keep(name)

@@ -16,7 +16,7 @@ from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.footer import BASE_TABLE, Role
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.segment_format.segment_file import SegmentFile
-from projseg.segment_format.vectors import Ids, Vector
+from projseg.segment_format.vectors import Ids, Numbers, Vector
 from projseg.segment_format.zone_map import PageZones
 from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.storage import Storage
@@ -90,10 +90,14 @@ class SegmentSource:
             return null_vector(self.schema.field(name).type, self.row_count)
         vector: Vector = PARTS.get_or_load(
             self._cache_key(role, name),
-            lambda: self.segment.column(self.table_name, role, name),
+            lambda: self._load(role, name),
             lambda loaded: loaded.nbytes,
         )
         return vector
+
+    def _load(self, role: Role, name: str) -> Vector:
+        vector = self.segment.column(self.table_name, role, name)
+        return vector.with_bounds() if isinstance(vector, Numbers) else vector
 
     def vector_of_rows(
         self, name: str, row_ids: NDArray[np.uint32], *, is_state: bool = False

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.filter_rows import allowed_ids, filter_by_all
+from projseg.aggregation.filter_rows import allowed_ids, mask_by_all
 from projseg.aggregation.number_ranges import value_range
-from projseg.aggregation.rows import RowIds, RowRange, Rows
+from projseg.aggregation.rows import MaskedRows, RowIds, RowRange, Rows
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.interval import Interval
@@ -33,7 +33,7 @@ def select_rows(
     condition: Expression | None,
     interval: Interval | None,
     time_column: str | None,
-) -> Rows:
+) -> MaskedRows:
     """Return the rows of `row_range` that lie in `interval` and for which `condition` is true.
 
     Pages whose zone maps prove that no row matches are never decoded.
@@ -54,7 +54,7 @@ def select_rows(
     rows = _initial_rows(source, row_range, pages, row_ids)
     if interval is not None and time_column is not None:
         rows = _in_interval(rows, time_column, interval)
-    return filter_by_all(rows, residual)
+    return mask_by_all(rows, residual)
 
 
 def _initial_rows(

@@ -84,12 +84,15 @@ class Numbers:
         Added to every value; base + values fits int64 unless the dtype is object.
     validity : bool[n] or None
         True where there is a value; None means everywhere.
+    bounds : (int, int) or None
+        What no item of `values`, integers, lies outside; None: nobody has looked.
     """
 
     values: NDArray[Any]
     type: pa.DataType
     base: int = 0
     validity: NDArray[np.bool_] | None = None
+    bounds: tuple[int, int] | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -108,6 +111,27 @@ class Numbers:
         """Return rows [start, end) as views."""
         validity = None if self.validity is None else self.validity[start:end]
         return replace(self, values=self.values[start:end], validity=validity)
+
+    def with_bounds(self) -> Numbers:
+        """Return the same numbers, integers with bounds, for whoever will ask for them often."""
+        if self.values.dtype.kind not in "iu" or len(self.values) == 0:
+            return self
+        return replace(self, bounds=(int(self.values.min()), int(self.values.max())))
+
+    def limits(self) -> tuple[int, int]:
+        """Return (low, high) that no value of an integer column passes; (base, base) of no row.
+
+        Bounds need not be reached: those of a whole column hold for a part of it.
+        """
+        if self.bounds is not None:
+            low, high = self.bounds
+        elif self.values.dtype in (np.uint8, np.uint16):
+            low, high = 0, int(np.iinfo(self.values.dtype).max)
+        elif len(self.values):
+            low, high = int(self.values.min()), int(self.values.max())
+        else:
+            low = high = 0
+        return self.base + low, self.base + high
 
     def wide(self) -> NDArray[Any]:
         """Return base + values as int64 (object, float32 and float64 as they are)."""

@@ -21,7 +21,8 @@ class CountState:
 
     def __init__(self, primitive: Primitive, group_count: int) -> None:
         del primitive
-        self._counts = np.zeros(group_count, np.int64)
+        self._group_count = group_count
+        self._known: NDArray[np.int64] | None = None
         self._reader = NumbersReader()
 
     @staticmethod
@@ -35,20 +36,30 @@ class CountState:
         validity = None
         for vector in inputs:
             validity = both_valid(validity, valid_rows(vector))
-        row_count = len(inputs[0]) if inputs else groups.row_count
-        count_into(self._counts, groups.ids, row_count, validity)
+        if validity is None:
+            self._include(groups.row_counts)
+        else:
+            counts = np.zeros(self._group_count, np.int64)
+            count_into(counts, groups.ids, len(validity), validity)
+            self._include(counts)
 
     def merge(self, groups: Groups, columns: Mapping[str, Vector]) -> None:
         """Add counts to counts."""
         stored = self._reader.read(columns["count"])
-        totals = np.zeros((len(self._counts), 2), np.int64)
+        totals = np.zeros((self._group_count, 2), np.int64)
         sum_into(totals, groups.ids, stored.values, stored.base)
-        self._counts += totals[:, 0]
+        self._include(totals[:, 0])
 
     def columns(self) -> dict[str, Vector]:
         """Return the counts."""
-        return {"count": Numbers(self._counts, pa.int64())}
+        return {"count": Numbers(self._counts(), pa.int64())}
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
         """Return the counts; 0 of no rows."""
         return taken(self.columns()["count"], selection).to_arrow()
+
+    def _include(self, counts: NDArray[np.int64]) -> None:
+        self._known = counts if self._known is None else self._known + counts
+
+    def _counts(self) -> NDArray[np.int64]:
+        return np.zeros(self._group_count, np.int64) if self._known is None else self._known

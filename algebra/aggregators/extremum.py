@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from projseg.algebra.aggregators.inputs import ids_of, numbers_of_array, taken, union
 from projseg.algebra.aggregators.primitive import Groups, Primitive
-from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN, max_into, min_into
+from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN, extreme_floats, max_into, min_into
 from projseg.kernels.order_keys import float_of_order_keys, float_order_keys
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import is_text
@@ -72,12 +72,27 @@ class ExtremumState:
         vector = inputs[0]
         if self._uses_numbers and not isinstance(vector, Ids):
             numbers = numbers_of_array(vector.array) if isinstance(vector, Opaque) else vector
+            if self._add_floats(groups, numbers):
+                return
             keys, base = number_keys(numbers)
             self._numbers.fold(groups, keys, base=base, validity=numbers.validity)
             return
         ids = ids_of(vector)
         best = self._part_of(ids.dictionary)
         best.fold(groups, ids.ids, first_key=int(ids.dictionary.has_null))
+
+    def _add_floats(self, groups: Groups, numbers: Numbers) -> bool:
+        """Fold floats in as they are, if that is possible: it spares their order keys."""
+        is_plain = numbers.values.dtype.kind == "f" and numbers.validity is None
+        if not is_plain or groups.ids is None:
+            return False
+        values = numbers.values.astype(np.float64, copy=False)
+        best = extreme_floats(groups.ids, groups.count, values, is_min=self._is_min)
+        seen = groups.row_counts > 0
+        if self._is_min and (seen & (best == np.inf)).any():
+            return False  # infinity, or NaN and nothing else
+        self._numbers.fold_state(float_order_keys(best), seen)
+        return True
 
     def merge(self, groups: Groups, columns: Mapping[str, Vector]) -> None:
         """Fold extremes in as values."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Expression
+from projseg.kernels.fold_count import count_into
 from projseg.segment_format.vectors import Vector
 
 
@@ -67,6 +68,13 @@ class Groups:
     ids: NDArray[np.unsignedinteger[Any]] | None
     count: int
     row_count: int
+
+    @cached_property
+    def row_counts(self) -> NDArray[np.int64]:
+        """Number of rows of each group; whoever reads it leaves it as it is."""
+        counts = np.zeros(self.count, np.int64)
+        count_into(counts, self.ids, self.row_count)
+        return counts
 
 
 class State(Protocol):

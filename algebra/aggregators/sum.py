@@ -16,7 +16,6 @@ from projseg.kernels.fold_extremum import INT64_MAX
 from projseg.kernels.fold_sum import (
     HALVES_ROWS_MAX,
     carry_halves,
-    magnitude,
     sum_halves_into,
     sum_into,
 )
@@ -99,9 +98,12 @@ class SumState:
         return exact_to_arrow(sums.values, final, sums.validity, self._primitive.text)
 
     def _add_exact(self, groups: Groups, numbers: Numbers) -> None:
-        bound = magnitude(numbers.values, numbers.base) * len(numbers)
+        low, high = numbers.limits()
+        # A null holds 0 whatever the base, and counts as no value.
+        bound = max(abs(low), abs(high), abs(numbers.base)) * len(numbers)
         if self._low_bound + bound <= INT64_MAX:
-            sum_into(self._totals, groups.ids, numbers.values, numbers.base, numbers.validity)
+            values, base = numbers.values, numbers.base
+            sum_into(self._totals, groups.ids, values, base, numbers.validity, largest=high - base)
             self._low_bound += bound
             return
         values = numbers.wide()

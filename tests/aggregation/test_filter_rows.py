@@ -12,7 +12,7 @@ from projseg.aggregation.filter_rows import filter_rows
 from projseg.aggregation.rows import MemorySource, RowIds, all_rows
 from projseg.algebra.expressions.bind import bind
 from projseg.errors import InvalidInputError
-from projseg.kernels.select import rows_with_allowed_id, set_where_allowed
+from projseg.kernels.select import set_where_allowed, with_rest
 from projseg.segment_format.vectors import Numbers
 
 IDS = st.lists(st.integers(0, 9))
@@ -22,16 +22,27 @@ ALLOWED = st.lists(st.booleans(), min_size=10, max_size=10)
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
 @given(ids=IDS, allowed=ALLOWED)
 def test_rows_with_allowed_ids_are_their_oracle(dtype, ids, allowed):
-    array, mask = np.array(ids, dtype), np.zeros(len(ids), bool)
-    expected = oracle.rows_with_allowed_id(ids, allowed)
-    assert rows_with_allowed_id(array, np.array(allowed)).tolist() == expected
-    set_where_allowed(mask, array, np.array(allowed))
-    assert np.flatnonzero(mask).tolist() == expected
+    mask = np.zeros(len(ids), bool)
+    set_where_allowed(mask, np.array(ids, dtype), np.array(allowed))
+    assert np.flatnonzero(mask).tolist() == oracle.rows_with_allowed_id(ids, allowed)
 
 
 def test_an_id_without_a_flag_is_refused():
     with pytest.raises(InvalidInputError, match="id 3 is not below 2"):
-        rows_with_allowed_id(np.array([3], np.uint8), np.array([True, False]))
+        set_where_allowed(np.zeros(1, bool), np.array([3], np.uint8), np.array([True, False]))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
+@given(rows=st.lists(st.tuples(st.integers(0, 200), st.booleans())))
+def test_rows_that_do_not_count_are_of_the_rest(dtype, rows):
+    ids = np.array([one for one, _ in rows], dtype)
+    mask = np.array([kept for _, kept in rows], bool)
+    assert with_rest(ids, mask, 201).tolist() == np.where(mask, ids, 201).tolist()
+
+
+def test_a_mask_of_another_length_is_refused():
+    with pytest.raises(InvalidInputError, match="1 ids, 2 rows"):
+        with_rest(np.zeros(1, np.uint8), np.zeros(2, bool), 1)
 
 
 NUMBERS = st.sampled_from([-(2**63), -300, -1, 0, 1, 255, 256, 70_000, 2**63 - 1])
