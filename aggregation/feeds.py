@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from projseg.aggregation.rows import Rows
 from projseg.algebra.aggregators.inputs import valid_rows
 from projseg.algebra.aggregators.primitive import Groups, Primitive, State
 from projseg.algebra.aggregators.states import new_state, state_fields
-from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.source_plan import (
     AddRows,
     AddWeighted,
@@ -34,17 +34,53 @@ from projseg.segment_format.vectors import Numbers, Vector
 _UNFOLDED_ROWS_MAX: Final = 1 << 20
 
 
-def feed_state(state: State, primitive: Primitive, feed: Feed, rows: Rows, groups: Groups) -> None:
-    """Fold what `feed` says of `rows` into `state`.
+def feed_states(
+    states: Sequence[State],
+    primitives: Sequence[Primitive],
+    feeds: Sequence[Feed],
+    rows: Rows,
+    groups: Groups,
+) -> None:
+    """Fold what each feed says of `rows` into the state of its primitive.
 
     Raises
     ------
     EvaluationError
         Where an expression meets a value that Spark's ANSI mode refuses.
     """
+    column_sums: dict[str, State] = {}
+    later = []
+    for state, primitive, feed in zip(states, primitives, feeds, strict=True):
+        name = _summed_column(primitive, feed)
+        if name is None:
+            later.append((state, primitive, feed))
+            continue
+        _feed_state(state, primitive, feed, rows, groups, {})
+        column_sums[name] = state
+    for state, primitive, feed in later:
+        _feed_state(state, primitive, feed, rows, groups, column_sums)
+
+
+def _summed_column(primitive: Primitive, feed: Feed) -> str | None:
+    """Return the column whose values over all rows are added up; None for anything else."""
+    is_plain = primitive.function == "sum" and isinstance(feed, AddRows) and feed.filter is None
+    if not is_plain or not isinstance(feed, AddRows):
+        return None
+    argument = feed.arguments[0]
+    return argument.name if isinstance(argument, Column) else None
+
+
+def _feed_state(
+    state: State,
+    primitive: Primitive,
+    feed: Feed,
+    rows: Rows,
+    groups: Groups,
+    column_sums: Mapping[str, State],
+) -> None:
     if isinstance(feed, FoldSeveral):
         for part in feed.feeds:
-            feed_state(state, primitive, part, rows, groups)
+            _feed_state(state, primitive, part, rows, groups, {})
         return
     if isinstance(feed, Known):
         state.merge(Groups(None, 1, 1), known_columns(primitive, feed.value))
@@ -52,7 +88,8 @@ def feed_state(state: State, primitive: Primitive, feed: Feed, rows: Rows, group
     rows, groups = _filtered(feed.filter, rows, groups)
     match feed:
         case AddRows():
-            _add_rows(state, primitive, feed, rows, groups)
+            known = column_sums if feed.filter is None else {}
+            _add_rows(state, primitive, feed, rows, groups, known)
         case MergeStates():
             state.merge(groups, stored_states(primitive, feed.prefix, rows))
         case AddWeighted():
@@ -63,26 +100,40 @@ def feed_state(state: State, primitive: Primitive, feed: Feed, rows: Rows, group
 
 
 def _add_rows(
-    state: State, primitive: Primitive, feed: AddRows, rows: Rows, groups: Groups
+    state: State,
+    primitive: Primitive,
+    feed: AddRows,
+    rows: Rows,
+    groups: Groups,
+    column_sums: Mapping[str, State],
 ) -> None:
     if primitive.function == "sum":
         terms = linear_terms(feed.arguments[0], rows)
         if terms is not None:
-            _add_terms(state, primitive, terms, groups)
+            _add_terms(state, primitive, terms, groups, column_sums)
             return
     state.add(groups, [evaluate_over(argument, rows) for argument in feed.arguments])
 
 
-def _add_terms(state: State, primitive: Primitive, terms: Sequence[Term], groups: Groups) -> None:
-    """Add columns to a sum, and the negated sums of columns that are subtracted."""
-    subtracted = new_state(primitive, groups.count)
-    for term in terms:
-        (state if term.sign == 1 else subtracted).add(groups, [term.numbers])
-    ((name, sums),) = subtracted.columns().items()
-    assert isinstance(sums, Numbers)
+def _add_terms(
+    state: State,
+    primitive: Primitive,
+    terms: Sequence[Term],
+    groups: Groups,
+    column_sums: Mapping[str, State],
+) -> None:
+    """Add the sums of columns to a sum, negated where they are subtracted."""
     ids = np.arange(groups.count, dtype=np.uint32)
-    negated = Numbers(-sums.wide(), sums.type, validity=sums.validity)
-    state.merge(Groups(ids, groups.count, groups.count), {name: negated})
+    each = Groups(ids, groups.count, groups.count)
+    for term in terms:
+        summed = column_sums.get(term.name)
+        if summed is None:
+            summed = new_state(primitive, groups.count)
+            summed.add(groups, [term.numbers])
+        ((name, sums),) = summed.columns().items()
+        assert isinstance(sums, Numbers)
+        signed = sums.wide() if term.sign == 1 else -sums.wide()
+        state.merge(each, {name: Numbers(signed, sums.type, validity=sums.validity)})
 
 
 def _filtered(condition: Expression | None, rows: Rows, groups: Groups) -> tuple[Rows, Groups]:

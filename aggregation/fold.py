@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.aggregation.expressions_over_rows import evaluate_over
-from projseg.aggregation.feeds import feed_state, stored_states
+from projseg.aggregation.feeds import feed_states, stored_states
 from projseg.aggregation.group_rows import GroupedRows, group_rows, is_dense
 from projseg.aggregation.keys import make_key
 from projseg.aggregation.partial import FoldedPartial, Partial, StoredPartial
@@ -65,8 +65,7 @@ def fold(
     if mask is not None:
         grouped = grouped.with_rest(mask)
     states = [new_state(primitive, grouped.groups.count) for primitive in primitives]
-    for primitive, state, feed in zip(primitives, states, feeds, strict=True):
-        feed_state(state, primitive, feed, rows, grouped.groups)
+    feed_states(states, primitives, feeds, rows, grouped.groups)
     return partial_of(grouped, states)
 
 

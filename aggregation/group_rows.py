@@ -79,13 +79,12 @@ class GroupedRows:
         """Return, for each key, its value in each of the groups `group_ids`."""
         if self.packed is None and len(self.keys) == 1:
             return (self.keys[0].values_of(group_ids.astype(self.keys[0].ids.dtype)),)
-        remaining = group_ids.astype(np.uint64) if self.packed is None else self.packed[group_ids]
+        # Dense numbers fit 32 bits, which divide several times as fast as 64.
+        remaining = group_ids.astype(np.uint32) if self.packed is None else self.packed[group_ids]
         vectors: list[Vector] = []
         for key in reversed(self.keys):
-            base = np.uint64(max(key.cardinality, 1))
-            digits = (remaining % base).astype(key.ids.dtype)
-            vectors.append(key.values_of(digits))
-            remaining = remaining // base
+            remaining, digits = np.divmod(remaining, remaining.dtype.type(max(key.cardinality, 1)))
+            vectors.append(key.values_of(digits.astype(key.ids.dtype)))
         first = () if self.prefix is None else self.prefix.key_vectors(remaining.astype(np.intp))
         return (*first, *reversed(vectors))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from projseg.segment_format.vectors import Numbers
 class Term:
     """A column that is added (sign 1) or subtracted (sign -1)."""
 
+    name: str
     numbers: Numbers
     sign: int
 
@@ -65,7 +66,7 @@ def _column_part(column: Column, rows: Rows) -> _Part | None:
     is_plain = isinstance(vector, Numbers) and vector.values.dtype.kind in "iu"
     if not is_plain or not isinstance(vector, Numbers) or vector.validity is not None:
         return None
-    return _Part((Term(vector, 1),), *vector.limits())
+    return _Part((Term(column.name, vector, 1),), *vector.limits())
 
 
 def _combined(function: str, parts: list[_Part]) -> _Part | None:
@@ -82,7 +83,7 @@ def _combined(function: str, parts: list[_Part]) -> _Part | None:
 def _scaled(part: _Part, sign: int) -> _Part:
     if sign == 1:
         return part
-    terms = tuple(Term(term.numbers, -term.sign) for term in part.terms)
+    terms = tuple(replace(term, sign=-term.sign) for term in part.terms)
     return _Part(terms, -part.high, -part.low)
 
 

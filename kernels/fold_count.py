@@ -43,6 +43,31 @@ def count_into(
         _count(group_ids, validity, counts)
 
 
+def add_counts(
+    counts: NDArray[np.int64], group_ids: GroupIds, added: NDArray[Any], base: int = 0
+) -> None:
+    """Add stored counts to those of their groups, in place.
+
+    Parameters
+    ----------
+    counts : int64[g]
+        Changed in place.
+    group_ids : uint8[n], uint16[n] or uint32[n]
+        The group of each row.
+    added : uint8[n], uint16[n], uint32[n] or int64[n]
+        What each row adds, without `base`.
+    base : int
+        Added to every row's count.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths differ or an id is out of range.
+    """
+    check_rows(group_ids, len(counts), len(added))
+    _add_counts(counts, group_ids, added, np.int64(base))
+
+
 @njit(nogil=True, cache=True)
 def _count(group_ids: Any, validity: Any, counts: Any) -> None:
     """Add in place. Oracle: tests/oracle/folds.py::count."""
@@ -68,3 +93,10 @@ def _count_few(group_ids: Any, validity: Any, counts: Any) -> None:
     for group in range(min(256, len(counts))):
         for lane in range(4):
             counts[group] += tables[lane, group]
+
+
+@njit(nogil=True, cache=True)
+def _add_counts(counts: Any, group_ids: Any, added: Any, base: Any) -> None:
+    """Add in place. Oracle: tests/oracle/folds.py::total."""
+    for row in range(len(group_ids)):
+        counts[group_ids[row]] += np.int64(added[row]) + base

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from projseg.algebra.aggregators.inputs import NumbersReader, both_valid, taken, valid_rows
 from projseg.algebra.aggregators.primitive import Groups, Primitive
-from projseg.kernels.fold_count import count_into
-from projseg.kernels.fold_sum import sum_into
+from projseg.kernels.fold_count import add_counts, count_into
 from projseg.segment_format.vectors import Numbers, Vector
 
 
@@ -22,7 +21,8 @@ class CountState:
     def __init__(self, primitive: Primitive, group_count: int) -> None:
         del primitive
         self._group_count = group_count
-        self._known: NDArray[np.int64] | None = None
+        self._counts: NDArray[np.int64] | None = None
+        self._is_shared = False
         self._reader = NumbersReader()
 
     @staticmethod
@@ -36,30 +36,37 @@ class CountState:
         validity = None
         for vector in inputs:
             validity = both_valid(validity, valid_rows(vector))
-        if validity is None:
-            self._include(groups.row_counts)
+        if validity is not None:
+            count_into(self._own(), groups.ids, len(validity), validity)
+        elif self._counts is None:
+            self._counts, self._is_shared = groups.row_counts, True
         else:
-            counts = np.zeros(self._group_count, np.int64)
-            count_into(counts, groups.ids, len(validity), validity)
-            self._include(counts)
+            counts = self._own()
+            counts += groups.row_counts
 
     def merge(self, groups: Groups, columns: Mapping[str, Vector]) -> None:
         """Add counts to counts."""
         stored = self._reader.read(columns["count"])
-        totals = np.zeros((self._group_count, 2), np.int64)
-        sum_into(totals, groups.ids, stored.values, stored.base)
-        self._include(totals[:, 0])
+        counts = self._own()
+        if groups.ids is None:
+            counts[0] += int(stored.values.sum(dtype=np.int64)) + stored.base * len(stored)
+        else:
+            add_counts(counts, groups.ids, stored.values, stored.base)
 
     def columns(self) -> dict[str, Vector]:
         """Return the counts."""
-        return {"count": Numbers(self._counts(), pa.int64())}
+        counts = np.zeros(self._group_count, np.int64) if self._counts is None else self._counts
+        return {"count": Numbers(counts, pa.int64())}
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
         """Return the counts; 0 of no rows."""
         return taken(self.columns()["count"], selection).to_arrow()
 
-    def _include(self, counts: NDArray[np.int64]) -> None:
-        self._known = counts if self._known is None else self._known + counts
-
-    def _counts(self) -> NDArray[np.int64]:
-        return np.zeros(self._group_count, np.int64) if self._known is None else self._known
+    def _own(self) -> NDArray[np.int64]:
+        """Return the counts as an array that may be changed."""
+        if self._counts is None:
+            self._counts = np.zeros(self._group_count, np.int64)
+        elif self._is_shared:
+            self._counts = self._counts.copy()
+        self._is_shared = False
+        return self._counts

@@ -41,6 +41,16 @@ def test_sums_of_sums_are_sums_of_rows(tmp_path_factory, text, data):
     assert {row["g"]: row["s"] for row in found} == expected
 
 
+def test_sums_of_columns_are_shared_only_where_all_rows_count(tmp_path):
+    rows = [{"g": g % 2, "a": g, "b": 2 * g, "c": 5} for g in range(9)]
+    table = make(tmp_path / "t", rows)
+    (found,) = table.query(
+        aggregators="sum(a - b) AS d, sum(a) AS a, sum(b) FILTER (WHERE g = 1) AS b1,"
+        " sum(a - b) FILTER (WHERE g = 1) AS d1, sum(b) AS b, sum(b - a - b) AS e"
+    ).to_pylist()
+    assert found == {"d": -36, "a": 36, "b1": 32, "d1": -16, "b": 72, "e": -36}
+
+
 def test_a_row_that_overflows_still_raises(tmp_path):
     rows = [{"g": 0, "a": 2**31 - 1, "b": -1, "c": 0}, {"g": 0, "a": -5, "b": 0, "c": 0}]
     table = make(tmp_path / "t", rows)
