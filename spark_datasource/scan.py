@@ -12,7 +12,6 @@ from pyspark.sql.types import StructType
 from projseg.algebra.interval import Interval
 from projseg.algebra.query_spec import QuerySpec, bind_query
 from projseg.errors import InvalidInputError
-from projseg.explain import Explain
 from projseg.reader.query import QueryPlan, plan_query
 from projseg.spark_datasource.metadata_tables import metadata_rows
 from projseg.spark_datasource.read_request import ReadRequest
@@ -68,6 +67,9 @@ class Scan:
         if self.request.metadata_table is not None:
             return metadata_rows(self.snapshot, self.request.metadata_table)
         if self.request.is_explain:
+            # Imported here: explanations draw on a library that no other request needs.
+            from projseg.explain import Explain
+
             return Explain.of(self.storage, plan_query(self.snapshot, self.query)).segments
         return None
 

@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 from msgspec.structs import replace
 
+from projseg.algebra.interval import Interval
 from projseg.algebra.projection_parse import parse_projections
 from projseg.declarations import declare_properties
 from projseg.errors import InvalidInputError
 from projseg.spark_datasource.write_request import WriteRequest
-from projseg.table import is_table, parse_interval
-from projseg.table_layer.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.snapshot import Snapshot, is_table, open_snapshot
 from projseg.table_layer.storage import Storage, open_storage
 from projseg.table_layer.table_properties import (
     ColumnDeclaration,
@@ -133,5 +133,5 @@ def _interval(request: WriteRequest, *, overwrite: bool) -> tuple[int, int] | No
             "PROJSEG_BAD_OPTION",
             "option 'replaceInterval' needs mode('overwrite'); mode('append') replaces nothing",
         )
-    interval = parse_interval(request.replace_interval)
+    interval = Interval.parse(request.replace_interval)
     return interval.start_us, interval.end_us

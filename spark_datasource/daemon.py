@@ -1,0 +1,125 @@
+"""Spark's daemon of Python workers, with the engine imported before it forks.
+
+With `spark.python.daemon.module` set to `projseg.spark_datasource.daemon`, Spark starts this in
+place of `pyspark.daemon` on every executor. What serves Spark is still `pyspark.daemon`; all that
+this adds happens before: workers are then born with what each would import, and compile or load,
+by itself.
+
+A fork copies only the thread that forks, so nothing here may leave a thread behind that the engine
+would wait for: the query pools in particular are not touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import logging
+import os
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+LOGGER: Final = logging.getLogger("projseg.spark")
+
+# What tasks run, by the name that Spark's pickles and its daemon import it by.
+_MODULES: Final = (
+    "projseg.spark_datasource.batch_reader",
+    "projseg.spark_datasource.batch_writer",
+    "pyspark.worker",
+    "pyspark.sql.worker.plan_data_source_read",
+    "pyspark.sql.worker.write_into_data_source",
+)
+_SPARK_ARCHIVES: Final = ("pyspark.zip", "py4j-*-src.zip")
+_NOT_INSTALLED: Final = frozenset({"tests", "benchmark"})  # folders that only the archives have
+
+
+def main() -> None:
+    """Import the engine, then serve Spark until it closes standard input.
+
+    What cannot be imported is left to the workers, which then tell Spark why.
+    """
+    with _standard_output_kept():
+        prefer_unpacked_spark(sys.path)
+        try:
+            import_engine()
+        except Exception:  # any broken installation: tasks that do not need the engine still run
+            LOGGER.warning("workers start without the engine", exc_info=True)
+    # What lives now lives as long as the workers: their collections, one after each task, need not
+    # look at it, nor copy its pages by doing so.
+    gc.freeze()
+    importlib.import_module("pyspark.daemon").manager()
+
+
+def import_engine() -> None:
+    """Import what tasks need, and do once what numba and pyarrow put off until their first use."""
+    for name in _MODULES:
+        importlib.import_module(name)
+    # Imported here: the path of a daemon is set right first.
+    import numpy as np
+    import pyarrow as pa
+
+    from projseg.kernels.delta import accumulate
+
+    accumulate(np.zeros(2, np.int64))
+    np.asarray(pa.nulls(1, pa.int64()).fill_null(0))
+
+
+def prefer_unpacked_spark(path: list[str]) -> None:
+    """Move Spark's zipped sources behind the rest of `path` where the same ones are installed.
+
+    Spark puts them first. Python keeps no compiled modules of a zip file, so every daemon would
+    compile all that it imports, which takes longer than the engine's import. Archives that differ
+    from what is installed stay where they are.
+
+    Parameters
+    ----------
+    path : list of str
+        As `sys.path`; changed in place.
+    """
+    archives = [
+        entry
+        for entry in path
+        if any(Path(entry).match(pattern) for pattern in _SPARK_ARCHIVES)
+        and any(_holds(Path(folder), entry) for folder in path if folder != entry)
+    ]
+    path[:] = [entry for entry in path if entry not in archives] + archives
+
+
+def _holds(folder: Path, archive: str) -> bool:
+    """Whether an installation has every module of an archive, of the same size."""
+    if not folder.is_dir():
+        return False
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            modules = [
+                info
+                for info in opened.infolist()
+                if info.filename.endswith(".py")
+                and _NOT_INSTALLED.isdisjoint(info.filename.split("/"))
+            ]
+        return bool(modules) and all(
+            (folder / info.filename).stat().st_size == info.file_size for info in modules
+        )
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+@contextlib.contextmanager
+def _standard_output_kept() -> Iterator[None]:
+    """Send what is printed meanwhile to standard error: Spark reads its port from the other."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+if __name__ == "__main__":
+    main()
