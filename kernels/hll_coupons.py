@@ -78,7 +78,9 @@ def bucket_coupons(
         raise InvalidInputError("PROJSEG_BAD_GROUP_IDS", "group columns differ in length")
     starts = np.zeros(len(slots) + 1, np.int64)
     buckets = np.empty(len(rows), np.uint32)
-    _fill_buckets(rows.group_ids, rows.value_ids, rows.coupons, is_left_out, starts, buckets)
+    group_ids = np.zeros(len(rows), np.uint32) if rows.group_ids is None else rows.group_ids
+    group_ids = group_ids.astype(np.uint32, copy=False)  # one kernel, not one for each width
+    _fill_buckets(group_ids, rows.value_ids, rows.coupons, is_left_out, starts, buckets)
     counts = np.zeros(len(slots), np.int64)
     coupon_set = np.zeros(_set_slots(lg_k), np.uint32)
     _deduplicate(starts, slots, np.int64(coupon_count_max(lg_k)), coupon_set, buckets, counts)
@@ -130,18 +132,14 @@ def _fill_buckets(
     row_count = len(buckets)
     for row in range(row_count):
         coupon = coupons[row] if value_ids is None else coupons[value_ids[row]]
-        group = np.int64(0)
-        if group_ids is not None:
-            group = np.int64(group_ids[row])
+        group = np.int64(group_ids[row])
         starts[group + 1] += (coupon != 0) & ~is_left_out[group]
     for i in range(1, len(starts)):
         starts[i] += starts[i - 1]
     ends = starts.copy()
     for row in range(row_count):
         coupon = coupons[row] if value_ids is None else coupons[value_ids[row]]
-        group = np.int64(0)
-        if group_ids is not None:
-            group = np.int64(group_ids[row])
+        group = np.int64(group_ids[row])
         if coupon != 0 and not is_left_out[group]:
             buckets[ends[group]] = coupon
             ends[group] += 1

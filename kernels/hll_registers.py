@@ -13,8 +13,19 @@ from projseg.kernels.hll_coupons import Buckets
 from projseg.kernels.hll_rows import CouponRows
 
 
-def fold_rows(registers: NDArray[np.uint8], rows: CouponRows) -> None:
-    """Fold every row into its group's registers, in place: uint8[rows.group_count, 2**lg_k].
+def fold_rows(
+    registers: NDArray[np.uint8], rows: CouponRows, start: int = 0, end: int | None = None
+) -> None:
+    """Fold the rows from `start` to before `end` into their groups' registers, in place.
+
+    Parameters
+    ----------
+    registers : uint8[rows.group_count, 2**lg_k]
+        Changed in place.
+    rows : CouponRows
+        Already proved, all of them.
+    start, end : int
+        Half-open.
 
     Raises
     ------
@@ -23,7 +34,11 @@ def fold_rows(registers: NDArray[np.uint8], rows: CouponRows) -> None:
     """
     if len(registers) != rows.group_count:
         raise _no_place(rows.group_count)
-    _fold_rows(rows.group_ids, rows.value_ids, rows.coupons, registers)
+    group_ids = None if rows.group_ids is None else rows.group_ids[start:end]
+    if rows.value_ids is None:
+        _fold_rows(group_ids, None, rows.coupons[start:end], registers)
+    else:
+        _fold_rows(group_ids, rows.value_ids[start:end], rows.coupons, registers)
 
 
 def occupied_counts(registers: NDArray[np.uint8]) -> NDArray[np.int64]:

@@ -55,14 +55,6 @@ class CouponRows:
         """Return the number of rows."""
         return len(self.coupons) if self.value_ids is None else len(self.value_ids)
 
-    def between(self, start: int, end: int) -> CouponRows:
-        """Return the rows of a half-open range, without a copy."""
-        group_ids = None if self.group_ids is None else self.group_ids[start:end]
-        if self.value_ids is None:
-            return CouponRows(group_ids, self.group_count, None, self.coupons[start:end])
-        value_ids = self.value_ids[start:end]
-        return CouponRows(group_ids, self.group_count, value_ids, self.coupons)
-
     def has_few_pairs(self) -> bool:
         """Whether groups and values are so few that `distinct_rows` saves time."""
         pair_count = self.group_count * len(self.coupons)

@@ -136,10 +136,10 @@ class HllState:
             return none
         registers = np.zeros((self._group_count, 1 << self._lg_k), np.uint8)
         sample_count = len(rows) // _SAMPLE_SHARE
-        fold_rows(registers, rows.between(0, sample_count))
+        fold_rows(registers, rows, end=sample_count)
         if not self._are_large(registers).any():
             return none
-        fold_rows(registers, rows.between(sample_count, len(rows)))
+        fold_rows(registers, rows, start=sample_count)
         is_done = self._are_large(registers)
         self._promote(np.flatnonzero(is_done))
         slots = self._slots[is_done]

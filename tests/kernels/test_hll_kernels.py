@@ -71,8 +71,8 @@ def test_distinct_rows_have_the_same_pairs_once(rows):
 def test_folded_rows_are_the_twins_registers(rows, data):
     registers = np.zeros((rows.group_count, 1 << LG_K), np.uint8)
     cut = data.draw(st.integers(0, len(rows)))
-    fold_rows(registers, rows.between(0, cut))
-    fold_rows(registers, rows.between(cut, len(rows)))
+    fold_rows(registers, rows, end=cut)
+    fold_rows(registers, rows, start=cut)
     expected = [oracle.registers(found, LG_K) for found in coupons_by_group(rows)]
     assert registers.tolist() == expected
     assert occupied_counts(registers).tolist() == [sum(map(bool, ranks)) for ranks in expected]
