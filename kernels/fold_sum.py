@@ -30,6 +30,7 @@ def sum_into(
     validity: Validity = None,
     *,
     largest: int | None = None,
+    row_counts: NDArray[np.int64] | None = None,
 ) -> None:
     """Add each group's sum of `base + values` and its number of values to `totals`, in place.
 
@@ -48,6 +49,8 @@ def sum_into(
         True where there is a value.
     largest : int or None
         What no unsigned value passes, if the caller knows; otherwise they are looked at.
+    row_counts : int64[g] or None
+        The number of rows of each group, if the caller knows and no row is null.
 
     Raises
     ------
@@ -63,6 +66,9 @@ def sum_into(
     elif group_ids.dtype == np.uint8 and values.dtype.kind == "u":
         largest = int(values.max()) if largest is None else largest
         _sum_narrow_few(totals, group_ids, values, base, validity, largest)
+    elif group_ids.dtype == np.uint8 and values.dtype.kind == "f" and row_counts is not None:
+        _sum_floats_few(group_ids, values, totals)
+        totals[:, 1] += row_counts
     elif group_ids.dtype == np.uint8:
         _sum_few(group_ids, values, np.int64(base), validity, totals)
     elif values.dtype.kind == "f" and _is_clustered(group_ids):
@@ -174,6 +180,17 @@ def _sum_few(group_ids: Any, values: Any, base: Any, validity: Any, totals: Any)
         for lane in range(4):
             totals[group, 0] += tables[lane, group, 0]
             totals[group, 1] += tables[lane, group, 1]
+
+
+@njit(nogil=True, cache=True)
+def _sum_floats_few(group_ids: Any, values: Any, totals: Any) -> None:
+    """Do as `_sum_few` without counting. Oracle: tests/oracle/folds.py::total."""
+    tables = np.zeros((4, 256))
+    for row in range(len(group_ids)):
+        tables[row & 3, group_ids[row]] += values[row]
+    for group in range(min(256, len(totals))):
+        for lane in range(4):
+            totals[group, 0] += tables[lane, group]
 
 
 @njit(nogil=True, cache=True)

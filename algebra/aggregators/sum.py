@@ -68,7 +68,9 @@ class SumState:
         numbers = self._reader.read(inputs[0])
         if self._is_float:
             values = numbers.values.astype(np.float64, copy=False)
-            sum_into(self._totals, groups.ids, values, 0, numbers.validity)
+            is_few = groups.ids is not None and groups.ids.dtype == np.uint8
+            row_counts = groups.row_counts if is_few and numbers.validity is None else None
+            sum_into(self._totals, groups.ids, values, 0, numbers.validity, row_counts=row_counts)
         elif numbers.values.dtype == object:
             self._add_wide(groups, numbers)
         else:

@@ -91,6 +91,18 @@ def test_sum_is_its_oracle(data):
 
 @EACH
 @given(fold_rows(np.float64))
+def test_float_sums_over_known_counts_are_those_without(case):
+    ids, group_count, values, _ = case
+    counts = np.zeros(group_count, np.int64)
+    count_into(counts, ids, len(values))
+    totals, expected = np.zeros((2, group_count, 2))
+    sum_into(totals, ids, values, row_counts=counts)
+    sum_into(expected, ids, values)
+    np.testing.assert_allclose(totals, expected, rtol=1e-12, atol=1e-12)
+
+
+@EACH
+@given(fold_rows(np.float64))
 def test_float_sum_is_its_oracle(case):
     ids, group_count, values, validity = case
     if ids is not None and len(ids) % 2:
