@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
-from threading import Lock
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.keys import encode_sorted
+from projseg.aggregation.part_cache import PARTS
 from projseg.segment_format.dictionary import Dictionary
 
 IdMap = NDArray[np.unsignedinteger[Any]]
-
-# Merged dictionaries by the identities of their parts: segments are immutable, so the same query
-# over the same segments needs no second merge. The parts are held, so identities stay theirs.
-_MEMO_ENTRIES_MAX: Final = 64
-_memo: OrderedDict[tuple[int, ...], tuple[Sequence[Dictionary], Dictionary, list[IdMap | None]]] = (
-    OrderedDict()
-)
-_memo_lock = Lock()
 
 
 def merge_dictionaries(
@@ -34,17 +25,18 @@ def merge_dictionaries(
     """
     if all(dictionary is dictionaries[0] for dictionary in dictionaries):
         return dictionaries[0], [None] * len(dictionaries)
-    key = tuple(id(dictionary) for dictionary in dictionaries)
-    with _memo_lock:
-        if (known := _memo.get(key)) is not None:
-            _memo.move_to_end(key)
-            return known[1], known[2]
-    merged, maps = _merge(dictionaries)
-    with _memo_lock:
-        _memo[key] = (dictionaries, merged, maps)
-        while len(_memo) > _MEMO_ENTRIES_MAX:
-            _memo.popitem(last=False)
+    # Segments are immutable: the same query over the same segments needs no second merge. The parts
+    # are held, so that their identities stay theirs.
+    key = ("merged", *(id(dictionary) for dictionary in dictionaries))
+    _, merged, maps = PARTS.get_or_load(
+        key, lambda: (dictionaries, *_merge(dictionaries)), _byte_count
+    )
     return merged, maps
+
+
+def _byte_count(entry: tuple[Sequence[Dictionary], Dictionary, list[IdMap | None]]) -> int:
+    _, merged, maps = entry
+    return int(merged.values.nbytes) + sum(ids.nbytes for ids in maps if ids is not None)
 
 
 def _merge(dictionaries: Sequence[Dictionary]) -> tuple[Dictionary, list[IdMap | None]]:

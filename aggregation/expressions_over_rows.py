@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.keys import encode_sorted
+from projseg.aggregation.part_cache import PARTS
 from projseg.aggregation.rows import Rows
 from projseg.aggregation.time_buckets import bucket_vector
 from projseg.algebra.expressions.evaluate import evaluate
@@ -18,11 +17,6 @@ from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import arrow_to_numbers, is_fixed_width, is_text
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
-
-# Results by (expression, dictionary): a virtual column over a dictionary is computed once, however
-# many queries and pages use it. The dictionary is held so that its identity stays its own.
-_MEMO_ENTRIES_MAX: Final = 1024
-_memo: dict[tuple[Expression, int], tuple[Dictionary, Vector]] = {}
 
 
 def evaluate_over(expression: Expression, rows: Rows) -> Vector:
@@ -72,16 +66,32 @@ def _evaluate_over_dictionary(expression: Expression, name: str, vector: Ids) ->
 
 
 def values_by_id(expression: Expression, name: str, dictionary: Dictionary) -> Vector:
-    """Return the value of `expression` for each id of the dictionary of its one column."""
-    key = (expression, id(dictionary))
-    if (known := _memo.get(key)) is not None:
-        return known[1]
-    values = dictionary.values
-    result = vector_from_arrow(evaluate(expression, {name: values}, len(values)))
-    if len(_memo) >= _MEMO_ENTRIES_MAX:
-        _memo.clear()
-    _memo[key] = (dictionary, result)
+    """Return the value of `expression` for each id of the dictionary of its one column.
+
+    It is computed once, however many queries and pages use it.
+    """
+
+    def compute() -> tuple[Dictionary, Vector]:
+        values = dictionary.values
+        result = vector_from_arrow(evaluate(expression, {name: values}, len(values)))
+        return dictionary, result  # held, so that the dictionary's identity stays its own
+
+    key = ("values by id", expression, id(dictionary))
+    result: Vector = PARTS.get_or_load(key, compute, lambda entry: entry[1].nbytes)[1]
     return result
+
+
+def truth_by_id(condition: Expression, name: str, dictionary: Dictionary) -> NDArray[np.bool_]:
+    """Return where `condition` is true, neither false nor null, by id; computed once as well."""
+
+    def compute() -> tuple[Dictionary, NDArray[np.bool_]]:
+        values = dictionary.values
+        truths = evaluate(condition, {name: values}, len(values)).fill_null(False)
+        return dictionary, np.asarray(truths, dtype=bool)
+
+    key = ("truth by id", condition, id(dictionary))
+    truths: NDArray[np.bool_] = PARTS.get_or_load(key, compute, lambda entry: entry[1].nbytes)[1]
+    return truths
 
 
 def vector_from_arrow(array: pa.Array) -> Vector:

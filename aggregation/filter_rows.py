@@ -9,12 +9,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.aggregation.expressions_over_rows import evaluate_over, truth, values_by_id
+from projseg.aggregation.expressions_over_rows import evaluate_over, truth, truth_by_id
 from projseg.aggregation.number_ranges import NumberRange, value_range
 from projseg.aggregation.rows import MaskedRows, Rows
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.tree import Call, Expression
-from projseg.kernels.select import set_where_allowed
+from projseg.kernels.select import allowed_rows
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.vectors import Ids, Numbers
 
@@ -57,7 +57,7 @@ def _mask_together(
         if isinstance(vector, Ids):
             allowed = allowed_ids(conditions, name, vector.dictionary)
             if allowed is not None:
-                return _masked(selected, _allowed_mask(vector, allowed))
+                return _masked(selected, allowed_rows(vector.ids, allowed))
         if isinstance(vector, Numbers):
             ranges = {condition: value_range(condition) for condition in conditions}
             exact = [found for found in ranges.values() if found is not None and found.is_exact]
@@ -77,8 +77,9 @@ def _masked(selected: MaskedRows, mask: Mask) -> MaskedRows:
     kept = int(np.count_nonzero(mask))
     if kept == len(mask):
         return MaskedRows(selected.rows)
-    masked = MaskedRows(selected.rows, mask)
-    return masked if kept >= len(mask) * _MASKED_SHARE_MIN else MaskedRows(masked.compact())
+    if kept >= len(mask) * _MASKED_SHARE_MIN:
+        return MaskedRows(selected.rows, mask)
+    return MaskedRows(selected.rows.where(mask, kept))
 
 
 def allowed_ids(
@@ -89,22 +90,10 @@ def allowed_ids(
     None if a value raises an error: it may be one that no selected row holds.
     """
     try:
-        masks = [truth(values_by_id(condition, name, dictionary)) for condition in conditions]
+        masks = [truth_by_id(condition, name, dictionary) for condition in conditions]
     except ArithmeticError:
         return None
     return reduce(np.logical_and, masks)
-
-
-def _allowed_mask(vector: Ids, allowed: Mask) -> Mask:
-    """Return which rows have an allowed id, as an array that is the caller's."""
-    kept = np.flatnonzero(allowed)
-    if len(kept) and kept[-1] - kept[0] + 1 == len(kept):
-        ids = Numbers(vector.ids, vector.type)
-        return NumberRange("", int(kept[0]), int(kept[-1])).mask(ids)
-    mask = np.zeros(len(vector), np.bool_)
-    if len(kept):
-        set_where_allowed(mask, vector.ids, allowed)
-    return mask
 
 
 def is_true(condition: Expression, rows: Rows) -> NDArray[np.bool_]:
@@ -132,7 +121,7 @@ def _set_where_true(mask: NDArray[np.bool_], condition: Expression, rows: Rows) 
         if isinstance(vector, Ids):
             allowed = allowed_ids([condition], name, vector.dictionary)
             if allowed is not None:
-                set_where_allowed(mask, vector.ids, allowed)
+                mask |= allowed_rows(vector.ids, allowed)
                 return
         found = value_range(condition)
         if isinstance(vector, Numbers) and found is not None and found.is_exact:

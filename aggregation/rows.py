@@ -117,9 +117,9 @@ class Rows:
         start, end = self.selection.start, self.selection.end
         return self.source.vector_of_range(name, start, end, is_state=is_state)
 
-    def where(self, mask: NDArray[np.bool_]) -> Rows:
-        """Return the rows for which `mask` is true."""
-        kept = int(np.count_nonzero(mask))
+    def where(self, mask: NDArray[np.bool_], kept: int | None = None) -> Rows:
+        """Return the rows for which `mask` is true: `kept` of them, if the caller has counted."""
+        kept = int(np.count_nonzero(mask)) if kept is None else kept
         if kept == len(mask):
             return self
         first = int(mask.argmax())

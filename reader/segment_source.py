@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from projseg.aggregation.part_cache import PARTS
 from projseg.errors import CorruptTableError
-from projseg.reader.part_cache import PARTS
 from projseg.segment_format.bitmap_index import BitmapIndex
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.footer import BASE_TABLE, Role

@@ -144,8 +144,9 @@ def _pages_that_may_match(source: SegmentSource, condition: Expression) -> Pages
         return _every_page(source)
     allowed = _allowed_ids(source, name, condition)
     if allowed is not None:
-        allowed_below = np.concatenate([[0], np.cumsum(allowed)])
-        may_match: Pages = allowed_below[zones.maximum + 1] > allowed_below[zones.minimum]
+        kept = np.flatnonzero(allowed)
+        first = np.searchsorted(kept, zones.minimum, side="left")
+        may_match: Pages = np.searchsorted(kept, zones.maximum, side="right") > first
         return may_match
     number_range = value_range(condition)
     if number_range is None or source.is_opaque(name):

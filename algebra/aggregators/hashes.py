@@ -71,7 +71,7 @@ def _hashes_of(
     vector: Vector, of_dictionary: Callable[[Dictionary], Hashes]
 ) -> tuple[ValueIds, Hashes]:
     if isinstance(vector, Ids):
-        return vector.ids, _without_empty(vector.dictionary, of_dictionary)
+        return vector.ids, _hashes_by_id(vector.dictionary, of_dictionary)
     if isinstance(vector, Numbers) and _is_dense(vector):
         domain = np.arange(np.iinfo(vector.values.dtype).max + 1, dtype=vector.values.dtype)
         _, hashes = _hashes_of(Numbers(domain, vector.type, vector.base), of_dictionary)
@@ -79,7 +79,7 @@ def _hashes_of(
             return vector.values, hashes
         none = np.uint32(len(domain))
         return np.where(vector.validity, vector.values, none), np.append(hashes, _NULL)
-    hashes = _without_empty(Dictionary(vector.to_arrow()), of_dictionary)
+    hashes = _hashes_by_row(vector.to_arrow(), of_dictionary)
     if (validity := valid_rows(vector)) is not None:
         hashes = np.where(validity, hashes, _NULL)
     return None, hashes
@@ -102,10 +102,20 @@ def _largest(value_type: pa.DataType) -> int:
     return (1 << (int(value_type.bit_width) - 1)) - 1
 
 
-def _without_empty(dictionary: Dictionary, of_dictionary: Callable[[Dictionary], Hashes]) -> Hashes:
+def _hashes_by_id(dictionary: Dictionary, of_dictionary: Callable[[Dictionary], Hashes]) -> Hashes:
     hashes = of_dictionary(dictionary)
-    if not is_text(dictionary.type):
+    first = int(dictionary.has_null)  # where the empty text stands, if there is one
+    is_empty = (
+        is_text(dictionary.type)
+        and first < len(dictionary)
+        and not dictionary.values[first].as_py()
+    )
+    return np.where(np.arange(len(hashes)) == first, _NULL, hashes) if is_empty else hashes
+
+
+def _hashes_by_row(values: pa.Array, of_dictionary: Callable[[Dictionary], Hashes]) -> Hashes:
+    hashes = of_dictionary(Dictionary(values))
+    if not is_text(values.type):
         return hashes
-    is_empty = pc.fill_null(pc.equal(pc.binary_length(dictionary.values), 0), True)
-    has_empty = pc.any(is_empty).as_py()
-    return np.where(np.asarray(is_empty), _NULL, hashes) if has_empty else hashes
+    is_empty = pc.fill_null(pc.equal(pc.binary_length(values), 0), True)
+    return np.where(np.asarray(is_empty), _NULL, hashes)

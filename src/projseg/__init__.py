@@ -10,10 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from projseg.aggregation.part_cache import cache_statistics
     from projseg.errors import ProjsegError
     from projseg.explain import Explain
     from projseg.projection import Projection
-    from projseg.reader.part_cache import cache_statistics
     from projseg.spark_datasource.helpers import read, register, write
     from projseg.table import Commit, Table, is_table
 
@@ -38,7 +38,7 @@ _HOMES: Final = {
     "Projection": "projseg.projection",
     "ProjsegError": "projseg.errors",
     "Table": "projseg.table",
-    "cache_statistics": "projseg.reader.part_cache",
+    "cache_statistics": "projseg.aggregation.part_cache",
     "is_table": "projseg.table",
     "read": "projseg.spark_datasource.helpers",
     "register": "projseg.spark_datasource.helpers",

@@ -12,24 +12,26 @@ from projseg.aggregation.filter_rows import filter_rows
 from projseg.aggregation.rows import MemorySource, RowIds, all_rows
 from projseg.algebra.expressions.bind import bind
 from projseg.errors import InvalidInputError
-from projseg.kernels.select import set_where_allowed, with_rest
+from projseg.kernels.select import allowed_rows, with_rest
 from projseg.segment_format.vectors import Numbers
 
-IDS = st.lists(st.integers(0, 9))
-ALLOWED = st.lists(st.booleans(), min_size=10, max_size=10)
+IDS = st.lists(st.integers(0, 29))
+ALLOWED = st.one_of(
+    st.lists(st.booleans(), min_size=30, max_size=30),
+    st.sets(st.integers(0, 29)).map(lambda kept: [one in kept for one in range(30)]),
+)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
 @given(ids=IDS, allowed=ALLOWED)
 def test_rows_with_allowed_ids_are_their_oracle(dtype, ids, allowed):
-    mask = np.zeros(len(ids), bool)
-    set_where_allowed(mask, np.array(ids, dtype), np.array(allowed))
+    mask = allowed_rows(np.array(ids, dtype), np.array(allowed))
     assert np.flatnonzero(mask).tolist() == oracle.rows_with_allowed_id(ids, allowed)
 
 
 def test_an_id_without_a_flag_is_refused():
-    with pytest.raises(InvalidInputError, match="id 3 is not below 2"):
-        set_where_allowed(np.zeros(1, bool), np.array([3], np.uint8), np.array([True, False]))
+    with pytest.raises(InvalidInputError, match="id 30 is not below 30"):
+        allowed_rows(np.array([30], np.uint8), np.arange(30) % 2 == 0)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])

@@ -1,7 +1,7 @@
 import pyarrow as pa
 
 import projseg
-from projseg.reader.part_cache import PartCache
+from projseg.aggregation.part_cache import PartCache
 
 
 def test_the_least_recently_used_part_goes_first():

@@ -1,6 +1,8 @@
-"""Decoded parts of segments, kept in memory up to a byte budget, least recently used out first.
+"""What queries keep in memory up to a byte budget, least recently used out first.
 
-Segments are immutable, so an entry never goes stale; it was checksummed when it was decoded.
+Decoded parts of segments, which were checksummed when they were decoded, and what was computed from
+them alone: values of expressions by dictionary id, merged dictionaries. Segments are immutable, so
+no entry goes stale.
 """
 
 from __future__ import annotations
