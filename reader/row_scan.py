@@ -24,8 +24,11 @@ from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.storage import Storage
 
-# Rows of a returned batch, at most.
-BATCH_ROWS: Final = 1 << 16
+# Rows of a returned batch, at most; a source's rows are cut into several, down to the least worth
+# a task, so that threads share the work.
+_BATCH_ROWS_MAX: Final = 1 << 17
+_BATCH_ROWS_MIN: Final = 1 << 14
+_BATCHES_WANTED: Final = 8
 # A scan that wants fewer of a segment's rows decodes the pages it needs, and keeps none.
 _KEPT_SHARE_MIN: Final = 0.25
 
@@ -98,13 +101,16 @@ def _batches(
         if len(rows) > source.row_count * _KEPT_SHARE_MIN:
             for name in columns:
                 source.keep(name)
-        firsts = range(0, len(rows), BATCH_ROWS)
-        return [rows.slice(first, min(first + BATCH_ROWS, len(rows))) for first in firsts]
+        step = min(max(len(rows) // _BATCHES_WANTED, _BATCH_ROWS_MIN), _BATCH_ROWS_MAX)
+        firsts = range(0, len(rows), step)
+        return [rows.slice(first, min(first + step, len(rows))) for first in firsts]
 
-    selected = map_ahead(select, ranges, thread_count)
+    selected = map_ahead(select, ranges, thread_count, ahead=thread_count - 1)
     parts = chain.from_iterable(selected)
     with closing(selected):
-        yield from map_ahead(lambda part: _batch(plan, part), parts, thread_count)
+        yield from map_ahead(
+            lambda part: _batch(plan, part), parts, thread_count, ahead=2 * thread_count
+        )
 
 
 def _ranges(query: QuerySpec, row_count: int) -> list[RowRange]:

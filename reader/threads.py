@@ -7,15 +7,12 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from projseg.algebra.query_spec import QuerySpec
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-# Results that wait to be asked for, for each thread.
-_AHEAD: Final = 2
 
 
 def thread_count_of(query: QuerySpec) -> int:
@@ -30,11 +27,20 @@ def thread_pool(thread_count: int) -> ThreadPoolExecutor:
 
 
 def map_ahead(
-    function: Callable[[Item], Result], items: Iterable[Item], thread_count: int
+    function: Callable[[Item], Result], items: Iterable[Item], thread_count: int, *, ahead: int
 ) -> Generator[Result]:
-    """Yield `function` of each item in order, working a few items ahead; closing it stops.
+    """Yield `function` of each item in order; closing it stops.
 
-    With one thread there is no pool: each result is made when it is asked for.
+    Parameters
+    ----------
+    function : callable
+        Runs in a thread of the pool; with `thread_count` 1 where and when its result is asked for.
+    items : iterable
+        Asked for as they are needed.
+    thread_count : int
+        Which pool works.
+    ahead : int
+        Results under way or waiting beyond the one that is asked for, at most.
     """
     if thread_count == 1:
         yield from map(function, items)
@@ -44,7 +50,7 @@ def map_ahead(
     try:
         for item in items:
             pending.append(pool.submit(function, item))
-            if len(pending) > _AHEAD * thread_count:
+            if len(pending) > ahead:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
