@@ -29,7 +29,7 @@ from projseg.table_layer.storage import Storage
 _BATCH_ROWS_MAX: Final = 1 << 17
 _BATCH_ROWS_MIN: Final = 1 << 14
 _BATCHES_WANTED: Final = 8
-# A scan that wants fewer of a segment's rows decodes the pages it needs, and keeps none.
+# A scan that wants fewer of the rows of a segment decodes only the pages it needs.
 _KEPT_SHARE_MIN: Final = 0.25
 
 

@@ -22,7 +22,7 @@ from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.storage import Storage
 from projseg.table_layer.verify_entries import check_listed
 
-# Below this share of a column's pages, only those pages are decoded, and not cached.
+# Below this share of a column's pages, only those pages are decoded.
 _PAGE_SHARE_MAX: Final = 0.25
 # What a row of a decoded column takes, at most in most columns.
 _ROW_BYTES: Final = 8
@@ -119,10 +119,20 @@ class SegmentSource:
             first_page = int(np.searchsorted(starts, first, side="right")) - 1
             end_page = int(np.searchsorted(starts, end, side="left"))
             if end_page - first_page < (len(starts) - 1) * _PAGE_SHARE_MAX:
-                pages = self.segment.column(self.table_name, role, name, first_page, end_page)
+                pages = self._pages(role, name, first_page, end_page)
                 start = int(starts[first_page])
                 return pages.slice(first - start, end - start)
         return self.vector(name, is_state=is_state).slice(first, end)
+
+    def _pages(self, role: Role, name: str, first_page: int, end_page: int) -> Vector:
+        """Return neighbouring pages, kept for the next who asks if the cache has room for them."""
+        key = (*self._cache_key(role, name), first_page, end_page)
+        pages: Vector | None = PARTS.get(key)
+        if pages is None:
+            pages = self.segment.column(self.table_name, role, name, first_page, end_page)
+            if PARTS.has_room(pages.nbytes):
+                PARTS.put(key, pages, pages.nbytes)
+        return pages
 
     def keep(self, name: str) -> None:
         """Decode a whole column now, if the cache takes it without putting out other parts."""
