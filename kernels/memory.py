@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 # Smaller blocks are kept by the C library too, and cost less there.
 _POOLED_BYTES_MIN: Final = 1 << 16
+_HUGE_BYTES_MIN: Final = 1 << 22
 
 
 def empty(count: int, dtype: DTypeLike) -> NDArray[Any]:
@@ -36,3 +37,14 @@ def empty(count: int, dtype: DTypeLike) -> NDArray[Any]:
     if byte_count < _POOLED_BYTES_MIN:
         return np.empty(count, wanted)
     return np.frombuffer(pa.allocate_buffer(byte_count), wanted)
+
+
+def empty_to_keep(count: int, dtype: DTypeLike) -> NDArray[Any]:
+    """Return such an array for what stays in memory after the query.
+
+    NumPy asks the system for huge pages where an array is large, which random look-ups gain from.
+    """
+    wanted = np.dtype(dtype)
+    if count * wanted.itemsize >= _HUGE_BYTES_MIN:
+        return np.empty(count, wanted)
+    return empty(count, wanted)

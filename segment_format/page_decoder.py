@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.errors import LimitExceededError
+from projseg.kernels.memory import empty_to_keep
 from projseg.segment_format.byte_reader import ByteReader, corrupt
 from projseg.segment_format.checksum import part_checksum
 from projseg.segment_format.compression import decompress_page
@@ -93,7 +94,7 @@ def decode_ids(run: PageRun, cardinality: int, dtype: np.dtype[Any]) -> NDArray[
     CorruptSegmentError
         If a page is damaged, or an id is out of range.
     """
-    ids = np.empty(run.row_count, dtype)
+    ids = empty_to_keep(run.row_count, dtype)
     for record, reader, rows in run.pages():
         reader.require(record["validity"] == 0, "ids carry no validity of their own")
         reader.require(
@@ -114,11 +115,11 @@ def decode_numbers(run: PageRun, arrow_type: pa.DataType, *, is_narrow: bool = T
     With `is_narrow` False integers are int64 and owe nothing to the zone maps.
     """
     if pa.types.is_floating(arrow_type):
-        values: NDArray[Any] = np.empty(run.row_count, arrow_type.to_pandas_dtype())
+        values: NDArray[Any] = empty_to_keep(run.row_count, arrow_type.to_pandas_dtype())
         base = 0
     else:
         base, dtype = _narrowest(run, is_narrow=is_narrow)
-        values = np.empty(run.row_count, dtype)
+        values = empty_to_keep(run.row_count, dtype)
     validity: NDArray[np.bool_] | None = None
     for record, reader, rows in run.pages():
         row_count, null_count = rows.stop - rows.start, int(record["null_count"])
