@@ -115,7 +115,7 @@ class ProjsegReader(DataSourceReader):
         assert isinstance(partition, QueryPartition)
         storage, plan = partition.storage, partition.plan
         if plan.query.is_row_scan:
-            yield from row_scan.scan(storage, plan, plan.segments)
+            yield from row_scan.scan(storage, plan, plan.segments, partition.threads())
             return
         answer = run_final(storage, plan, partition.threads())
         yield from answer.to_batches(max_chunksize=BATCH_ROWS_MAX)

@@ -60,3 +60,36 @@ def test_tasks_share_a_partial_answer_in_the_order_of_segments(tmp_path, monkeyp
     assert [partition.plan.segments[0].entry.file for partition in shares] == files
     rows = [row for share in shares for batch in reader.read(share) for row in batch.to_pylist()]
     assert rows == [{"column0": day} for day in range(7)]
+
+
+def test_one_of_several_tasks_scans_rows_with_the_processors_that_spark_gave_it(
+    tmp_path, monkeypatch
+):
+    class Context:
+        @staticmethod
+        def get():
+            return Context
+
+        @staticmethod
+        def cpus():
+            return 1
+
+    location = str(tmp_path / "t")
+    table_of_days(location, 3)
+    given = []
+    scan = batch_reader.row_scan.scan
+
+    def recorded(storage, plan, segments, threads=None):
+        given.append(threads)
+        return scan(storage, plan, segments, threads)
+
+    monkeypatch.setattr(batch_reader, "TaskContext", Context)
+    monkeypatch.setattr(batch_reader.row_scan, "scan", recorded)
+    request = ReadRequest(location)
+    reader = ProjsegReader(request, Scan(request).spark_schema())
+    (alone,) = reader.partitions()
+    monkeypatch.setattr(batch_reader, "ROW_SCAN_TASK_BYTES_MAX", 0)
+    several = reader.partitions()
+    counts = [sum(batch.num_rows for batch in reader.read(share)) for share in (alone, *several)]
+    assert counts == [3, 1, 1, 1]
+    assert given == [None, 1, 1, 1]
