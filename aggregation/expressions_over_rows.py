@@ -13,7 +13,7 @@ from projseg.aggregation.time_buckets import bucket_vector
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.granularity import Granularity
-from projseg.segment_format.arrow_arrays import primitive_array
+from projseg.segment_format.arrow_arrays import filled_values, primitive_array
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import arrow_to_numbers, is_fixed_width, is_text
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
@@ -86,8 +86,8 @@ def truth_by_id(condition: Expression, name: str, dictionary: Dictionary) -> NDA
 
     def compute() -> tuple[Dictionary, NDArray[np.bool_]]:
         values = dictionary.values
-        truths = evaluate(condition, {name: values}, len(values)).fill_null(False)
-        return dictionary, np.asarray(truths, dtype=bool)
+        truths = evaluate(condition, {name: values}, len(values))
+        return dictionary, filled_values(truths, False)
 
     key = ("truth by id", condition, id(dictionary))
     truths: NDArray[np.bool_] = PARTS.get_or_load(key, compute, lambda entry: entry[1].nbytes)[1]
@@ -109,7 +109,7 @@ def vector_from_arrow(array: pa.Array) -> Vector:
 def truth(vector: Vector) -> NDArray[np.bool_]:
     """Return where a boolean vector is true: neither false nor null."""
     if isinstance(vector, Ids):
-        by_id = np.asarray(vector.dictionary.values.fill_null(False), dtype=bool)
+        by_id = filled_values(vector.dictionary.values, False)
         mask: NDArray[np.bool_] = by_id[vector.ids]
         return mask
     assert isinstance(vector, Numbers)

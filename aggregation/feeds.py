@@ -28,6 +28,7 @@ from projseg.algebra.source_plan import (
 )
 from projseg.algebra.stored_names import state_column_name
 from projseg.kernels.gather import gather
+from projseg.segment_format.arrow_arrays import array_of
 from projseg.segment_format.vectors import Numbers, Vector
 
 # Rows that a weighted fold unfolds at a time.
@@ -156,7 +157,7 @@ def stored_states(primitive: Primitive, prefix: str, rows: Rows) -> dict[str, Ve
 def known_columns(primitive: Primitive, value: object) -> dict[str, Vector]:
     """Return the one-row state columns of a count, minimum or maximum that metadata knows."""
     ((part, arrow_type),) = state_fields(primitive)
-    return {part: vector_from_arrow(pa.array([value], arrow_type))}
+    return {part: vector_from_arrow(array_of([value], arrow_type))}
 
 
 def _add_weighted(

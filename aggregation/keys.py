@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.kernels.grouping import UnsignedIds, distinct_keys
+from projseg.segment_format.arrow_arrays import primitive_values
 from projseg.segment_format.dictionary import Dictionary, narrow_id_dtype
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
@@ -64,8 +65,8 @@ def encode_sorted(array: pa.Array) -> Ids:
     values = encoded.dictionary
     order = pc.array_sort_indices(values, null_placement="at_start")
     rank = np.empty(len(values), narrow_id_dtype(len(values)))
-    rank[np.asarray(order)] = np.arange(len(values))
-    return Ids(rank[np.asarray(encoded.indices)], Dictionary(values.take(order)))
+    rank[primitive_values(order)] = np.arange(len(values))
+    return Ids(rank[primitive_values(encoded.indices)], Dictionary(values.take(order)))
 
 
 def _integer_key(vector: Numbers) -> Key:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.kernels.select import between
+from projseg.segment_format.arrow_arrays import array_of
 from projseg.segment_format.types import arrow_to_numbers
 from projseg.segment_format.vectors import Numbers
 
@@ -140,7 +141,7 @@ def _physical(value: object, arrow_type: pa.DataType) -> Any:
     if value is None or value != value:  # noqa: PLR0124 - NaN is what differs from itself
         return None
     try:
-        values, _ = arrow_to_numbers(pa.array([value], arrow_type))
+        values, _ = arrow_to_numbers(array_of([value], arrow_type))
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return None
     return values[0].item() if isinstance(values[0], np.generic) else values[0]

@@ -12,6 +12,7 @@ import pyarrow as pa
 from projseg.aggregation.rows import MemorySource
 from projseg.algebra.projection_spec import from_definition
 from projseg.errors import ProjsegError
+from projseg.segment_format.arrow_arrays import primitive_values
 from projseg.segment_format.footer import BASE_TABLE, TableEntry
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.table_layer.manifest import SegmentEntry
@@ -121,5 +122,5 @@ def _agree(stored: pa.Array, recomputed: pa.Array) -> bool:
         return True
     if not pa.types.is_floating(stored.type) or not stored.is_valid().equals(recomputed.is_valid()):
         return False
-    left, right = (np.asarray(array.drop_null()) for array in (stored, recomputed))
+    left, right = (primitive_values(array.drop_null()) for array in (stored, recomputed))
     return bool(np.allclose(left, right, rtol=_RELATIVE_TOLERANCE, atol=0, equal_nan=True))

@@ -13,7 +13,7 @@ from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.query_spec import QuerySpec
 from projseg.algebra.result_order import OrderTerm
 from projseg.reader.top_rows import Positions, sorted_positions
-from projseg.segment_format.arrow_arrays import primitive_array
+from projseg.segment_format.arrow_arrays import filled_values, primitive_array
 
 
 def finish(query: QuerySpec, partial: Partial) -> pa.Table:
@@ -31,8 +31,8 @@ def finish(query: QuerySpec, partial: Partial) -> pa.Table:
     positions: Positions = None
     if query.having is not None:
         columns = {name: outputs.column(name) for name in query.having.columns}
-        kept = evaluate(query.having, columns, partial.group_count).fill_null(False)
-        positions = np.flatnonzero(np.asarray(kept, dtype=bool))
+        kept = evaluate(query.having, columns, partial.group_count)
+        positions = np.flatnonzero(filled_values(kept, False))
     if query.order_by or query.limit is not None:
         positions = _ordered(query.order_by, outputs, positions, query.limit)
     schema = query.output_schema

@@ -140,7 +140,7 @@ def run_partial(
 
 def _partial_of_no_rows(query: QuerySpec) -> Partial:
     group_count = 0 if query.keys else 1
-    keys = [vector_from_arrow(pa.array([], key.expression.type)) for key in query.keys]
+    keys = [vector_from_arrow(pa.nulls(0, key.expression.type)) for key in query.keys]
     states = [new_state(primitive, group_count) for primitive in query.primitives]
     return FoldedPartial(keys, states, None, group_count)
 

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.algebra.result_order import OrderTerm
+from projseg.segment_format.arrow_arrays import filled_values, primitive_values
 from projseg.segment_format.types import arrow_to_numbers, is_fixed_width
 
 Positions = NDArray[np.intp] | None
@@ -55,10 +56,10 @@ def _rank(column: pa.Array, term: OrderTerm) -> NDArray[np.int64]:
         if values.dtype == np.int64:
             return ~values if term.is_descending else values
     order = "descending" if term.is_descending else "ascending"
-    ranks = np.asarray(pc.rank(column, sort_keys=order, tiebreaker="dense")).astype(np.int64)
+    ranks = primitive_values(pc.rank(column, sort_keys=order, tiebreaker="dense")).astype(np.int64)
     if column.null_count:
         beyond = len(ranks) + 1
-        ranks[np.asarray(column.is_null())] = -beyond if term.nulls_first else beyond
+        ranks[primitive_values(column.is_null())] = -beyond if term.nulls_first else beyond
     if pa.types.is_floating(column.type) and column.null_count < len(column):
         ranks = _with_nan_greatest(column, term, ranks)
     return ranks
@@ -68,6 +69,6 @@ def _with_nan_greatest(
     column: pa.Array, term: OrderTerm, ranks: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Arrow puts NaN next to the nulls; Spark orders it above all numbers."""
-    is_nan = np.asarray(pc.is_nan(column).fill_null(False))
+    is_nan = filled_values(pc.is_nan(column), False)
     ranks[is_nan] = -len(ranks) if term.is_descending else len(ranks)
     return ranks

@@ -1,11 +1,14 @@
-"""NumPy arrays as Arrow arrays, without copying and without `pyarrow.array`.
+"""NumPy arrays and Python values as Arrow's, and back, without importing pandas.
 
-Given a NumPy array, `pyarrow.array` imports pandas where it is installed, which costs the first
-query of a process more than the query itself does.
+`pyarrow.array`, `pyarrow.scalar`, `Array.to_numpy` and so `numpy.asarray` of an Arrow array, and
+`pyarrow.compute` given a Python value, import pandas where it is installed, which costs the first
+query of a process more than the query itself does. Buffers do not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -36,3 +39,83 @@ def validity_bitmap(validity: NDArray[np.bool_] | None) -> tuple[pa.Buffer | Non
         return None, 0
     null_count = len(validity) - int(np.count_nonzero(validity))
     return pa.py_buffer(np.packbits(validity, bitorder="little")), null_count
+
+
+def primitive_values(array: pa.Array) -> NDArray[Any]:
+    """Return the values of an array of booleans, integers or floats.
+
+    Parameters
+    ----------
+    array : pa.Array
+        Without nulls. The result shares its memory, save for booleans, and is then read-only.
+    """
+    start, end = array.offset, array.offset + len(array)
+    content = array.buffers()[1]
+    if array.type == pa.bool_():
+        if content is None:
+            return np.zeros(0, np.bool_)
+        held = np.frombuffer(content, np.uint8)[start // 8 : (end + 7) // 8]
+        bits = np.unpackbits(held, bitorder="little")
+        return bits[start % 8 : start % 8 + len(array)].view(np.bool_)
+    dtype = array.type.to_pandas_dtype()
+    values: NDArray[Any] = np.zeros(0, dtype)
+    if len(array):
+        values = np.frombuffer(content, dtype, len(array), start * np.dtype(dtype).itemsize)
+    values.flags.writeable = False
+    return values
+
+
+def filled_values(array: pa.Array, null: float) -> NDArray[Any]:
+    """Return the values of an array of booleans, integers or floats, `null` where it has none."""
+    return primitive_values(
+        array.fill_null(scalar_of(null, array.type)) if array.null_count else array
+    )
+
+
+def valid_values(array: pa.Array) -> NDArray[np.bool_]:
+    """Return bool[n], true where the array holds a value."""
+    return primitive_values(array.is_valid())
+
+
+def array_of(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
+    """Return Python values, of which some may be None, as an Arrow array.
+
+    Lists, structs, maps and timestamps are left to pyarrow, and so to pandas.
+
+    Raises
+    ------
+    OverflowError, TypeError, ValueError, pa.ArrowInvalid, pa.ArrowTypeError
+        If a value is none of the type.
+    """
+    validity = np.array([value is not None for value in values], np.bool_)
+    if not validity.any():
+        return pa.nulls(len(values), arrow_type)
+    if pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type):
+        return _text_array(values, arrow_type, None if validity.all() else validity)
+    if pa.types.is_decimal(arrow_type):
+        digits = [None if value is None else format(value, "f") for value in values]
+        return array_of(digits, pa.string()).cast(arrow_type)
+    if pa.types.is_date32(arrow_type):
+        days = np.array(values, "datetime64[D]").astype(np.int64)
+        return primitive_array(days.astype(np.int32), validity).cast(arrow_type)
+    is_number = pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type)
+    if not is_number and not pa.types.is_boolean(arrow_type):
+        return pa.array(values, arrow_type)
+    plain = [0 if value is None else value for value in values]
+    numbers = np.array(plain, arrow_type.to_pandas_dtype())
+    return primitive_array(numbers, None if validity.all() else validity)
+
+
+def scalar_of(value: Any, arrow_type: pa.DataType) -> pa.Scalar:
+    """Return a Python value, or None, as an Arrow scalar; raise as `array_of` does."""
+    return array_of([value], arrow_type)[0]
+
+
+def _text_array(
+    values: Sequence[Any], arrow_type: pa.DataType, validity: NDArray[np.bool_] | None
+) -> pa.Array:
+    texts = [value.encode() if isinstance(value, str) else value or b"" for value in values]
+    offsets = np.array([*accumulate(map(len, texts), initial=0)], np.int32)
+    bitmap, null_count = validity_bitmap(validity)
+    buffers = [bitmap, pa.py_buffer(offsets), pa.py_buffer(b"".join(texts))]
+    return pa.Array.from_buffers(arrow_type, len(values), buffers, null_count)

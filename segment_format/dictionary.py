@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.kernels.gather import gather_text
-from projseg.segment_format.arrow_arrays import primitive_array
+from projseg.segment_format.arrow_arrays import filled_values, primitive_array
 from projseg.segment_format.encodings.text import text_array
 from projseg.segment_format.types import is_text
 
@@ -73,7 +73,7 @@ class Dictionary:
     @cached_property
     def _truths(self) -> NDArray[np.bool_]:
         """The values of a dictionary of booleans, false for null."""
-        return np.asarray(self.values.fill_null(False), dtype=bool)
+        return filled_values(self.values, False)
 
     @cached_property
     def _text(self) -> tuple[NDArray[np.int32], NDArray[np.uint8]] | None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.kernels.page_statistics import PageStatistics, page_statistics
+from projseg.segment_format.arrow_arrays import valid_values
 from projseg.segment_format.encodings.front_coded import FRONT_CODED_ID, encode_front_coded
 from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
 from projseg.segment_format.encodings.nested import NESTED_ID, encode_nested
@@ -87,7 +88,7 @@ def encode_opaque_page(array: pa.Array, *, is_sorted: bool = False) -> EncodedPa
     """
     kind, validity_part = 0, b""
     if array.null_count:
-        kind, validity_part = encode_validity(np.asarray(array.is_valid()))
+        kind, validity_part = encode_validity(valid_values(array))
     if array.null_count == len(array):
         encoding, values_part = NESTED_ID, b""
     elif is_nested(array.type):

@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 from projseg.kernels.memory import empty
-from projseg.segment_format.arrow_arrays import primitive_array, validity_bitmap
+from projseg.segment_format.arrow_arrays import (
+    primitive_array,
+    primitive_values,
+    scalar_of,
+    valid_values,
+    validity_bitmap,
+)
 from projseg.segment_format.limits import NESTING_DEPTH_MAX
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
@@ -236,7 +242,7 @@ def arrow_to_numbers(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] |
     """
     validity = None
     if array.null_count:
-        validity = np.asarray(array.is_valid())
+        validity = valid_values(array)
     arrow_type = array.type
     if pa.types.is_decimal(arrow_type):
         return _decimal_to_numbers(array), validity
@@ -248,8 +254,8 @@ def arrow_to_numbers(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] |
         array = array.cast(pa.int32())
     filled = array.cast(physical) if array.type != physical else array
     if validity is not None:
-        filled = filled.fill_null(pa.scalar(zero, physical))
-    values = np.asarray(filled)
+        filled = filled.fill_null(scalar_of(zero, physical))
+    values = primitive_values(filled)
     # Arrow's own memory is read-only, for which every kernel would be compiled a second time.
     return values if values.flags.writeable else values.copy(), validity
 
@@ -259,7 +265,7 @@ def _decimal_to_numbers(array: pa.Array) -> NDArray[Any]:
     halves = halves[array.offset : array.offset + len(array)]
     low, high = halves[:, 0], halves[:, 1]
     if array.null_count:
-        valid = np.asarray(array.is_valid())
+        valid = valid_values(array)
         low, high = np.where(valid, low, 0), np.where(valid, high, 0)
     if np.array_equal(high, low >> 63):
         return low.copy()

@@ -46,7 +46,7 @@ def _vector(column: pa.ChunkedArray, *, wants_dictionary: bool) -> Vector:
         return _text_vector(column, wants_dictionary)
     array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], column.type)
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.nulls(0, column.type)
     if pa.types.is_boolean(column.type):
         return encode_sorted(array)
     if not is_fixed_width(column.type):

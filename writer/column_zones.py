@@ -51,6 +51,8 @@ def _numbers_zone(vector: Numbers, byte_count: int) -> ColumnZone:
 
 
 def _bounded(ends: pa.Array, null_count: int, has_nan: bool, byte_count: int) -> ColumnZone:
+    if pa.types.is_timestamp(ends.type):
+        ends = ends.cast(pa.timestamp("us"))  # pyarrow makes aware datetimes by pandas
     try:
         minimum, maximum = ends.to_pylist() if len(ends) else (None, None)
     except (ValueError, OverflowError):  # a timestamp beyond the years that Python can say

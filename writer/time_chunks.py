@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.algebra.granularity import Granularity
+from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.types import MICROS_A_DAY, arrow_to_numbers
 
 # Buffered bytes beyond which the fullest chunk is written out early, whatever its row count.
@@ -88,4 +89,4 @@ def _split(
     distinct, first = np.unique(starts[order], return_index=True)
     ends = [*first[1:], len(starts)]
     for start, begin, end in zip(distinct, first, ends, strict=True):
-        yield int(start), batch.take(pa.array(order[begin:end]))
+        yield int(start), batch.take(primitive_array(order[begin:end]))

@@ -17,6 +17,7 @@ from projseg.algebra.aggregators.extremum import has_number_keys, number_keys
 from projseg.algebra.aggregators.inputs import ids_of, numbers_of_array, valid_rows, vector_of_array
 from projseg.algebra.aggregators.primitive import Groups, Primitive
 from projseg.kernels.fold_by_time import rows_by_time
+from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
 _PENDING_ROWS_MIN: Final = 1 << 16
@@ -62,14 +63,14 @@ class ByTimeState:
         groups, vectors = self._pending[0]
         positions = np.full(self._group_count, -1, np.int64)
         positions[groups] = np.arange(len(groups))
-        rows = pa.array(positions, mask=positions < 0)
+        rows = primitive_array(positions, positions >= 0)
         value, time = (vector_of_array(vector.to_arrow().take(rows)) for vector in vectors)
         return {"value": value, "time": time}
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
         """Return the values; null where no row counted."""
         values = self.columns()["value"].to_arrow()
-        return values if selection is None else values.take(pa.array(selection))
+        return values if selection is None else values.take(primitive_array(selection))
 
     def _best_rows(self, ids: NDArray[Any] | None, vectors: Sequence[Vector]) -> NDArray[np.int64]:
         value, value_validity = comparable(vectors[0])

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.algebra.aggregators.inputs import one_form, valid_rows, vector_of_array
 from projseg.algebra.aggregators.primitive import Groups, Primitive
 from projseg.algebra.aggregators.sum import SumState
 from projseg.kernels.distinct_pairs import distinct_pairs
+from projseg.segment_format.arrow_arrays import filled_values, primitive_array, primitive_values
 from projseg.segment_format.vectors import Ids, Opaque, Vector
 
 _PARTS_MAX: Final = 16  # value lists that are kept apart before they are brought together
@@ -38,7 +38,7 @@ class _Part:
         is_used = np.zeros(len(self.values), np.bool_)
         is_used[self.ids] = True
         places = np.cumsum(is_used) - 1
-        return self.values.take(pa.array(np.flatnonzero(is_used))), places[self.ids]
+        return self.values.take(primitive_array(np.flatnonzero(is_used))), places[self.ids]
 
 
 class DistinctState:
@@ -67,7 +67,7 @@ class DistinctState:
             array = one_form(vector.to_arrow())
             encoded = array.dictionary_encode()
             values, validity = encoded.dictionary, valid_rows(Opaque(array))
-            ids = np.asarray(pc.fill_null(encoded.indices, 0)).astype(np.uint32)
+            ids = filled_values(encoded.indices, 0).astype(np.uint32)
             if len(values) == 0:
                 return
         self._add_ids(groups, values, ids, validity)
@@ -75,27 +75,27 @@ class DistinctState:
     def merge(self, groups: Groups, columns: Mapping[str, Vector]) -> None:
         """Add sets to sets."""
         lists = columns["values"].to_arrow()
-        parents = np.asarray(lists.value_parent_indices())
+        parents = primitive_values(lists.value_parent_indices())
         ids = np.zeros(len(parents), np.uint8) if groups.ids is None else groups.ids[parents]
         self.add(Groups(ids, groups.count, len(parents)), (Opaque(lists.flatten()),))
 
     def columns(self) -> dict[str, Vector]:
         """Return the values of each group, in no particular order."""
         part = self._settled()
-        offsets = pa.array(part.starts.astype(np.int32))
-        lists = pa.ListArray.from_arrays(offsets, part.values.take(pa.array(part.ids)))
+        offsets = primitive_array(part.starts.astype(np.int32))
+        lists = pa.ListArray.from_arrays(offsets, part.values.take(primitive_array(part.ids)))
         return {"values": Opaque(lists.cast(self.fields(self._primitive)[0][1]))}
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
         """Return the number of distinct values."""
         counts = np.diff(self._settled().starts)
-        return pa.array(counts if selection is None else counts[selection])
+        return primitive_array(counts if selection is None else counts[selection])
 
     def sums(self) -> SumState:
         """Return the states of the sum over distinct values."""
         part = self._settled()
         state = SumState(Primitive("sum", self._primitive.arguments), self._group_count)
-        values = vector_of_array(part.values.take(pa.array(part.ids)))
+        values = vector_of_array(part.values.take(primitive_array(part.ids)))
         state.add(Groups(part.groups(), self._group_count, len(part.ids)), (values,))
         return state
 
@@ -119,7 +119,7 @@ class DistinctState:
         used = [part.used() for part in self._parts]
         lists = [one_form(values) for values, _ in used]
         encoded = pa.concat_arrays([pa.nulls(0, value_type), *lists]).dictionary_encode()
-        united_ids = np.asarray(encoded.indices).astype(np.uint32)
+        united_ids = primitive_values(encoded.indices).astype(np.uint32)
         first = np.cumsum([0, *(len(values) for values in lists)])
         none = np.zeros(0, np.uint32)
         ids = [united_ids[start + places] for start, (_, places) in zip(first, used, strict=False)]

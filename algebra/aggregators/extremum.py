@@ -13,6 +13,7 @@ from projseg.algebra.aggregators.inputs import ids_of, numbers_of_array, taken, 
 from projseg.algebra.aggregators.primitive import Groups, Primitive
 from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN, extreme_floats, max_into, min_into
 from projseg.kernels.order_keys import float_of_order_keys, float_order_keys
+from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import is_text
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
@@ -139,7 +140,7 @@ class ExtremumState:
     def _unite(self) -> None:
         used = [np.unique(best.keys[best.seen]) for _, best in self._parts]
         values = [
-            dictionary.values.take(pa.array(ids))
+            dictionary.values.take(primitive_array(ids))
             for (dictionary, _), ids in zip(self._parts, used, strict=True)
         ]
         dictionary, ranks = union([pa.nulls(0, self._type), *values])

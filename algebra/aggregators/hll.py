@@ -33,6 +33,7 @@ from projseg.kernels.hll_coupons import (
 from projseg.kernels.hll_estimate import coupon_estimates, register_estimates
 from projseg.kernels.hll_registers import fold_buckets, fold_pairs, fold_rows, occupied_counts
 from projseg.kernels.hll_rows import CouponRows, distinct_rows
+from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.encodings.text import text_parts
 from projseg.segment_format.vectors import Opaque, Vector
 
@@ -103,7 +104,7 @@ class HllState:
         )
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
         sketches = pa.Array.from_buffers(pa.binary(), self._group_count, buffers)
-        return sketches if selection is None else sketches.take(pa.array(selection))
+        return sketches if selection is None else sketches.take(primitive_array(selection))
 
     def estimates(self, selection: NDArray[Any] | None = None) -> pa.Array:
         """Return the estimated numbers of distinct values, rounded: int64."""
@@ -111,7 +112,7 @@ class HllState:
         chosen = np.arange(self._group_count) if selection is None else selection
         large = chosen[self._slots[chosen] >= 0]
         estimates[large] = register_estimates(self._registers[self._slots[large]])
-        return pa.array(np.rint(estimates[chosen]).astype(np.int64))
+        return primitive_array(np.rint(estimates[chosen]).astype(np.int64))
 
     def _starts(self) -> NDArray[np.int64]:
         return pair_starts(self._pairs, self._group_count)

@@ -13,6 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from projseg.segment_format.arrow_arrays import (
+    filled_values,
+    primitive_array,
+    primitive_values,
+    scalar_of,
+    valid_values,
+)
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import arrow_to_numbers, is_fixed_width
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
@@ -26,7 +33,7 @@ def valid_rows(vector: Vector) -> NDArray[np.bool_] | None:
         return vector.validity
     if isinstance(vector, Ids):
         return vector.ids != 0 if vector.dictionary.has_null else None
-    return np.asarray(vector.array.is_valid()) if vector.array.null_count else None
+    return valid_values(vector.array) if vector.array.null_count else None
 
 
 def both_valid(
@@ -96,9 +103,9 @@ def ids_of(vector: Vector) -> Ids:
     array = vector.to_arrow()
     encoded = one_form(array).dictionary_encode()
     dictionary, (ranks,) = union([encoded.dictionary])
-    positions = pc.fill_null(encoded.indices.cast(pa.int64()), len(ranks))
+    positions = filled_values(encoded.indices, len(ranks))
     table = np.append(ranks, 0).astype(dictionary.id_dtype)
-    return Ids(table[np.asarray(positions)], dictionary)
+    return Ids(table[positions], dictionary)
 
 
 def union(value_lists: list[pa.Array]) -> tuple[Dictionary, list[NDArray[np.int64]]]:
@@ -111,13 +118,13 @@ def union(value_lists: list[pa.Array]) -> tuple[Dictionary, list[NDArray[np.int6
     """
     encoded = one_form(pa.concat_arrays(value_lists)).dictionary_encode()
     distinct = encoded.dictionary
-    order = np.asarray(pc.sort_indices(distinct))
+    order = primitive_values(pc.sort_indices(distinct))
     ranks = np.empty(len(order) + 1, np.int64)
     ranks[order] = np.arange(1, len(order) + 1)
     ranks[-1] = 0  # what null positions map to
-    ids = ranks[np.asarray(pc.fill_null(encoded.indices.cast(pa.int64()), len(order)))]
+    ids = ranks[filled_values(encoded.indices, len(order))]
     null = pa.nulls(1, distinct.type)
-    values = pa.concat_arrays([null, distinct.take(pa.array(order))])
+    values = pa.concat_arrays([null, distinct.take(primitive_array(order))])
     ends = np.cumsum([len(values) for values in value_lists])
     return Dictionary(values), np.split(ids, ends[:-1])
 
@@ -126,8 +133,8 @@ def one_form(array: pa.Array) -> pa.Array:
     """Return floats with one zero and one NaN; other values as they are."""
     if not pa.types.is_floating(array.type):
         return array
-    positive_zero = pc.add(array, pa.scalar(0.0, array.type))
-    return pc.if_else(pc.is_nan(array), pa.scalar(np.nan, array.type), positive_zero)
+    positive_zero = pc.add(array, scalar_of(0.0, array.type))
+    return pc.if_else(pc.is_nan(array), scalar_of(np.nan, array.type), positive_zero)
 
 
 def taken(vector: Vector, selection: NDArray[Any] | None) -> Vector:

@@ -17,6 +17,7 @@ from projseg.algebra.aggregators.inputs import NumbersReader
 from projseg.algebra.aggregators.primitive import Groups, Primitive
 from projseg.kernels.fold_deviations import deviations_into
 from projseg.kernels.fold_sum import sum_into
+from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.vectors import Numbers, Vector
 
 Floats = NDArray[np.float64]
@@ -91,7 +92,7 @@ class MomentsState:
         values = squares / np.where(divisors > 0, divisors, 1)
         if function.startswith("stddev"):
             values = np.sqrt(values)
-        return pa.array(values, pa.float64(), mask=divisors <= 0)
+        return primitive_array(values, divisors > 0)
 
     def _combine(self, counts: Floats, means: Floats, squares: Floats) -> None:
         total = self._counts + counts

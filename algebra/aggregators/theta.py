@@ -17,6 +17,7 @@ from projseg.algebra.aggregators.hashes import theta_hashes_of
 from projseg.algebra.aggregators.primitive import Groups, Primitive
 from projseg.kernels.theta_bytes import parse_thetas, theta_bytes
 from projseg.kernels.theta_fold import THETA_MAX, bucket_hashes, merge_smallest
+from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.encodings.text import text_parts
 from projseg.segment_format.vectors import Opaque, Vector
 
@@ -74,7 +75,7 @@ class ThetaState:
         offsets, content = theta_bytes(self._starts, self._hashes, self._thetas)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
         sketches = pa.Array.from_buffers(pa.binary(), len(self._thetas), buffers)
-        return sketches if selection is None else sketches.take(pa.array(selection))
+        return sketches if selection is None else sketches.take(primitive_array(selection))
 
     def _add_hashes(
         self,

@@ -19,6 +19,7 @@ from projseg.algebra.expressions.functions.rule import Datum, as_array, true_mas
 from projseg.algebra.expressions.functions.table import EVALUATORS
 from projseg.algebra.expressions.literals import literal_scalar
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.segment_format.arrow_arrays import filled_values, primitive_array, scalar_of
 
 
 def evaluate(expression: Expression, columns: Mapping[str, pa.Array], row_count: int) -> pa.Array:
@@ -70,20 +71,20 @@ def _value_where(
     if not may_fail(expression) or wanted.all():
         return evaluate(expression, columns, len(wanted))
     rows = np.flatnonzero(wanted)
-    taken = {name: columns[name].take(pa.array(rows)) for name in expression.columns}
+    taken = {name: columns[name].take(primitive_array(rows)) for name in expression.columns}
     values = evaluate(expression, taken, len(rows))
     positions = np.zeros(len(wanted), dtype=np.int64)
     positions[rows] = np.arange(len(rows))
-    return values.take(pa.array(positions, mask=~wanted))
+    return values.take(primitive_array(positions, wanted))
 
 
 def _all_or_any(call: Call, columns: Mapping[str, pa.Array], row_count: int) -> pa.Array:
     is_and = call.function == "and"
     combine = pc.and_kleene if is_and else pc.or_kleene
-    result = pa.repeat(pa.scalar(is_and), row_count)
+    result = pa.repeat(scalar_of(is_and, pa.bool_()), row_count)
     for operand in call.arguments:
         if may_fail(operand):
-            decided = np.asarray(pc.fill_null(result, is_and)) != is_and
+            decided = filled_values(result, is_and) != is_and
             value = _value_where(operand, columns, ~decided)
         else:
             value = _value(operand, columns, row_count)
@@ -97,7 +98,7 @@ def _case(call: Call, columns: Mapping[str, pa.Array], row_count: int) -> pa.Arr
     conditions, values = [], []
     for condition, value in zip(pairs[::2], pairs[1::2], strict=True):
         taken = true_mask(_value_where(condition, columns, open_rows), row_count) & open_rows
-        conditions.append(pa.array(taken))
+        conditions.append(primitive_array(taken))
         values.append(_value_where(value, columns, taken))
         open_rows &= ~taken
     otherwise = _value_where(default, columns, open_rows)

@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from projseg.algebra.expressions.tree import Literal
+from projseg.segment_format.arrow_arrays import scalar_of
 from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
 
 TRUE: Final = Literal(pa.bool_(), True)
@@ -24,8 +25,8 @@ def literal_scalar(literal: Literal) -> pa.Scalar:
     """Return the Arrow scalar of a constant."""
     value = literal.value
     if isinstance(value, datetime):
-        return pa.scalar(datetime_micros(value), pa.int64()).cast(literal.type)
-    return pa.scalar(value, literal.type)
+        return scalar_of(datetime_micros(value), pa.int64()).cast(literal.type)
+    return scalar_of(value, literal.type)
 
 
 def scalar_literal(scalar: pa.Scalar) -> Literal:

@@ -13,7 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.segment_format.arrow_arrays import primitive_array, validity_bitmap
+from projseg.segment_format.arrow_arrays import (
+    primitive_array,
+    primitive_values,
+    valid_values,
+    validity_bitmap,
+)
 from projseg.segment_format.byte_reader import ByteReader
 from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
 from projseg.segment_format.encodings.numbers import (
@@ -38,7 +43,7 @@ def encode_nested(array: pa.Array) -> bytes:
     if pa.types.is_struct(array.type):
         return b"".join(_encode_level(array.field(i)) for i in range(array.type.num_fields))
     filled = array if array.null_count == 0 else _without_null_items(array)
-    offsets: NDArray[np.int64] = np.asarray(filled.offsets).astype(np.int64)
+    offsets: NDArray[np.int64] = primitive_values(filled.offsets).astype(np.int64)
     lengths = offsets[1:] - offsets[:-1]
     encoding, encoded = INTEGER_ENCODINGS.encode(lengths)
     items = _items(filled)
@@ -108,14 +113,14 @@ def _without_null_items(array: pa.Array) -> pa.Array:
     """Return the array with each null list made empty, so that its slot holds no items."""
     empty = pa.array([[]], array.type)
     pool = pa.concat_arrays([array, empty])
-    row_ids = np.where(np.asarray(array.is_valid()), np.arange(len(array)), len(array))
+    row_ids = np.where(valid_values(array), np.arange(len(array)), len(array))
     return pool.take(primitive_array(row_ids))
 
 
 def _encode_level(array: pa.Array) -> bytes:
     kind, validity_part = 0, b""
     if array.null_count:
-        kind, validity_part = encode_validity(np.asarray(array.is_valid()))
+        kind, validity_part = encode_validity(valid_values(array))
     encoding, part = 0, b""
     if len(array) and kind != ALL_NULL:
         encoding, part = _encode_leaf(array)

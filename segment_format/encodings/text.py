@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from projseg.segment_format.arrow_arrays import scalar_of
 from projseg.segment_format.byte_reader import ByteReader, padded
 from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
 from projseg.segment_format.limits import VALUE_BYTES_MAX, require_limit
@@ -23,7 +24,7 @@ def text_parts(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     Null rows are empty.
     """
     if array.null_count:
-        array = array.fill_null(pa.scalar(b"").cast(array.type))
+        array = array.fill_null(scalar_of(b"", array.type))
     _, offset_buffer, byte_buffer = array.buffers()
     raw = np.frombuffer(offset_buffer, np.int32) if offset_buffer else np.zeros(1, np.int32)
     offsets = raw[array.offset : array.offset + len(array) + 1].astype(np.int64)

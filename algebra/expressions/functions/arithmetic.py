@@ -33,6 +33,7 @@ from projseg.algebra.expressions.functions.rule import (
     require_type,
 )
 from projseg.algebra.expressions.tree import Call, Expression
+from projseg.segment_format.arrow_arrays import primitive_array, scalar_of
 from projseg.segment_format.types import type_name
 
 _LEAST: Final = {
@@ -149,7 +150,7 @@ def _divide(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
 
 
 def _refuse_zero(call: Call, left: Datum, right: Datum) -> None:
-    zero = pc.and_(pc.equal(right, pa.scalar(0, right.type)), pc.is_valid(left))
+    zero = pc.and_(pc.equal(right, scalar_of(0, right.type)), pc.is_valid(left))
     if zero.as_py() if isinstance(zero, pa.Scalar) else pc.any(zero).as_py():
         raise divide_by_zero(call)
 
@@ -189,8 +190,7 @@ def _remainder(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Arr
             rest = np.where(rest < 0, np.fmod(rest + right, right), rest)
     if is_integral(call.type):
         return from_integers(rest, valid, call.type)
-    mask = None if valid.all() else ~valid
-    return pa.array(rest, pa.float64(), mask=mask).cast(call.type)
+    return primitive_array(rest, valid).cast(call.type)
 
 
 def _negate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:

@@ -27,6 +27,7 @@ from projseg.algebra.expressions.functions.text_parsing import double_to_decimal
 from projseg.algebra.expressions.tree import Call
 from projseg.algebra.period import DAY, SECOND
 from projseg.algebra.time_zones import MAX_MICROS, MIN_MICROS, zone_table
+from projseg.segment_format.arrow_arrays import primitive_array, scalar_of
 from projseg.segment_format.types import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
@@ -52,7 +53,7 @@ def evaluate_cast(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.
     if wanted in (pa.string(), pa.binary()):
         return to_text(array, zone).cast(wanted)
     if pa.types.is_boolean(wanted):
-        return pc.not_equal(array, pa.scalar(0, pa.int8()).cast(array.type))
+        return pc.not_equal(array, scalar_of(0, pa.int8()).cast(array.type))
     if pa.types.is_boolean(array.type):
         return _from_boolean(array, wanted)
     if pa.types.is_temporal(array.type) or pa.types.is_temporal(wanted):
@@ -164,8 +165,7 @@ def _number_of_timestamp(
         return _number(from_integers(micros // SECOND, valid, pa.int64()), wanted)
     if is_decimal(wanted):
         return to_type(micros, 6, wanted, valid)
-    mask = None if valid.all() else ~valid
-    return pa.array(micros / SECOND, pa.float64(), mask=mask).cast(wanted)
+    return primitive_array(micros / SECOND, valid).cast(wanted)
 
 
 EVALUATORS: Final[dict[str, Evaluator]] = {"cast": evaluate_cast}

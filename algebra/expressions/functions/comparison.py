@@ -19,6 +19,7 @@ from projseg.algebra.expressions.coercion import (
 from projseg.algebra.expressions.functions.rule import Datum, Evaluator, Rule
 from projseg.algebra.expressions.literals import TRUE, UNKNOWN, literal_scalar
 from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.segment_format.arrow_arrays import scalar_of
 from projseg.segment_format.types import is_nested, type_name
 
 OPPOSITE: Final = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -106,23 +107,24 @@ def evaluate_null_safe(call: Call, arguments: Sequence[Datum], row_count: int) -
     """Return where both are null, or neither is and they are equal."""
     left, right = (_comparable(argument, call) for argument in arguments)
     both_null = pc.and_(pc.is_null(left), pc.is_null(right))
-    return pc.or_(pc.fill_null(equal(left, right), False), both_null)
+    return pc.or_(pc.fill_null(equal(left, right), scalar_of(False, pa.bool_())), both_null)
 
 
 def evaluate_in(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     """Return where the value is one of the constants; null where it is null."""
     value = arguments[0]
     constants = [option for option in call.arguments[1:] if isinstance(option, Literal)]
-    options = [literal_scalar(constant).as_py() for constant in constants]
-    has_null, options = None in options, [option for option in options if option is not None]
-    option_values = pa.array(options, call.arguments[0].type)
+    options = [literal_scalar(constant) for constant in constants if constant.value is not None]
+    has_null = len(options) < len(constants)
+    none = pa.nulls(0, call.arguments[0].type)
+    option_values = pa.concat_arrays([none, *(pa.repeat(option, 1) for option in options)])
     if is_floating(value.type):
-        zero = pa.scalar(0.0, value.type)
+        zero = scalar_of(0.0, value.type)
         value, option_values = pc.add(value, zero), pc.add(option_values, zero)
     found = pc.is_in(value, value_set=option_values)
     if has_null:
-        found = pc.or_kleene(found, pa.scalar(None, pa.bool_()))
-    return pc.if_else(pc.is_valid(value), found, pa.scalar(None, pa.bool_()))
+        found = pc.or_kleene(found, scalar_of(None, pa.bool_()))
+    return pc.if_else(pc.is_valid(value), found, scalar_of(None, pa.bool_()))
 
 
 def _is_null(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
@@ -130,7 +132,7 @@ def _is_null(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array
 
 
 def _is_nan(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
-    return pc.fill_null(pc.is_nan(arguments[0]), False)
+    return pc.fill_null(pc.is_nan(arguments[0]), scalar_of(False, pa.bool_()))
 
 
 def _build_null_test(arguments: tuple[Expression, ...], zone: str) -> Expression:

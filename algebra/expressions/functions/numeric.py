@@ -36,6 +36,7 @@ from projseg.algebra.expressions.functions.rule import (
     valid_mask,
 )
 from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.segment_format.arrow_arrays import array_of, primitive_array, scalar_of
 from projseg.segment_format.types import arrow_to_numbers, numbers_to_arrow, type_name
 
 
@@ -172,12 +173,12 @@ def _round_doubles(argument: pa.Array, digits: int) -> pa.Array:
         is_close = np.abs(sizes - whole - 0.5) < 1e-6 * (1 + sizes)
         is_close |= ~(sizes < 2.0**40)
         quick = np.copysign(np.floor(sizes + 0.5) / 10.0**digits, values) + 0.0
-    rounded = pa.array(quick, pa.float64(), mask=~valid_mask(argument, len(argument)))
+    rounded = primitive_array(quick, valid_mask(argument, len(argument)))
     rounded = rounded.cast(argument.type, safe=False)
     if not is_close.any():
         return rounded
-    close = pa.array(is_close)
-    slow = _round_texts(pc.if_else(close, argument, None), digits)
+    close = primitive_array(is_close)
+    slow = _round_texts(pc.if_else(close, argument, scalar_of(None, argument.type)), digits)
     return pc.if_else(close, slow, rounded)
 
 
@@ -192,7 +193,7 @@ def _round_texts(argument: pa.Array, digits: int) -> pa.Array:
             continue
         text = str(np.float32(value)) if is_single else repr(value)
         rounded.append(float(Decimal(text).quantize(unit, context=context)) + 0.0)
-    found = pa.array(rounded, pa.float64()).cast(argument.type, safe=False)
+    found = array_of(rounded, pa.float64()).cast(argument.type, safe=False)
     return found.take(encoded.indices)
 
 
@@ -206,7 +207,7 @@ def _extreme(is_least: bool) -> Evaluator:
         for datum in arguments[1:]:
             other = as_array(datum, row_count)
             is_better = less(other, best) if is_least else less(best, other)
-            chosen = pc.if_else(pc.fill_null(is_better, False), other, best)
+            chosen = pc.if_else(pc.fill_null(is_better, scalar_of(False, pa.bool_())), other, best)
             best = pc.if_else(pc.is_valid(best), chosen, other)
         return best
 
@@ -221,7 +222,7 @@ def _double_function(compute: Callable[..., Any], domain: Callable[..., Any]) ->
         with np.errstate(all="ignore"):
             valid = all_valid(arguments, row_count) & domain(*columns)
             values = compute(*columns)
-        return pa.array(np.where(valid, values, 0.0), pa.float64(), mask=~valid)
+        return primitive_array(np.where(valid, values, 0.0), valid)
 
     return evaluate
 

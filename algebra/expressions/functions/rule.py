@@ -8,12 +8,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.coercion import bad_expression, cast_to
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import EvaluationError
+from projseg.segment_format.arrow_arrays import filled_values, primitive_array, valid_values
 from projseg.segment_format.types import type_name
 
 Datum: TypeAlias = pa.Array | pa.Scalar
@@ -94,7 +94,7 @@ def valid_mask(datum: Datum, row_count: int) -> NDArray[np.bool_]:
         return np.full(row_count, datum.is_valid)
     if datum.null_count == 0:
         return np.ones(row_count, dtype=np.bool_)
-    return np.asarray(datum.is_valid())
+    return valid_values(datum)
 
 
 def all_valid(data: Sequence[Datum], row_count: int) -> NDArray[np.bool_]:
@@ -112,7 +112,7 @@ def integers(datum: Datum, row_count: int) -> NDArray[np.int64]:
         array = array.cast(pa.int32())
     if array.type != pa.int64():
         array = array.cast(pa.int64())
-    return np.asarray(array.fill_null(0) if array.null_count else array)
+    return filled_values(array, 0)
 
 
 def from_integers(
@@ -122,21 +122,21 @@ def from_integers(
 
     Values must fit the type where they are valid.
     """
-    mask = None if valid.all() else ~valid
-    if mask is not None:
+    validity = None if valid.all() else valid
+    if validity is not None:
         values = np.where(valid, values, 0)
     if pa.types.is_date32(arrow_type):
-        return pa.array(values.astype(np.int32), pa.int32(), mask=mask).cast(arrow_type)
-    plain = pa.array(values, pa.int64(), mask=mask)
+        return primitive_array(values.astype(np.int32), validity).cast(arrow_type)
+    plain = primitive_array(values.astype(np.int64, copy=False), validity)
     return plain if arrow_type == pa.int64() else plain.cast(arrow_type)
 
 
 def doubles(datum: Datum, row_count: int) -> NDArray[np.float64]:
     """Return float64[n]; null as 0."""
     array = as_array(datum, row_count).cast(pa.float64(), safe=False)
-    return np.asarray(array.fill_null(0.0) if array.null_count else array)
+    return filled_values(array, 0.0)
 
 
 def true_mask(array: Datum, row_count: int) -> NDArray[np.bool_]:
     """Return bool[n], true where a boolean is true, so neither false nor null."""
-    return np.asarray(pc.fill_null(as_array(array, row_count), False))
+    return filled_values(as_array(array, row_count), False)

@@ -20,6 +20,7 @@ from projseg.algebra.expressions.functions.rule import (
 )
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import EvaluationError
+from projseg.segment_format.arrow_arrays import array_of, scalar_of
 
 _TEXT: Final = pa.string()
 _INT: Final = pa.int32()
@@ -90,7 +91,7 @@ def _case(quick: Callable[[Any], Any], full: Callable[[str], str]) -> Evaluator:
             return quick(text)
         encoded = text.dictionary_encode()
         changed = [full(value) for value in encoded.dictionary.to_pylist()]
-        return pa.array(changed, _TEXT).take(encoded.indices)
+        return array_of(changed, _TEXT).take(encoded.indices)
 
     return evaluate
 
@@ -103,7 +104,7 @@ def _kernel(kernel: Callable[..., Any]) -> Evaluator:
 
 
 def _concat(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
-    separator = pa.scalar("" if call.type == _TEXT else b"", call.type)
+    separator = scalar_of("" if call.type == _TEXT else b"", call.type)
     return pc.binary_join_element_wise(*arguments, separator, null_handling="emit_null")
 
 
@@ -133,7 +134,7 @@ def by_row(
         if row not in known:
             known[row] = compute(*row)
         values.append(known[row])
-    return pa.array(values, result)
+    return array_of(values, result)
 
 
 def _constant(datum: Datum) -> Any:

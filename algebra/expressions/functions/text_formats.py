@@ -12,6 +12,7 @@ from projseg.algebra.expressions.coercion import is_floating
 from projseg.algebra.expressions.functions.rule import from_integers, integers, valid_mask
 from projseg.algebra.time_zones import zone_table
 from projseg.errors import EvaluationError
+from projseg.segment_format.arrow_arrays import array_of, scalar_of
 from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
 
 
@@ -46,14 +47,14 @@ def _without_zeros(text: pa.Array) -> pa.Array:
 def _floats(array: pa.Array) -> pa.Array:
     """Use Arrow's shortest digits where Java writes no exponent, else write each distinct value."""
     sizes = pc.abs(array)
-    bounds = (pa.scalar(bound, array.type) for bound in (1e-3, 1e7))
+    bounds = (scalar_of(bound, array.type) for bound in (1e-3, 1e7))
     low, high = bounds
     is_plain = pc.and_(pc.greater_equal(sizes, low), pc.less(sizes, high))
-    plain = pc.fill_null(is_plain, True)
+    plain = pc.fill_null(is_plain, scalar_of(True, pa.bool_()))
     text = pc.replace_substring_regex(array.cast(pa.string()), r"^(-?[0-9]+)$", r"\1.0")
     if pc.all(plain).as_py() is not False:
         return text
-    return pc.if_else(plain, text, _distinct(pc.if_else(plain, None, array)))
+    return pc.if_else(plain, text, _distinct(pc.if_else(plain, scalar_of(None, array.type), array)))
 
 
 def _distinct(array: pa.Array) -> pa.Array:
@@ -65,7 +66,7 @@ def _distinct(array: pa.Array) -> pa.Array:
     else:
         number = np.float32 if array.type == pa.float32() else np.float64
         texts = [None if v is None else _java_double(number(v)) for v in values]
-    return pa.array(texts, pa.string()).take(encoded.indices)
+    return array_of(texts, pa.string()).take(encoded.indices)
 
 
 def _java_double(value: np.floating[Any]) -> str:

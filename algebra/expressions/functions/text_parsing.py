@@ -22,6 +22,12 @@ from projseg.algebra.expressions.functions.rule import (
 from projseg.algebra.period import DAY, HOUR, MINUTE, SECOND
 from projseg.algebra.time_zones import MAX_MICROS, MIN_MICROS, zone_name, zone_table
 from projseg.errors import EvaluationError, InvalidInputError
+from projseg.segment_format.arrow_arrays import (
+    array_of,
+    primitive_array,
+    primitive_values,
+    scalar_of,
+)
 from projseg.segment_format.types import TIMESTAMP, type_name
 
 _WHITESPACE: Final = "".join(map(chr, range(0x21))) + "\x7f"
@@ -31,6 +37,7 @@ _DOUBLE: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?$"
 _SPECIAL: Final = r"(?i)^([+-]?inf(inity)?|nan)$"
 _TRUE: Final = ("t", "true", "y", "yes", "1")
 _FALSE: Final = ("f", "false", "n", "no", "0")
+_EMPTY: Final = scalar_of("", pa.string())
 _DATE: Final = r"(?P<year>[+-]?[0-9]{4,6})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})"
 _CLOCK: Final = (
     r"(?P<hour>[0-9]{1,2})(?::(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})"
@@ -99,12 +106,14 @@ def _rounded(value: Decimal, wanted: pa.DataType) -> Decimal:
 def _by_distinct(array: pa.Array, wanted: pa.DataType, convert: Callable[[Any], Any]) -> pa.Array:
     encoded = array.dictionary_encode()
     values = [convert(value) for value in encoded.dictionary.to_pylist()]
-    return pa.array(values, wanted).take(encoded.indices)
+    return array_of(values, wanted).take(encoded.indices)
 
 
 def _require(good: pa.Array, text: pa.Array, wanted: pa.DataType) -> None:
     if pc.all(good).as_py() is False:
-        first = pc.filter(text, pc.invert(pc.fill_null(good, True)))[0].as_py()
+        first = pc.filter(text, pc.invert(pc.fill_null(good, scalar_of(True, pa.bool_()))))[
+            0
+        ].as_py()
         raise _refused(first, wanted)
 
 
@@ -135,21 +144,21 @@ def _doubles(text: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 def _booleans(text: pa.Array, wanted: pa.DataType) -> pa.Array:
     lower = pc.ascii_lower(text)
-    true = pc.is_in(lower, value_set=pa.array(_TRUE))
-    known = pc.or_(true, pc.is_in(lower, value_set=pa.array(_FALSE)))
-    _require(pc.if_else(pc.is_valid(text), known, True), text, wanted)
-    return pc.if_else(pc.is_valid(text), true, pa.scalar(None, pa.bool_()))
+    true = pc.is_in(lower, value_set=array_of(_TRUE, pa.string()))
+    known = pc.or_(true, pc.is_in(lower, value_set=array_of(_FALSE, pa.string())))
+    _require(pc.or_(pc.is_null(text), known), text, wanted)
+    return pc.if_else(pc.is_valid(text), true, scalar_of(None, pa.bool_()))
 
 
 def _fields(text: pa.Array, pattern: str, wanted: pa.DataType) -> pa.StructArray:
     found = pc.extract_regex(text, pattern)
-    _require(pc.if_else(pc.is_valid(text), pc.is_valid(found), True), text, wanted)
+    _require(pc.or_(pc.is_null(text), pc.is_valid(found)), text, wanted)
     return found
 
 
 def _field(found: pa.StructArray, name: str, default: int) -> NDArray[np.int64]:
     column = pc.struct_field(found, name)
-    written = pc.if_else(pc.equal(column, ""), str(default), column)
+    written = pc.if_else(pc.equal(column, _EMPTY), scalar_of(str(default), pa.string()), column)
     return integers(pc.replace_substring_regex(written, r"^\+", "").cast(pa.int64()), len(found))
 
 
@@ -160,7 +169,7 @@ def _days(found: pa.StructArray, text: pa.Array, wanted: pa.DataType) -> NDArray
     following = (months + 1).astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
     good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= following - first)
     good &= (year >= 1) & (year <= 9999)
-    _require(pc.or_(pc.is_null(text), pa.array(good)), text, wanted)
+    _require(pc.or_(pc.is_null(text), primitive_array(good)), text, wanted)
     return first + day - 1
 
 
@@ -173,9 +182,11 @@ def _timestamps(text: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
     found = _fields(text, _TIMESTAMP, wanted)
     hour, minute, second = (_field(found, name, 0) for name in ("hour", "minute", "second"))
     in_clock = (hour < 24) & (minute < 60) & (second < 60)
-    _require(pc.or_(pc.is_null(text), pa.array(in_clock)), text, wanted)
+    _require(pc.or_(pc.is_null(text), primitive_array(in_clock)), text, wanted)
     fraction = pc.utf8_slice_codeunits(pc.struct_field(found, "fraction"), 0, 6)
-    micros = integers(pc.utf8_rpad(pc.fill_null(fraction, ""), 6, "0").cast(pa.int64()), len(text))
+    micros = integers(
+        pc.utf8_rpad(pc.fill_null(fraction, _EMPTY), 6, "0").cast(pa.int64()), len(text)
+    )
     local = _days(found, text, wanted) * DAY + hour * HOUR + minute * MINUTE
     local = local + second * SECOND + micros
     valid = valid_mask(text, len(text))
@@ -183,7 +194,7 @@ def _timestamps(text: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
         return from_integers(local, valid, wanted)
     result = _in_zones(local, pc.struct_field(found, "zone"), zone, text)
     inside = (result >= MIN_MICROS) & (result < MAX_MICROS)
-    _require(pc.or_(pc.is_null(text), pa.array(inside)), text, wanted)
+    _require(pc.or_(pc.is_null(text), primitive_array(inside)), text, wanted)
     return from_integers(result, valid, wanted)
 
 
@@ -191,15 +202,15 @@ def _in_zones(
     local: NDArray[np.int64], zones: pa.Array, default: str, text: pa.Array
 ) -> NDArray[np.int64]:
     """Return the instants of clock readings, each in the zone its text names, else the default."""
-    encoded = pc.fill_null(zones, "").dictionary_encode()
-    ids = np.asarray(encoded.indices)
+    encoded = pc.fill_null(zones, _EMPTY).dictionary_encode()
+    ids = primitive_values(encoded.indices)
     result = local.copy()
     for index, name in enumerate(encoded.dictionary.to_pylist()):
         rows = ids == index
         try:
             table = zone_table(zone_name(name) if name else default, int(local[rows].max()))
         except InvalidInputError as error:
-            first = text.filter(pa.array(rows))[0].as_py()
+            first = text.filter(primitive_array(rows))[0].as_py()
             raise _refused(first, TIMESTAMP) from error
         result[rows] = table.to_utc(local[rows])
     return result
