@@ -26,6 +26,11 @@ class _ProjsegOnSpark(SparkEngine):
         super().__init__(folder, thread_count)
         self._projseg.register(self.spark)
 
+    def _configured(self, builder: Any) -> Any:
+        """Set what docs/spark.md advises."""
+        daemon = "projseg.spark_datasource.daemon"
+        return builder.config("spark.python.daemon.module", daemon)
+
     def load(self, source: Source) -> None:
         """Write the staged Parquet through `df.write`."""
         rows = self.spark.read.parquet(str(source.parquet_folder))
@@ -57,7 +62,7 @@ class ProjsegSparkSql(_ProjsegOnSpark):
         edits.createOrReplaceTempView("edits")
 
     def _configured(self, builder: Any) -> Any:
-        return self._projseg.configure(builder)
+        return self._projseg.configure(super()._configured(builder))
 
 
 class ProjsegSparkOptions(_ProjsegOnSpark):
