@@ -15,6 +15,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.few_rows import are_few
+from projseg.kernels.memory import empty
 
 NARROW_WIDTH_MAX = 32  # beyond it words are 64 bits wide
 
@@ -78,7 +80,11 @@ def unpack_bits(words: NDArray[Any], width: int, addend: int, out: NDArray[Any])
     )
     if not fits or (expected is np.uint64 and out.dtype != np.int64):
         raise InvalidInputError("PROJSEG_INTERNAL", f"words do not hold {len(out)} x {width} bits")
-    if word_bits(width) == 32:
+    if are_few(len(out)) and out.dtype != np.int64:
+        wide = empty(len(out), np.int64)
+        _unpack_32(words, width, addend, wide)
+        np.copyto(out, wide, casting="unsafe")
+    elif word_bits(width) == 32:
         _unpack_32(words, width, addend, out)
     else:
         _unpack_64(words, width, addend, out)

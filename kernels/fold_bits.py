@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
 
 BIT_AND: Final = 0
@@ -47,7 +48,7 @@ def bits_into(
     """
     check_rows(group_ids, len(bits), len(values), validity)
     check_rows(None, 1, len(bits), seen)
-    _bits(group_ids, values, validity, operation, bits, seen)
+    _bits(widened_ids(group_ids), values, validity, operation, bits, seen)
 
 
 @njit(nogil=True, cache=True)

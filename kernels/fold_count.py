@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from projseg.kernels.few_rows import widened_ids, widened_values
 from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
 
 
@@ -35,6 +36,7 @@ def count_into(
     check_rows(group_ids, len(counts), row_count, validity)
     if row_count == 0:
         return
+    group_ids = widened_ids(group_ids)
     if group_ids is None:
         counts[0] += row_count if validity is None else int(np.count_nonzero(validity))
     elif group_ids.dtype == np.uint8:
@@ -65,7 +67,7 @@ def add_counts(
         If lengths differ or an id is out of range.
     """
     check_rows(group_ids, len(counts), len(added))
-    _add_counts(counts, group_ids, added, np.int64(base))
+    _add_counts(counts, widened_ids(group_ids), widened_values(added), np.int64(base))
 
 
 @njit(nogil=True, cache=True)

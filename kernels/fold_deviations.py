@@ -9,6 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
 
 
@@ -42,7 +43,7 @@ def deviations_into(
         raise InvalidInputError(
             "PROJSEG_BAD_GROUP_IDS", f"{len(means)} means for {len(squares)} groups"
         )
-    _deviations(group_ids, values, validity, means, squares)
+    _deviations(widened_ids(group_ids), values, validity, means, squares)
 
 
 @njit(nogil=True, cache=True)

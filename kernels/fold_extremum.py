@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from projseg.kernels.few_rows import widened_ids, widened_values
 from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
 
 INT64_MIN: Final = -(1 << 63)
@@ -61,6 +62,7 @@ def min_into(
         if smallest >= first_key:
             best[0], seen[0] = min(int(best[0]), smallest), True
             return
+    group_ids, keys = widened_ids(group_ids), widened_values(keys)
     _min(group_ids, keys, np.int64(base), np.int64(first_key), validity, best, seen)
 
 
@@ -87,6 +89,7 @@ def max_into(
         if largest >= first_key:
             best[0], seen[0] = max(int(best[0]), largest), True
         return
+    group_ids, keys = widened_ids(group_ids), widened_values(keys)
     _max(group_ids, keys, np.int64(base), np.int64(first_key), validity, best, seen)
 
 
@@ -118,6 +121,7 @@ def extreme_floats(
         If lengths differ or an id is out of range.
     """
     check_rows(group_ids, group_count, len(values))
+    group_ids = widened_ids(group_ids)
     best = np.full(group_count, np.inf if is_min else -np.inf)
     if is_min:
         _min_floats(group_ids, values, best)

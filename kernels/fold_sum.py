@@ -14,6 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.few_rows import are_few, widened_ids, widened_values
 from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
 
 _COUNT_SHIFT: Final = 40  # in a packed word: the count above, the sum below
@@ -61,6 +62,7 @@ def sum_into(
     check_rows(group_ids, len(totals), row_count, validity)
     if row_count == 0:
         return
+    group_ids, values = widened_ids(group_ids), widened_values(values)
     if group_ids is None:
         _sum_all(totals, values, base, validity)
     elif group_ids.dtype == np.uint8 and values.dtype.kind == "u":
@@ -114,7 +116,7 @@ def sum_halves_into(
             f"{len(high)} high halves for {len(totals)} groups and {row_count} rows do not fit",
         )
     carry_halves(high, totals)
-    _sum_halves(group_ids, values, validity, high, totals)
+    _sum_halves(widened_ids(group_ids), values, validity, high, totals)
     carry_halves(high, totals)
 
 
@@ -134,7 +136,9 @@ def _sum_all(totals: NDArray[Any], values: NDArray[Any], base: int, validity: Va
 
 
 def _is_clustered(group_ids: GroupIds) -> bool:
-    """Whether rows of one group mostly follow each other, judged by a sample."""
+    """Whether rows of one group mostly follow each other, judged by a sample; of few rows, no."""
+    if are_few(len(group_ids)):
+        return False
     step = max(1, len(group_ids) // _SAMPLE_ROWS)
     before, after = group_ids[:-1:step], group_ids[1::step]
     return 2 * int(np.count_nonzero(before == after)) > len(before)

@@ -11,6 +11,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.grouping import UnsignedIds, require_ids_below
 from projseg.kernels.memory import empty
 
@@ -73,6 +74,7 @@ def gather_text(
     require_ids_below(ids, len(offsets) - 1)
     if int(offsets[-1]) > len(content):
         raise InvalidInputError("PROJSEG_LENGTH_MISMATCH", f"texts end after {len(content)} bytes")
+    ids = widened_ids(ids)
     gathered_offsets = empty(len(ids) + 1, np.int32)
     byte_count = int(_text_offsets(offsets, ids, gathered_offsets))
     if byte_count > _TEXT_BYTES_MAX:

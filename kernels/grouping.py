@@ -9,6 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.memory import empty
 
 UnsignedIds = NDArray[np.unsignedinteger[Any]]
@@ -32,7 +33,7 @@ def append_digit(group_ids: NDArray[np.uint32], ids: UnsignedIds, cardinality: i
         If lengths differ.
     """
     _require_equal_length(len(group_ids), len(ids))
-    _append_digit(group_ids, ids, np.uint32(cardinality))
+    _append_digit(group_ids, widened_ids(ids), np.uint32(cardinality))
 
 
 @njit(nogil=True, cache=True)
@@ -45,7 +46,7 @@ def _append_digit(group_ids: Any, ids: Any, cardinality: Any) -> None:
 def append_wide_digit(packed: NDArray[np.uint64], ids: UnsignedIds, cardinality: int) -> None:
     """Do as `append_digit`, for 64-bit packed keys."""
     _require_equal_length(len(packed), len(ids))
-    _append_digit(packed, ids, np.uint64(cardinality))
+    _append_digit(packed, widened_ids(ids), np.uint64(cardinality))
 
 
 def distinct_keys(
@@ -180,7 +181,7 @@ def occupied_groups(group_ids: UnsignedIds, group_count: int) -> NDArray[np.bool
     occupied = np.zeros(group_count, np.bool_)
     if len(group_ids):
         require_ids_below(group_ids, group_count)
-        _mark(group_ids, occupied)
+        _mark(widened_ids(group_ids), occupied)
     return occupied
 
 

@@ -9,6 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.grouping import UnsignedIds, require_ids_below
 from projseg.kernels.memory import empty
 
@@ -35,12 +36,13 @@ def allowed_rows(ids: UnsignedIds, allowed: NDArray[np.bool_]) -> NDArray[np.boo
     if len(kept) and len(kept) == kept[-1] - kept[0] + 1:
         return between(ids, int(kept[0]), int(kept[-1]))
     if len(kept) <= _COMPARED_IDS_MAX:
+        ids = widened_ids(ids)
         mask = np.zeros(len(ids), np.bool_)
         _set_where_equal(mask, ids, kept.astype(ids.dtype))
     else:
         require_ids_below(ids, len(allowed))
         mask = empty(len(ids), np.bool_)
-        _look_up(ids, allowed, mask)
+        _look_up(widened_ids(ids), allowed, mask)
     return mask
 
 

@@ -9,6 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.grouping import UnsignedIds, require_ids_below
 
 
@@ -40,7 +41,7 @@ def stable_order_by_ids(
     require_ids_below(order, len(ids))
     starts = np.zeros(cardinality + 1, np.int64)
     sorted_order = np.empty(len(order), np.uint32)
-    _counting_sort(ids, order, starts, sorted_order)
+    _counting_sort(widened_ids(ids), order, starts, sorted_order)
     return sorted_order
 
 
