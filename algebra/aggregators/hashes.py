@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from projseg.algebra.aggregators.inputs import valid_rows
 from projseg.kernels.theta_hash import theta_hash_bytes, theta_hash_int64
+from projseg.segment_format.arrow_arrays import filled_values
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.encodings.text import text_parts
 from projseg.segment_format.types import arrow_to_numbers, is_text
@@ -104,18 +105,17 @@ def _largest(value_type: pa.DataType) -> int:
 
 def _hashes_by_id(dictionary: Dictionary, of_dictionary: Callable[[Dictionary], Hashes]) -> Hashes:
     hashes = of_dictionary(dictionary)
-    first = int(dictionary.has_null)  # where the empty text stands, if there is one
-    is_empty = (
-        is_text(dictionary.type)
-        and first < len(dictionary)
-        and not dictionary.values[first].as_py()
-    )
-    return np.where(np.arange(len(hashes)) == first, _NULL, hashes) if is_empty else hashes
+    none_count = int(dictionary.has_null)  # the null, and the empty text right behind it
+    if is_text(dictionary.type) and none_count < len(dictionary):
+        none_count += not dictionary.values[none_count].as_py()
+    if not hashes[:none_count].any():
+        return hashes
+    return np.where(np.arange(len(hashes)) < none_count, _NULL, hashes)
 
 
 def _hashes_by_row(values: pa.Array, of_dictionary: Callable[[Dictionary], Hashes]) -> Hashes:
     hashes = of_dictionary(Dictionary(values))
     if not is_text(values.type):
         return hashes
-    is_empty = pc.fill_null(pc.equal(pc.binary_length(values), 0), True)
-    return np.where(np.asarray(is_empty), _NULL, hashes)
+    is_empty = filled_values(pc.binary_length(values), 0) == 0
+    return np.where(is_empty, _NULL, hashes)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from oracle import theta as oracle
 from support.state_cases import folded, rows_of
 
+import projseg
 from projseg.algebra.aggregators.inputs import ids_of
 from projseg.algebra.aggregators.primitive import Groups, Primitive
 from projseg.algebra.aggregators.states import new_state
@@ -131,3 +132,15 @@ def test_damaged_sketches_are_refused_or_read(count, data):
     except CorruptSegmentError:
         return
     assert len(state.finish()) == 1
+
+
+@pytest.mark.parametrize("function", ["theta_sketch_agg", "hll_sketch_agg"])
+@pytest.mark.parametrize("texts", [["a", None, "b"], ["a", "", "b"], ["", None, "a"], [None], [""]])
+def test_null_and_empty_texts_of_a_dictionary_are_no_values(tmp_path, function, texts):
+    def sketch(name, values):
+        rows = pa.table({"u": pa.array(values, pa.string())})
+        table = projseg.Table.create(tmp_path / name, rows.schema)
+        table.append(rows)
+        return table.query(aggregators=f"{function}(u) AS s")["s"].to_pylist()
+
+    assert sketch("with", texts) == sketch("without", [text for text in texts if text])
