@@ -25,7 +25,7 @@ def empty(count: int, dtype: DTypeLike) -> NDArray[Any]:
     count : int
         Not negative.
     dtype : dtype
-        Anything but object.
+        Anything; objects are NumPy's to hold.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def empty(count: int, dtype: DTypeLike) -> NDArray[Any]:
     """
     wanted = np.dtype(dtype)
     byte_count = count * wanted.itemsize
-    if byte_count < _POOLED_BYTES_MIN:
+    if byte_count < _POOLED_BYTES_MIN or wanted.hasobject:
         return np.empty(count, wanted)
     return np.frombuffer(pa.allocate_buffer(byte_count), wanted)
 
