@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from projseg.kernels.grouping import (
     distinct_keys,
     occupied_groups,
 )
+from projseg.kernels.memory import empty
 from projseg.kernels.select import with_rest
 from projseg.segment_format.dictionary import narrow_id_dtype
 from projseg.segment_format.vectors import Vector
@@ -80,10 +81,17 @@ class GroupedRows:
         if self.packed is None and len(self.keys) == 1:
             return (self.keys[0].values_of(group_ids.astype(self.keys[0].ids.dtype)),)
         # Dense numbers fit 32 bits, which divide several times as fast as 64.
-        remaining = group_ids.astype(np.uint32) if self.packed is None else self.packed[group_ids]
+        remaining: NDArray[Any]
+        if self.packed is None:
+            remaining = empty(len(group_ids), np.uint32)
+            remaining[:] = group_ids
+        else:
+            remaining = self.packed[group_ids]
         vectors: list[Vector] = []
         for key in reversed(self.keys):
-            remaining, digits = np.divmod(remaining, remaining.dtype.type(max(key.cardinality, 1)))
+            digits = empty(len(remaining), remaining.dtype)
+            base = remaining.dtype.type(max(key.cardinality, 1))
+            np.divmod(remaining, base, out=(remaining, digits))
             vectors.append(key.values_of(digits.astype(key.ids.dtype)))
         first = () if self.prefix is None else self.prefix.key_vectors(remaining.astype(np.intp))
         return (*first, *reversed(vectors))

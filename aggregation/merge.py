@@ -21,6 +21,7 @@ from projseg.aggregation.keys import encode_sorted, make_key
 from projseg.aggregation.partial import Partial
 from projseg.algebra.aggregators.primitive import Groups, Primitive
 from projseg.algebra.aggregators.states import new_state
+from projseg.kernels.memory import empty
 from projseg.segment_format.vectors import Ids, Numbers, Vector
 
 # Where groups use less than 1 / this of their dictionaries, only the values used are merged.
@@ -75,10 +76,12 @@ def _concat_ids(vectors: Sequence[Ids]) -> Ids:
         return encode_sorted(pa.concat_arrays([vector.to_arrow() for vector in vectors]))
     merged, maps = merge_dictionaries([vector.dictionary for vector in vectors])
     ids: list[NDArray[Any]] = [
-        vector.ids if to_merged is None else to_merged[vector.ids]
+        vector.ids if to_merged is None else to_merged.take(vector.ids)
         for vector, to_merged in zip(vectors, maps, strict=True)
     ]
-    return Ids(np.concatenate(ids).astype(merged.id_dtype, copy=False), merged)
+    together = empty(row_count, merged.id_dtype)
+    np.concatenate(ids, out=together, casting="unsafe")
+    return Ids(together, merged)
 
 
 def _concat_numbers(vectors: Sequence[Numbers]) -> Numbers:

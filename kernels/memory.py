@@ -39,6 +39,13 @@ def empty(count: int, dtype: DTypeLike) -> NDArray[Any]:
     return np.frombuffer(pa.allocate_buffer(byte_count), wanted)
 
 
+def zeros(count: int, dtype: DTypeLike) -> NDArray[Any]:
+    """Return an array of `count` zeros."""
+    array = empty(count, dtype)
+    array.fill(0)
+    return array
+
+
 def empty_to_keep(count: int, dtype: DTypeLike) -> NDArray[Any]:
     """Return such an array for what stays in memory after the query.
 

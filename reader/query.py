@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 from typing import Final
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from projseg.aggregation.merge import merge_partials
 from projseg.aggregation.partial import FoldedPartial, Partial
 from projseg.aggregation.rows import MaskedRows, MemorySource, RowRange, Rows
 from projseg.algebra.aggregators.states import new_state
+from projseg.algebra.expressions.tree import Column
 from projseg.algebra.forced_projections import check_forced
 from projseg.algebra.projection_choice import Planner
 from projseg.algebra.query_spec import QuerySpec
@@ -34,6 +35,8 @@ from projseg.table_layer.storage import Storage
 
 # A source with fewer rows than this is not worth a second thread.
 _ROWS_A_TASK_MIN: Final = 4 * PAGE_ROWS_MAX
+# Nor is one with fewer rows for each group that there may be.
+_ROWS_A_GROUP_MIN: Final = 8
 # All sources together with fewer rows than this are not worth a thread at all.
 _ROWS_INLINE_MAX: Final = 1 << 14
 
@@ -219,8 +222,24 @@ def _tasks(
     for number, (entry, source_plan) in enumerate(sources):
         is_left = number >= len(sources) - left_count
         row_count = source_row_count(entry, source_plan)
-        for row_range in _ranges(row_count, parts_of_left if is_left else 1):
+        parts = parts_of_left if is_left else 1
+        if parts > 1 and _has_many_groups(storage, plan, entry, source_plan):
+            parts = 1
+        for row_range in _ranges(row_count, parts):
             yield _Task(storage, plan.query, plan.schema, entry, source_plan, row_range)
+
+
+def _has_many_groups(
+    storage: Storage, plan: QueryPlan, entry: SegmentEntry, source_plan: SourcePlan
+) -> bool:
+    """Whether groups may be so many that merging two halves costs more than folding a whole."""
+    if source_plan.is_metadata:
+        return False
+    source = open_source(storage, entry, source_plan, plan.schema)
+    names = [key.name for key in source_plan.keys if isinstance(key, Column)]
+    dictionaries = [source.dictionary(name) for name in names]
+    group_count = prod(len(dictionary) for dictionary in dictionaries if dictionary is not None)
+    return group_count * _ROWS_A_GROUP_MIN > source.row_count
 
 
 def _ranges(row_count: int, parts_wanted: int) -> Iterator[RowRange]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from projseg.algebra.aggregators.inputs import NumbersReader, both_valid, taken, valid_rows
 from projseg.algebra.aggregators.primitive import Groups, Primitive
 from projseg.kernels.fold_count import add_counts, count_into
+from projseg.kernels.memory import zeros
 from projseg.segment_format.vectors import Numbers, Vector
 
 
@@ -65,7 +66,7 @@ class CountState:
     def _own(self) -> NDArray[np.int64]:
         """Return the counts as an array that may be changed."""
         if self._counts is None:
-            self._counts = np.zeros(self._group_count, np.int64)
+            self._counts = zeros(self._group_count, np.int64)
         elif self._is_shared:
             self._counts = self._counts.copy()
         self._is_shared = False

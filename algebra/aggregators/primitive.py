@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Expression
 from projseg.kernels.fold_count import count_into
+from projseg.kernels.memory import zeros
 from projseg.segment_format.vectors import Vector
 
 
@@ -72,7 +73,7 @@ class Groups:
     @cached_property
     def row_counts(self) -> NDArray[np.int64]:
         """Number of rows of each group; whoever reads it leaves it as it is."""
-        counts = np.zeros(self.count, np.int64)
+        counts = zeros(self.count, np.int64)
         count_into(counts, self.ids, self.row_count)
         return counts
 

@@ -19,6 +19,7 @@ from projseg.kernels.fold_sum import (
     sum_halves_into,
     sum_into,
 )
+from projseg.kernels.memory import zeros
 from projseg.segment_format.vectors import Numbers, Vector
 
 DECIMAL_DIGITS_MAX: Final = 38
@@ -45,9 +46,8 @@ class SumState:
         self._primitive = primitive
         self._fields = dict(self.fields(primitive))
         self._is_float = self._fields["sum"] == pa.float64()
-        self._totals: NDArray[Any] = np.zeros(
-            (group_count, 2), np.float64 if self._is_float else np.int64
-        )
+        number = np.float64 if self._is_float else np.int64
+        self._totals: NDArray[Any] = zeros(2 * group_count, number).reshape(group_count, 2)
         self._low_bound = 0
         self._high: NDArray[np.int64] | None = None
         self._high_bound = 0
