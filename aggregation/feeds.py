@@ -140,12 +140,11 @@ def _add_terms(
 def _filtered(condition: Expression | None, rows: Rows, groups: Groups) -> tuple[Rows, Groups]:
     if condition is None:
         return rows, groups
-    mask = is_true(condition, rows)
-    kept = rows.where(mask)
-    if kept is rows or groups.ids is None:
-        return kept, Groups(groups.ids, groups.count, len(kept))
-    positions = np.flatnonzero(mask).astype(np.uint32)
-    return kept, Groups(gather(groups.ids, positions), groups.count, len(kept))
+    kept = np.flatnonzero(is_true(condition, rows)).astype(np.uint32)
+    if len(kept) == len(rows):
+        return rows, groups
+    ids = None if groups.ids is None else gather(groups.ids, kept)
+    return rows.subset(kept), Groups(ids, groups.count, len(kept))
 
 
 def stored_states(primitive: Primitive, prefix: str, rows: Rows) -> dict[str, Vector]:

@@ -91,9 +91,8 @@ class Rows:
 
     source: ColumnSource
     selection: Selection
-    _origin: tuple[Rows, NDArray[np.uint32]] | None = (
-        None  # the rows this is a subset of, and where
-    )
+    # The rows this is a subset of, and where in them.
+    _origin: tuple[Rows, NDArray[np.uint32]] | None = None
     _fetched: dict[tuple[str, bool], Vector] = field(default_factory=dict)
 
     def __len__(self) -> int:

@@ -85,7 +85,6 @@ def _batches(
         for source_plan in segment.choice.plans
         for row_range in _ranges(plan.query, source_row_count(segment.entry, source_plan))
     ]
-
     columns = sorted(set().union(*(named.expression.columns for named in plan.query.columns)))
 
     def select(wanted: tuple[SegmentEntry, SourcePlan, RowRange]) -> list[Rows]:

@@ -33,6 +33,30 @@ def primitive_array(values: NDArray[Any], validity: NDArray[np.bool_] | None = N
     return pa.Array.from_buffers(arrow_type, len(values), buffers, null_count)
 
 
+def text_array(
+    offsets: NDArray[np.int32],
+    content: memoryview | NDArray[np.uint8],
+    arrow_type: pa.DataType,
+    validity: NDArray[np.bool_] | None,
+) -> pa.Array:
+    """Return strings or binary values as an Arrow array; the caller vouches for what it is made of.
+
+    Parameters
+    ----------
+    offsets : int32[n + 1]
+        Where each value begins in `content`, and where the last one ends.
+    content : bytes
+        The values, one after the other.
+    arrow_type : pa.DataType
+        String or binary.
+    validity : bool[n] or None
+        True where there is a value; None means everywhere.
+    """
+    bitmap, null_count = validity_bitmap(validity)
+    buffers = [bitmap, pa.py_buffer(offsets), pa.py_buffer(content)]
+    return pa.Array.from_buffers(arrow_type, len(offsets) - 1, buffers, null_count)
+
+
 def validity_bitmap(validity: NDArray[np.bool_] | None) -> tuple[pa.Buffer | None, int]:
     """Return (Arrow's validity bitmap, how many rows are null)."""
     if validity is None:
@@ -91,7 +115,10 @@ def array_of(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
     if not validity.any():
         return pa.nulls(len(values), arrow_type)
     if pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type):
-        return _text_array(values, arrow_type, None if validity.all() else validity)
+        texts = [value.encode() if isinstance(value, str) else value or b"" for value in values]
+        offsets = np.array([*accumulate(map(len, texts), initial=0)], np.int32)
+        present = None if validity.all() else validity
+        return text_array(offsets, memoryview(b"".join(texts)), arrow_type, present)
     if pa.types.is_decimal(arrow_type):
         digits = [None if value is None else format(value, "f") for value in values]
         return array_of(digits, pa.string()).cast(arrow_type)
@@ -109,13 +136,3 @@ def array_of(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
 def scalar_of(value: Any, arrow_type: pa.DataType) -> pa.Scalar:
     """Return a Python value, or None, as an Arrow scalar; raise as `array_of` does."""
     return array_of([value], arrow_type)[0]
-
-
-def _text_array(
-    values: Sequence[Any], arrow_type: pa.DataType, validity: NDArray[np.bool_] | None
-) -> pa.Array:
-    texts = [value.encode() if isinstance(value, str) else value or b"" for value in values]
-    offsets = np.array([*accumulate(map(len, texts), initial=0)], np.int32)
-    bitmap, null_count = validity_bitmap(validity)
-    buffers = [bitmap, pa.py_buffer(offsets), pa.py_buffer(b"".join(texts))]
-    return pa.Array.from_buffers(arrow_type, len(values), buffers, null_count)

@@ -15,8 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.kernels.gather import gather_text
-from projseg.segment_format.arrow_arrays import filled_values, primitive_array
-from projseg.segment_format.encodings.text import text_array
+from projseg.segment_format.arrow_arrays import filled_values, primitive_array, text_array
 from projseg.segment_format.types import is_text
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from projseg.errors import LimitExceededError
 from projseg.kernels.memory import empty_to_keep
+from projseg.segment_format.arrow_arrays import text_array
 from projseg.segment_format.byte_reader import ByteReader, corrupt
 from projseg.segment_format.checksum import part_checksum
 from projseg.segment_format.compression import decompress_page
@@ -23,7 +24,7 @@ from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
 from projseg.segment_format.encodings.nested import NESTED_ID, decode_nested
 from projseg.segment_format.encodings.numbers import decode_floats_best_into, decode_wide_best
 from projseg.segment_format.encodings.plain import PLAIN_ID
-from projseg.segment_format.encodings.text import TEXT_ID, decode_text, text_array
+from projseg.segment_format.encodings.text import TEXT_ID, decode_text
 from projseg.segment_format.page_directory import HAS_BOUNDS
 from projseg.segment_format.types import is_nested, is_text, number_limits, type_name
 from projseg.segment_format.validity import decode_validity

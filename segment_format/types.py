@@ -255,9 +255,8 @@ def arrow_to_numbers(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] |
     filled = array.cast(physical) if array.type != physical else array
     if validity is not None:
         filled = filled.fill_null(scalar_of(zero, physical))
-    values = primitive_values(filled)
     # Arrow's own memory is read-only, for which every kernel would be compiled a second time.
-    return values if values.flags.writeable else values.copy(), validity
+    return primitive_values(filled).copy(), validity
 
 
 def _decimal_to_numbers(array: pa.Array) -> NDArray[Any]:

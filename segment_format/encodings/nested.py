@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from projseg.segment_format.arrow_arrays import (
     primitive_array,
     primitive_values,
+    text_array,
     valid_values,
     validity_bitmap,
 )
@@ -27,7 +28,7 @@ from projseg.segment_format.encodings.numbers import (
     encode_floats_best,
     encode_wide_best,
 )
-from projseg.segment_format.encodings.text import decode_text, encode_text, text_array
+from projseg.segment_format.encodings.text import decode_text, encode_text
 from projseg.segment_format.limits import LIST_ITEMS_MAX, require_limit
 from projseg.segment_format.types import arrow_to_numbers, is_text, numbers_to_arrow
 from projseg.segment_format.validity import ALL_NULL, decode_validity, encode_validity

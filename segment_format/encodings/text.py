@@ -61,17 +61,3 @@ def decode_text(reader: ByteReader, row_count: int) -> tuple[NDArray[np.int32], 
     content = reader.take(int(offsets[-1]))
     reader.skip_padding(len(content))
     return offsets.astype(np.int32), content
-
-
-def text_array(
-    offsets: NDArray[np.int32],
-    content: memoryview | NDArray[np.uint8],
-    arrow_type: pa.DataType,
-    validity: NDArray[np.bool_] | None,
-) -> pa.Array:
-    """Return the Arrow array of these parts; the caller validates it."""
-    bitmap = None
-    if validity is not None:
-        bitmap = pa.py_buffer(np.packbits(validity, bitorder="little"))
-    buffers = [bitmap, pa.py_buffer(offsets), pa.py_buffer(content)]
-    return pa.Array.from_buffers(arrow_type, len(offsets) - 1, buffers)

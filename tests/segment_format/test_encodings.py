@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from projseg.kernels.common_factor import common_factor
 from projseg.kernels.page_statistics import page_statistics
+from projseg.segment_format.arrow_arrays import text_array
 from projseg.segment_format.byte_reader import ALIGNMENT, ByteReader
 from projseg.segment_format.encodings.decimal_double import encode_decimals
 from projseg.segment_format.encodings.front_coded import decode_front_coded, encode_front_coded
 from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
 from projseg.segment_format.encodings.numbers import decode_floats_best_into, encode_floats_best
-from projseg.segment_format.encodings.text import decode_text, encode_text, text_array
+from projseg.segment_format.encodings.text import decode_text, encode_text
 from projseg.segment_format.validity import decode_validity, encode_validity
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
