@@ -13,8 +13,9 @@ ProjsegError
     ├── CommitConflictError      someone else won; safe to retry
     └── CommitStateUnknownError  it may have landed; look before you retry
 
-A message is one line that says what was asked, what was found and what to do. Codes are stable;
-`CODES` is the one list of them, from which the error reference is made.
+A message is one line that says what was asked, what was found and what to do. Names and values in
+it may come from anybody, so it is cut to `MESSAGE_CHARACTERS_MAX` and what is not printable is
+escaped. Codes are stable; `CODES` is the one list of them, from which the error reference is made.
 """
 
 from __future__ import annotations
@@ -101,6 +102,42 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_PROJECTION_NOT_USABLE": "useProjection or forceProjections cannot be met.",
 }
 
+MESSAGE_CHARACTERS_MAX: Final = 2_000
+_ENDING_CHARACTERS: Final = 600  # of a cut message: its end says what to do
+
+
+def one_line(text: str) -> str:
+    """Return a text as one line of printable characters that no terminal obeys.
+
+    Parameters
+    ----------
+    text : str
+        Anything: parts of it may be a stranger's.
+
+    Returns
+    -------
+    str
+        At most `MESSAGE_CHARACTERS_MAX` characters; the middle of a longer text is left out.
+    """
+    shortened = _shortened(text)
+    if shortened.isprintable():
+        return shortened
+    return _shortened("".join(map(_printable, shortened)))
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= MESSAGE_CHARACTERS_MAX:
+        return text
+    gap = f" ... ({len(text):,} characters in all) ... "
+    start = MESSAGE_CHARACTERS_MAX - _ENDING_CHARACTERS - len(gap)
+    return text[:start] + gap + text[-_ENDING_CHARACTERS:]
+
+
+def _printable(character: str) -> str:
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode("ascii")
+
 
 class ProjsegError(Exception):
     """Base of every deliberate projseg error.
@@ -110,10 +147,11 @@ class ProjsegError(Exception):
     code : str
         A key of `CODES`.
     message : str
-        One self-contained line.
+        One self-contained line; `one_line` makes it one where it is not.
     """
 
     def __init__(self, code: str, message: str) -> None:
+        message = one_line(message)
         super().__init__(code, message)
         self.code = code
         self.message = message

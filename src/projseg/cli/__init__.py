@@ -17,7 +17,7 @@ from typing import Final
 import typer
 
 from projseg.cli import change, demo, describe, doctor, inspect, load, query, verify
-from projseg.errors import ProjsegError
+from projseg.errors import ProjsegError, one_line
 
 __all__ = ["app", "main"]
 
@@ -75,5 +75,5 @@ def main() -> None:
 
 
 def _fail(message: str) -> None:
-    sys.stderr.write(" ".join(message.splitlines()) + "\n")
+    sys.stderr.write(one_line(" ".join(message.splitlines())) + "\n")
     raise SystemExit(1)
