@@ -1,4 +1,4 @@
-"""The SQL form of a projection: `SELECT ... [WHERE ...] GROUP BY ALL`, without FROM.
+"""The SQL form of a projection: `SELECT [DISTINCT] ... [WHERE ...] [GROUP BY ...]`, without FROM.
 
 Clauses are found among sqlglot's tokens and cut out of the text as they stand, so that the
 expressions are read once, by `bind`, in whatever spelling they have.
@@ -48,12 +48,18 @@ def translate_sql(name: Any, sql: Any) -> DeclaredTexts:
     if not isinstance(sql, str):
         _refuse(owner, f"needs 'sql' as text, found {sql!r}")
     clauses = _clauses(owner, sql.strip())
-    outputs = split_list(clauses["SELECT"])
+    outputs = split_list(clauses.get("DISTINCT", clauses["SELECT"]))
     plain = [text for text in outputs if not is_aggregate(text)]
     aggregators = [text for text in outputs if is_aggregate(text)]
     listed = clauses.get("GROUP BY")
-    if listed is None and plain and aggregators:
-        _refuse(owner, "needs GROUP BY ALL, or a list, for the outputs that are no aggregates")
+    if "DISTINCT" in clauses:
+        _check_distinct(owner, listed, aggregators)
+    elif listed is None and plain:
+        _refuse(
+            owner,
+            f"puts out '{plain[0]}' without GROUP BY, which means rows and not groups; write "
+            "GROUP BY ALL, or SELECT DISTINCT where there is no aggregate",
+        )
     is_all = listed is None or listed.upper() == "ALL"
     group_by = plain if is_all else _ordered(owner, outputs, plain, split_list(listed or ""))
     return DeclaredTexts(name, tuple(group_by), tuple(aggregators), clauses.get("WHERE"))
@@ -63,8 +69,15 @@ def _refuse(owner: str, problem: str) -> NoReturn:
     raise InvalidInputError("PROJSEG_BAD_PROJECTION", f"{owner} {problem}")
 
 
+def _check_distinct(owner: str, listed: str | None, aggregators: list[str]) -> None:
+    if listed is not None:
+        _refuse(owner, "has sql with both DISTINCT and GROUP BY; keep GROUP BY")
+    if aggregators:
+        _refuse(owner, f"has the aggregate '{aggregators[0]}' after DISTINCT; write GROUP BY ALL")
+
+
 def _clauses(owner: str, sql: str) -> dict[str, str]:
-    """Return the text of each clause by its keyword."""
+    """Return the text of each clause by its keyword; the outputs are DISTINCT's if it is there."""
     openings = _openings(owner, sql)
     if not openings or openings[0][0] != "SELECT" or openings[0][1].start:
         _refuse(owner, "needs sql that begins with SELECT")
@@ -92,8 +105,8 @@ def _openings(owner: str, sql: str) -> list[tuple[str, Token]]:
             _refuse(owner, f"has sql with {_REFUSED[kind]}, which it may not have")
         if is_clause and kind in _CLAUSES:
             found.append((_CLAUSES[kind], token))
-        if kind == TokenType.DISTINCT and before == TokenType.SELECT:
-            _refuse(owner, "has sql with SELECT DISTINCT; GROUP BY ALL says the same")
+        if depth == 0 and kind == TokenType.DISTINCT and before == TokenType.SELECT:
+            found.append(("DISTINCT", token))
         before = kind
     return found
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from projseg.segment_format import limits as segment_limits
+
 METADATA_BYTES_MAX: Final = 256 * 2**20
 """Bytes of one snapshot or manifest: what a planner may be made to hold for one file."""
 
@@ -22,8 +24,8 @@ SMALL_MANIFESTS_MAX: Final = 32
 COLUMNS_MAX: Final = 4_096
 """Columns of a table."""
 
-PROJECTIONS_MAX: Final = 4_096
-"""Projections declared on a table."""
+PROJECTIONS_MAX: Final = segment_limits.PROJECTIONS_MAX
+"""Projections declared on a table: a segment embeds no more, so more would be lost in silence."""
 
 NAME_BYTES_MAX: Final = 255
 """UTF-8 bytes of the name of a column, a projection or an application."""

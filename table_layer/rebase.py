@@ -26,6 +26,7 @@ from projseg.table_layer.table_properties import (
     ColumnDeclaration,
     ProjectionDeclaration,
     TableProperties,
+    check_projection_count,
     check_properties,
 )
 
@@ -189,11 +190,14 @@ def _changed_properties(
     for key in change.properties:
         if current.properties.get(key) != base.properties.get(key):
             _conflict(f"property '{key}' was changed by another commit")
-    return replace(
+    changed = replace(
         _with_columns(current, change.add_columns),
         projections=tuple(declared.values()),
         properties={**current.properties, **change.properties},
     )
+    if change.add_projections:
+        check_projection_count(changed)
+    return changed
 
 
 def _check_droppable(name: str, base: TableProperties, current: TableProperties) -> None:

@@ -97,6 +97,7 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             properties=dict(properties or {}),
         )
         check_properties(declared)
+        check_projection_count(declared)
         return declared
 
 
@@ -111,9 +112,14 @@ def columns_of(schema: pa.Schema) -> tuple[ColumnDeclaration, ...]:
 def check_properties(properties: TableProperties) -> None:
     """Raise InvalidInputError unless these properties can be a table's."""
     schema = properties.schema
-    _check_names("column", schema.names, COLUMNS_MAX)
+    _require(
+        len(schema) <= COLUMNS_MAX,
+        "PROJSEG_TOO_MANY_NAMES",
+        f"{len(schema)} columns were declared; a table has at most {COLUMNS_MAX}",
+    )
+    _check_names("column", schema.names)
     _require(len(schema) > 0, "PROJSEG_EMPTY_SCHEMA", "a table needs at least one column")
-    _check_names("projection", [p.name for p in properties.projections], PROJECTIONS_MAX)
+    _check_names("projection", [p.name for p in properties.projections])
     if properties.time_column is not None:
         time_type = _column_type(schema, properties.time_column, "timeColumn")
         _require(
@@ -139,6 +145,26 @@ def check_properties(properties: TableProperties) -> None:
         "PROJSEG_BAD_OPTION",
         f"targetSegmentRows {properties.target_segment_rows} is not between 1 and "
         f"{_TARGET_SEGMENT_ROWS_MAX}",
+    )
+
+
+def check_projection_count(properties: TableProperties) -> None:
+    """Refuse to declare more projections than a segment can embed.
+
+    No check of what is stored: a table that declares more can be read and appended to, and each
+    segment says which of them it lacks.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_TOO_MANY_NAMES.
+    """
+    count = len(properties.projections)
+    _require(
+        count <= PROJECTIONS_MAX,
+        "PROJSEG_TOO_MANY_NAMES",
+        f"{count} projections were declared; a segment embeds at most {PROJECTIONS_MAX}: keep "
+        "those that queries use",
     )
 
 
@@ -183,12 +209,7 @@ def _shown(value: Any) -> str:
     return repr(list(value)) if isinstance(value, tuple) else repr(value)
 
 
-def _check_names(what: str, names: Sequence[str], limit: int) -> None:
-    _require(
-        len(names) <= limit,
-        "PROJSEG_TOO_MANY_NAMES",
-        f"{len(names)} {what}s were declared; at most {limit} are allowed",
-    )
+def _check_names(what: str, names: Sequence[str]) -> None:
     seen: dict[str, str] = {}
     for name in names:
         problem = name_problem(name)

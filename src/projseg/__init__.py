@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from projseg.explain import Explain
     from projseg.projection import Projection
     from projseg.spark_datasource.helpers import read, register, write
-    from projseg.table import Commit, Table, is_table
+    from projseg.table import Table, is_table
+    from projseg.table_write import Commit
 
 __version__ = "0.1.0"
 
@@ -33,7 +34,7 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "Commit": "projseg.table",
+    "Commit": "projseg.table_write",
     "Explain": "projseg.explain",
     "Projection": "projseg.projection",
     "ProjsegError": "projseg.errors",

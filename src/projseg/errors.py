@@ -57,6 +57,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_NOT_A_TABLE": "A location certainly holds no table.",
     "PROJSEG_TABLE_EXISTS": "A table was to be created where one is.",
     "PROJSEG_UNKNOWN_VERSION": "A table version does not exist, or is no longer kept.",
+    "PROJSEG_PINNED_VERSION": "A table that was opened at a version was to be written to.",
     "PROJSEG_CORRUPT_TABLE": "A snapshot or manifest is damaged, missing, or foreign.",
     "PROJSEG_UNSUPPORTED_TABLE_VERSION": "A later release wrote the table's metadata.",
     "PROJSEG_METADATA_TOO_LARGE": "A snapshot or manifest passes the size that is read.",

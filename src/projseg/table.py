@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,6 +17,7 @@ from projseg.declarations import (
     declare_properties,
     declared,
 )
+from projseg.errors import InvalidInputError
 from projseg.explain import Explain
 from projseg.maintenance.verify import Finding, verify_table
 from projseg.reader.query import plan_query, run_final
@@ -25,26 +25,15 @@ from projseg.reader.row_scan import scan, scan_table
 from projseg.table_layer import metadata_tables
 from projseg.table_layer.change import Append, Change, Overwrite, SetProperties
 from projseg.table_layer.commit import commit, create_table
-from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.paths import new_write_id
 from projseg.table_layer.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage import open_storage
 from projseg.table_layer.table_properties import TARGET_SEGMENT_ROWS, TableProperties
 from projseg.table_layer.versions import is_table as _is_table
-from projseg.writer.table_writer import write_segments
+from projseg.table_write import ChangeOf, Commit, OnSegment, Rows, write_rows
 
-Rows: TypeAlias = pa.Table | pa.RecordBatchReader | Iterable[pa.RecordBatch]
 Expressions = str | Sequence[str]
 IntervalLike = str | tuple[Any, Any] | Interval
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """What an append or overwrite published: the table version, and what it added."""
-
-    version: int
-    segments: int
-    rows: int
 
 
 def is_table(location: str | os.PathLike[str]) -> bool:
@@ -59,7 +48,8 @@ class Table:
     ----------
     location : str or path, a directory or `file:` URI
     version : int or None
-        The version to read; None: the newest, and only such a table can be written.
+        The version to read, and not to write: a commit always follows the newest. None: the
+        newest.
 
     Raises
     ------
@@ -70,6 +60,7 @@ class Table:
     def __init__(self, location: str | os.PathLike[str], version: int | None = None) -> None:
         self._storage = open_storage(location)
         self._snapshot = open_snapshot(self._storage, version)
+        self._is_pinned = version is not None
 
     @classmethod
     def create(
@@ -144,8 +135,9 @@ class Table:
         return self._snapshot
 
     def refresh(self) -> Table:
-        """Move to the newest version, and return this table."""
+        """Move to the newest version, which may be written to, and return this table."""
         self._snapshot = open_snapshot(self._storage)
+        self._is_pinned = False
         return self
 
     # Writing
@@ -178,6 +170,7 @@ class Table:
         interval : str, pair of datetimes or None
             Must consist of whole time chunks of the table's segment granularity.
         """
+        self._check_newest()
         # Rows that others appended since this object was opened are to be replaced as well.
         self.refresh()
         bounds = None if interval is None else parse_interval(interval)
@@ -185,35 +178,17 @@ class Table:
         return self._write(data, lambda entries: Overwrite(entries, pair), "overwrite", on_segment)
 
     def _write(
-        self,
-        data: Rows,
-        change_of: Callable[[tuple[SegmentEntry, ...]], Change],
-        operation: str,
-        on_segment: OnSegment | None,
+        self, data: Rows, change_of: ChangeOf, operation: str, on_segment: OnSegment | None
     ) -> Commit:
-        write_id = new_write_id()
-        entries = tuple(
-            write_segments(
-                _batches(data),
-                self._snapshot.properties,
-                self._storage,
-                write_id=write_id,
-                on_segment=on_segment,
-            )
+        self._check_newest()
+        self._snapshot, made = write_rows(
+            self._snapshot, data, change_of, operation=operation, on_segment=on_segment
         )
-        rows = sum(entry.row_count for entry in entries)
-        self._snapshot = commit(
-            self._storage,
-            self._snapshot,
-            change_of(entries),
-            write_id=write_id,
-            operation=operation,
-            metrics={"added_segments": len(entries), "added_rows": rows},
-        )
-        return Commit(self._snapshot.version, len(entries), rows)
+        return made
 
     def add_projection(self, declaration: ProjectionDeclared) -> int:
         """Declare a projection: segments written from now on embed it. Returns the version."""
+        self._check_newest()
         properties = self._snapshot.properties
         spec = parse_projection(
             declaration_of(declaration),
@@ -230,10 +205,20 @@ class Table:
         return self._set_projections(SetProperties(drop_projections=(name,)), "drop projection")
 
     def _set_projections(self, change: Change, operation: str) -> int:
+        self._check_newest()
         self._snapshot = commit(
             self._storage, self._snapshot, change, write_id=new_write_id(), operation=operation
         )
         return self._snapshot.version
+
+    def _check_newest(self) -> None:
+        if self._is_pinned:
+            raise InvalidInputError(
+                "PROJSEG_PINNED_VERSION",
+                f"{self.location} was opened at version {self.version}, which can only be read: a "
+                "commit follows the newest version; open the table without a version, or call "
+                "refresh(), and write then",
+            )
 
     # Reading
 
@@ -385,14 +370,6 @@ class Table:
             Also recompute every projection from base rows and compare.
         """
         return verify_table(self._storage, self._snapshot, deep=deep)
-
-
-OnSegment = Callable[[SegmentEntry], object]
-
-
-def _batches(data: Rows) -> Iterable[pa.RecordBatch]:
-    batches: Iterable[pa.RecordBatch] = data
-    return data.to_batches() if isinstance(data, pa.Table) else batches
 
 
 def parse_interval(interval: IntervalLike) -> Interval:

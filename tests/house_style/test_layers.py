@@ -16,7 +16,7 @@ LAYERS = [
     {"writer", "reader"},
     {"maintenance"},
     {"projection"},
-    {"declarations", "explain"},
+    {"declarations", "explain", "table_write"},
     {"table"},
     {"spark_datasource", "benchmarks"},
     {"cli"},

@@ -228,8 +228,17 @@ def test_sql_keeps_spark_spellings_and_odd_places_of_keywords():
                     " WHERE channel IS DISTINCT FROM 'x' GROUP BY ALL"))  # fmt: skip
     assert [p.text for p in one.primitives] == ["count(*) FILTER (WHERE robot)"]
     assert one.filter is not None
-    assert parse(sql("SELECT channel")).grouping[0].name == "channel"
     assert not parse(sql("SELECT count(*)")).grouping
+
+
+def test_sql_of_distinct_rows_groups_by_every_output():
+    distinct = parse(sql("SELECT DISTINCT channel, upper(page) AS p WHERE channel <> ''"))
+    assert distinct == parse(
+        sql("SELECT channel, upper(page) AS p WHERE channel <> '' GROUP BY ALL")
+    )
+    assert [named.name for named in distinct.grouping] == ["channel", "p"]
+    assert not distinct.aggregators
+    assert parse(sql("SELECT count(DISTINCT page)")).aggregators
 
 
 @pytest.mark.parametrize(
@@ -242,7 +251,11 @@ def test_sql_keeps_spark_spellings_and_odd_places_of_keywords():
         ("SELECT channel GROUP BY ALL ORDER BY channel", "ORDER BY"),
         ("SELECT channel GROUP BY ALL LIMIT 3", "LIMIT"),
         ("SELECT channel GROUP BY ALL HAVING count(*) > 1", "HAVING"),
-        ("SELECT DISTINCT channel", "DISTINCT"),
+        ("SELECT channel, page", "puts out 'channel' without GROUP BY"),
+        ("SELECT channel WHERE robot", "SELECT DISTINCT"),
+        ("SELECT DISTINCT channel GROUP BY channel", "both DISTINCT and GROUP BY"),
+        ("SELECT DISTINCT channel, count(*)", "'count(*)' after DISTINCT"),
+        ("SELECT DISTINCT", "no grouping column"),
         ("SELECT channel; SELECT page", "second statement"),
         ("SELECT channel WHERE robot WHERE robot GROUP BY ALL", "WHERE twice"),
         ("channel GROUP BY ALL", "SELECT"),
@@ -255,7 +268,7 @@ def test_sql_of_another_shape_is_refused(text, word):
 
 
 def test_keys_beside_sql_are_refused():
-    assert "unknown key 'where'" in rejected({**sql("SELECT channel"), "where": "robot"})
+    assert "unknown key 'where'" in rejected({**sql("SELECT DISTINCT channel"), "where": "robot"})
 
 
 def test_specs_are_values():

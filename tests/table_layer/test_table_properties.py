@@ -8,12 +8,13 @@ import pytest
 from small_tables import HOURLY, SCHEMA, small_properties
 
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
-from projseg.table_layer.limits import COLUMNS_MAX, NAME_BYTES_MAX
+from projseg.table_layer.limits import COLUMNS_MAX, NAME_BYTES_MAX, PROJECTIONS_MAX
 from projseg.table_layer.storage import open_storage
 from projseg.table_layer.table_properties import (
     ProjectionDeclaration,
     TableProperties,
     check_options,
+    check_properties,
     columns_of,
 )
 
@@ -133,3 +134,10 @@ def test_what_travels_to_executors_is_small_and_picklable(tmp_path):
     assert pickle.loads(pickle.dumps(storage)) == storage
     assert len(pickle.dumps(storage)) < 400
     assert small_properties().schema == SCHEMA
+
+
+def test_a_stored_table_may_declare_more_than_can_be_declared_now():
+    many = [ProjectionDeclaration(f"p{n}", f"{n:032x}", "{}") for n in range(PROJECTIONS_MAX + 1)]
+    with pytest.raises(InvalidInputError, match="PROJSEG_TOO_MANY_NAMES"):
+        small_properties(projections=many)
+    check_properties(msgspec.structs.replace(small_properties(), projections=tuple(many)))
