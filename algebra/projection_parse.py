@@ -43,6 +43,8 @@ class DeclaredProjection(Protocol):
         """Condition as SQL."""
 
 
+_SOURCE_NAMES: Final = ("base", "metadata")
+
 Declaration: TypeAlias = Mapping[str, Any] | DeclaredProjection | str
 
 
@@ -171,6 +173,8 @@ def _check_name(name: object) -> None:
     if name.startswith("__"):
         reserved = "the base table" if name == BASE_NAME else "projseg itself"
         _refuse(f"projection '{name}'", f"begins with __, which is reserved for {reserved}")
+    if name in _SOURCE_NAMES:
+        _refuse(f"projection '{name}'", "has a name by which explain calls another source")
 
 
 def _within(

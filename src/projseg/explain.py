@@ -14,6 +14,7 @@ from rich.tree import Tree
 
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.query_spec import QuerySpec
+from projseg.algebra.source_plan import ReasonCode
 from projseg.reader.query import QueryPlan
 from projseg.reader.source_reads import SourceRead, planned_reads, run_and_measure
 from projseg.table_layer.storage import Storage
@@ -30,12 +31,16 @@ SEGMENTS_SCHEMA: Final = pa.schema(
 )
 ANALYZED_SCHEMA: Final = SEGMENTS_SCHEMA.append(pa.field("milliseconds", pa.float64()))
 
+_BASE: Final = "base"  # base rows where a source is named in words
 _SEGMENTS_SHOWN: Final = 20
+_UNBROKEN: Final = 10_000  # characters a line of `str()` may have: whoever shows it wraps it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explain:
     """How a query is answered; `str()` draws it as a tree.
+
+    Segments that are answered from one source, for the same reasons, share a branch of the tree.
 
     Parameters
     ----------
@@ -71,8 +76,7 @@ class Explain:
     @property
     def sources(self) -> dict[str, int]:
         """How many reads have each source; base rows count as `base`."""
-        names = self.segments.column("source").to_pylist()
-        return dict(Counter("base" if name is None else name for name in names))
+        return dict(Counter(map(_source_name, self.segments.column("source").to_pylist())))
 
     @property
     def rejections(self) -> dict[str, dict[str, int]]:
@@ -83,45 +87,64 @@ class Explain:
                 counts.setdefault(name, Counter())[reason.split(" ")[0]] += 1
         return {name: dict(codes) for name, codes in counts.items()}
 
+    def named_segments(self) -> list[dict[str, Any]]:
+        """Return `segments` as mappings whose source is a name: `base` for base rows."""
+        return [
+            {**row, "source": _source_name(row["source"]), "rejected": dict(row["rejected"])}
+            for row in self.segments.to_pylist()
+        ]
+
     def to_json(self) -> str:
-        """Return the whole explanation as JSON text."""
-        segments = [{**row, "rejected": dict(row["rejected"])} for row in self.segments.to_pylist()]
+        """Return the whole explanation as JSON text; base rows are called `base`."""
         content: dict[str, Any] = {
             "query": describe_query(self.query),
             "sources": self.sources,
             "rejections": self.rejections,
             "pruned_segments": self.pruned_segments,
-            "segments": segments,
+            "segments": self.named_segments(),
         }
         if self.total_milliseconds is not None:
             content["milliseconds"] = self.total_milliseconds
         return json.dumps(content, ensure_ascii=False)
 
     def __str__(self) -> str:
-        console = Console(width=120, no_color=True, highlight=False)
+        console = Console(width=_UNBROKEN, no_color=True, highlight=False)
         with console.capture() as captured:
-            console.print(self.__rich__())
-        return captured.get().rstrip()
+            console.print(self)
+        return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+    def __repr__(self) -> str:
+        return f"<Explain: {self._sources_text()}; {self.pruned_segments} segments pruned>"
 
     def __rich__(self) -> Tree:
         tree = Tree(Text(self._headline()))
-        rows = self.segments.to_pylist()
-        for row in rows[:_SEGMENTS_SHOWN]:
-            branch = tree.add(Text(_segment_line(row)))
-            for name, reason in row["rejected"]:
-                branch.add(Text(f"not {name}: {reason}"))
-        if len(rows) > _SEGMENTS_SHOWN:
-            tree.add(Text(f"... {len(rows) - _SEGMENTS_SHOWN} more; see .segments"))
+        groups: dict[Any, list[dict[str, Any]]] = {}
+        for row in self.named_segments():
+            groups.setdefault(_shared(row), []).append(row)
+        left = _SEGMENTS_SHOWN
+        for rows in groups.values():
+            branch = tree.add(Text(_group_line(rows)))
+            where = " (in the first segment)" if len(rows) > 1 else ""
+            for name, reason in rows[0]["rejected"].items():
+                note = where if reason.startswith(ReasonCode.COSTLIER) else ""
+                branch.add(Text(f"not {name}: {reason}{note}"))
+            for row in rows[:left]:
+                branch.add(Text(_segment_line(row)))
+            if len(rows) > left:
+                branch.add(Text(f"... {len(rows) - left:,} more segments; see .segments"))
+            left = max(left - len(rows), 0)
         return tree
+
+    def _sources_text(self) -> str:
+        return ", ".join(f"{count:,} x {name}" for name, count in self.sources.items()) or "none"
 
     def _headline(self) -> str:
         rows = sum(self.segments.column("rows").to_pylist())
         size = sum(self.segments.column("bytes").to_pylist())
-        sources = ", ".join(f"{count} x {name}" for name, count in self.sources.items()) or "none"
         took = "" if self.total_milliseconds is None else f"; {self.total_milliseconds:.1f} ms"
         return (
             f"{describe_query(self.query)}\n"
-            f"reads {rows:,} rows, {size:,} bytes from {sources}; "
+            f"reads {rows:,} rows, {size:,} bytes from {self._sources_text()}; "
             f"{self.pruned_segments} segments pruned{took}"
         )
 
@@ -151,8 +174,32 @@ def _row(read: SourceRead) -> dict[str, Any]:
     }
 
 
+def _source_name(source: str | None) -> str:
+    return _BASE if source is None else source
+
+
+def _shared(row: dict[str, Any]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Return what segments of one branch have in common; costs differ in each segment."""
+    reasons = (
+        (name, ReasonCode.COSTLIER if reason.startswith(ReasonCode.COSTLIER) else reason)
+        for name, reason in row["rejected"].items()
+    )
+    return row["source"], tuple(reasons)
+
+
+def _group_line(rows: list[dict[str, Any]]) -> str:
+    source = "base rows" if rows[0]["source"] == _BASE else rows[0]["source"]
+    segments = "1 segment" if len(rows) == 1 else f"{len(rows):,} segments"
+    return f"{source}: {segments}, {_sizes(rows)}"
+
+
 def _segment_line(row: dict[str, Any]) -> str:
-    source = "base rows" if row["source"] is None else row["source"]
     during = f" during {row['interval']}" if row["interval"] else ""
-    took = f", {row['milliseconds']:.2f} ms" if row.get("milliseconds") is not None else ""
-    return f"{row['segment']}{during}: {source}, {row['rows']:,} rows, {row['bytes']:,} bytes{took}"
+    return f"{row['segment']}{during}: {_sizes([row])}"
+
+
+def _sizes(rows: list[dict[str, Any]]) -> str:
+    row_count, byte_count = (sum(row[name] for row in rows) for name in ("rows", "bytes"))
+    milliseconds = [row["milliseconds"] for row in rows if row.get("milliseconds") is not None]
+    took = f", {sum(milliseconds):.2f} ms" if milliseconds else ""
+    return f"{row_count:,} rows, {byte_count:,} bytes{took}"

@@ -109,6 +109,11 @@ class Table:
         create_table(storage, properties_declared)
         return cls(location)
 
+    def __repr__(self) -> str:
+        segments, rows = len(self._snapshot.segments), self._snapshot.row_count
+        where = f"{self.location} at version {self.version}"
+        return f"<Table {where}: {rows:,} rows in {segments:,} segments>"
+
     @property
     def location(self) -> str:
         """Where the table is."""

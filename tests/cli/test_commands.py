@@ -83,11 +83,11 @@ def test_query_and_explain(shell, location):
     ]
     assert len(shell("query", location, "--columns", "channel", "-f", "added > 5")) == 1
     plan = shell("explain", location, "-g", "channel", "-a", "sum(added) AS added")
-    assert {row["source"] for row in plan} <= {"daily", None}
+    assert {row["source"] for row in plan} <= {"daily", "base"}
     based = shell(
         "explain", location, "-g", "channel", "-a", "sum(added) AS added", "--no-projections"
     )
-    assert {row["source"] for row in based} == {None}
+    assert {row["source"] for row in based} == {"base"}
 
 
 def test_explain_on_a_terminal_is_a_tree(shell, location, capsys, monkeypatch):

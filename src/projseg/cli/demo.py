@@ -42,7 +42,7 @@ def demo(
             results = run_spark_demo(where, rows, _tell)
         else:
             results = run_demo(where, rows, _tell)
-    print_rows(pa.Table.from_pylist(results), output)
+    print_rows(results, output)
     if not all(result["same answer"] for result in results):
         _tell("an answer from projections differs from the base rows' answer: this is a bug")
         raise typer.Exit(1)

@@ -16,7 +16,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
 import typer
 
 import projseg.kernels
@@ -63,7 +62,7 @@ class Finding:
 def doctor(output: Output = None) -> None:
     """Check Python, Java, PySpark, Spark's look-up of formats and the cache of kernels."""
     findings = [finding for check in CHECKS for finding in check()]
-    print_rows(pa.Table.from_pylist([asdict(finding) for finding in findings]), output)
+    print_rows([asdict(finding) for finding in findings], output)
     if any(finding.verdict is Verdict.PROBLEM for finding in findings):
         raise typer.Exit(1)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-import pyarrow as pa
 import typer
 
 from projseg.cli import segment_report
@@ -30,7 +29,7 @@ def inspect(
     }
     chosen = chosen_format(output)
     if chosen is OutputFormat.CSV:
-        print_rows(pa.Table.from_pylist(parts["columns"]), chosen)
+        print_rows(parts["columns"], chosen)
         return
     totals = segment_report.summary(segment)
     is_json = chosen is OutputFormat.JSON
@@ -38,7 +37,7 @@ def inspect(
     for part, rows in parts.items():
         if rows:
             shown = [{"part": part, **row} for row in rows] if is_json else _narrowed(rows)
-            print_rows(pa.Table.from_pylist(shown), chosen, title=part)
+            print_rows(shown, chosen, title=part)
 
 
 def _narrowed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -6,20 +6,24 @@ import csv
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final
 
 import pyarrow as pa
+from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
 TABLE_ROWS_MAX: Final = 1000
 _CELL_CHARACTERS_MAX: Final = 120
-_PIPED_WIDTH: Final = 120
+_PIPED_WIDTH: Final = 120  # characters of a table that goes to a pipe
+_TEXT_WIDTH_MIN: Final = 12  # of a column of longer texts: narrower is hard to read
+_BORDER_WIDTH: Final = 3  # of each column
 _GROUPED_FROM: Final = 10_000  # smaller numbers, years among them, read better without commas
 
 
@@ -38,29 +42,42 @@ def chosen_format(asked: OutputFormat | None) -> OutputFormat:
     return OutputFormat.TABLE if sys.stdout.isatty() else OutputFormat.JSON
 
 
-def print_rows(rows: pa.Table, asked: OutputFormat | None = None, title: str | None = None) -> None:
-    """Print a table's rows to standard output.
+def terminal() -> Console:
+    """Return standard output, as wide as the terminal or, in a pipe, as a printed page."""
+    return Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH, highlight=False)
+
+
+def print_rows(
+    rows: pa.Table | Sequence[Mapping[str, Any]],
+    asked: OutputFormat | None = None,
+    title: str | None = None,
+) -> None:
+    """Print rows to standard output.
 
     Parameters
     ----------
-    rows : Table
-        Any types; binary values are printed in hexadecimal.
+    rows : Table or sequence of mappings
+        Any types; binary values are printed in hexadecimal. Mappings all have the same keys.
     asked : OutputFormat or None
         None: by whether standard output is a terminal.
     title : str or None
         A line above a table; other formats leave it out.
     """
     chosen = chosen_format(asked)
+    if isinstance(rows, pa.Table):
+        names, found = rows.column_names, rows.to_pylist(maps_as_pydicts="lossy")
+    else:
+        names, found = list(rows[0]) if rows else [], list(rows)
     if chosen is OutputFormat.TABLE:
-        _print_table(rows, title)
+        _print_table(names, found, title)
     elif chosen is OutputFormat.JSON:
-        for row in _plain_rows(rows):
-            sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+        for row in found:
+            sys.stdout.write(json.dumps(_plain_mapping(row), ensure_ascii=False) + "\n")
     else:
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(rows.column_names)
-        for row in _plain_rows(rows):
-            writer.writerow([_cell_text(value, null="") for value in row.values()])
+        writer.writerow(names)
+        for row in found:
+            writer.writerow([_cell_text(plain_value(value), null="") for value in row.values()])
 
 
 def print_fields(
@@ -70,8 +87,8 @@ def print_fields(
     plain = {name: plain_value(value) for name, value in fields.items()}
     chosen = chosen_format(asked)
     if chosen is OutputFormat.TABLE:
-        lines = {"field": list(plain), "value": [_shown_text(v) for v in plain.values()]}
-        _print_table(pa.table(lines), title)
+        lines = [{"field": name, "value": _shown_text(v)} for name, v in plain.items()]
+        _print_table(["field", "value"], lines, title)
     elif chosen is OutputFormat.JSON:
         sys.stdout.write(json.dumps(plain, ensure_ascii=False) + "\n")
     else:
@@ -108,27 +125,63 @@ _PLAIN: Final[tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...]] 
 )
 
 
-def _plain_rows(rows: pa.Table) -> list[dict[str, Any]]:
-    return [
-        {name: plain_value(value) for name, value in row.items()}
-        for row in rows.to_pylist(maps_as_pydicts="lossy")
+def _print_table(names: list[str], rows: list[Any], title: str | None) -> None:
+    """Print a table, or each row as a list of fields where its columns would be too narrow."""
+    console = terminal()
+    shown = [[plain_value(value) for value in row.values()] for row in rows[:TABLE_ROWS_MAX]]
+    texts = [[_shown_text(value) for value in row] for row in shown]
+    are_numbers = [_are_numbers(column) for column in zip(*shown, strict=True)]
+    are_numbers = are_numbers or [False] * len(names)
+    widths = [max(map(cell_len, column)) for column in zip(names, *texts, strict=True)]
+    widths_min = [
+        width if is_number else min(width, _TEXT_WIDTH_MIN)
+        for width, is_number in zip(widths, are_numbers, strict=True)
     ]
+    if sum(widths_min) + _BORDER_WIDTH * len(names) < console.width:
+        table = RichTable(title=title, title_justify="left", header_style="bold")
+        for name, is_number, width in zip(names, are_numbers, widths_min, strict=True):
+            table.add_column(
+                Text(name),
+                justify="right" if is_number else "left",
+                overflow="fold",
+                min_width=width,
+            )
+        for row in texts:
+            table.add_row(*map(Text, row))
+        console.print(table)
+    else:
+        _print_records(console, names, texts, title)
+    if len(rows) > TABLE_ROWS_MAX:
+        console.print(f"{len(rows) - TABLE_ROWS_MAX:,} more rows; use -o json to see all")
 
 
-def _print_table(rows: pa.Table, title: str | None) -> None:
-    shown = rows.slice(0, TABLE_ROWS_MAX)
-    table = RichTable(title=title, title_justify="left", header_style="bold")
-    for field in rows.schema:
-        is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        table.add_column(
-            Text(field.name), justify="right" if is_number else "left", overflow="fold"
+def _print_records(
+    console: Console, names: list[str], rows: list[list[str]], title: str | None
+) -> None:
+    """Print each row under a title of its own, a field on each line."""
+    if title is not None:
+        console.print(Text(title, style="italic"))
+    for number, row in enumerate(rows, start=1):
+        record = RichTable(
+            title=f"row {number:,}",
+            title_justify="left",
+            title_style="bold",
+            show_header=False,
+            box=box.SIMPLE,
         )
-    for row in _plain_rows(shown):
-        table.add_row(*(Text(_shown_text(value)) for value in row.values()))
-    console = Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH)
-    console.print(table)
-    if rows.num_rows > TABLE_ROWS_MAX:
-        console.print(f"{rows.num_rows - TABLE_ROWS_MAX:,} more rows; use -o json to see all")
+        record.add_column(max_width=console.width // 2, overflow="fold")
+        record.add_column(overflow="fold")
+        for name, text in zip(names, row, strict=True):
+            record.add_row(Text(name), Text(text))
+        console.print(record)
+
+
+def _are_numbers(values: Iterable[Any]) -> bool:
+    """Whether a column holds numbers, which are set to the right and never broken."""
+    known = [value for value in values if value is not None]
+    return bool(known) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in known
+    )
 
 
 def _cell_text(value: Any, null: str = "NULL") -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Any
 
 import typer
 
 import projseg
 from projseg.cli import arguments as given
-from projseg.cli.output import OutputFormat, chosen_format, print_rows
+from projseg.cli.output import OutputFormat, chosen_format, print_rows, terminal
 
 
 def query(
@@ -99,9 +98,9 @@ def explain(
     table = projseg.Table(location, version)
     explained = table.explain(**asked, context=context, analyze=analyze)
     if chosen_format(output) is OutputFormat.TABLE:
-        sys.stdout.write(f"{explained}\n")
+        terminal().print(explained)
     else:
-        print_rows(explained.segments, output)
+        print_rows(explained.named_segments(), output)
 
 
 def _question(

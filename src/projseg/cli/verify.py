@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import pyarrow as pa
 import typer
 from rich.console import Console
 from rich.progress import Progress
@@ -35,7 +34,7 @@ def verify(
         )
     if findings:
         rows = [{"segment": finding.file, "problem": finding.problem} for finding in findings]
-        print_rows(pa.Table.from_pylist(rows), output)
+        print_rows(rows, output)
         raise typer.Exit(EXIT_VERIFICATION_FAILED)
     checked = {
         "location": location,
