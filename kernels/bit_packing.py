@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.few_rows import are_few
+from projseg.kernels.kernel import kernel
 from projseg.kernels.memory import empty
 
 NARROW_WIDTH_MAX = 32  # beyond it words are 64 bits wide
@@ -90,7 +90,7 @@ def unpack_bits(words: NDArray[Any], width: int, addend: int, out: NDArray[Any])
         _unpack_64(words, width, addend, out)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _pack(offsets: NDArray[Any], width: int, bits: int, words: NDArray[Any]) -> None:
     """Oracle: tests/oracle/page_encodings.py::pack_bits."""
     count = len(offsets)
@@ -109,7 +109,7 @@ def _pack(offsets: NDArray[Any], width: int, bits: int, words: NDArray[Any]) -> 
                 words[high + i] |= offsets[i] >> (bits - shift)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _unpack_32(words: NDArray[np.uint32], width: int, addend: int, out: NDArray[Any]) -> None:
     """Oracle: tests/oracle/page_encodings.py::unpack_bits."""
     count = len(out)
@@ -135,7 +135,7 @@ def _unpack_32(words: NDArray[np.uint32], width: int, addend: int, out: NDArray[
                 target[i] = np.int64(value & mask) + addend
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _unpack_64(words: NDArray[np.uint64], width: int, addend: int, out: NDArray[np.int64]) -> None:
     """Oracle: tests/oracle/page_encodings.py::unpack_bits."""
     count = len(out)

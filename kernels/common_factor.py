@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from projseg.kernels.kernel import kernel
 
 
 def common_factor(values: NDArray[np.uint64], least: int) -> int:
@@ -18,7 +19,7 @@ def common_factor(values: NDArray[np.uint64], least: int) -> int:
     return int(_common_factor(values, np.uint64(least)))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _common_factor(values: NDArray[np.uint64], least: np.uint64) -> Any:
     """Oracle: math.gcd.
 

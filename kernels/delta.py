@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
 from numpy.typing import NDArray
+
+from projseg.kernels.kernel import kernel
 
 
 def accumulate(values: NDArray[Any]) -> None:
@@ -19,7 +20,7 @@ def accumulate(values: NDArray[Any]) -> None:
     _accumulate(values)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _accumulate(values: NDArray[Any]) -> None:
     """Oracle: tests/oracle/page_encodings.py::accumulate."""
     for i in range(1, len(values)):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
+from projseg.kernels.kernel import kernel
 
 
 def distinct_pairs(
@@ -63,7 +63,7 @@ def distinct_pairs(
     return starts, pairs
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sort_by_id(group_ids: Any, ids: Any, validity: Any, id_starts: Any, groups_by_id: Any) -> None:
     """Sort the rows' groups by id. Oracle: tests/oracle/folds.py::distinct."""
     for row in range(len(ids)):
@@ -81,7 +81,7 @@ def _sort_by_id(group_ids: Any, ids: Any, validity: Any, id_starts: Any, groups_
             ends[ids[row]] += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _count_pairs(id_starts: Any, groups_by_id: Any, last_ids: Any, starts: Any) -> None:
     """Count into starts[group + 1]; `last_ids` holds 1 + id. Oracle: as `_sort_by_id`."""
     for value_id in range(len(id_starts) - 1):
@@ -92,7 +92,7 @@ def _count_pairs(id_starts: Any, groups_by_id: Any, last_ids: Any, starts: Any) 
                 starts[np.int64(group) + 1] += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _write_pairs(id_starts: Any, groups_by_id: Any, last_ids: Any, ends: Any, pairs: Any) -> None:
     """Write each distinct pair to its group. Oracle: as `_sort_by_id`."""
     for value_id in range(len(id_starts) - 1):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
+from projseg.kernels.kernel import kernel
 
 BIT_AND: Final = 0
 BIT_OR: Final = 1
@@ -51,7 +51,7 @@ def bits_into(
     _bits(widened_ids(group_ids), values, validity, operation, bits, seen)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _bits(group_ids: Any, values: Any, validity: Any, operation: Any, bits: Any, seen: Any) -> None:
     """Fold in place. Oracle: tests/oracle/folds.py::combined_bits."""
     for row in range(len(values)):

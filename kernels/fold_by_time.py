@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
+from projseg.kernels.kernel import kernel
 
 
 def rows_by_time(
@@ -61,7 +61,7 @@ def rows_by_time(
     return best_rows
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _rows_by_time(
     group_ids: Any,
     times: Any,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.kernels.few_rows import widened_ids, widened_values
 from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
+from projseg.kernels.kernel import kernel
 
 
 def count_into(
@@ -70,7 +70,7 @@ def add_counts(
     _add_counts(counts, widened_ids(group_ids), widened_values(added), np.int64(base))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _count(group_ids: Any, validity: Any, counts: Any) -> None:
     """Add in place. Oracle: tests/oracle/folds.py::count."""
     for row in range(len(group_ids)):
@@ -80,7 +80,7 @@ def _count(group_ids: Any, validity: Any, counts: Any) -> None:
             counts[group_ids[row]] += np.int64(validity[row])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _count_few(group_ids: Any, validity: Any, counts: Any) -> None:
     """Count into four tables in turn, so that runs of one group do not wait for each other.
 
@@ -97,7 +97,7 @@ def _count_few(group_ids: Any, validity: Any, counts: Any) -> None:
             counts[group] += tables[lane, group]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add_counts(counts: Any, group_ids: Any, added: Any, base: Any) -> None:
     """Add in place. Oracle: tests/oracle/folds.py::total."""
     for row in range(len(group_ids)):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
+from projseg.kernels.kernel import kernel
 
 
 def deviations_into(
@@ -46,7 +46,7 @@ def deviations_into(
     _deviations(widened_ids(group_ids), values, validity, means, squares)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _deviations(group_ids: Any, values: Any, validity: Any, means: Any, squares: Any) -> None:
     """Add in place. Oracle: tests/oracle/folds.py::spread."""
     for row in range(len(values)):

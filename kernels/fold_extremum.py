@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.kernels.few_rows import widened_ids, widened_values
 from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
+from projseg.kernels.kernel import kernel
 
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
@@ -130,7 +130,7 @@ def extreme_floats(
     return best
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _min(
     group_ids: Any, keys: Any, base: Any, first_key: Any, validity: Any, best: Any, seen: Any
 ) -> None:
@@ -147,7 +147,7 @@ def _min(
             best[group] = key
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _max(
     group_ids: Any, keys: Any, base: Any, first_key: Any, validity: Any, best: Any, seen: Any
 ) -> None:
@@ -164,7 +164,7 @@ def _max(
             best[group] = key
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _min_floats(group_ids: Any, values: Any, best: Any) -> None:
     """Fold in place. Oracle: tests/oracle/folds.py::smallest."""
     for row in range(len(values)):
@@ -172,7 +172,7 @@ def _min_floats(group_ids: Any, values: Any, best: Any) -> None:
             best[group_ids[row]] = values[row]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _max_floats(group_ids: Any, values: Any, best: Any) -> None:
     """Fold in place. Oracle: tests/oracle/folds.py::largest."""
     for row in range(len(values)):

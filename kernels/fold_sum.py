@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.few_rows import are_few, widened_ids, widened_values
 from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
+from projseg.kernels.kernel import kernel
 
 _COUNT_SHIFT: Final = 40  # in a packed word: the count above, the sum below
 _PACKED_ROWS_MAX: Final = 1 << (62 - _COUNT_SHIFT)
@@ -159,7 +159,7 @@ def _sum_narrow_few(
         _sum_packed(group_ids[start:end], values[start:end], np.int64(base), part, totals)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sum(group_ids: Any, values: Any, base: Any, validity: Any, totals: Any) -> None:
     """Add in place. Oracle: tests/oracle/folds.py::total."""
     for row in range(len(group_ids)):
@@ -169,7 +169,7 @@ def _sum(group_ids: Any, values: Any, base: Any, validity: Any, totals: Any) -> 
             totals[group, 1] += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sum_few(group_ids: Any, values: Any, base: Any, validity: Any, totals: Any) -> None:
     """Add into four tables in turn, so that neighbours of one group do not wait for each other.
 
@@ -186,7 +186,7 @@ def _sum_few(group_ids: Any, values: Any, base: Any, validity: Any, totals: Any)
             totals[group, 1] += tables[lane, group, 1]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sum_floats_few(group_ids: Any, values: Any, totals: Any) -> None:
     """Do as `_sum_few` without counting. Oracle: tests/oracle/folds.py::total."""
     tables = np.zeros((4, 256))
@@ -197,7 +197,7 @@ def _sum_floats_few(group_ids: Any, values: Any, totals: Any) -> None:
             totals[group, 0] += tables[lane, group]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sum_clustered(group_ids: Any, values: Any, validity: Any, totals: Any) -> None:
     """Add four quarters of the rows side by side.
 
@@ -213,7 +213,7 @@ def _sum_clustered(group_ids: Any, values: Any, validity: Any, totals: Any) -> N
                 totals[group_ids[row], 1] += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sum_packed(group_ids: Any, values: Any, base: Any, validity: Any, totals: Any) -> None:
     """Add value and count as one word, into four tables in turn.
 
@@ -236,7 +236,7 @@ def _sum_packed(group_ids: Any, values: Any, base: Any, validity: Any, totals: A
             totals[group, 1] += count
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sum_halves(group_ids: Any, values: Any, validity: Any, high: Any, totals: Any) -> None:
     """Add in place. Oracle: tests/oracle/folds.py::total."""
     for row in range(len(values)):
@@ -251,7 +251,7 @@ def _sum_halves(group_ids: Any, values: Any, validity: Any, high: Any, totals: A
             totals[group, 1] += np.int64(validity[row])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _total(values: Any) -> Any:
     """Return the sum as int64. Oracle: tests/oracle/folds.py::total."""
     total = np.int64(0)

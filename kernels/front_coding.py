@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.kernel import kernel
 from projseg.kernels.text_order import read_only
 
 PREFIX_BYTES_MAX = 255
@@ -81,7 +81,7 @@ def _require_bounds(offsets: NDArray[np.int64], content_bytes: int) -> None:
         raise InvalidInputError("PROJSEG_INTERNAL", "text offsets lie outside their content")
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _shared_prefixes(
     offsets: NDArray[np.int64], content: NDArray[np.uint8], prefixes: NDArray[np.int64]
 ) -> None:
@@ -95,7 +95,7 @@ def _shared_prefixes(
         prefixes[i] = shared
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _gather(
     starts: NDArray[np.int64],
     lengths: NDArray[np.int64],
@@ -110,7 +110,7 @@ def _gather(
         filled += lengths[i]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _expand_prefixes(
     prefixes: NDArray[np.int64],
     offsets: NDArray[np.int64],

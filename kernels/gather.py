@@ -6,13 +6,14 @@ from typing import Any, Final
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import config, njit, types
+from numba import config, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.grouping import UnsignedIds, require_ids_below
+from projseg.kernels.kernel import kernel
 from projseg.kernels.memory import empty
 
 # One kernel for each width of value, whatever its type.
@@ -41,7 +42,7 @@ def gather(values: NDArray[Any], row_ids: NDArray[Any]) -> NDArray[Any]:
     return gathered
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _gather(words: Any, row_ids: Any, gathered: Any) -> None:
     """Oracle: numpy.take."""
     for row in range(len(row_ids)):
@@ -87,7 +88,7 @@ def gather_text(
     return gathered_offsets, gathered[:byte_count]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _text_offsets(offsets: Any, ids: Any, gathered_offsets: Any) -> Any:
     """Add up lengths. Oracle: tests/oracle/selecting.py::gather_text."""
     end = np.int64(0)
@@ -99,7 +100,7 @@ def _text_offsets(offsets: Any, ids: Any, gathered_offsets: Any) -> Any:
     return end
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _gather_text(
     offsets: Any, content: Any, tail: Any, ids: Any, gathered_offsets: Any, gathered: Any
 ) -> None:

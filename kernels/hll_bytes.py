@@ -14,12 +14,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import CorruptSegmentError, InvalidInputError, LimitExceededError
 from projseg.kernels.hll_coupons import LG_K_MAX, LG_K_MIN
 from projseg.kernels.hll_registers import register_sums
+from projseg.kernels.kernel import kernel
 from projseg.kernels.text_order import read_only
 
 SKETCH_BYTES_MAX: Final = (1 << 31) - 1  # Arrow's binary offsets
@@ -171,7 +171,7 @@ def _same_rows(first: NDArray[Any], *others: NDArray[Any]) -> None:
         raise InvalidInputError("PROJSEG_BAD_GROUP_IDS", "sketch columns differ in length")
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _build(
     starts: Any, pairs: Any, slots: Any, registers: Any, lg_k: Any, offsets: Any, content: Any
 ) -> None:
@@ -202,14 +202,14 @@ def _build(
             _write_word(content, at + 4 * i, pairs[starts[group] + i], 4)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _write_word(content: Any, at: Any, word: Any, byte_count: Any) -> None:
     """Write the low bytes of a word, little-endian. Oracle: tests/oracle/hll.py::sketch."""
     for i in range(byte_count):
         content[at + i] = np.uint8((word >> np.uint64(8 * i)) & np.uint64(255))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _write_registers(registers: Any, content: Any, at: Any) -> None:
     """Write an HLL sketch's header fields and registers. Oracle: tests/oracle/hll.py::sketch."""
     ranks = content[at + _HLL_BYTES : at + _HLL_BYTES + len(registers)]
@@ -222,7 +222,7 @@ def _write_registers(registers: Any, content: Any, at: Any) -> None:
     _write_word(content, at + 32, np.uint64(zero_count), 4)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _parse(offsets: Any, content: Any, lg_k: Any, modes: Any, counts: Any) -> Any:
     """Check all sketches; return (row, problem). Oracle: tests/oracle/hll.py::sketch."""
     for row in range(len(modes)):
@@ -236,7 +236,7 @@ def _parse(offsets: Any, content: Any, lg_k: Any, modes: Any, counts: Any) -> An
     return 0, 0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _parse_one(sketch: Any, lg_k: Any, modes: Any, counts: Any, row: Any) -> Any:
     """Check one sketch; return a key of `_PROBLEMS` or 0. Oracle: tests/oracle/hll.py::sketch."""
     problem = _header_problem(sketch, lg_k)
@@ -254,7 +254,7 @@ def _parse_one(sketch: Any, lg_k: Any, modes: Any, counts: Any, row: Any) -> Any
     return _coupon_problem(sketch, header) if len(sketch) == header + 4 * counts[row] else 5
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _header_problem(sketch: Any, lg_k: Any) -> Any:
     """Check the first eight bytes. Oracle: tests/oracle/hll.py::sketch."""
     if len(sketch) < 8:
@@ -268,7 +268,7 @@ def _header_problem(sketch: Any, lg_k: Any) -> Any:
     return 0 if is_known else 4
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _register_problem(sketch: Any, header: Any) -> Any:
     """Check that no register passes 63. Oracle: tests/oracle/hll.py::sketch."""
     ranks = sketch[header:]
@@ -278,7 +278,7 @@ def _register_problem(sketch: Any, header: Any) -> Any:
     return 6 if largest > 63 else 0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _coupon_problem(sketch: Any, header: Any) -> Any:
     """Check that every coupon has a rank. Oracle: tests/oracle/hll.py::sketch."""
     for at in range(header, len(sketch), 4):
@@ -287,7 +287,7 @@ def _coupon_problem(sketch: Any, header: Any) -> Any:
     return 0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _read_word(content: Any, at: Any) -> Any:
     """Read four bytes, little-endian. Oracle: tests/oracle/hll.py::sketch."""
     word = np.uint64(0)
@@ -296,7 +296,7 @@ def _read_word(content: Any, at: Any) -> Any:
     return word
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _coupons(offsets: Any, content: Any, modes: Any, counts: Any, coupons: Any) -> None:
     """Write the coupons of coupon sketches. Oracle: tests/oracle/hll.py::sketch."""
     count = 0
@@ -307,7 +307,7 @@ def _coupons(offsets: Any, content: Any, modes: Any, counts: Any, coupons: Any) 
             count += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fold_registers(offsets: Any, content: Any, modes: Any, rows: Any, registers: Any) -> None:
     """Take the larger of each pair of registers. Oracle: tests/oracle/hll.py::registers."""
     mask = registers.shape[1] - 1

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.hll_rows import CouponRows
 from projseg.kernels.hll_sort import BINNED_MAX, BINS, sort_coupons
+from projseg.kernels.kernel import kernel
 
 ADDRESS_BITS: Final = 26
 LG_K_MIN: Final = 4
@@ -124,7 +124,7 @@ def _set_slots(lg_k: int) -> int:
     return 1 << max(lg_k - 3, min(lg_k, _SET_SLOTS_LG), 6)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fill_buckets(
     group_ids: Any, value_ids: Any, coupons: Any, is_left_out: Any, starts: Any, buckets: Any
 ) -> None:
@@ -145,7 +145,7 @@ def _fill_buckets(
             ends[group] += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _deduplicate(
     starts: Any, slots: Any, limit: Any, coupon_set: Any, buckets: Any, counts: Any
 ) -> None:
@@ -177,7 +177,7 @@ def _deduplicate(
             sort_coupons(buckets[start : start + count], unsorted, ends)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _find(coupon_set: Any, coupon: Any) -> Any:
     """Return the slot where a coupon is, or belongs. Oracle: tests/oracle/hll.py::pairs."""
     mask = np.uint32(len(coupon_set) - 1)
@@ -187,7 +187,7 @@ def _find(coupon_set: Any, coupon: Any) -> Any:
     return slot
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _pairs_of_buckets(starts: Any, counts: Any, buckets: Any, pairs: Any) -> None:
     """Write the pairs of all buckets. Oracle: tests/oracle/hll.py::pairs."""
     count = 0
@@ -197,7 +197,7 @@ def _pairs_of_buckets(starts: Any, counts: Any, buckets: Any, pairs: Any) -> Non
             count += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _pair_starts(pairs: Any, starts: Any) -> None:
     """Write where each group starts and ends. Oracle: tests/oracle/hll.py::pairs."""
     group = np.int64(0)
@@ -209,7 +209,7 @@ def _pair_starts(pairs: Any, starts: Any) -> None:
     starts[group + 1 :] = len(pairs)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _merge(left: Any, right: Any, merged: Any) -> Any:
     """Merge two ascending lists; return the length. Oracle: tests/oracle/hll.py::pairs."""
     i = j = count = 0

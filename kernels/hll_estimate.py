@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.hll_registers import register_sums
+from projseg.kernels.kernel import kernel
 
 ESTIMATE_LG_K: Final = 12
 
@@ -105,7 +105,7 @@ def register_estimates(registers: NDArray[np.uint8]) -> NDArray[np.float64]:
     return estimates
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _estimate(registers: Any, knots: Any, harmonic: Any, estimates: Any) -> None:
     """Write each row's estimate. Oracle: tests/oracle/hll.py::estimate."""
     for row in range(len(registers)):
@@ -124,7 +124,7 @@ def _estimate(registers: Any, knots: Any, harmonic: Any, estimates: Any) -> None
                 estimates[row] = linear
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _adjusted(raw: Any, knots: Any) -> Any:
     """Return the cubic through the four knots around `raw`. Oracle: tests/oracle/hll.py::estimate.
 

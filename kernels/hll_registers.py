@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.hll_coupons import Buckets
 from projseg.kernels.hll_rows import CouponRows
+from projseg.kernels.kernel import kernel
 
 
 def fold_rows(
@@ -99,7 +99,7 @@ def _no_place(group: int) -> InvalidInputError:
     )
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fold_rows(group_ids: Any, value_ids: Any, coupons: Any, registers: Any) -> None:
     """Fold all rows, without a branch on what they hold. Oracle: tests/oracle/hll.py::registers.
 
@@ -118,7 +118,7 @@ def _fold_rows(group_ids: Any, value_ids: Any, coupons: Any, registers: Any) -> 
         registers[group, index] = max(registers[group, index], rank)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _count_occupied(registers: Any, counts: Any) -> None:
     """Write how many registers of each row are not zero. Oracle: tests/oracle/hll.py::registers."""
     for row in range(len(registers)):
@@ -129,7 +129,7 @@ def _count_occupied(registers: Any, counts: Any) -> None:
         counts[row] = count
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def register_sums(ranks: Any) -> Any:
     """Return (sum of 2**-rank below rank 32, that sum from 32 on, registers of rank 0), exactly.
 
@@ -148,7 +148,7 @@ def register_sums(ranks: Any) -> Any:
     return low * 2.0**-31, high * 2.0**-63, zero_count
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fold_buckets(starts: Any, counts: Any, buckets: Any, slots: Any, registers: Any) -> None:
     """Fold large buckets into registers. Oracle: tests/oracle/hll.py::registers."""
     for group in range(len(counts)):
@@ -157,7 +157,7 @@ def _fold_buckets(starts: Any, counts: Any, buckets: Any, slots: Any, registers:
                 _raise_register(registers, slots[group], buckets[i])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fold_pairs(pairs: Any, slots: Any, registers: Any, others: Any) -> Any:
     """Fold or keep each pair; return how many are kept. Oracle: tests/oracle/hll.py::registers."""
     count = 0
@@ -171,7 +171,7 @@ def _fold_pairs(pairs: Any, slots: Any, registers: Any, others: Any) -> Any:
     return count
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _raise_register(registers: Any, row: Any, coupon: Any) -> None:
     """Let one coupon count in a row of registers. Oracle: tests/oracle/hll.py::registers."""
     index = np.int64(coupon & np.uint32(registers.shape[1] - 1))

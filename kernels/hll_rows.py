@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.fold_guard import GroupIds, check_rows
+from projseg.kernels.kernel import kernel
 
 _PAIRS_MAX: Final = 1 << 20  # a byte each, in the second-level cache
 _ROWS_PER_PAIR_MIN: Final = 8  # from which a pass over all pairs costs little beside one over rows
@@ -78,7 +78,7 @@ def distinct_rows(rows: CouponRows) -> CouponRows:
     return CouponRows(group_ids[:-1], rows.group_count, None, coupons[:-1])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _mark_pairs(group_ids: Any, value_ids: Any, is_seen: Any) -> None:
     """Mark each row's group and value id. Oracle: tests/oracle/hll.py::pairs."""
     for row in range(len(value_ids)):
@@ -88,7 +88,7 @@ def _mark_pairs(group_ids: Any, value_ids: Any, is_seen: Any) -> None:
         is_seen[group, np.int64(value_ids[row])] = True
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _write_pairs(is_seen: Any, coupons: Any, group_ids: Any, seen_coupons: Any) -> None:
     """Write the group and the coupon of each mark. Oracle: tests/oracle/hll.py::pairs."""
     count = np.uint64(0)

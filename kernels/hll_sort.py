@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 
+from projseg.kernels.kernel import kernel
 from projseg.kernels.shell_sort import shell_sort
 
 BINS: Final = 128
@@ -15,7 +15,7 @@ BINNED_MAX: Final = 512  # so that insertion stays cheap even where coupons were
 _BINNED_MIN: Final = 24  # below that insertion alone is faster
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def sort_coupons(coupons: Any, unsorted: Any, ends: Any) -> None:
     """Sort uint32[n] in place. Oracle: sorted().
 
@@ -47,7 +47,7 @@ def sort_coupons(coupons: Any, unsorted: Any, ends: Any) -> None:
         coupons[j] = coupon
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _bin(coupon: Any) -> Any:
     """Return the share of smaller coupons in units of 1 / BINS. Oracle: sorted()."""
     rank = np.uint64(coupon >> np.uint32(26))

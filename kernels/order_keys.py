@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from projseg.kernels.kernel import kernel
 from projseg.kernels.memory import empty
 
 _MAGNITUDE: Final = (1 << 63) - 1
@@ -37,7 +37,7 @@ def float_of_order_keys(keys: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.where(keys >= 0, keys, keys ^ _MAGNITUDE).view(np.float64)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _float_order_keys(values: Any, as_floats: Any, keys: Any) -> None:
     """Write the keys; `as_floats` is the same memory. Oracle: tests/oracle/folds.py::order_key."""
     for row in range(len(values)):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from projseg.kernels.kernel import kernel
 
 
 class PageStatistics(NamedTuple):
@@ -28,7 +29,7 @@ def page_statistics(values: NDArray[np.int64]) -> PageStatistics:
     return PageStatistics(*(int(fact) for fact in _page_statistics(values)))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _page_statistics(values: NDArray[np.int64]) -> tuple[Any, ...]:
     """Oracle: tests/oracle/page_encodings.py::page_statistics."""
     minimum = maximum = values[0]

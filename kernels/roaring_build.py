@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.kernel import kernel
 
 COOKIE = 12347  # a bitmap with run containers; the container count - 1 is in the upper half
 COOKIE_NO_RUNS = 12346
@@ -71,14 +71,14 @@ def write_bitmaps(rows: Postings, sizes: NDArray[np.int64]) -> NDArray[np.uint8]
     return content
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _count_ids(ids: NDArray[np.uint32], counts: NDArray[np.int64]) -> None:
     """Oracle: tests/oracle/roaring.py::postings."""
     for row in range(len(ids)):
         counts[ids[row]] += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fill_postings(
     ids: NDArray[np.uint32], cursors: NDArray[np.int64], row_ids: NDArray[np.uint32]
 ) -> None:
@@ -89,7 +89,7 @@ def _fill_postings(
         cursors[ids[row]] = cursor + 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _next_container(row_ids: NDArray[np.uint32], start: int, end: int) -> tuple[int, int]:
     """Return (end of the container that starts at `start`, how many runs it has)."""
     key = row_ids[start] >> 16
@@ -101,7 +101,7 @@ def _next_container(row_ids: NDArray[np.uint32], start: int, end: int) -> tuple[
     return i, runs
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _container_bytes(cardinality: int, runs: int) -> tuple[int, bool]:
     """Return (bytes of the smallest form, whether that is runs)."""
     plain = 2 * cardinality if cardinality <= ARRAY_VALUES_MAX else BITMAP_BYTES
@@ -111,7 +111,7 @@ def _container_bytes(cardinality: int, runs: int) -> tuple[int, bool]:
     return plain, False
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _header_bytes(containers: int, run_containers: int) -> int:
     if run_containers == 0:
         return 8 + 8 * containers
@@ -119,7 +119,7 @@ def _header_bytes(containers: int, run_containers: int) -> int:
     return 4 + (containers + 7) // 8 + 4 * containers + offsets
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _bitmap_sizes(
     starts: NDArray[np.int64], row_ids: NDArray[np.uint32], sizes: NDArray[np.int64]
 ) -> None:
@@ -137,13 +137,13 @@ def _bitmap_sizes(
         sizes[bitmap] = _header_bytes(containers, run_containers) + content_bytes
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _put(content: NDArray[np.uint8], offset: int, value: int, byte_count: int) -> None:
     for i in range(byte_count):
         content[offset + i] = (value >> (8 * i)) & 0xFF
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _put_container(
     content: NDArray[np.uint8], offset: int, row_ids: NDArray[np.uint32], runs: int, is_runs: bool
 ) -> None:
@@ -167,7 +167,7 @@ def _put_container(
             content[offset + (low >> 3)] |= np.uint8(1 << (low & 7))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _write_bitmaps(
     starts: NDArray[np.int64],
     row_ids: NDArray[np.uint32],

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from projseg.kernels.kernel import kernel
 from projseg.kernels.roaring_build import (
     ARRAY_VALUES_MAX,
     BITMAP_BYTES,
@@ -58,7 +58,7 @@ def read_bitmap(content: NDArray[np.uint8], row_count: int) -> NDArray[np.uint32
     return row_ids
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _get(content: NDArray[np.uint8], offset: int, byte_count: int) -> Any:
     value = np.int64(0)
     for i in range(byte_count):
@@ -66,7 +66,7 @@ def _get(content: NDArray[np.uint8], offset: int, byte_count: int) -> Any:
     return value
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _layout(content: NDArray[np.uint8]) -> tuple[int, int, int, int]:
     """Return (containers or -1, offsets of run flags, keys, container offsets; 0 for none)."""
     size = len(content)
@@ -89,7 +89,7 @@ def _layout(content: NDArray[np.uint8]) -> tuple[int, int, int, int]:
     return containers, flags, keys, keys + 4 * containers if has_offsets else 0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _check_values(content: NDArray[np.uint8], place: int, cardinality: int) -> int:
     """Return the last value of an array container, or -1 if malformed or better as runs."""
     last, runs = -1, 0
@@ -102,7 +102,7 @@ def _check_values(content: NDArray[np.uint8], place: int, cardinality: int) -> i
     return -1 if 2 + 4 * runs < 2 * cardinality else last
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _check_bits(content: NDArray[np.uint8], place: int, cardinality: int) -> int:
     """Return the last value of a bitmap container, or -1 if miscounted or better as runs."""
     count, runs, last_byte, carried = 0, 0, 0, np.int64(0)
@@ -121,7 +121,7 @@ def _check_bits(content: NDArray[np.uint8], place: int, cardinality: int) -> int
     return last
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _check_runs(content: NDArray[np.uint8], place: int, runs: int, cardinality: int) -> int:
     """Return the last value of a run container, or -1 if runs touch, descend or are miscounted."""
     end, count = -1, 0
@@ -137,7 +137,7 @@ def _check_runs(content: NDArray[np.uint8], place: int, runs: int, cardinality: 
     return end - 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _check_container(
     content: NDArray[np.uint8], place: int, cardinality: int, is_runs: bool
 ) -> tuple[int, int]:
@@ -163,7 +163,7 @@ def _check_container(
     return (end, last) if last >= 0 else (-1, -1)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _check_bitmap(content: NDArray[np.uint8], row_count: int) -> int:
     """Oracle: tests/oracle/roaring.py::row_ids."""
     containers, flags, keys, offsets = _layout(content)
@@ -190,7 +190,7 @@ def _check_bitmap(content: NDArray[np.uint8], row_count: int) -> int:
     return total if place == len(content) else MALFORMED
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _decode_bitmap(content: NDArray[np.uint8], row_ids: NDArray[np.uint32]) -> None:
     """Oracle: tests/oracle/roaring.py::row_ids."""
     containers, flags, keys, offsets = _layout(content)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.kernel import kernel
 
 
 def run_ends(values: NDArray[Any]) -> NDArray[np.int64]:
@@ -40,7 +40,7 @@ def expand_runs(ends: NDArray[np.int64], values: NDArray[np.int64], out: NDArray
     _expand_runs(ends, values, out)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _expand_runs(ends: NDArray[np.int64], values: NDArray[np.int64], out: NDArray[Any]) -> None:
     """Oracle: tests/oracle/page_encodings.py::expand_runs."""
     start = 0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
+from projseg.kernels.kernel import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def shell_sort(values: Any) -> None:
     """Sort in place; meant for up to some ten thousand values. Oracle: sorted().
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.grouping import UnsignedIds, require_ids_below
+from projseg.kernels.kernel import kernel
 
 
 def stable_order_by_ids(
@@ -45,7 +45,7 @@ def stable_order_by_ids(
     return sorted_order
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _counting_sort(ids: Any, order: Any, starts: Any, sorted_order: Any) -> None:
     """Oracle: numpy.argsort(kind="stable")."""
     for row in range(len(ids)):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.kernel import kernel
 
 
 def first_disorder(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> int:
@@ -36,7 +36,7 @@ def read_only(array: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return view
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _first_disorder(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> int:
     """Oracle: tests/oracle/page_encodings.py::first_disorder."""
     for i in range(len(offsets) - 2):

@@ -16,10 +16,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import CorruptSegmentError, InvalidInputError, LimitExceededError
+from projseg.kernels.kernel import kernel
 from projseg.kernels.theta_fold import THETA_MAX, Hashes
 
 _BYTES_MAX: Final = (1 << 31) - 1
@@ -114,7 +114,7 @@ def _require(row: int, problem: int) -> None:
         )
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _bit_length(word: Any) -> Any:
     """Return the position of the highest set bit, from 1. Oracle: int.bit_length."""
     length = 0
@@ -124,7 +124,7 @@ def _bit_length(word: Any) -> Any:
     return length
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _entry_bits(hashes: Any, start: Any, end: Any) -> Any:
     """Return the bits that hold every difference. Oracle: tests/oracle/theta.py::sketch."""
     united = np.uint64(0)
@@ -135,7 +135,7 @@ def _entry_bits(hashes: Any, start: Any, end: Any) -> Any:
     return _bit_length(united)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sizes(starts: Any, hashes: Any, thetas: Any, sizes: Any) -> None:
     """Write the size of each sketch. Oracle: tests/oracle/theta.py::sketch."""
     for group in range(len(thetas)):
@@ -149,14 +149,14 @@ def _sizes(starts: Any, hashes: Any, thetas: Any, sizes: Any) -> None:
         sizes[group] = header + (_bit_length(np.uint64(count)) + 7) // 8 + (bits + 7) // 8
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _write_word(content: Any, at: Any, word: Any, byte_count: Any) -> None:
     """Write the low bytes of a word, little-endian. Oracle: tests/oracle/theta.py::sketch."""
     for i in range(byte_count):
         content[at + i] = np.uint8((word >> np.uint64(8 * i)) & np.uint64(255))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _build(starts: Any, hashes: Any, thetas: Any, offsets: Any, content: Any) -> None:
     """Write all sketches. Oracle: tests/oracle/theta.py::sketch."""
     for group in range(len(thetas)):
@@ -190,7 +190,7 @@ def _build(starts: Any, hashes: Any, thetas: Any, offsets: Any, content: Any) ->
         _write_entries(hashes[start:end], entry_bits, content[at + count_bytes :])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _write_entries(hashes: Any, entry_bits: Any, content: Any) -> None:
     """Write differences, most significant bit first. Oracle: tests/oracle/theta.py::sketch."""
     position = np.int64(0)
@@ -208,7 +208,7 @@ def _write_entries(hashes: Any, entry_bits: Any, content: Any) -> None:
             left -= taken
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _little_endian(content: Any, at: Any, byte_count: Any) -> Any:
     """Read a word. Oracle: int.from_bytes."""
     word = np.uint64(0)
@@ -217,7 +217,7 @@ def _little_endian(content: Any, at: Any, byte_count: Any) -> Any:
     return word
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _count_entries(offsets: Any, content: Any, starts: Any) -> Any:
     """Count into starts[row + 1]; return (row, problem). Oracle: tests/oracle/theta.py::sketch."""
     for row in range(len(starts) - 1):
@@ -247,7 +247,7 @@ def _count_entries(offsets: Any, content: Any, starts: Any) -> Any:
     return 0, 0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _read_entries(offsets: Any, content: Any, starts: Any, hashes: Any, thetas: Any) -> Any:
     """Read counted entries; return (row, problem). Oracle: tests/oracle/theta.py::sketch."""
     for row in range(len(thetas)):
@@ -274,7 +274,7 @@ def _read_entries(offsets: Any, content: Any, starts: Any, hashes: Any, thetas: 
     return 0, 0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _unpack_entries(content: Any, entry_bits: Any, target: Any) -> None:
     """Read differences and add them up. Oracle: tests/oracle/theta.py::sketch."""
     position = np.int64(0)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.fold_guard import GroupIds, check_rows
+from projseg.kernels.kernel import kernel
 from projseg.kernels.shell_sort import shell_sort
 
 THETA_MAX: Final = (1 << 63) - 1
@@ -92,7 +92,7 @@ def merge_smallest(
     return merged_starts, merged[: merged_starts[-1]].copy()
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _count_hashes(group_ids: Any, value_ids: Any, hashes: Any, thetas: Any, starts: Any) -> None:
     """Count into starts[group + 1]. Oracle: tests/oracle/theta.py::smallest."""
     row_count = len(hashes) if value_ids is None else len(value_ids)
@@ -104,7 +104,7 @@ def _count_hashes(group_ids: Any, value_ids: Any, hashes: Any, thetas: Any, star
         starts[group + 1] += value != 0 and value < thetas[group]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _fill_hashes(
     group_ids: Any, value_ids: Any, hashes: Any, thetas: Any, ends: Any, buckets: Any
 ) -> None:
@@ -120,14 +120,14 @@ def _fill_hashes(
             ends[group] += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _sort_buckets(starts: Any, buckets: Any) -> None:
     """Sort each bucket. Oracle: tests/oracle/theta.py::smallest."""
     for group in range(len(starts) - 1):
         shell_sort(buckets[starts[group] : starts[group + 1]])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _merge(
     left_starts: Any,
     left: Any,

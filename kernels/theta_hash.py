@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.kernel import kernel
 from projseg.kernels.text_order import read_only
 from projseg.kernels.value_hash import _C1, _C2, SEED, _little_endian, _mixed, _rotated
 
@@ -42,7 +42,7 @@ def theta_hash_int64(values: NDArray[np.int64]) -> NDArray[np.uint64]:
     return theta_hash_bytes(np.arange(len(values) + 1, dtype=np.int64) * 8, content)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _theta_hash_bytes(offsets: Any, content: Any, hashes: Any) -> None:
     """Oracle: tests/oracle/theta.py::theta_hash."""
     for i in range(len(hashes)):

@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.kernel import inlined_kernel, kernel
 from projseg.kernels.text_order import read_only
 
 SEED = 9001
@@ -62,12 +62,12 @@ _F1, _F2 = _U(0xFF51AFD7ED558CCD), _U(0xC4CEB9FE1A85EC53)
 _N1, _N2, _FIVE = _U(0x52DCE729), _U(0x38495AB5), _U(5)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@inlined_kernel
 def _rotated(value: np.uint64, bits: int) -> np.uint64:
     return (value << _U(bits)) | (value >> _U(64 - bits))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@inlined_kernel
 def _finished(h1: np.uint64, h2: np.uint64, byte_count: int) -> np.uint64:
     """Mix the two halves and fold them into a value hash."""
     h1 ^= _U(byte_count)
@@ -82,7 +82,7 @@ def _finished(h1: np.uint64, h2: np.uint64, byte_count: int) -> np.uint64:
     return (coupon << _U(32)) | ((h1 >> _U(26)) & _U(0xFFFFFFFF))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@inlined_kernel
 def _leading_zeros(value: np.uint64) -> Any:
     """Halve the search five times, each step without a branch."""
     zeros = np.int64(64)
@@ -94,7 +94,7 @@ def _leading_zeros(value: np.uint64) -> Any:
     return zeros - np.int64(value if value < _U(2) else _U(2))
 
 
-@njit(nogil=True, cache=True, inline="always")
+@inlined_kernel
 def _mixed(value: np.uint64) -> np.uint64:
     value ^= value >> _U(33)
     value *= _F1
@@ -104,7 +104,7 @@ def _mixed(value: np.uint64) -> np.uint64:
     return value
 
 
-@njit(nogil=True, cache=True, inline="always")
+@inlined_kernel
 def _little_endian(content: NDArray[np.uint8], start: int, byte_count: int) -> np.uint64:
     word = _U(0)
     for i in range(byte_count):
@@ -112,7 +112,7 @@ def _little_endian(content: NDArray[np.uint8], start: int, byte_count: int) -> n
     return word
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _hash_int64(values: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> None:
     """Oracle: tests/oracle/value_hash.py::value_hash."""
     for i in range(len(values)):
@@ -120,7 +120,7 @@ def _hash_int64(values: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> None:
         hashes[i] = _finished(_U(SEED) ^ k1, _U(SEED), 8)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _hash_bytes(
     offsets: NDArray[np.int64], content: NDArray[np.uint8], hashes: NDArray[np.uint64]
 ) -> None:

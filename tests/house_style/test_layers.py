@@ -78,6 +78,19 @@ def test_library_stays_at_home(library):
     assert strangers == []
 
 
+def test_kernels_are_compiled_in_one_way():
+    """Numba's own cache takes any folder, and fails the import where there is none."""
+    strangers = [
+        str(path.relative_to(ROOT))
+        for _, path in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Name | ast.alias | ast.Attribute)
+        and "njit"
+        in (getattr(node, "id", ""), getattr(node, "name", ""), getattr(node, "attr", ""))
+    ]
+    assert set(strangers) == {"kernels/kernel.py"}
+
+
 def test_files_stay_small():
     long = {
         str(path.relative_to(ROOT)): lines

@@ -6,9 +6,9 @@ import json
 import os
 import re
 import shutil
-import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -18,9 +18,9 @@ from typing import Final
 
 import typer
 
-import projseg.kernels
 from projseg.cli.arguments import Output
 from projseg.cli.output import print_rows
+from projseg.kernels.cache_folder import SETTING, cache_folder
 
 JAVA_RELEASE_MIN: Final = 17
 _SECONDS_MAX: Final = 60
@@ -137,19 +137,14 @@ def _format_look_up() -> list[Finding]:
 
 
 def _kernel_cache() -> list[Finding]:
-    named = os.environ.get("NUMBA_CACHE_DIR")
-    source = Path(projseg.kernels.__file__ or "").parent
-    folder = Path(named) if named else source / "__pycache__"
-    nearest = next(path for path in (folder, *folder.parents) if path.exists())
-    if not os.access(nearest, os.W_OK):
-        where = "each user's own cache" if not named else "nowhere"
-        advice = "set NUMBA_CACHE_DIR to a folder of your own, or kernels may compile in each run"
-        found = f"{folder} is not writable; kernels are kept in {where}"
-        return [Finding("kernel cache", Verdict.ADVICE, found, advice)]
-    if nearest.stat().st_mode & stat.S_IWOTH:
-        advice = "compiled kernels are code: keep them where only you can write"
-        found = f"{nearest} can be written by everyone"
+    advice = f"set {SETTING} to a directory that this user can write"
+    folder = cache_folder()
+    if folder is None:
+        found = "compiled kernels cannot be kept; each process compiles them anew"
         return [Finding("kernel cache", Verdict.PROBLEM, found, advice)]
+    if not os.environ.get(SETTING) and folder.parent == Path(tempfile.gettempdir()).resolve():
+        found = f"{folder}, until temporary files are removed"
+        return [Finding("kernel cache", Verdict.ADVICE, found, advice)]
     return [Finding("kernel cache", Verdict.OK, str(folder))]
 
 

@@ -1,0 +1,100 @@
+"""Where compiled kernels are kept for the next process: in a folder that nobody else can write.
+
+Numba keeps them as pickles, and reading a pickle can run any code. So kernels are not kept in a
+shared place itself but in a folder of this user's own within it, and where that cannot be made,
+not at all.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from projseg import __version__
+
+SETTING: Final = "NUMBA_CACHE_DIR"
+LOGGER: Final = logging.getLogger("projseg")
+_WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+@cache
+def cache_folder() -> Path | None:
+    """Return the folder, made if it was absent, or None if compiled kernels cannot be kept.
+
+    Looked for once a process: in NUMBA_CACHE_DIR, beside the kernels, in the user's cache, in the
+    system's temporary directory. What had to be passed over is logged where a person should know.
+    """
+    named = os.environ.get(SETTING)
+    if named:
+        try:
+            return _private_folder(Path(named))
+        except OSError as error:
+            LOGGER.warning("kernels cannot be kept in %s=%s: %s", SETTING, named, error)
+    for base in _usual_places():
+        try:
+            folder = _private_folder(base)
+            _refuse_strange_owners(folder)
+        except OSError:
+            continue
+        return folder
+    LOGGER.warning(
+        "compiled kernels cannot be kept, so each process compiles them anew, which can take a "
+        "minute; set %s to a directory that this user can write",
+        SETTING,
+    )
+    return None
+
+
+def _usual_places() -> Iterator[Path]:
+    yield Path(__file__).parent / "__pycache__"
+    user_cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if os.path.isabs(user_cache):  # a user without an entry in passwd has no home: still "~/.cache"
+        yield Path(user_cache)
+    try:
+        yield Path(tempfile.gettempdir())
+    except FileNotFoundError:
+        return
+
+
+def _private_folder(base: Path) -> Path:
+    """Return this user's folder within `base`, proved to be writable by them alone.
+
+    The name holds the release, because Numba notices a change of a kernel's own file but not of
+    kernels that it calls.
+
+    Raises
+    ------
+    OSError
+        If there is none and none can be made, or if somebody else could write it.
+    """
+    user = os.geteuid()
+    folder = base / f"projseg-{__version__}-kernels-{user}"
+    for path in (*reversed(base.parents), base, folder):
+        if not path.exists():
+            path.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(f"{folder} is not a directory")
+    if found.st_uid != user or found.st_mode & _WRITABLE_BY_OTHERS:
+        raise PermissionError(f"{folder} is not this user's alone")
+    tempfile.TemporaryFile(dir=folder).close()  # a read-only file system shows itself only so
+    return folder.resolve()
+
+
+def _refuse_strange_owners(folder: Path) -> None:
+    """Refuse a folder that lies in one of another user, who could put their own in its place.
+
+    Raises
+    ------
+    PermissionError
+        If a parent belongs to neither this user nor root.
+    """
+    for parent in folder.parents:
+        if parent.stat().st_uid not in (0, os.geteuid()):
+            raise PermissionError(f"{parent} belongs to another user")

@@ -1,0 +1,77 @@
+"""How kernels are compiled: by Numba, without the global lock, and kept on disk where possible."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from numba import config, njit
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
+
+from projseg.kernels.cache_folder import cache_folder
+
+LOGGER: Final = logging.getLogger("projseg")
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function of arrays and scalars at its first call."""
+    return _kept(njit(nogil=True)(function))
+
+
+def inlined_kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function into each kernel that calls it: a few operations on scalars."""
+    return _kept(njit(nogil=True, inline="always")(function))
+
+
+def _kept(dispatcher: Any) -> Any:
+    """Give a dispatcher our cache; Numba's own would take a folder that others can write."""
+    if not config.DISABLE_JIT and cache_folder() is not None:  # type: ignore[attr-defined]
+        dispatcher._cache = _KernelCache(dispatcher.py_func)
+    return dispatcher
+
+
+class _Locator(UserProvidedCacheLocator):
+    """Names the folder, which is known to exist."""
+
+    def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
+        self._py_file = py_file
+        self._lineno = py_func.__code__.co_firstlineno
+        self._cache_path = str(cache_folder())
+
+    def ensure_cache_path(self) -> None:
+        """Do nothing: `cache_folder` did it once for all kernels."""
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Locator:
+        """Return the locator of a kernel in a module's file."""
+        return cls(py_func, py_file)
+
+
+class _KernelCacheImpl(CompileResultCacheImpl):
+    _locator_classes: list[type[object]] = [_Locator]  # noqa: RUF012 - Numba's own declaration
+
+
+class _KernelCache(FunctionCache):
+    """A cache that no query fails for: a full disk or a torn file costs a compilation."""
+
+    _impl_class = _KernelCacheImpl
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the kernel compiled for the types `sig`, or None if it is not to be had."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:  # noqa: BLE001 - bytes cut short break pickle in any way
+            LOGGER.info("kernel %s is compiled anew: %s", self._name, error)
+            self._guarded(self.flush)
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled, if that is possible."""
+        self._guarded(lambda: super(_KernelCache, self).save_overload(sig, data))
+
+    def _guarded(self, change: Callable[[], None]) -> None:
+        try:
+            change()
+        except OSError as error:
+            LOGGER.info("kernel %s is not kept: %s", self._name, error)
