@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Final
+from typing import Final
 
+import msgspec
 import pyarrow as pa
 import xxhash
 
@@ -23,6 +24,19 @@ from projseg.algebra.stored_names import stored_column
 from projseg.errors import CorruptTableError
 
 _FIELDS: Final = ("name", "timeColumn", "groupBy", "aggregators", "filter")
+
+
+class _Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The canonical JSON of a projection; grouping columns and aggregators are (name, text)."""
+
+    name: str
+    time_column: str | None = msgspec.field(name="timeColumn")
+    keys: tuple[tuple[str, str], ...] = msgspec.field(name="groupBy")
+    aggregators: tuple[tuple[str, str], ...]
+    filter: str | None
+
+
+_DEFINITION_DECODER: Final = msgspec.json.Decoder(_Definition)
 
 
 @dataclass(frozen=True)
@@ -201,19 +215,18 @@ def from_definition(definition: str, schema: pa.Schema) -> ProjectionSpec:
         If the text is not one that `definition` can have made.
     """
     try:
-        content: dict[str, Any] = json.loads(definition)
-        name, time_column, grouping, aggregators, condition = (content[key] for key in _FIELDS)
+        stored = _DEFINITION_DECODER.decode(definition)
         return ProjectionSpec(
-            name=name,
-            grouping=tuple(NamedExpression(alias, bind(text, schema)) for alias, text in grouping),
+            name=stored.name,
+            grouping=tuple(NamedExpression(name, bind(text, schema)) for name, text in stored.keys),
             aggregators=tuple(
-                bind_aggregate(f"{text} AS {quoted(alias)}", schema, time_column=time_column)
-                for alias, text in aggregators
+                bind_aggregate(f"{text} AS {quoted(name)}", schema, time_column=stored.time_column)
+                for name, text in stored.aggregators
             ),
-            filter=None if condition is None else bind(condition, schema),
-            time_column=time_column,
+            filter=None if stored.filter is None else bind(stored.filter, schema),
+            time_column=stored.time_column,
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError) as error:
         raise CorruptTableError(
             "PROJSEG_BAD_DEFINITION", f"a stored projection definition cannot be read: {error}"
         ) from error

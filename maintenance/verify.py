@@ -15,6 +15,7 @@ from projseg.errors import ProjsegError
 from projseg.segment_format.arrow_arrays import primitive_values
 from projseg.segment_format.footer import BASE_TABLE, TableEntry
 from projseg.segment_format.segment_file import SegmentFile
+from projseg.table_layer.footer_match import footer_mismatches
 from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.storage import Storage
@@ -59,13 +60,15 @@ def verify_table(
     """
     findings: list[Finding] = []
     for entry in snapshot.segments:
-        findings += _verify_segment(storage, entry, deep)
+        findings += _verify_segment(storage, snapshot, entry, deep)
         if on_segment is not None:
             on_segment(entry)
     return findings
 
 
-def _verify_segment(storage: Storage, entry: SegmentEntry, deep: bool) -> Iterator[Finding]:
+def _verify_segment(
+    storage: Storage, snapshot: Snapshot, entry: SegmentEntry, deep: bool
+) -> Iterator[Finding]:
     def read_range(offset: int, size: int) -> bytes:
         return storage.read_range(entry.file, offset, size)
 
@@ -73,21 +76,13 @@ def _verify_segment(storage: Storage, entry: SegmentEntry, deep: bool) -> Iterat
         size = storage.size(entry.file)
         segment = SegmentFile.open(read_range, size, path=f"{storage.location}/{entry.file}")
         segment.verify()
-        for problem in _against_entry(segment, entry, size):
-            yield Finding(entry.file, problem)
+        for mismatch in footer_mismatches(entry, segment, snapshot.properties.schema):
+            yield Finding(entry.file, str(mismatch))
         if deep:
             for problem in _wrong_projections(segment):
                 yield Finding(entry.file, problem)
     except (ProjsegError, OSError) as error:
         yield Finding(entry.file, str(error))
-
-
-def _against_entry(segment: SegmentFile, entry: SegmentEntry, size: int) -> Iterator[str]:
-    stated = (entry.byte_count, entry.row_count, [p.definition_hash for p in entry.projections])
-    base, *projections = segment.tables
-    found = (size, base.row_count, [table.definition_hash for table in projections])
-    if stated != found:
-        yield f"the manifest lists bytes, rows and projections {stated}, the file has {found}"
 
 
 def _wrong_projections(segment: SegmentFile) -> Iterator[str]:

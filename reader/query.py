@@ -200,7 +200,8 @@ def open_source(
 ) -> SegmentSource:
     """Return the table of a segment that a plan reads."""
     name = BASE_TABLE if plan.source is None else plan.source.name
-    return SegmentSource(open_segment(storage, entry), name, source_row_count(entry, plan), schema)
+    segment = open_segment(storage, entry, schema, plan.source)
+    return SegmentSource(segment, name, source_row_count(entry, plan), schema)
 
 
 def source_row_count(entry: SegmentEntry, plan: SourcePlan) -> int:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from projseg.algebra.projection_spec import ProjectionSpec, from_definition
 from projseg.algebra.segment_facts import ColumnFacts, SegmentFacts, StoredProjection
+from projseg.errors import CorruptTableError
 from projseg.table_layer.column_bounds import decode_bound
 from projseg.table_layer.manifest import ColumnZone, SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
@@ -44,6 +45,22 @@ def _spec(name: str, definition: str, schema: pa.Schema) -> ProjectionSpec:
     return replace(from_definition(definition, schema), name=name)
 
 
+def _stored_spec(snapshot: Snapshot, name: str, definition_hash: str) -> ProjectionSpec:
+    """Return what a segment embeds under a name; the hash must be that of its definition."""
+    definition = snapshot.definitions.get(definition_hash)
+    problem = "which no definition has"
+    if definition is not None:
+        spec = _spec(name, definition, snapshot.properties.schema)
+        if spec.definition_hash == definition_hash:
+            return spec
+        problem = f"whose definition has the hash {spec.definition_hash}"
+    raise CorruptTableError(
+        "PROJSEG_CORRUPT_TABLE",
+        f"version {snapshot.version} of {snapshot.storage.location}: a segment embeds projection "
+        f"'{name}' of hash {definition_hash}, {problem}; restore the snapshot from a copy",
+    )
+
+
 def _read(snapshot: Snapshot, entry: SegmentEntry) -> SegmentFacts:
     schema = snapshot.properties.schema
     zones = {name: zone for name, zone in entry.columns.items() if name in schema.names}
@@ -56,7 +73,7 @@ def _read(snapshot: Snapshot, entry: SegmentEntry) -> SegmentFacts:
         time_maximum_us=entry.max_time_us,
         projections=tuple(
             StoredProjection(
-                _spec(stored.name, snapshot.definitions[stored.definition_hash], schema),
+                _stored_spec(snapshot, stored.name, stored.definition_hash),
                 stored.row_count,
                 stored.byte_count,
                 stored.column_bytes,

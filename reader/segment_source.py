@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.part_cache import PARTS
+from projseg.algebra.projection_spec import ProjectionSpec
 from projseg.errors import CorruptTableError
 from projseg.segment_format.bitmap_index import BitmapIndex
 from projseg.segment_format.dictionary import Dictionary
@@ -18,6 +19,11 @@ from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.segment_format.vectors import Ids, Numbers, Vector
 from projseg.segment_format.zone_map import PageZones
+from projseg.table_layer.footer_match import (
+    footer_mismatches,
+    projection_mismatches,
+    require_match,
+)
 from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.storage import Storage
 from projseg.table_layer.verify_entries import check_listed
@@ -28,33 +34,70 @@ _PAGE_SHARE_MAX: Final = 0.25
 _ROW_BYTES: Final = 8
 
 
-def open_segment(storage: Storage, entry: SegmentEntry) -> SegmentFile:
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """An open segment and what it was compared with, so that comparing again costs a look."""
+
+    segment: SegmentFile
+    entry: SegmentEntry
+    specs: dict[str, ProjectionSpec] = field(default_factory=dict)
+
+    def require(self, entry: SegmentEntry, schema: pa.Schema) -> None:
+        if self.entry is not entry and self.entry != entry:
+            require_match(footer_mismatches(entry, self.segment, schema), self.segment.path)
+
+    def require_projection(self, spec: ProjectionSpec) -> None:
+        if self.specs.get(spec.name) is not spec:
+            where = f"{self.segment.path}: projection '{spec.name}'"
+            require_match(projection_mismatches(spec, self.segment.table(spec.name)), where)
+            self.specs[spec.name] = spec
+
+
+def open_segment(
+    storage: Storage, entry: SegmentEntry, schema: pa.Schema, spec: ProjectionSpec | None = None
+) -> SegmentFile:
     """Return a listed segment, its footer read and checked once for each process.
+
+    Parameters
+    ----------
+    storage : Storage
+        The table.
+    entry : SegmentEntry
+        The segment as listed.
+    schema : pa.Schema
+        The snapshot's.
+    spec : ProjectionSpec or None
+        The projection that will be read, under the name it is stored by.
 
     Raises
     ------
     CorruptTableError
-        If the file is missing or is not of the listed size.
+        If the file is missing, or is not what the entry, the schema and the definition say.
     """
     key = (storage.location, entry.file)
 
-    def load() -> SegmentFile:
+    def load() -> _Opened:
         def read_range(offset: int, size: int) -> bytes:
             return storage.read_range(entry.file, offset, size)
 
         path = f"{storage.location}/{entry.file}"
         try:
             check_listed(storage, entry)
-            return SegmentFile.open(read_range, entry.byte_count, path=path)
+            segment = SegmentFile.open(read_range, entry.byte_count, path=path)
         except FileNotFoundError as error:
             raise CorruptTableError(
                 "PROJSEG_MISSING_SEGMENT",
                 f"{path} is listed by the table and is not there; was it vacuumed while an older "
                 "snapshot was still being read? open the table anew",
             ) from error
+        require_match(footer_mismatches(entry, segment, schema), path)
+        return _Opened(segment, entry)
 
-    segment: SegmentFile = PARTS.get_or_load(key, load, lambda _: 64 << 10)
-    return segment
+    opened: _Opened = PARTS.get_or_load(key, load, lambda _: 64 << 10)
+    opened.require(entry, schema)
+    if spec is not None:
+        opened.require_projection(spec)
+    return opened.segment
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import CorruptTableError
+from projseg.table_layer.entry_checks import entry_problem
 from projseg.table_layer.limits import MANIFEST_BYTES_MAX, MANIFEST_SEGMENTS_MAX
 from projseg.table_layer.paths import new_manifest_name, parse_segment_name
 from projseg.table_layer.sealed_json import SealedFile, checksum_of, read_sealed, seal, unseal
@@ -230,6 +231,8 @@ class Manifest:
             raise self._corrupt(f"entry {index} states another time range than the manifest")
         if _ENCODER.encode(entry) != bytes(raw):
             raise self._corrupt(f"entry {index} is not in canonical form")
+        if (problem := entry_problem(entry)) is not None:
+            raise self._corrupt(f"entry {index} {problem}")
         return entry
 
     def _corrupt(self, problem: str) -> CorruptTableError:

@@ -16,6 +16,7 @@ from projseg.errors import (
     ProjsegError,
 )
 from projseg.segment_format.frame import TAIL_LAYOUT, parse_tail
+from projseg.table_layer.entry_checks import entry_problem
 from projseg.table_layer.manifest import SegmentEntry, is_storable
 from projseg.table_layer.paths import SegmentName, parse_segment_name, segment_name
 from projseg.table_layer.storage_contract import Storage
@@ -70,18 +71,10 @@ def _derived_name(entry: SegmentEntry, write_id: str) -> SegmentName:
 
 
 def _check_values(entry: SegmentEntry) -> None:
-    if (entry.min_time_us is None) != (entry.max_time_us is None):
-        raise _refused(entry, "states one end of its time range only")
-    if entry.min_time_us is not None and entry.max_time_us is not None:
-        _check_time_range(entry, entry.min_time_us, entry.max_time_us)
+    if (problem := entry_problem(entry)) is not None:
+        raise _refused(entry, problem)
     if not is_storable(entry):
         raise _refused(entry, "states a number or a bound that a manifest cannot hold")
-
-
-def _check_time_range(entry: SegmentEntry, smallest: int, largest: int) -> None:
-    start, end = entry.interval or (smallest, largest + 1)
-    if not start <= smallest <= largest < end:
-        raise _refused(entry, "has times outside its interval")
 
 
 def check_listed(storage: Storage, entry: SegmentEntry) -> None:

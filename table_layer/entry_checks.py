@@ -1,0 +1,59 @@
+"""What a segment entry must fulfil by itself, whoever made it: checked when it is listed and read.
+
+Planning computes with these numbers (rows less nulls, shares of a time range), so they have to fit
+each other before anything is planned.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from projseg.segment_format.limits import SEGMENT_BYTES_MAX, SEGMENT_ROWS_MAX
+
+if TYPE_CHECKING:
+    from projseg.table_layer.manifest import Bound, ColumnZone, SegmentEntry
+
+
+def entry_problem(entry: SegmentEntry) -> str | None:
+    """Return why an entry contradicts itself or the limits of segments, or None if it does not."""
+    if entry.row_count > SEGMENT_ROWS_MAX or entry.byte_count > SEGMENT_BYTES_MAX:
+        return (
+            f"states {entry.row_count} rows and {entry.byte_count} bytes, more than a segment has"
+        )
+    if (problem := _time_problem(entry)) is not None:
+        return problem
+    for name, zone in entry.columns.items():
+        if (problem := _zone_problem(zone, entry.row_count)) is not None:
+            return f"states of column '{name}' {problem}"
+    names = [projection.name for projection in entry.projections]
+    if len(set(names)) != len(names):
+        return "embeds two projections of one name"
+    if any(projection.row_count > entry.row_count for projection in entry.projections):
+        return "embeds a projection of more rows than it has itself"
+    return None
+
+
+def _time_problem(entry: SegmentEntry) -> str | None:
+    smallest, largest, interval = entry.min_time_us, entry.max_time_us, entry.interval
+    if interval is not None and interval[0] >= interval[1]:
+        return "has an interval that ends before it starts"
+    if smallest is None and largest is None:
+        return None
+    if smallest is None or largest is None:
+        return "states one end of its time range only"
+    start, end = interval or (smallest, largest + 1)
+    return None if start <= smallest <= largest < end else "has times outside its interval"
+
+
+def _zone_problem(zone: ColumnZone, row_count: int) -> str | None:
+    if zone.null_count > row_count:
+        return f"{zone.null_count} nulls in {row_count} rows"
+    if _is_above(zone.min, zone.max):
+        return f"the minimum {zone.min!r} above the maximum {zone.max!r}"
+    return None
+
+
+def _is_above(low: Bound, high: Bound) -> bool:
+    if isinstance(low, str):
+        return isinstance(high, str) and low > high
+    return isinstance(low, int | float) and isinstance(high, int | float) and low > high

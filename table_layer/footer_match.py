@@ -1,0 +1,107 @@
+"""What a manifest says of a segment against what the segment's own footer says.
+
+Planning believes the manifest without opening a file. Whoever opens one compares first, so that no
+row is counted, and no column read, that only one of the two knows. SPEC.md "Table", manifests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from projseg.algebra.aggregators.states import state_fields
+from projseg.algebra.projection_spec import ProjectionSpec
+from projseg.algebra.stored_names import state_column_name, stored_column
+from projseg.errors import CorruptTableError
+from projseg.segment_format.footer import Role, TableEntry
+from projseg.segment_format.segment_file import SegmentFile
+from projseg.segment_format.types import type_name
+from projseg.table_layer.manifest import SegmentEntry
+
+
+class Mismatch(NamedTuple):
+    """One thing on which the table and a segment's file disagree."""
+
+    what: str
+    expected: object
+    found: object
+
+    def __str__(self) -> str:
+        return f"{self.what}: expected {self.expected}, found {self.found}"
+
+
+def footer_mismatches(
+    entry: SegmentEntry, segment: SegmentFile, schema: pa.Schema
+) -> Iterator[Mismatch]:
+    """Yield where an entry, or the table's schema, contradicts the footer of the entry's file.
+
+    Parameters
+    ----------
+    entry : SegmentEntry
+        As listed.
+    segment : SegmentFile
+        The file, open.
+    schema : pa.Schema
+        The table's; it may have columns that were added after the segment was written.
+    """
+    base, *projections = segment.tables
+    if entry.row_count != base.row_count:
+        yield Mismatch("rows", entry.row_count, base.row_count)
+    fields = {field.name: field.type for field in segment.footer.fields}
+    if entry.columns.keys() != fields.keys():
+        yield Mismatch("columns", sorted(entry.columns), sorted(fields))
+    for name in fields.keys() & set(schema.names):
+        wanted = type_name(schema.field(name).type)
+        if fields[name] != wanted:
+            yield Mismatch(f"type of column '{name}'", wanted, fields[name])
+    listed = [(p.name, p.definition_hash, p.row_count) for p in entry.projections]
+    stored = [(t.name, t.definition_hash, t.row_count) for t in projections]
+    if listed != stored:
+        yield Mismatch("projections (name, definition hash, rows)", listed, stored)
+    not_built = tuple((n.name, n.definition_hash, n.reason) for n in segment.footer.not_built)
+    if entry.not_built != not_built:
+        yield Mismatch("projections not built", entry.not_built, not_built)
+
+
+def projection_mismatches(spec: ProjectionSpec, table: TableEntry) -> Iterator[Mismatch]:
+    """Yield where a stored projection is not the one of a definition, by hash, columns or types."""
+    if table.definition_hash != spec.definition_hash:
+        yield Mismatch("definition hash", spec.definition_hash, table.definition_hash)
+    expected = stored_types(spec)
+    found = {(column.role, column.name): column.type for column in table.columns}
+    if found != expected:
+        yield Mismatch("columns", _shown(expected), _shown(found))
+
+
+def stored_types(spec: ProjectionSpec) -> dict[tuple[Role, str], str]:
+    """Return the type of each column that a projection stores, by role and name."""
+    columns = [stored_column(named.expression) for named in spec.grouping]
+    types: dict[tuple[Role, str], str] = {
+        ("grouping", column.name): type_name(column.type) for column in columns
+    }
+    for primitive in spec.primitives:
+        for part, arrow_type in state_fields(primitive):
+            types["state", state_column_name(primitive.text, part)] = type_name(arrow_type)
+    return types
+
+
+def require_match(mismatches: Iterator[Mismatch], path: str) -> None:
+    """Refuse a segment that is not what the table lists.
+
+    Raises
+    ------
+    CorruptTableError
+        For the first mismatch.
+    """
+    for mismatch in mismatches:
+        raise CorruptTableError(
+            "PROJSEG_SEGMENT_DIFFERS",
+            f"{path} is not what the table lists: {mismatch}; restore the file, or the table's "
+            "metadata, from a copy",
+        )
+
+
+def _shown(types: Mapping[tuple[Role, str], str]) -> list[str]:
+    return sorted(f"{role} {name} {type_text}" for (role, name), type_text in types.items())
