@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from projseg.aggregation.rows import Rows
 from projseg.algebra.expressions.tree import Call, Column, Expression
+from projseg.segment_format.arrow_arrays import numpy_dtype
 from projseg.segment_format.vectors import Numbers
 
 
@@ -88,5 +89,5 @@ def _scaled(part: _Part, sign: int) -> _Part:
 
 
 def _fits(part: _Part, arrow_type: pa.DataType) -> bool:
-    bounds = np.iinfo(arrow_type.to_pandas_dtype())
+    bounds = np.iinfo(numpy_dtype(arrow_type))
     return bool(bounds.min <= part.low and part.high <= bounds.max)

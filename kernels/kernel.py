@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import pkgutil
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 from numba import config, njit
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 from projseg.kernels.cache_folder import cache_folder
 
@@ -31,21 +34,40 @@ def _kept(dispatcher: Any) -> Any:
     return dispatcher
 
 
-class _Locator(UserProvidedCacheLocator):
-    """Names the folder, which is known to exist."""
+class _Locator:
+    """Tells Numba where a kernel is kept, and what tells two versions of its source apart."""
 
-    def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
-        self._py_file = py_file
-        self._lineno = py_func.__code__.co_firstlineno
-        self._cache_path = str(cache_folder())
-
-    def ensure_cache_path(self) -> None:
-        """Do nothing: `cache_folder` did it once for all kernels."""
+    def __init__(self, function: Callable[..., Any], source: str) -> None:
+        self._line = function.__code__.co_firstlineno
+        self._stamp = _digest(function.__module__)
+        self._py_file = source  # named in Numba's warning about what it cannot keep
 
     @classmethod
-    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Locator:
-        """Return the locator of a kernel in a module's file."""
-        return cls(py_func, py_file)
+    def from_function(cls, function: Callable[..., Any], source: str) -> _Locator:
+        """Return the locator of a function of a module."""
+        return cls(function, source)
+
+    def get_cache_path(self) -> str:
+        """Return the folder."""
+        return str(cache_folder())
+
+    def get_source_stamp(self) -> bytes:
+        """Return what changes with the module's source."""
+        return self._stamp
+
+    def get_disambiguator(self) -> str:
+        """Return what tells functions of one name in one module apart."""
+        return str(self._line)
+
+    def ensure_cache_path(self) -> None:
+        """Do nothing: `cache_folder` made the folder."""
+
+
+@cache
+def _digest(module: str) -> bytes:
+    package, _, name = module.rpartition(".")
+    source = pkgutil.get_data(package, f"{name}.py")  # reads zip archives, too
+    return hashlib.sha256(source or b"").digest()
 
 
 class _KernelCacheImpl(CompileResultCacheImpl):

@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from projseg.errors import InvalidInputError
+
 
 def primitive_array(values: NDArray[Any], validity: NDArray[np.bool_] | None = None) -> pa.Array:
     """Return an Arrow array of booleans, integers or floats.
@@ -81,12 +83,24 @@ def primitive_values(array: pa.Array) -> NDArray[Any]:
         held = np.frombuffer(content, np.uint8)[start // 8 : (end + 7) // 8]
         bits = np.unpackbits(held, bitorder="little")
         return bits[start % 8 : start % 8 + len(array)].view(np.bool_)
-    dtype = array.type.to_pandas_dtype()
+    dtype = numpy_dtype(array.type)
     values: NDArray[Any] = np.zeros(0, dtype)
     if len(array):
         values = np.frombuffer(content, dtype, len(array), start * np.dtype(dtype).itemsize)
     values.flags.writeable = False
     return values
+
+
+def numpy_dtype(arrow_type: pa.DataType) -> np.dtype[Any]:
+    """Return the dtype of a boolean, integer or float type; pyarrow below 26 asks pandas for it."""
+    if pa.types.is_boolean(arrow_type):
+        return np.dtype(np.bool_)
+    if pa.types.is_floating(arrow_type):
+        return np.dtype(f"f{arrow_type.bit_width // 8}")
+    if not pa.types.is_integer(arrow_type):
+        raise InvalidInputError("PROJSEG_INTERNAL", f"{arrow_type} is not a type of plain numbers")
+    sign = "i" if pa.types.is_signed_integer(arrow_type) else "u"
+    return np.dtype(f"{sign}{arrow_type.bit_width // 8}")
 
 
 def filled_values(array: pa.Array, null: float) -> NDArray[Any]:
@@ -129,7 +143,7 @@ def array_of(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
     if not is_number and not pa.types.is_boolean(arrow_type):
         return pa.array(values, arrow_type)
     plain = [0 if value is None else value for value in values]
-    numbers = np.array(plain, arrow_type.to_pandas_dtype())
+    numbers = np.array(plain, numpy_dtype(arrow_type))
     return primitive_array(numbers, None if validity.all() else validity)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from projseg.errors import LimitExceededError
 from projseg.kernels.memory import empty_to_keep
-from projseg.segment_format.arrow_arrays import text_array
+from projseg.segment_format.arrow_arrays import numpy_dtype, text_array
 from projseg.segment_format.byte_reader import ByteReader, corrupt
 from projseg.segment_format.checksum import part_checksum
 from projseg.segment_format.compression import decompress_page
@@ -116,7 +116,7 @@ def decode_numbers(run: PageRun, arrow_type: pa.DataType, *, is_narrow: bool = T
     With `is_narrow` False integers are int64 and owe nothing to the zone maps.
     """
     if pa.types.is_floating(arrow_type):
-        values: NDArray[Any] = empty_to_keep(run.row_count, arrow_type.to_pandas_dtype())
+        values: NDArray[Any] = empty_to_keep(run.row_count, numpy_dtype(arrow_type))
         base = 0
     else:
         base, dtype = _narrowest(run, is_narrow=is_narrow)

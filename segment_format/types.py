@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 from projseg.kernels.memory import empty
 from projseg.segment_format.arrow_arrays import (
+    numpy_dtype,
     primitive_array,
     primitive_values,
     scalar_of,
@@ -297,7 +298,7 @@ def numbers_to_arrow(
         If a value does not fit the type.
     """
     if pa.types.is_floating(arrow_type):
-        exact = values.astype(arrow_type.to_pandas_dtype(), copy=False)
+        exact = values.astype(numpy_dtype(arrow_type), copy=False)
         return primitive_array(exact, validity)
     if pa.types.is_decimal(arrow_type):
         return _numbers_to_decimal(_widened(values, base), arrow_type, validity)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.segment_format.arrow_arrays import (
+    numpy_dtype,
     primitive_array,
     primitive_values,
     text_array,
@@ -154,7 +155,7 @@ def _decode_level(reader: ByteReader, arrow_type: pa.DataType, row_count: int) -
         return text_array(*decode_text(reader, row_count), arrow_type, validity)
     values: NDArray[Any]
     if pa.types.is_floating(arrow_type):
-        values = np.empty(row_count, arrow_type.to_pandas_dtype())
+        values = np.empty(row_count, numpy_dtype(arrow_type))
         decode_floats_best_into(reader, encoding, values)
     else:
         values = decode_wide_best(reader, encoding, row_count)

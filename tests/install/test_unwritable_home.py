@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 
@@ -194,3 +195,12 @@ def test_a_torn_file_costs_a_compilation_and_no_query(container, damage):
         path.write_bytes(damage)
         assert where(container.python("-c", _ACCUMULATE)) == "[1, 3, 6]"
         assert path.read_bytes() != damage
+
+
+def test_kernels_of_an_archive_are_kept(container):
+    """Spark's --py-files put projseg on the path as a zip file."""
+    archive = shutil.make_archive(
+        container.temporary / "projseg", "zip", container.environment["PYTHONPATH"]
+    )
+    assert where(container.python("-c", _ACCUMULATE, PYTHONPATH=archive)) == "[1, 3, 6]"
+    assert list(container.folder_in(container.temporary).glob("delta.*.nbc")) != []
