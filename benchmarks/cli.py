@@ -21,6 +21,7 @@ from projseg.benchmarks.queries import select_queries
 from projseg.benchmarks.records import Run, load_run, save_run
 from projseg.benchmarks.staging import stage
 from projseg.benchmarks.terminal import print_comparison, print_run
+from projseg.extras import require
 
 __all__ = ["app"]
 
@@ -93,6 +94,7 @@ def report(
     output: Annotated[Path | None, typer.Option(help="HTML file to write.")] = None,
 ) -> None:
     """Write one self-contained HTML page with tables and plots."""
+    require("matplotlib", "a benchmark report")
     path = output or results[0].with_suffix(".html")
     path.write_text(render_report([load_run(result) for result in results]), encoding="utf-8")
     Console(stderr=True).print(f"report: {path}")

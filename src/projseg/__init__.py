@@ -50,4 +50,15 @@ _HOMES: Final = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'projseg' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
+    # Imported here: most users of a package look up nothing that is missing.
+    from projseg.errors import MissingPackageError
+    from projseg.extras import refusal
+
+    try:
+        return getattr(import_module(_HOMES[name]), name)
+    except MissingPackageError as missing:
+        return refusal(name, missing)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

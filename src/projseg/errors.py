@@ -8,6 +8,7 @@ ProjsegError
 ├── LimitExceededError           honouring the request would pass a stated limit
 ├── InvalidInputError            the caller's data or options are wrong (also ValueError)
 │   └── ProjectionNotUsableError useProjection or forceProjections cannot be met
+├── MissingPackageError          an optional package is not installed (also ImportError)
 ├── EvaluationError              Spark's ANSI mode would refuse this value (also ArithmeticError)
 └── CommitError
     ├── CommitConflictError      someone else won; safe to retry
@@ -38,6 +39,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_ID_OUT_OF_RANGE": "An id does not lie below its cardinality; an internal guard.",
     "PROJSEG_LENGTH_MISMATCH": "Arrays that belong together differ in length; an internal guard.",
     "PROJSEG_MISSING_SEGMENT": "A listed segment file is gone, or was vacuumed under a reader.",
+    "PROJSEG_MISSING_PACKAGE": "An optional package that this needs is not installed, or too old.",
     "PROJSEG_NULL_TIME": "A row to append has no time, so no segment can hold it.",
     "PROJSEG_TIME_RANGE": "A row to append has a time outside the years 1 to 9999.",
     "PROJSEG_TOO_MANY_ROWS": "One grouping was asked to number 2**32 rows or more.",
@@ -187,6 +189,10 @@ class InvalidInputError(ProjsegError, ValueError):
 
 class ProjectionNotUsableError(InvalidInputError):
     """`useProjection` or `forceProjections` was asked for and cannot be met."""
+
+
+class MissingPackageError(ProjsegError, ImportError):
+    """An optional package is not installed, or not in a release that projseg works with."""
 
 
 class EvaluationError(ProjsegError, ArithmeticError):

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
+from projseg import __version__
 from projseg.cli import change, demo, describe, doctor, inspect, load, query, verify
 from projseg.errors import ProjsegError, one_line
 
@@ -25,9 +26,29 @@ app: Final = typer.Typer(
     name="projseg",
     help="Segments with embedded projections: make, describe, query and check tables of them.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"projseg {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the release."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
 app.command("describe")(describe.describe)
@@ -60,7 +81,7 @@ def bench(context: typer.Context) -> None:
 def main() -> None:
     """Run the command line and exit; a deliberate error is one line on standard error."""
     try:
-        app()
+        app(prog_name="projseg")
     except ProjsegError as error:
         _fail(str(error))
     except BrokenPipeError:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -61,7 +62,8 @@ class Finding:
 
 def doctor(output: Output = None) -> None:
     """Check Python, Java, PySpark, Spark's look-up of formats and the cache of kernels."""
-    findings = [finding for check in CHECKS for finding in check()]
+    checks = CHECKS if find_spec("pyspark") else CHECKS_WITHOUT_SPARK
+    findings = [finding for check in checks for finding in check()]
     print_rows([asdict(finding) for finding in findings], output)
     if any(finding.verdict is Verdict.PROBLEM for finding in findings):
         raise typer.Exit(1)
@@ -81,6 +83,9 @@ def _package(name: str) -> Finding:
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
+        if name == "pyspark":
+            advice = "to use Spark, run: pip install 'projseg[spark]'"
+            return Finding(name, Verdict.OK, "not installed", advice)
         advice = f"pip install {name}, with the Python that runs projseg"
         return Finding(name, Verdict.PROBLEM, "not installed", advice)
     if name == "pyspark" and not version.startswith("4.3."):
@@ -154,6 +159,11 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     )
 
 
+CHECKS_WITHOUT_SPARK: Final[tuple[Callable[[], list[Finding]], ...]] = (
+    _python,
+    _packages,
+    _kernel_cache,
+)
 CHECKS: Final[tuple[Callable[[], list[Finding]], ...]] = (
     _python,
     _packages,

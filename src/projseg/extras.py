@@ -1,0 +1,49 @@
+"""Packages that only some uses need, and the extra of `pip install` that brings each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, Final, NoReturn
+
+from projseg.errors import MissingPackageError
+
+_EXTRA_BY_PACKAGE: Final = {"matplotlib": "bench", "pyspark": "spark"}
+
+
+def require(package: str, purpose: str) -> None:
+    """Refuse what needs a package that is not installed.
+
+    Parameters
+    ----------
+    package : str
+        The name that it is imported by, which has an extra.
+    purpose : str
+        What needs it; the subject of the message.
+
+    Raises
+    ------
+    MissingPackageError
+        PROJSEG_MISSING_PACKAGE, naming the extra.
+    """
+    if find_spec(package) is None:
+        extra = _EXTRA_BY_PACKAGE[package]
+        raise MissingPackageError(
+            "PROJSEG_MISSING_PACKAGE",
+            f"{purpose} needs the package {package}, which is not installed; "
+            f"run: pip install 'projseg[{extra}]'",
+        )
+
+
+def refusal(name: str, missing: MissingPackageError) -> Callable[..., NoReturn]:
+    """Return what stands for a function that cannot be imported, and says why when it is called.
+
+    Looking at a name (`help`, completion) then works without the package.
+    """
+
+    def refuse(*_arguments: Any, **_named: Any) -> NoReturn:
+        raise missing
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = f"Not usable here: {missing.message}."
+    return refuse
