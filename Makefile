@@ -30,7 +30,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[spark]'
 	touch $@
 
 $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
@@ -38,7 +38,7 @@ $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
 	touch $@ $(VENV)/installed
 
 $(VENV)/installed-bench: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench,spark]'
 	touch $@ $(VENV)/installed
 
 clean:
