@@ -7,6 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from projseg.algebra.expressions.coercion import is_floating, is_integral
+from projseg.algebra.expressions.regex.java_regex import java_regex
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 
 _SAFE: Final = frozenset(
@@ -69,7 +70,7 @@ def may_fail(expression: Expression) -> bool:
 
 def _call_may_fail(call: Call) -> bool:
     if call.function in ("like", "rlike"):
-        return not isinstance(call.arguments[1], Literal)  # a constant pattern was read by bind
+        return _pattern_may_fail(call)
     if call.function in _SAFE:
         return False
     if call.function in _ARITHMETIC:
@@ -80,6 +81,14 @@ def _call_may_fail(call: Call) -> bool:
         is_text = wanted == pa.string() and source != pa.binary()
         return not (is_safe or is_text or is_lossless(source, wanted))
     return True
+
+
+def _pattern_may_fail(call: Call) -> bool:
+    pattern = call.arguments[1]
+    if not isinstance(pattern, Literal):
+        return True
+    is_regex = call.function == "rlike" and isinstance(pattern.value, str)
+    return is_regex and java_regex(str(pattern.value)).may_fail  # bind has read a constant pattern
 
 
 def is_lossless(source: pa.DataType, wanted: pa.DataType) -> bool:

@@ -56,6 +56,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_EVALUATION_DIVIDE_BY_ZERO": "An expression divides by zero.",
     "PROJSEG_EVALUATION_BAD_CAST": "A value cannot be cast to the type asked for.",
     "PROJSEG_EVALUATION_BAD_ARGUMENT": "A function met an argument outside its domain.",
+    "PROJSEG_EVALUATION_TOO_LONG": "A regular expression took more steps than it may.",
     "PROJSEG_NOT_A_TABLE": "A location certainly holds no table.",
     "PROJSEG_TABLE_EXISTS": "A table was to be created where one is.",
     "PROJSEG_UNKNOWN_VERSION": "A table version does not exist, or is no longer kept.",

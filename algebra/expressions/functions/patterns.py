@@ -13,13 +13,11 @@ import pyarrow.compute as pc
 from projseg.algebra.expressions.coercion import bad_expression, cast_to
 from projseg.algebra.expressions.functions.rule import Datum, Evaluator, Rule, literal_of
 from projseg.algebra.expressions.functions.text import by_row
+from projseg.algebra.expressions.regex.java_regex import java_regex
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.errors import EvaluationError, InvalidInputError
+from projseg.errors import EvaluationError, InvalidInputError, ProjsegError
 
 _ONE_CHARACTER: Final = r"(?s:.)"
-_NO_REGEX: Final = (
-    "RLIKE's pattern is no regular expression of RE2 (no look-around, no back-references)"
-)
 _ANY_CHARACTERS: Final = r"(?s:.*)"
 
 
@@ -33,13 +31,20 @@ def _build_like(arguments: tuple[Expression, ...], zone: str) -> Expression:
             raise bad_expression("the escape of LIKE must be one character")
         pattern = Literal(pa.string(), _with_backslashes(written, escape))
     if isinstance(pattern, Literal) and pattern.value is not None:
-        like_regex(str(pattern.value))
+        like_pieces(str(pattern.value))
     return Call(pa.bool_(), "like", (text, pattern))
 
 
 def _build_ilike(arguments: tuple[Expression, ...], zone: str) -> Expression:
-    lowered = [Call(pa.string(), "lower", (cast_to(a, pa.string(), zone),)) for a in arguments[:2]]
-    return _build_like((*lowered, *arguments[2:]), zone)
+    texts = (_lowered(cast_to(argument, pa.string(), zone)) for argument in arguments[:2])
+    return _build_like((*texts, *arguments[2:]), zone)
+
+
+def _lowered(text: Expression) -> Expression:
+    """Return a text in lower case; a constant stays one, for ESCAPE reads it."""
+    if isinstance(text, Literal) and isinstance(text.value, str):
+        return Literal(text.type, text.value.lower())
+    return Call(pa.string(), "lower", (text,))
 
 
 def _with_backslashes(pattern: str, escape: str) -> str:
@@ -63,15 +68,17 @@ def _literal_part(character: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def like_regex(pattern: str) -> str:
-    """Return the regular expression of a LIKE pattern.
+def like_pieces(pattern: str) -> tuple[tuple[str | None, ...], ...]:
+    """Return what stands between the % of a LIKE pattern: characters, None for each _.
 
     Raises
     ------
     InvalidInputError
         If a backslash stands before anything but %, _ and a backslash.
     """
-    parts, characters = [], iter(pattern)
+    pieces: list[tuple[str | None, ...]] = []
+    piece: list[str | None] = []
+    characters = iter(pattern)
     for character in characters:
         if character == "\\":
             escaped = next(characters, "")
@@ -80,12 +87,22 @@ def like_regex(pattern: str) -> str:
                     f"the LIKE pattern '{pattern}' has a backslash before '{escaped}'; "
                     "only %, _ and \\ may be escaped"
                 )
-            parts.append(re.escape(escaped))
+            piece.append(escaped)
         elif character == "%":
-            parts.append(_ANY_CHARACTERS)
+            pieces.append(tuple(piece))
+            piece = []
         else:
-            parts.append(_ONE_CHARACTER if character == "_" else re.escape(character))
-    return "".join(parts)
+            piece.append(None if character == "_" else character)
+    return (*pieces, tuple(piece))
+
+
+def _like_regex(pattern: str) -> str:
+    """Return RE2's form of a LIKE pattern."""
+    pieces = (
+        "".join(_ONE_CHARACTER if part is None else re.escape(part) for part in piece)
+        for piece in like_pieces(pattern)
+    )
+    return rf"\A{_ANY_CHARACTERS.join(pieces)}\z"
 
 
 def _like(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
@@ -96,7 +113,7 @@ def _like(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     body = wanted.strip("%")
     if "%" not in body and "_" not in body and "\\" not in body:
         return _plain_like(text, wanted, body)
-    return pc.match_substring_regex(text, rf"\A{like_regex(wanted)}\z")
+    return pc.match_substring_regex(text, _like_regex(wanted))
 
 
 def _plain_like(text: pa.Array, pattern: str, body: str) -> pa.Array:
@@ -110,34 +127,51 @@ def _plain_like(text: pa.Array, pattern: str, body: str) -> pa.Array:
 
 
 def _matches_like(text: str, pattern: str) -> bool:
+    """Return LIKE of one text: each piece between two % may lie where it is found first."""
     try:
-        return re.fullmatch(like_regex(pattern), text) is not None
+        first, *others = like_pieces(pattern)
     except InvalidInputError as error:
         raise EvaluationError("PROJSEG_EVALUATION_BAD_ARGUMENT", error.message) from error
+    if not others:
+        return len(text) == len(first) and _is_at(text, first, 0)
+    *middle, last = others
+    position, end = len(first), len(text) - len(last)
+    if position > end or not (_is_at(text, first, 0) and _is_at(text, last, end)):
+        return False
+    for piece in middle:
+        latest = end - len(piece)
+        starts = (at for at in range(position, latest + 1) if _is_at(text, piece, at))
+        found = next(starts, None)
+        if found is None:
+            return False
+        position = found + len(piece)
+    return True
+
+
+def _is_at(text: str, piece: tuple[str | None, ...], start: int) -> bool:
+    here = text[start : start + len(piece)]
+    return all(part in (None, character) for part, character in zip(piece, here, strict=True))
 
 
 def _rlike(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     text, pattern = arguments
-    try:
-        if not isinstance(pattern, pa.Scalar) or isinstance(text, pa.Scalar):
-            return by_row(_matches_regex, arguments, row_count, call.type)
-        return pc.match_substring_regex(text, pattern.as_py())
-    except pa.ArrowInvalid as error:
-        raise EvaluationError("PROJSEG_EVALUATION_BAD_ARGUMENT", _NO_REGEX) from error
+    if not isinstance(pattern, pa.Scalar) or isinstance(text, pa.Scalar):
+        return by_row(_matches_regex, arguments, row_count, call.type)
+    return java_regex(pattern.as_py()).search(text)
 
 
 def _matches_regex(text: str, pattern: str) -> bool:
-    found = pc.match_substring_regex(pa.array([text]), pattern)
-    return bool(found[0].as_py())
+    try:
+        found = java_regex(pattern)
+    except ProjsegError as error:
+        raise EvaluationError("PROJSEG_EVALUATION_BAD_ARGUMENT", error.message) from error
+    return bool(found.search(pa.array([text]))[0].as_py())
 
 
 def _build_rlike(arguments: tuple[Expression, ...], zone: str) -> Expression:
     text, pattern = (cast_to(argument, pa.string(), zone) for argument in arguments)
     if isinstance(pattern, Literal) and isinstance(pattern.value, str):
-        try:
-            _matches_regex("", pattern.value)
-        except pa.ArrowInvalid as error:
-            raise bad_expression(f"'{pattern.value}': {_NO_REGEX}") from error
+        java_regex(pattern.value)
     return Call(pa.bool_(), "rlike", (text, pattern))
 
 

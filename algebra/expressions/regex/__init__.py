@@ -1,0 +1,1 @@
+"""Regular expressions as Java's `java.util.regex.Pattern`, and so Spark's RLIKE, means them."""

@@ -1,0 +1,115 @@
+"""A pattern's tree to a pattern of RE2 that matches the same texts.
+
+Sets are written out as ranges, so that nothing hangs on RE2's own names, case folding and tables.
+What is left of Java that RE2 lacks are conditions on line ends and words. For them the pattern is
+equal over texts without the characters that tell both apart; a second pattern finds the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from projseg.algebra.expressions.regex.code_points import (
+    ANYTHING,
+    SURROGATES,
+    CodePoints,
+    complement,
+    intersection,
+)
+from projseg.algebra.expressions.regex.nodes import (
+    Anchor,
+    Capture,
+    Chars,
+    Choice,
+    Look,
+    Node,
+    Pattern,
+    Place,
+    Repeat,
+    Sequence,
+)
+from projseg.algebra.expressions.regex.program import is_ordered
+
+_OTHER_LINE_ENDS: Final = r"[\r\x{85}\x{2028}\x{2029}]"
+_PLACES: Final[dict[Place, tuple[str, str | None]]] = {
+    Place.START: (r"\A", None),
+    Place.END: (r"\z", None),
+    Place.LAST_LINE_END: (r"\z", r"[\n\r\x{85}\x{2028}\x{2029}]\z"),
+    Place.LAST_NEWLINE: (r"\z", r"\n\z"),
+    Place.LINE_START: (r"(?m:^)", rf"{_OTHER_LINE_ENDS}|\n\z|\A\z"),
+    Place.LINE_END: (r"(?m:$)", _OTHER_LINE_ENDS),
+    Place.UNIX_LINE_START: (r"(?m:^)", r"\n\z|\A\z"),
+    Place.UNIX_LINE_END: (r"(?m:$)", None),
+    Place.WORD_EDGE: (r"\b", r"[^\x00-\x7F]"),
+    Place.NO_WORD_EDGE: (r"\B", r"[^\x00-\x7F]"),
+}
+"""Place -> (how RE2 writes it, which texts must not be asked so)."""
+
+
+@dataclass(frozen=True)
+class Re2Pattern:
+    """What RE2 matches.
+
+    Parameters
+    ----------
+    pattern : str
+        Finds the same texts as Java's pattern does, except among the undecided.
+    undecided : str or None
+        Finds the texts for which `pattern` says nothing; None where it decides all.
+    """
+
+    pattern: str
+    undecided: str | None
+
+
+def to_re2(pattern: Pattern) -> Re2Pattern | None:
+    """Return RE2's form of a pattern, or None if it has parts that RE2 lacks."""
+    nodes = list(pattern.root.walk())
+    if is_ordered(pattern) or any(isinstance(node, Look) for node in nodes):
+        return None
+    places = dict.fromkeys(node.place for node in nodes if isinstance(node, Anchor))
+    undecided = [other for place in places if (other := _PLACES[place][1]) is not None]
+    return Re2Pattern(_text(pattern.root), "|".join(undecided) or None)
+
+
+def _text(node: Node) -> str:
+    if isinstance(node, Chars):
+        return _set(node.members)
+    if isinstance(node, Anchor):
+        return _PLACES[node.place][0]
+    if isinstance(node, Sequence):
+        return "".join(_text(part) for part in node.parts)
+    if isinstance(node, Choice):
+        return f"(?:{'|'.join(_text(option) for option in node.options)})"
+    if isinstance(node, Capture):
+        return f"(?:{_text(node.body)})"
+    assert isinstance(node, Repeat)
+    most = "" if node.most is None else node.most
+    return f"(?:{_text(node.body)}){{{node.least},{most}}}"
+
+
+def _set(members: CodePoints) -> str:
+    """Return a set as RE2 writes it; UTF-8 text has no surrogates, nor does RE2 know them."""
+    members = intersection(members, complement(SURROGATES))
+    if not members:
+        return r"[^\x00-\x{10FFFF}]"
+    if members == intersection(ANYTHING, complement(SURROGATES)):
+        return r"(?s:.)"
+    if len(members) == 2 and members[1] == members[0] + 1:
+        return _character(members[0])
+    return f"[{''.join(_ranges(members))}]"
+
+
+def _ranges(members: CodePoints) -> Iterator[str]:
+    for first, end in zip(members[::2], members[1::2], strict=True):
+        yield _character(first)
+        if end - first > 1:
+            yield f"-{_character(end - 1)}"
+
+
+def _character(code_point: int) -> str:
+    character = chr(code_point)
+    is_plain = character.isascii() and character.isalnum()
+    return character if is_plain else f"\\x{{{code_point:X}}}"

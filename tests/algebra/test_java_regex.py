@@ -1,0 +1,198 @@
+"""RLIKE means what Java's Pattern means; tests/spark/test_regex_as_spark.py asks Java itself."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from regex_cases import FIXED, PATTERNS, SCRIBBLES, TEXTS
+
+from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.fallible import may_fail
+from projseg.errors import (
+    EvaluationError,
+    InvalidInputError,
+    LimitExceededError,
+    ProjsegError,
+    UnsupportedFeatureError,
+)
+
+SCHEMA = pa.schema([("s", pa.string()), ("p", pa.string())])
+
+
+def quoted(text):
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def rlike(pattern, texts):
+    column = pa.array(texts, pa.string())
+    bound = bind(f"s RLIKE {quoted(pattern)}", SCHEMA)
+    return evaluate(bound, {"s": column}, len(texts)).to_pylist()
+
+
+@pytest.mark.parametrize(("pattern", "found", "not_found"), FIXED)
+def test_a_pattern_finds_what_java_finds(pattern, found, not_found):
+    texts = [*found, None, *not_found]
+    assert rlike(pattern, texts) == [True] * len(found) + [None] + [False] * len(not_found)
+
+
+@given(PATTERNS, st.lists(TEXTS, max_size=6))
+@settings(max_examples=150)
+def test_a_pattern_in_a_column_is_the_same_as_a_constant(pattern, texts):
+    try:
+        expected = rlike(pattern, texts)
+    except ProjsegError:
+        assume(False)
+    columns = {
+        "s": pa.array(texts, pa.string()),
+        "p": pa.array([pattern] * len(texts), pa.string()),
+    }
+    assert evaluate(bind("s RLIKE p", SCHEMA), columns, len(texts)).to_pylist() == expected
+
+
+@given(PATTERNS, st.lists(TEXTS, max_size=6))
+@settings(max_examples=150)
+def test_what_takes_nothing_but_goes_another_way_finds_the_same(pattern, texts):
+    """An empty look-ahead sends every text to the exact matcher instead of RE2."""
+    try:
+        expected, exact = rlike(pattern, texts), rlike(f"(?=){pattern}", texts)
+    except ProjsegError:
+        assume(False)
+    assert exact == expected
+
+
+@given(SCRIBBLES | st.text(max_size=8), TEXTS)
+@settings(max_examples=300)
+def test_any_text_is_a_pattern_or_refused(pattern, text):
+    try:
+        assert rlike(pattern, [text])[0] in (True, False)
+    except (InvalidInputError, UnsupportedFeatureError) as error:
+        assert "\n" not in str(error)  # noqa: PT017  # which error it is does not matter
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("(", "group without its end"),
+        (")", "closing bracket"),
+        ("[a", "class without its end"),
+        ("[b-a]", "ends before it begins"),
+        ("[a-\\d]", "ends before it begins"),
+        ("*a", "without anything to repeat"),
+        ("a**", "without anything to repeat"),
+        ("a{", "without a count"),
+        ("a{2", "without }"),
+        ("a{2,1}", "descend"),
+        ("a{99999999999}", "2147483647"),
+        ("\\", "ends in a backslash"),
+        ("\\y", "escape \\\\y"),
+        ("\\xg1", "hexadecimal"),
+        ("\\x{110000}", "U\\+10FFFF"),
+        ("\\u12", "hexadecimal"),
+        ("\\0", "octal"),
+        ("\\c", "without its character"),
+        ("\\k<n>", "no group is named 'n'"),
+        ("(?<n>a)(?<n>b)", "two groups are named 'n'"),
+        ("(?<1>a)", "not letters and digits"),
+        ("(?y)", "unknown letter"),
+        ("\\p{", "without its end"),
+        ("\\p{}", "without a name"),
+    ],
+)
+def test_a_pattern_that_java_refuses_is_refused(pattern, words):
+    with pytest.raises(InvalidInputError, match=words) as caught:
+        rlike(pattern, [])
+    assert caught.value.code == "PROJSEG_BAD_EXPRESSION"
+    with pytest.raises(EvaluationError, match=words) as met:
+        evaluate(bind("'a' RLIKE p", SCHEMA), {"p": pa.array([None, pattern])}, 2)
+    assert met.value.code == "PROJSEG_EVALUATION_BAD_ARGUMENT"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("(?x)a b", "flag x"),
+        ("\\X", "grapheme cluster"),
+        ("\\b{g}", "grapheme boundary"),
+        ("\\N{DIGIT ONE}", "name of a character"),
+        ("\\p{IsGreek}", "IsGreek"),
+        ("\\p{InGreek}", "InGreek"),
+        ("\\p{IsAlphabetic}", "IsAlphabetic"),
+        ("(?U)\\w", "under the flag U"),
+        ("(?U)\\b", "under the flag U"),
+        ("(?U)\\p{Alpha}", "Alpha"),
+        ("\\uD83D", "half of a surrogate pair"),
+        ("[a&&]", "empty side"),
+        ("[&&a]", "empty side"),
+        ("[a&&b&c]", "single &"),
+        ("(?<=a+)b", "look-behind without a limit"),
+        ("(?<=(?:ab){2})c", "repeated group"),
+        ("(a)*\\1", "group in a repetition"),
+        ("(?=(a))\\1", "look-around"),
+        ("(?>(?:a?)*)", "may be empty in an atomic group"),
+        ("(?:a{1000}){1000}", "multiply too far"),
+    ],
+)
+def test_what_java_takes_and_projseg_does_not_is_named(pattern, words):
+    with pytest.raises(UnsupportedFeatureError, match=words) as caught:
+        rlike(pattern, [])
+    assert caught.value.code == "PROJSEG_UNSUPPORTED_FUNCTION"
+
+
+def test_groups_nested_too_deeply_are_refused():
+    assert rlike("(" * 100 + "a" + ")" * 100, ["a", "b"]) == [True, False]
+    with pytest.raises(LimitExceededError, match="deeper than 100"):
+        rlike("(" * 5000 + "a" + ")" * 5000, ["a"])
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["^(a+)+$", "^(a|aa)*$", "^(?=(a+)+b)", "^(?!(a|a)*$)", "(a*)*(a*)*(a*)*$", "(a?){30}a{30}$"],
+)
+def test_patterns_that_explode_in_java_do_not_explode_here(pattern):
+    text = "a" * 2000 + "!"
+    assert rlike(pattern, [text, text + "\n"])[0] in (True, False)
+
+
+def test_a_search_without_end_is_given_up():
+    pattern = r"^(a*)(a*)(a*)(a*)(a*)(a*)\1\2\3\4\5\6b"
+    with pytest.raises(EvaluationError, match="200000 steps") as caught:
+        rlike(pattern, ["a" * 300])
+    assert caught.value.code == "PROJSEG_EVALUATION_TOO_LONG"
+
+
+def test_only_a_pattern_that_may_be_given_up_may_fail():
+    assert not may_fail(bind("s RLIKE 'a$|\\\\bfoo'", SCHEMA))
+    assert may_fail(bind("s RLIKE '(a)\\\\1'", SCHEMA))
+    assert may_fail(bind("s RLIKE p", SCHEMA))
+
+
+def test_a_pattern_that_fails_for_some_text_is_asked_only_where_it_must_be():
+    """A filter that leaves out the text for which the search has no end hides its error."""
+    pattern = quoted(r"^(a*)(a*)(a*)(a*)(a*)(a*)\1\2\3\4\5\6b")
+    column = pa.array(["aab", "a" * 300])
+    bound = bind(f"length(s) < 10 AND s RLIKE {pattern}", SCHEMA)
+    assert evaluate(bound, {"s": column}, 2).to_pylist() == [True, False]
+
+
+@given(st.lists(st.text("ab%_\\\n", max_size=6), max_size=6), st.text("ab%_\n", max_size=6))
+@settings(max_examples=200)
+def test_like_of_a_pattern_in_a_column_is_like_of_a_constant(texts, pattern):
+    columns = {
+        "s": pa.array(texts, pa.string()),
+        "p": pa.array([pattern] * len(texts), pa.string()),
+    }
+    expected = evaluate(bind(f"s LIKE {quoted(pattern)}", SCHEMA), columns, len(texts))
+    assert evaluate(bind("s LIKE p", SCHEMA), columns, len(texts)).equals(expected)
+
+
+def test_like_of_many_wildcards_in_a_column_takes_no_more_than_the_text_is_long():
+    texts = pa.array(["a" * 3000])
+    columns = {"s": texts, "p": pa.array(["%a" * 20 + "%b"])}
+    assert evaluate(bind("s LIKE p", SCHEMA), columns, 1).to_pylist() == [False]
+
+
+def test_ilike_reads_an_escape():
+    texts = pa.array(["A%", "ab", "xA%"])
+    bound = bind("s ILIKE 'a/%' ESCAPE '/'", SCHEMA)
+    assert evaluate(bound, {"s": texts}, 3).to_pylist() == [True, False, False]

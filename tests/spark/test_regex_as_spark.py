@@ -1,0 +1,103 @@
+"""RLIKE and Spark's: the same answer for every pattern and text, or a refusal."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from py4j.protocol import Py4JJavaError
+from regex_cases import FIXED, PATTERNS, SCRIBBLES, TEXTS
+
+from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.evaluate import evaluate
+from projseg.errors import EvaluationError, InvalidInputError, UnsupportedFeatureError
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = pa.schema([("pattern", pa.string()), ("text", pa.string())])
+MANY = st.lists(st.tuples(PATTERNS, st.lists(TEXTS, min_size=6, max_size=6)), min_size=20)
+CHARACTERS = [*range(0x250), *range(0x370, 0x590), *range(0x1E00, 0x20C0), 0xA640, 0x10400]
+
+
+def is_pattern(spark, text):
+    """Whether Java compiles a text; Spark raises what Java raises."""
+    try:
+        spark._jvm.java.util.regex.Pattern.compile(text)
+    except Py4JJavaError:
+        return False
+    return True
+
+
+def ask_spark(spark, pairs):
+    rows = pa.table([pa.array(column) for column in zip(*pairs, strict=True)], schema=SCHEMA)
+    spark.createDataFrame(rows).createOrReplaceTempView("pairs")
+    return spark.sql("SELECT pattern, text, text RLIKE pattern AS found FROM pairs").toArrow()
+
+
+def ask_projseg(pattern, texts):
+    """Return the answers, or None where the pattern is refused."""
+    bound = bind("text RLIKE '" + pattern.replace("\\", "\\\\").replace("'", "\\'") + "'", SCHEMA)
+    return evaluate(bound, {"text": pa.array(texts, pa.string())}, len(texts)).to_pylist()
+
+
+def differences(spark, cases):
+    """Return (pattern, text, Spark's answer, ours) where they differ, and how many were asked."""
+    pairs, ours = [], []
+    for pattern, texts in cases:
+        try:
+            found = ask_projseg(pattern, texts)
+        except InvalidInputError:
+            assert not is_pattern(spark, pattern), pattern
+        except (UnsupportedFeatureError, EvaluationError):
+            continue
+        else:
+            assert is_pattern(spark, pattern), pattern
+            pairs += [(pattern, text) for text in texts]
+            ours += found
+    if not pairs:
+        return [], 0
+    rows = ask_spark(spark, pairs).to_pylist()
+    expected = {(row["pattern"], row["text"]): row["found"] for row in rows}
+    different = [
+        (*pair, expected[pair], found)
+        for pair, found in zip(pairs, ours, strict=True)
+        if expected[pair] != found
+    ]
+    return different, len(pairs)
+
+
+def test_the_fixed_patterns_are_sparks(spark):
+    cases = [(pattern, [*found, *others]) for pattern, found, others in FIXED]
+    assert differences(spark, cases)[0] == []
+    for pattern, found, others in FIXED:
+        assert ask_projseg(pattern, [*found, *others]) == [True] * len(found) + [False] * len(
+            others
+        )
+
+
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
+@given(MANY, st.lists(SCRIBBLES, max_size=30))
+def test_any_pattern_is_sparks(spark, cases, scribbles):
+    cases = [*cases, *((text, ["", "a", "b\n"]) for text in scribbles)]
+    assert differences(spark, cases)[0] == []
+
+
+@pytest.mark.slow
+@settings(max_examples=250, suppress_health_check=list(HealthCheck))
+@given(MANY, st.lists(SCRIBBLES, max_size=30))
+def test_many_patterns_are_sparks(spark, cases, scribbles):
+    cases = [*cases, *((text, ["", "a", "b\n"]) for text in scribbles)]
+    assert differences(spark, cases)[0] == []
+
+
+@pytest.mark.parametrize("flags", ["", "(?i)", "(?iu)", "(?U)"])
+def test_sets_have_sparks_characters(spark, flags):
+    """Each set against every character of the alphabets that have cases, marks and odd spaces."""
+    names = "Lower Upper Punct Space Graph Print XDigit Lu Ll Lt L M N P S Z C LC LD IsLowercase"
+    names += " IsUppercase IsPunctuation IsControl javaWhitespace javaSpaceChar javaLetterOrDigit"
+    texts = [chr(point) for point in CHARACTERS]
+    sets = [*(f"\\p{{{name}}}" for name in names.split()), "\\d", "\\s", "\\h", "\\v", "[à-ö]", "."]
+    singles = [*"kKsSiI\u00df\u1e9e\u00e5\u00c5\u03c3\u03c2\u00b5\u01c5"]
+    cases = [(f"{flags}{one}", texts) for one in [*sets, *singles, *(f"[{s}]" for s in singles)]]
+    assert differences(spark, cases)[0] == []
