@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.expressions.bind import NamedExpression
+from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.output_references import Outputs
 from projseg.errors import InvalidInputError
 from projseg.segment_format.types import is_nested, type_name
@@ -46,6 +47,11 @@ def bind_order(texts: Sequence[str], outputs: Outputs) -> tuple[OrderTerm, ...]:
         If a text is no expression over the outputs, or its type has no order.
     """
     return tuple(_bind_term(text, outputs) for text in texts)
+
+
+def ascending(outputs: Sequence[NamedExpression]) -> tuple[OrderTerm, ...]:
+    """Return the order of a result by some of its columns, each ascending and nulls first."""
+    return tuple(OrderTerm(Column(o.expression.type, o.name)) for o in outputs)
 
 
 def _bind_term(text: str, outputs: Outputs) -> OrderTerm:

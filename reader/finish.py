@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -10,31 +11,34 @@ import pyarrow as pa
 from projseg.aggregation.partial import Partial, key_arrow
 from projseg.algebra.aggregators.decompose import decompose, finish_call
 from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.tree import Column
 from projseg.algebra.query_spec import QuerySpec
-from projseg.algebra.result_order import OrderTerm
-from projseg.reader.top_rows import Positions, sorted_positions
+from projseg.algebra.result_order import OrderTerm, ascending
+from projseg.reader.top_rows import Positions, Ranks, key_ranks, sorted_positions, term_ranks
 from projseg.segment_format.arrow_arrays import filled_values, primitive_array
 
 
-def finish(query: QuerySpec, partial: Partial) -> pa.Table:
+def finish(query: QuerySpec, groups: Partial) -> pa.Table:
     """Return the final rows, columns in the query's order.
 
     Only what HAVING and ORDER BY need is finished for every group; the rest for the rows kept.
-    Without ORDER BY, rows come in an order that is the same each time, and else not stated.
+    Ties fall to the keys in their order, so that a limit keeps the same groups whatever the
+    sources. Without ORDER BY and limit, the order is not stated.
 
     Raises
     ------
     EvaluationError
         PROJSEG_OVERFLOW, if a final value does not fit its type.
     """
-    outputs = _Outputs(query, partial)
+    outputs = _Outputs(query, groups)
     positions: Positions = None
     if query.having is not None:
         columns = {name: outputs.column(name) for name in query.having.columns}
-        kept = evaluate(query.having, columns, partial.group_count)
+        kept = evaluate(query.having, columns, groups.group_count)
         positions = np.flatnonzero(filled_values(kept, False))
     if query.order_by or query.limit is not None:
-        positions = _ordered(query.order_by, outputs, positions, query.limit)
+        terms = (*query.order_by, *ascending(query.keys))
+        positions = _ordered(terms, outputs, positions, query.limit)
     schema = query.output_schema
     return pa.Table.from_arrays([outputs.column(n, positions) for n in schema.names], schema=schema)
 
@@ -65,6 +69,16 @@ class _Outputs:
             self._whole[name] = array
         return array
 
+    def ranks(self, term: OrderTerm, positions: Positions) -> Ranks:
+        """Return the ranks in a term's order of the groups at `positions`."""
+        expression = term.expression
+        if isinstance(expression, Column) and expression.name in self._keys:
+            key = self._partial.keys[self._keys[expression.name]]
+            return key_ranks(key if positions is None else key.take(positions), term)
+        count = self.group_count if positions is None else len(positions)
+        columns = {name: self.column(name, positions) for name in expression.columns}
+        return term_ranks(evaluate(expression, columns, count), term)
+
     def _finished(self, name: str, positions: Positions) -> pa.Array:
         if name in self._keys:
             return key_arrow(self._partial, self._keys[name], positions)
@@ -74,18 +88,15 @@ class _Outputs:
 
 
 def _ordered(
-    order_by: Sequence[OrderTerm], outputs: _Outputs, kept: Positions, limit: int | None
+    terms: Sequence[OrderTerm], outputs: _Outputs, kept: Positions, limit: int | None
 ) -> Positions:
     """Return the first `limit` of the groups at `kept`, in order."""
     row_count = outputs.group_count if kept is None else len(kept)
-    if not order_by:
-        return (np.arange(row_count) if kept is None else kept)[:limit]
 
-    def column_of(term: OrderTerm, positions: Positions) -> pa.Array:
+    def ranks_at(term: OrderTerm, positions: Positions) -> Ranks:
         groups = positions if kept is None else kept if positions is None else kept[positions]
-        count = outputs.group_count if groups is None else len(groups)
-        columns = {name: outputs.column(name, groups) for name in term.expression.columns}
-        return evaluate(term.expression, columns, count)
+        return outputs.ranks(term, groups)
 
-    order = sorted_positions(column_of, order_by, row_count, limit)
+    criteria = [partial(ranks_at, term) for term in terms]
+    order = sorted_positions(criteria, row_count, limit)
     return order if kept is None else kept[order]

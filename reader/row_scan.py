@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from itertools import chain
+from dataclasses import replace
+from functools import partial
+from itertools import chain, count
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from projseg.aggregation.expressions_over_rows import evaluate_over
 from projseg.aggregation.rows import RowRange, Rows
+from projseg.algebra.expressions.bind import NamedExpression
 from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.tree import Column
 from projseg.algebra.query_spec import QuerySpec
-from projseg.algebra.result_order import OrderTerm
+from projseg.algebra.result_order import OrderTerm, ascending
 from projseg.algebra.source_plan import SourcePlan
+from projseg.reader.earliest_rows import EarliestRows
 from projseg.reader.query import QueryPlan, SegmentPlan, open_source, source_row_count
 from projseg.reader.selection import select_rows
 from projseg.reader.threads import map_ahead, thread_count_of
-from projseg.reader.top_rows import Positions, sorted_positions
+from projseg.reader.top_rows import Positions, Ranks, sorted_positions, term_ranks
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.table_layer.manifest import SegmentEntry
@@ -41,38 +48,60 @@ def scan(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the matching rows of some of the plan's segments, in stored order.
 
-    Threads work a few batches ahead of who asks. A limit without ORDER BY ends the scan as soon as
-    it is reached.
+    Threads work a few batches ahead of who asks. A limit without ORDER BY keeps the earliest rows,
+    in order of time; of a table without a time column it ends the scan as soon as it is reached.
     """
     query = plan.query
-    batches = _batches(storage, plan, segments, threads or thread_count_of(query))
+    thread_count = threads or thread_count_of(query)
     if query.limit is None or query.order_by:
-        yield from batches
-        return
-    left = query.limit
-    with closing(batches):
-        for batch in batches:
-            yield batch.slice(0, left)
-            left -= batch.num_rows
-            if left <= 0:
-                return
+        yield from _batches(storage, plan, segments, thread_count)
+    elif query.time_column is None:
+        with closing(_batches(storage, plan, segments, thread_count)) as batches:
+            yield from _first(batches, query.limit)
+    else:
+        earliest = EarliestRows(storage, plan, segments, thread_count)
+        for parts in earliest.batches(_BATCH_ROWS_MAX):
+            yield _batch_of_parts(plan, parts)
 
 
 def scan_table(storage: Storage, plan: QueryPlan) -> pa.Table:
-    """Return all matching rows, sorted and limited as the query says."""
+    """Return all matching rows, sorted and limited as the query says; ties fall to time."""
     query = plan.query
-    table = pa.Table.from_batches(scan(storage, plan, plan.segments), query.output_schema)
+    if query.order_by:
+        plan = replace(plan, query=replace(query, columns=_with_time(query)))
+    schema = plan.query.output_schema
+    table = pa.Table.from_batches(scan(storage, plan, plan.segments), schema)
     if not query.order_by or len(table) == 0:
         return table
     outputs = {name: pa.concat_arrays(table.column(name).chunks) for name in table.column_names}
 
-    def column_of(term: OrderTerm, positions: Positions) -> pa.Array:
+    def ranks_at(term: OrderTerm, positions: Positions) -> Ranks:
         values = evaluate(term.expression, outputs, len(table))
-        return values if positions is None else values.take(primitive_array(positions))
+        taken = values if positions is None else values.take(primitive_array(positions))
+        return term_ranks(taken, term)
 
-    return table.take(
-        primitive_array(sorted_positions(column_of, query.order_by, len(table), query.limit))
-    )
+    time = plan.query.columns[len(query.columns) :]
+    criteria = [partial(ranks_at, term) for term in (*query.order_by, *ascending(time))]
+    order = sorted_positions(criteria, len(table), query.limit)
+    return table.select(query.output_schema.names).take(primitive_array(order))
+
+
+def _with_time(query: QuerySpec) -> tuple[NamedExpression, ...]:
+    """Return the columns of a row scan, and the table's time under a name of its own."""
+    if query.time_column is None or query.time_type is None:
+        return query.columns
+    names = {named.name for named in query.columns}
+    name = next(name for n in count() if (name := f"time {n}") not in names)
+    time = NamedExpression(name, Column(query.time_type, query.time_column))
+    return (*query.columns, time)
+
+
+def _first(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.slice(0, limit)
+        limit -= batch.num_rows
+        if limit <= 0:
+            return
 
 
 def _batches(
@@ -120,5 +149,18 @@ def _ranges(query: QuerySpec, row_count: int) -> list[RowRange]:
 
 
 def _batch(plan: QueryPlan, rows: Rows) -> pa.RecordBatch:
-    arrays = [evaluate_over(named.expression, rows).to_arrow() for named in plan.query.columns]
+    return pa.RecordBatch.from_arrays(_arrays(plan, rows), schema=plan.query.output_schema)
+
+
+def _batch_of_parts(
+    plan: QueryPlan, parts: Sequence[tuple[Rows, NDArray[np.intp]]]
+) -> pa.RecordBatch:
+    """Return rows of several sources as one batch, each at its position."""
+    back = primitive_array(np.argsort(np.concatenate([positions for _, positions in parts])))
+    columns = zip(*(_arrays(plan, rows) for rows, _ in parts), strict=True)
+    arrays = [pa.concat_arrays(column).take(back) for column in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=plan.query.output_schema)
+
+
+def _arrays(plan: QueryPlan, rows: Rows) -> list[pa.Array]:
+    return [evaluate_over(named.expression, rows).to_arrow() for named in plan.query.columns]

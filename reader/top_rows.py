@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -12,45 +13,47 @@ from numpy.typing import NDArray
 from projseg.algebra.result_order import OrderTerm
 from projseg.segment_format.arrow_arrays import filled_values, primitive_values
 from projseg.segment_format.types import arrow_to_numbers, is_fixed_width
+from projseg.segment_format.vectors import Ids, Vector
 
-Positions = NDArray[np.intp] | None
+Positions: TypeAlias = NDArray[np.intp] | None
+Ranks: TypeAlias = NDArray[np.int64]
+RanksAt: TypeAlias = Callable[[Positions], Ranks]
+"""From ascending positions (None: all rows) to integers that ascend in the order of the rows."""
 
 
 def sorted_positions(
-    column_of: Callable[[OrderTerm, Positions], pa.Array],
-    terms: Sequence[OrderTerm],
-    row_count: int,
-    limit: int | None,
+    criteria: Sequence[RanksAt], row_count: int, limit: int | None
 ) -> NDArray[np.intp]:
     """Return row positions in sort order, the first `limit` of them; ties by position.
 
-    NaN is the greatest value; nulls come where each term says.
-
     Parameters
     ----------
-    column_of : callable
-        From a term and ascending positions (None: all rows) to its values there. With a limit,
-        later terms are asked only for rows that the first one leaves in question.
-    terms : sequence of OrderTerm
-        At least one.
+    criteria : sequence of callable
+        The most significant first. With a limit, later ones are asked only for rows that the first
+        one leaves in question.
     row_count : int
         Number of rows to sort.
     limit : int or None
         How many positions to return at most.
     """
-    first = _rank(column_of(terms[0], None), terms[0])
+    if not criteria:
+        return np.arange(row_count)[:limit]
+    first = criteria[0](None)
     candidates: Positions = None
     if limit is not None and 0 < limit < row_count // 4:
         threshold = np.partition(first, limit - 1)[limit - 1]
         candidates = np.flatnonzero(first <= threshold)
         first = first[candidates]
-    ranks = [first, *(_rank(column_of(term, candidates), term) for term in terms[1:])]
+    ranks = [first, *(criterion(candidates) for criterion in criteria[1:])]
     order = np.lexsort(tuple(reversed(ranks)))
     return (order if candidates is None else candidates[order])[:limit]
 
 
-def _rank(column: pa.Array, term: OrderTerm) -> NDArray[np.int64]:
-    """Return integers that ascend in the term's order, equal for equal values."""
+def term_ranks(column: pa.Array, term: OrderTerm) -> Ranks:
+    """Return integers that ascend in the term's order, equal for equal values.
+
+    NaN is the greatest value; nulls come where the term says.
+    """
     if column.null_count == 0 and is_fixed_width(column.type):
         values, _ = arrow_to_numbers(column)
         if values.dtype == np.int64:
@@ -65,9 +68,14 @@ def _rank(column: pa.Array, term: OrderTerm) -> NDArray[np.int64]:
     return ranks
 
 
-def _with_nan_greatest(
-    column: pa.Array, term: OrderTerm, ranks: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def key_ranks(vector: Vector, term: OrderTerm) -> Ranks:
+    """Return what `term_ranks` does of a grouping column, whose ids are in order already."""
+    if isinstance(vector, Ids) and not term.is_descending and term.nulls_first:
+        return vector.ids.astype(np.int64)
+    return term_ranks(vector.to_arrow(), term)
+
+
+def _with_nan_greatest(column: pa.Array, term: OrderTerm, ranks: Ranks) -> Ranks:
     """Arrow puts NaN next to the nulls; Spark orders it above all numbers."""
     is_nan = filled_values(pc.is_nan(column), False)
     ranks[is_nan] = -len(ranks) if term.is_descending else len(ranks)

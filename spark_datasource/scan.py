@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from projseg.algebra.interval import Interval
 from projseg.algebra.query_spec import QuerySpec, bind_query
+from projseg.algebra.result_order import ascending
 from projseg.errors import InvalidInputError
 from projseg.reader.query import QueryPlan, plan_query
 from projseg.spark_datasource.metadata_tables import metadata_rows
@@ -41,10 +42,15 @@ class Scan:
 
     @cached_property
     def query(self) -> QuerySpec:
-        """The request's query, bound to the table."""
+        """The request's query, bound to the table.
+
+        Final groups come in the order of their keys: a LIMIT that Spark applies to them, of which
+        sources in Python are not told, then keeps the same ones whatever they were read from.
+        """
         properties = self.snapshot.properties
         arguments = self.request.query_arguments()
-        return bind_query(properties.schema, properties.time_column, **arguments)
+        query = bind_query(properties.schema, properties.time_column, **arguments)
+        return query if self.request.is_partial else replace(query, order_by=ascending(query.keys))
 
     def plan(self, wanted: Collection[str]) -> QueryPlan:
         """Return which segments to read, each from which source.

@@ -75,6 +75,23 @@ def test_a_filter_that_nothing_passes_gives_no_rows_or_one_total(spark, location
         assert [tuple(row) for row in totals.collect()] == [(0, None)]
 
 
+def test_a_limit_in_spark_keeps_the_same_groups_whatever_the_source(spark, tmp_path):
+    """The projection's order, the rows' and the query's differ; so do those of the segments."""
+    path = str(tmp_path / "table")
+    rows = spark.range(30_000).selectExpr(
+        "timestamp_seconds(id * 7) AS t", "id * 7919 % 29989 AS n", "id * 104729 % 29983 AS m"
+    )
+    projection = {"name": "by_m", "sql": "SELECT m, n, count(*) AS c GROUP BY ALL"}
+    projseg.write(rows, path, time_column="t", segment_granularity="day", projections=[projection])
+    table = projseg.Table(path)
+    table.drop_projection("by_m")
+    projseg.write(rows.filter("n < 300"), path, mode="append")
+    expected = [tuple(row) for row in rows.select("n", "m").sort("n", "m").take(20)]
+    for options in ({}, {"noProjections": "true"}):
+        groups = load(spark, path, groupBy="n, m", aggregators="count(*) AS c", **options)
+        assert [(row.n, row.m) for row in groups.limit(20).collect()] == expected
+
+
 def test_versions_by_number_and_by_time(spark, rows, tmp_path):
     path = str(tmp_path / "table")
     projseg.write(rows, path)

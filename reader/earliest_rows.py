@@ -1,0 +1,206 @@
+"""Which rows a scan with a limit returns: the earliest, so that they do not depend on the layout.
+
+Segments are visited by their earliest time. As soon as enough rows are known, only what begins
+before the latest of them is looked at: later segments are not opened, later pages not decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.aggregation.rows import RowIds, RowRange, Rows
+from projseg.algebra.interval import Interval
+from projseg.algebra.source_plan import SourcePlan
+from projseg.algebra.time_zones import MAX_MICROS, MIN_MICROS
+from projseg.reader.query import QueryPlan, SegmentPlan, open_source, source_row_count
+from projseg.reader.segment_source import SegmentSource
+from projseg.reader.selection import select_rows, times_by_id
+from projseg.reader.threads import map_ahead
+from projseg.segment_format.limits import PAGE_ROWS_MAX
+from projseg.segment_format.types import MICROS_A_DAY
+from projseg.segment_format.vectors import Ids, Numbers, Vector
+from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.storage import Storage
+
+# Rows that are looked at before it is known better which can be among the earliest.
+_STEP_ROWS: Final = 2 * PAGE_ROWS_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some rows of one source: what is looked at in one step."""
+
+    number: int
+    entry: SegmentEntry
+    plan: SourcePlan
+    row_range: RowRange
+
+    @property
+    def earliest_us(self) -> int:
+        """No row of the segment is earlier."""
+        return MIN_MICROS if self.entry.min_time_us is None else self.entry.min_time_us
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where rows are.
+
+    Parameters
+    ----------
+    times : int64[n]
+        Microseconds.
+    numbers : uint32[n]
+        Of the source.
+    row_ids : uint32[n]
+        Within it.
+    """
+
+    times: NDArray[np.int64]
+    numbers: NDArray[np.uint32]
+    row_ids: NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def taken(self, chosen: slice | NDArray[Any]) -> _Places:
+        return _Places(self.times[chosen], self.numbers[chosen], self.row_ids[chosen])
+
+    def earliest(self, count: int) -> _Places:
+        """Return the first `count` by time, source and row id."""
+        places = self
+        if 0 < count < len(self):
+            latest = np.partition(self.times, count - 1)[count - 1]
+            places = self.taken(self.times <= latest)
+        order = np.lexsort((places.row_ids, places.numbers, places.times))
+        return places.taken(order[:count])
+
+
+def _joined(parts: Sequence[_Places]) -> _Places:
+    return _Places(
+        np.concatenate([part.times for part in parts]),
+        np.concatenate([part.numbers for part in parts]),
+        np.concatenate([part.row_ids for part in parts]),
+    )
+
+
+class EarliestRows:
+    """The first `limit` matching rows by time; of one time in the order of segments and rows.
+
+    Parameters
+    ----------
+    storage : Storage
+        The table.
+    plan : QueryPlan
+        Of a row scan with a limit, of a table with a time column.
+    segments : sequence of SegmentPlan
+        Those to read.
+    thread_count : int
+        How many threads may look.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        plan: QueryPlan,
+        segments: Sequence[SegmentPlan],
+        thread_count: int,
+    ) -> None:
+        assert plan.query.limit is not None
+        assert plan.query.time_column is not None
+        self._storage, self._plan, self._thread_count = storage, plan, thread_count
+        self._limit, self._time_column = plan.query.limit, plan.query.time_column
+        self._sources = [(s.entry, source) for s in segments for source in s.choice.plans]
+        self._found = _Places(np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint32))
+        self._pending: list[_Places] = []
+        self._latest_us: int | None = None
+
+    def batches(self, batch_rows: int) -> Iterator[list[tuple[Rows, NDArray[np.intp]]]]:
+        """Yield batches of the rows in order: rows of each source, and where in the batch each is.
+
+        Parameters
+        ----------
+        batch_rows : int
+            Rows of a batch at most.
+        """
+        self._find()
+        for start in range(0, len(self._found), batch_rows):
+            places = self._found.taken(slice(start, start + batch_rows))
+            parts = []
+            for number in np.unique(places.numbers):
+                positions = np.flatnonzero(places.numbers == number)
+                positions = positions[np.argsort(places.row_ids[positions])]
+                row_ids = RowIds(places.row_ids[positions])
+                parts.append((Rows(self._open(*self._sources[number]), row_ids), positions))
+            yield parts
+
+    def _find(self) -> None:
+        if self._limit == 0:
+            return
+        parts = sorted(self._parts(), key=attrgetter("earliest_us"))
+        found = map_ahead(self._look, parts, self._thread_count, ahead=self._thread_count - 1)
+        for part, (times, row_ids) in zip(parts, found, strict=True):
+            numbers = np.full(len(times), part.number, np.uint32)
+            self._pending.append(_Places(times, numbers, row_ids))
+            wanted = self._limit if self._latest_us is None else 2 * self._limit
+            if sum(map(len, self._pending), len(self._found)) >= wanted:
+                self._keep_earliest()
+        self._keep_earliest()
+
+    def _parts(self) -> Iterator[_Part]:
+        for number, (entry, plan) in enumerate(self._sources):
+            row_count = source_row_count(entry, plan)
+            for start in range(0, row_count, _STEP_ROWS):
+                end = min(start + _STEP_ROWS, row_count)
+                yield _Part(number, entry, plan, RowRange(start, end))
+
+    def _look(self, part: _Part) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        """Return times and row ids of the matching rows that may be among the earliest."""
+        interval, latest = part.plan.interval, self._latest_us
+        if latest is not None:
+            if part.earliest_us > latest:
+                return np.empty(0, np.int64), np.empty(0, np.uint32)
+            until = Interval(MIN_MICROS, min(latest + 1, MAX_MICROS))
+            interval = until if interval is None else interval.intersect(until)
+            if interval is None:
+                return np.empty(0, np.int64), np.empty(0, np.uint32)
+        rows = select_rows(
+            self._open(part.entry, part.plan),
+            part.row_range,
+            condition=part.plan.filter,
+            interval=interval,
+            time_column=self._time_column,
+        ).compact()
+        selection = rows.selection
+        if isinstance(selection, RowRange):
+            return self._times_of(rows), np.arange(selection.start, selection.end, dtype=np.uint32)
+        return self._times_of(rows), selection.ids
+
+    def _keep_earliest(self) -> None:
+        """Keep the earliest of the rows known so far, in order."""
+        self._found = _joined([self._found, *self._pending]).earliest(self._limit)
+        self._pending = []
+        if len(self._found) == self._limit:
+            self._latest_us = int(self._found.times[-1])
+
+    def _times_of(self, rows: Rows) -> NDArray[np.int64]:
+        return times_of(rows.vector(self._time_column)) if len(rows) else np.empty(0, np.int64)
+
+    def _open(self, entry: SegmentEntry, plan: SourcePlan) -> SegmentSource:
+        return open_source(self._storage, entry, plan, self._plan.schema)
+
+
+def times_of(vector: Vector) -> NDArray[np.int64]:
+    """Return the instants of a time column, in microseconds."""
+    if isinstance(vector, Ids):
+        times: NDArray[np.int64] = times_by_id(vector.dictionary)[vector.ids]
+        return times
+    assert isinstance(vector, Numbers)
+    micros = vector.wide()
+    return micros * MICROS_A_DAY if pa.types.is_date32(vector.type) else micros
