@@ -11,7 +11,13 @@ from projseg.algebra.expressions.coercion import is_decimal, is_floating, is_int
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.fallible import is_lossless
 from projseg.algebra.expressions.functions.comparison import SWAPPED
-from projseg.algebra.expressions.literals import FALSE, TRUE, UNKNOWN, scalar_literal
+from projseg.algebra.expressions.literals import (
+    FALSE,
+    TRUE,
+    UNKNOWN,
+    scalar_literal,
+    without_negative_zero,
+)
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.errors import EvaluationError
 
@@ -23,6 +29,8 @@ def canonical_comparison(call: Call, order: Callable[[Expression], Any]) -> Expr
         return Call(call.type, SWAPPED[call.function], (right, left))
     if not isinstance(right, Literal):
         return call
+    right = without_negative_zero(right)
+    call = Call(call.type, call.function, (left, right))
     if call.function == "<=>" and right.value is None:
         return Call(call.type, "is_null", (left,))
     if pa.types.is_boolean(left.type) and call.function in ("=", "!="):
@@ -78,12 +86,12 @@ def canonical_in(call: Call) -> Expression:
     if len(constants) < len(options):
         equals = tuple(Call(pa.bool_(), "=", (value, option)) for option in options)
         return equals[0] if len(equals) == 1 else Call(pa.bool_(), "or", equals)
-    present = [constant for constant in constants if constant.value is not None]
+    present = [without_negative_zero(c) for c in constants if c.value is not None]
     if len(present) < len(constants):
         known = Call(pa.bool_(), "in", (value, *present)) if present else FALSE
         return Call(pa.bool_(), "or", (known, UNKNOWN)) if present else UNKNOWN
     inner, present = _narrowed_options(value, present)
-    ordered = sorted({literal.value: literal for literal in present}.values(), key=_value_order)
+    ordered = sorted(dict.fromkeys(present), key=_value_order)
     function = "in" if len(ordered) > 1 else "="
     return Call(pa.bool_(), function, (inner, *ordered))
 

@@ -41,10 +41,16 @@ def scalar_literal(scalar: pa.Scalar) -> Literal:
 
 
 def literal(value: object, arrow_type: pa.DataType) -> Literal:
-    """Return a constant, with NaN as the one object that equals itself inside tuples."""
+    """Return a constant; every NaN is the same one."""
     if isinstance(value, float) and math.isnan(value):
         value = math.nan
     return Literal(arrow_type, value)
+
+
+def without_negative_zero(constant: Literal) -> Literal:
+    """Return the constant that compares as this one does; only comparisons know one zero."""
+    is_zero = isinstance(constant.value, float) and constant.value == 0
+    return Literal(constant.type, 0.0) if is_zero else constant
 
 
 def integer_literal(value: int) -> Literal:
@@ -56,7 +62,9 @@ def integer_literal(value: int) -> Literal:
 
 
 def decimal_literal(value: Decimal) -> Literal:
-    """Return a decimal of the fewest digits that hold it."""
+    """Return a decimal of the fewest digits that hold it; decimals have one zero."""
+    if value.is_zero():
+        value = value.copy_abs()
     sign_digits_exponent = value.as_tuple()
     exponent = int(sign_digits_exponent.exponent)
     if exponent > 0:

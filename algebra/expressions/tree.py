@@ -6,6 +6,7 @@ same in the ways `canonical.py` knows are equal as Python values and have equal 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,14 +44,32 @@ class Column(Expression):
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Literal(Expression):
     """A constant: bool, int, float, Decimal, str, bytes, date, datetime or None.
 
     Timestamps are aware datetimes in UTC, timestamp_ntz naive ones.
+
+    Constants are equal if they are the same value, which is not Python's `==`: the two zeros of a
+    double make different products, and NaN is itself.
     """
 
     value: object
+
+    @cached_property
+    def _identity(self) -> object:
+        value = self.value
+        if isinstance(value, float):
+            return "NaN" if math.isnan(value) else value.hex()
+        return value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Literal):
+            return NotImplemented
+        return self.type == other.type and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash((self.type, self._identity))
 
 
 @dataclass(frozen=True)
