@@ -1,4 +1,4 @@
-"""Sums of squared deviations from each group's mean."""
+"""Sums of deviations from a centre of each group, and of their squares."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from projseg.kernels.kernel import kernel
 
 
 def deviations_into(
-    squares: NDArray[np.float64],
-    means: NDArray[np.float64],
+    totals: NDArray[np.float64],
+    centres: NDArray[np.float64],
     group_ids: GroupIds | None,
     values: NDArray[np.float64],
     validity: Validity = None,
 ) -> None:
-    """Add each row's `(value - mean of its group) ** 2` to `squares`, in place.
+    """Add each row's `value - centre of its group`, and the square of that, in place.
 
     Parameters
     ----------
-    squares, means : float64[g]
-        Squares are changed in place.
+    totals : float64[g, 2]
+        Sums of deviations and of their squares, changed in place.
+    centres : float64[g]
+        What values deviate from.
     group_ids : uint8[n], uint16[n], uint32[n] or None
         The group of each row; None: all are of group 0.
     values : float64[n]
@@ -38,21 +40,22 @@ def deviations_into(
     InvalidInputError
         If lengths differ or an id is out of range.
     """
-    check_rows(group_ids, len(squares), len(values), validity)
-    if len(means) != len(squares):
+    check_rows(group_ids, len(totals), len(values), validity)
+    if len(centres) != len(totals):
         raise InvalidInputError(
-            "PROJSEG_BAD_GROUP_IDS", f"{len(means)} means for {len(squares)} groups"
+            "PROJSEG_BAD_GROUP_IDS", f"{len(centres)} centres for {len(totals)} groups"
         )
-    _deviations(widened_ids(group_ids), values, validity, means, squares)
+    _deviations(widened_ids(group_ids), values, validity, centres, totals)
 
 
 @kernel
-def _deviations(group_ids: Any, values: Any, validity: Any, means: Any, squares: Any) -> None:
-    """Add in place. Oracle: tests/oracle/folds.py::spread."""
+def _deviations(group_ids: Any, values: Any, validity: Any, centres: Any, totals: Any) -> None:
+    """Add in place. Oracle: tests/oracle/folds.py::deviations."""
     for row in range(len(values)):
         group = np.int64(0)
         if group_ids is not None:
             group = np.int64(group_ids[row])
         if validity is None or validity[row]:
-            deviation = values[row] - means[group]
-            squares[group] += deviation * deviation
+            deviation = values[row] - centres[group]
+            totals[group, 0] += deviation
+            totals[group, 1] += deviation * deviation

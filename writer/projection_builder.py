@@ -8,6 +8,7 @@ from projseg.aggregation.expressions_over_rows import vector_from_arrow
 from projseg.aggregation.filter_rows import filter_rows
 from projseg.aggregation.fold import fold_base_rows
 from projseg.aggregation.rows import MemorySource, all_rows
+from projseg.algebra.aggregators.states import state_fields
 from projseg.algebra.projection_spec import ProjectionSpec
 from projseg.algebra.stored_names import state_column_name, stored_column
 from projseg.errors import ProjsegError
@@ -66,9 +67,10 @@ def _build(source: MemorySource, spec: ProjectionSpec) -> BuiltProjection:
         for named, vector in zip(spec.grouping, partial.keys, strict=True)
     }
     states = {
-        state_column_name(primitive.text, part): _storable(vector).slice(0, group_count)
+        state_column_name(primitive.text, part): _storable(columns[part]).slice(0, group_count)
         for index, primitive in enumerate(spec.primitives)
-        for part, vector in partial.state_columns(index).items()
+        for columns in [partial.state_columns(index)]
+        for part, _ in state_fields(primitive)
     }
     return BuiltProjection(spec, group_count, grouping, states)
 

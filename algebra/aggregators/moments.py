@@ -1,13 +1,23 @@
 """The moments behind variance and standard deviation: count, mean, sum of squared deviations.
 
+Let u be 2**-53 and k the condition of the values, the root of 1 + (mean / deviation)**2.
+
+- Over base rows, in however many segments and threads, a variance of n values is right to about
+  n u, whatever k is: deviations are taken from a centre near the mean, what the centre missed is
+  put right afterwards, and a mean is carried as the sum of two doubles.
+- A projection stores each mean as one double. Merged from stored states a variance is right to
+  about (n + 4 k) u, which is better than the n k u of one pass of running means (Welford's, and
+  Spark's), and bad only where k u is not small: at a mean of 1e15 and a deviation of 1.
+
 Merging follows Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing
 sample variances", 1979: no large squares are subtracted from each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,15 +33,18 @@ from projseg.segment_format.vectors import Numbers, Vector
 Floats = NDArray[np.float64]
 
 
+# A centre is as good as its doubles allow after so many corrections.
+_CENTRINGS_MAX: Final = 2
+_SCALE_DOWN: Final = 2.0**-64
+
+
 class MomentsState:
-    """Count, mean and sum of squared deviations of each group, in double precision."""
+    """Count, mean and sum of squared deviations of each group; the module says how exact."""
 
     def __init__(self, primitive: Primitive, group_count: int) -> None:
         input_type = primitive.arguments[0].type
         self._scale = 10.0**input_type.scale if pa.types.is_decimal(input_type) else 1.0
-        self._counts = np.zeros(group_count)
-        self._means = np.zeros(group_count)
-        self._squares = np.zeros(group_count)
+        self._moments = _Moments.of_nothing(group_count)
         self._reader = NumbersReader()
 
     @staticmethod
@@ -48,36 +61,30 @@ class MomentsState:
             values /= self._scale
         if numbers.validity is not None and numbers.base:
             values[~numbers.validity] = 0.0
-        totals = np.zeros((len(self._counts), 2))
-        sum_into(totals, groups.ids, values, 0, numbers.validity)
-        counts = totals[:, 1]
         with np.errstate(invalid="ignore", over="ignore"):
-            means = totals[:, 0] / np.where(counts > 0, counts, 1)
-            squares = np.zeros(len(counts))
-            deviations_into(squares, means, groups.ids, values, numbers.validity)
-            self._combine(counts, means, squares)
+            self._moments = self._moments.joined(
+                _of_values(groups, values, numbers.validity, len(self._moments.counts))
+            )
 
     def merge(self, groups: Groups, columns: Mapping[str, Vector]) -> None:
         """Add moments to moments."""
-        counts, means, squares = (
-            self._reader.read(columns[part]).wide().astype(np.float64)
-            for part in ("count", "mean", "squares")
-        )
-        group_count = len(self._counts)
-        added = _sums(groups.ids, counts, group_count)
+        parts = {part: self._reader.read(vector).wide() for part, vector in columns.items()}
+        counts = parts["count"].astype(np.float64)
+        means, squares = parts["mean"], parts["squares"]
+        rows = _Moments(counts, means, parts.get("rest", np.zeros(len(means))), squares)
         with np.errstate(invalid="ignore", over="ignore"):
-            added_means = _sums(groups.ids, counts * means, group_count) / np.maximum(added, 1)
-            row_means = added_means[:1] if groups.ids is None else added_means[groups.ids]
-            between = np.where(counts > 0, counts * (means - row_means) ** 2, 0.0)
-            added_squares = _sums(groups.ids, squares + between, group_count)
-            self._combine(added, added_means, added_squares)
+            self._moments = self._moments.joined(
+                _of_moments(groups, rows, len(self._moments.counts))
+            )
 
     def columns(self) -> dict[str, Vector]:
-        """Return the moments; 0 where there was no value."""
+        """Return the moments, 0 where there was no value, and what the means leave out."""
+        moments = self._moments
         return {
-            "count": Numbers(self._counts.astype(np.int64), pa.int64()),
-            "mean": Numbers(self._means, pa.float64()),
-            "squares": Numbers(self._squares, pa.float64()),
+            "count": Numbers(moments.counts.astype(np.int64), pa.int64()),
+            "mean": Numbers(moments.means, pa.float64()),
+            "squares": Numbers(moments.squares, pa.float64()),
+            "rest": Numbers(moments.rests, pa.float64()),
         }
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
@@ -87,22 +94,123 @@ class MomentsState:
     def spread(self, function: str, selection: NDArray[Any] | None = None) -> pa.Array:
         """Return var_pop, var_samp, stddev_pop or stddev_samp; null of too few values."""
         chosen = slice(None) if selection is None else selection
-        counts, squares = self._counts[chosen], self._squares[chosen]
+        counts, squares = self._moments.counts[chosen], self._moments.squares[chosen]
         divisors = counts - 1 if function.endswith("_samp") else counts
         values = squares / np.where(divisors > 0, divisors, 1)
         if function.startswith("stddev"):
             values = np.sqrt(values)
         return primitive_array(values, divisors > 0)
 
-    def _combine(self, counts: Floats, means: Floats, squares: Floats) -> None:
-        total = self._counts + counts
-        share = counts / np.where(total > 0, total, 1)
-        delta = np.where(counts > 0, means - self._means, 0.0)
-        is_new = self._counts == 0
-        between = np.where(is_new, 0.0, delta**2 * self._counts * share)
-        self._means = np.where(is_new, means, self._means + delta * share)
-        self._squares = self._squares + squares + between
-        self._counts = total
+
+@dataclass(frozen=True, slots=True)
+class _Moments:
+    """Moments of groups.
+
+    Parameters
+    ----------
+    counts : float64[g]
+        Numbers of values.
+    means, rests : float64[g]
+        Their sums are the means; a rest is less than the last digit of its mean.
+    squares : float64[g]
+        Sums of squared deviations from the means.
+    """
+
+    counts: Floats
+    means: Floats
+    rests: Floats
+    squares: Floats
+
+    @staticmethod
+    def of_nothing(group_count: int) -> _Moments:
+        return _Moments(*(np.zeros(group_count) for _ in range(4)))
+
+    def joined(self, other: _Moments) -> _Moments:
+        """Return the moments of the values of both."""
+        counts = self.counts + other.counts
+        share = other.counts / np.maximum(counts, 1)
+        delta = np.where(
+            other.counts > 0, (other.means - self.means) + (other.rests - self.rests), 0.0
+        )
+        is_new = self.counts == 0
+        means, rests = _two_sum(self.means, self.rests + delta * share)
+        between = delta**2 * self.counts * share
+        return _Moments(
+            counts,
+            np.where(is_new, other.means, means),
+            np.where(is_new, other.rests, rests),
+            self.squares + other.squares + np.where(is_new, 0.0, between),
+        )
+
+
+def _of_values(
+    groups: Groups, values: Floats, validity: NDArray[np.bool_] | None, group_count: int
+) -> _Moments:
+    totals = np.zeros((group_count, 2))
+    sum_into(totals, groups.ids, values, 0, validity)
+    counts = totals[:, 1]
+    divisors = np.maximum(counts, 1)
+    centres = totals[:, 0] / divisors
+    if not np.isfinite(centres).all():
+        scaled = np.zeros((group_count, 2))
+        sum_into(scaled, groups.ids, values * _SCALE_DOWN, 0, validity)
+        centres = scaled[:, 0] / divisors / _SCALE_DOWN
+
+    def deviations(centres: Floats) -> tuple[Floats, Floats]:
+        totals = np.zeros((group_count, 2))
+        deviations_into(totals, centres, groups.ids, values, validity)
+        return totals[:, 0], totals[:, 1]
+
+    return _centred(counts, centres, deviations)
+
+
+def _of_moments(groups: Groups, rows: _Moments, group_count: int) -> _Moments:
+    counts = _sums(groups.ids, rows.counts, group_count)
+    is_some = rows.counts > 0
+    shares = rows.counts / _of_rows(np.maximum(counts, 1), groups.ids)
+    centres = _sums(groups.ids, np.where(is_some, rows.means * shares, 0.0), group_count)
+    within = _sums(groups.ids, rows.squares, group_count)
+
+    def deviations(centres: Floats) -> tuple[Floats, Floats]:
+        apart = (rows.means - _of_rows(centres, groups.ids)) + rows.rests
+        apart = np.where(is_some, apart, 0.0)
+        weighted = rows.counts * apart
+        between = _sums(groups.ids, weighted * apart, group_count)
+        return _sums(groups.ids, weighted, group_count), within + between
+
+    return _centred(counts, centres, deviations)
+
+
+def _centred(
+    counts: Floats, centres: Floats, deviations: Callable[[Floats], tuple[Floats, Floats]]
+) -> _Moments:
+    """Return moments from sums of deviations, and of their squares, about approximate means.
+
+    A centre that is off by e adds n e**2 to the squares, which is taken off again; where that is
+    most of them, digits would be lost, and a better centre is known by then.
+    """
+    divisors = np.maximum(counts, 1)
+    sums, squares = deviations(centres)
+    for _ in range(_CENTRINGS_MAX):
+        if not np.any(sums * (sums / divisors) > squares / 2):
+            break
+        centres = centres + sums / divisors
+        sums, squares = deviations(centres)
+    offsets = sums / divisors
+    means, rests = _two_sum(centres, offsets)
+    return _Moments(counts, means, rests, np.maximum(squares - sums * offsets, 0.0))
+
+
+def _two_sum(left: Floats, right: Floats) -> tuple[Floats, Floats]:
+    """Return the sum of doubles and what rounding took from it, 0 where that is no number."""
+    total = left + right
+    added = total - left
+    rest = (left - (total - added)) + (right - added)
+    return total, np.where(np.isfinite(rest), rest, 0.0)
+
+
+def _of_rows(by_group: Floats, ids: NDArray[Any] | None) -> Floats:
+    return by_group[:1] if ids is None else by_group[ids]
 
 
 def _sums(ids: NDArray[Any] | None, values: Floats, group_count: int) -> Floats:

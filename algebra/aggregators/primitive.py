@@ -91,7 +91,10 @@ class State(Protocol):
         """Fold states in: row i of `columns`, as `columns()` makes them, is a state of a group."""
 
     def columns(self) -> dict[str, Vector]:
-        """Return the states as columns of `group count` rows, by part name."""
+        """Return the states as columns of `group count` rows, by part name.
+
+        Those that are stored come first; others are for merging while nothing is stored between.
+        """
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
         """Return the final value of each group, or of the groups at `selection` in that order."""
