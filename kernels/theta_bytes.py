@@ -28,7 +28,6 @@ _EMPTY_FLAG: Final = 0x04
 _SINGLE_FLAG: Final = 0x20
 _SEED_HASH_LOW: Final = 0xCC
 _SEED_HASH_HIGH: Final = 0x93
-_ENTRIES_MAX: Final = 1 << 26
 _PROBLEMS: Final = {
     1: "is shorter than its header",
     2: "does not start as a compact DataSketches theta sketch",
@@ -79,7 +78,7 @@ def theta_bytes(
 
 
 def parse_thetas(
-    offsets: NDArray[np.int64], content: NDArray[np.uint8]
+    offsets: NDArray[np.int64], content: NDArray[np.uint8], size_max: int
 ) -> tuple[NDArray[np.int64], Hashes, Hashes]:
     """Check every sketch and return (starts, hashes, thetas).
 
@@ -89,6 +88,8 @@ def parse_thetas(
         Sketch i is content[offsets[i] : offsets[i + 1]]; an empty one stands for null.
     content : uint8[m]
         Untrusted.
+    size_max : int
+        Hashes of a sketch beyond so many of the smallest are checked and left out.
 
     Raises
     ------
@@ -98,12 +99,13 @@ def parse_thetas(
     ends_inside = len(offsets) > 0 and int(offsets[0]) >= 0 and int(offsets[-1]) <= len(content)
     if not ends_inside or (np.diff(offsets) < 0).any():
         raise CorruptSegmentError("PROJSEG_CORRUPT_SEGMENT", "sketch offsets leave their content")
+    counts = np.zeros(len(offsets) - 1, np.int64)
+    _require(*_count_entries(offsets, content, counts))
     starts = np.zeros(len(offsets), np.int64)
-    _require(*_count_entries(offsets, content, starts))
-    np.cumsum(starts, out=starts)
+    np.cumsum(np.minimum(counts, size_max), out=starts[1:])
     hashes = np.empty(int(starts[-1]), np.uint64)
-    thetas = np.full(len(offsets) - 1, THETA_MAX, np.uint64)
-    _require(*_read_entries(offsets, content, starts, hashes, thetas))
+    thetas = np.full(len(counts), THETA_MAX, np.uint64)
+    _require(*_read_entries(offsets, content, counts, starts, hashes, thetas))
     return starts, hashes, thetas
 
 
@@ -218,9 +220,9 @@ def _little_endian(content: Any, at: Any, byte_count: Any) -> Any:
 
 
 @kernel
-def _count_entries(offsets: Any, content: Any, starts: Any) -> Any:
-    """Count into starts[row + 1]; return (row, problem). Oracle: tests/oracle/theta.py::sketch."""
-    for row in range(len(starts) - 1):
+def _count_entries(offsets: Any, content: Any, counts: Any) -> Any:
+    """Count the entries of each sketch; return (row, problem). Oracle: tests/oracle/theta.py."""
+    for row in range(len(counts)):
         at = np.int64(offsets[row])
         size = np.int64(offsets[row + 1]) - at
         if size == 0:
@@ -234,52 +236,61 @@ def _count_entries(offsets: Any, content: Any, starts: Any) -> Any:
             is_single = (flags & _SINGLE_FLAG) != 0
             if is_single == ((flags & _EMPTY_FLAG) != 0) or size != 8 + 8 * is_single:
                 return row, 3
-            starts[row + 1] = is_single
+            counts[row] = is_single
             continue
-        count_bytes = np.int64(content[at + 4])
+        count_bytes, entry_bits = np.int64(content[at + 4]), np.int64(content[at + 3])
         header = 8 * np.int64(longs) + count_bytes
-        if version != 4 or content[at + 3] > 63 or count_bytes > 4 or size < header:
+        if version != 4 or entry_bits > 63 or count_bytes > 4 or size < header:
             return row, 2
         count = np.int64(_little_endian(content, at + 8 * longs, count_bytes))
-        if count > _ENTRIES_MAX or size != header + (count * content[at + 3] + 7) // 8:
+        # Entries ascend from 1, so each takes a bit at least.
+        if (count > 0 and entry_bits == 0) or size != header + (count * entry_bits + 7) // 8:
             return row, 3
-        starts[row + 1] = count
+        counts[row] = count
     return 0, 0
 
 
 @kernel
-def _read_entries(offsets: Any, content: Any, starts: Any, hashes: Any, thetas: Any) -> Any:
-    """Read counted entries; return (row, problem). Oracle: tests/oracle/theta.py::sketch."""
+def _read_entries(
+    offsets: Any, content: Any, counts: Any, starts: Any, hashes: Any, thetas: Any
+) -> Any:
+    """Read the smallest of counted entries, check all; return (row, problem).
+
+    Oracle: tests/oracle/theta.py::sketch.
+    """
     for row in range(len(thetas)):
         at = np.int64(offsets[row])
         if offsets[row + 1] == at:
             continue
         target = hashes[starts[row] : starts[row + 1]]
+        longs, entry_bits = np.int64(content[at]), np.int64(content[at + 3])
         if content[at + 1] == 3:
-            if len(target):
-                target[0] = _little_endian(content, at + 8, 8)
-        else:
-            longs, entry_bits = np.int64(content[at]), np.int64(content[at + 3])
-            if longs == 2:
-                thetas[row] = _little_endian(content, at + 8, 8)
-            start = at + 8 * longs + np.int64(content[at + 4])
-            _unpack_entries(content[start:], entry_bits, target)
+            if counts[row] == 1:
+                value = _little_endian(content, at + 8, 8)
+                if value == 0 or value >= thetas[row]:
+                    return row, 4
+                if len(target):
+                    target[0] = value
+            continue
+        if longs == 2:
+            thetas[row] = _little_endian(content, at + 8, 8)
         if thetas[row] > np.uint64(THETA_MAX):
             return row, 4
-        previous = np.uint64(0)
-        for i in range(len(target)):
-            if target[i] <= previous or target[i] >= thetas[row]:
-                return row, 4
-            previous = target[i]
+        start = at + 8 * longs + np.int64(content[at + 4])
+        if not _unpack_entries(content[start:], entry_bits, counts[row], thetas[row], target):
+            return row, 4
     return 0, 0
 
 
 @kernel
-def _unpack_entries(content: Any, entry_bits: Any, target: Any) -> None:
-    """Read differences and add them up. Oracle: tests/oracle/theta.py::sketch."""
+def _unpack_entries(content: Any, entry_bits: Any, count: Any, theta: Any, target: Any) -> Any:
+    """Read differences and add them up; return whether the sums ascend from 1 to below theta.
+
+    Oracle: tests/oracle/theta.py::sketch.
+    """
     position = np.int64(0)
     value = np.uint64(0)
-    for i in range(len(target)):
+    for i in range(count):
         difference = np.uint64(0)
         left = entry_bits
         while left > 0:
@@ -291,4 +302,8 @@ def _unpack_entries(content: Any, entry_bits: Any, target: Any) -> None:
             position += taken
             left -= taken
         value += difference
-        target[i] = value
+        if difference == np.uint64(0) or value >= theta:
+            return False
+        if i < len(target):
+            target[i] = value
+    return True

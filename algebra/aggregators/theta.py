@@ -61,10 +61,29 @@ class ThetaState:
         CorruptSegmentError
             If a sketch is malformed.
         """
-        starts, hashes, thetas = parse_thetas(*text_parts(columns["sketch"].to_arrow()))
-        ids = np.zeros(len(thetas), np.uint32) if groups.ids is None else groups.ids
-        np.minimum.at(self._thetas, ids, thetas)
-        self._add_hashes(np.repeat(ids, np.diff(starts)), None, hashes)
+        offsets, content = text_parts(columns["sketch"].to_arrow())
+        ids = np.zeros(len(offsets) - 1, np.uint32) if groups.ids is None else groups.ids
+        # The next hash beyond those that are held is the new theta. An entry takes a bit or more.
+        kept_max = self._size_max + 1
+        entries_max = np.cumsum(np.minimum(8 * np.diff(offsets), kept_max))
+        start = 0
+        while start < len(ids):
+            before = int(entries_max[start - 1]) if start else 0
+            chunk = max(_CHUNK_ROWS_MIN, 2 * (len(self._thetas) + len(self._hashes)))
+            end = max(start + 1, int(np.searchsorted(entries_max, before + chunk, side="right")))
+            self._merge_rows(ids[start:end], offsets[start : end + 1], content, kept_max)
+            start = end
+
+    def _merge_rows(
+        self,
+        group_ids: NDArray[Any],
+        offsets: NDArray[np.int64],
+        content: NDArray[np.uint8],
+        kept_max: int,
+    ) -> None:
+        starts, hashes, thetas = parse_thetas(offsets, content, kept_max)
+        np.minimum.at(self._thetas, group_ids, thetas)
+        self._add_hashes(np.repeat(group_ids, np.diff(starts)), None, hashes)
 
     def columns(self) -> dict[str, Vector]:
         """Return the sketches; an empty sketch where there was no value."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 
 import datasketches
 import numpy as np
@@ -132,6 +133,48 @@ def test_damaged_sketches_are_refused_or_read(count, data):
     except CorruptSegmentError:
         return
     assert len(state.finish()) == 1
+
+
+def peak_bytes_of_merging(sketch, lg_k):
+    """Return (the error or None, the most bytes that NumPy held meanwhile)."""
+    column = Opaque(pa.array([sketch], pa.binary()))
+    state = new_state(primitive(pa.int64(), lg_k), 1)
+    state.merge(Groups(None, 1, 1), {"sketch": Opaque(pa.array([b""], pa.binary()))})  # compiled
+    tracemalloc.start()
+    try:
+        state.merge(Groups(None, 1, 1), {"sketch": column})
+    except CorruptSegmentError as error:
+        return error, tracemalloc.get_traced_memory()[1]
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    return None, peak
+
+
+@pytest.mark.parametrize("count", [1, 2**16, 2**26, 2**32 - 1])
+def test_entries_of_no_bits_are_refused_before_anything_is_allocated(count):
+    error, peak = peak_bytes_of_merging(
+        bytes([1, 4, 3, 0, 4, 0x1A, 0xCC, 0x93]) + struct.pack("<I", count), 12
+    )
+    assert isinstance(error, CorruptSegmentError)
+    assert peak < 1 << 20
+
+
+def test_no_more_entries_are_held_than_the_state_keeps():
+    count = 1 << 24  # entries of one bit each: 1, 2, 3 and so on
+    header = bytes([1, 4, 3, 1, 4, 0x1A, 0xCC, 0x93]) + struct.pack("<I", count)
+    error, peak = peak_bytes_of_merging(header + b"\xff" * (count // 8), 4)
+    assert error is None
+    assert peak < 1 << 20
+
+
+def test_a_sketch_is_cut_down_to_the_smallest_entries_and_the_next_is_theta():
+    count = 100
+    header = bytes([1, 4, 3, 1, 1, 0x1A, 0xCC, 0x93, count])
+    sketch = header + b"\xff" * 12 + b"\xf0"
+    state = new_state(primitive(pa.int64(), 4), 1)
+    state.merge(Groups(None, 1, 1), {"sketch": Opaque(pa.array([sketch], pa.binary()))})
+    assert state.finish()[0].as_py() == oracle.sketch(set(range(1, 101)), 16)
 
 
 @pytest.mark.parametrize("function", ["theta_sketch_agg", "hll_sketch_agg"])
