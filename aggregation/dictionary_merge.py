@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.keys import encode_sorted
-from projseg.aggregation.part_cache import PARTS
+from projseg.memory.cache import KEPT, Key, Owner
 from projseg.segment_format.dictionary import Dictionary
 
 IdMap = NDArray[np.unsignedinteger[Any]]
+Merged = tuple[Sequence[Dictionary], Dictionary, list[IdMap | None]]
 
 
 def merge_dictionaries(
@@ -25,18 +27,33 @@ def merge_dictionaries(
     """
     if all(dictionary is dictionaries[0] for dictionary in dictionaries):
         return dictionaries[0], [None] * len(dictionaries)
-    # Segments are immutable: the same query over the same segments needs no second merge. The parts
-    # are held, so that their identities stay theirs.
+    # Segments are immutable: the same query over the same segments needs no second merge.
     key = ("merged", *(id(dictionary) for dictionary in dictionaries))
-    _, merged, maps = PARTS.get_or_load(
-        key, lambda: (dictionaries, *_merge(dictionaries)), _byte_count
-    )
+    known = KEPT.get(key)
+    if known is None:
+        known = _kept(key, dictionaries)
+    _, merged, maps = known
     return merged, maps
 
 
-def _byte_count(entry: tuple[Sequence[Dictionary], Dictionary, list[IdMap | None]]) -> int:
-    _, merged, maps = entry
-    return int(merged.values.nbytes) + sum(ids.nbytes for ids in maps if ids is not None)
+def _kept(key: Key, dictionaries: Sequence[Dictionary]) -> Merged:
+    """Merge dictionaries, and keep the result while all that it belongs to is kept.
+
+    Parts that nobody owns are held, so that their identities, which the key names, stay theirs.
+    """
+    owners = {dictionary.owner for dictionary in dictionaries if dictionary.owner is not None}
+    held = [dictionary for dictionary in dictionaries if dictionary.owner is None]
+    owner = Owner(key)
+    merged, maps = _merge(dictionaries)
+    merged = replace(merged, owner=owner)
+    if not owners:
+        return held, merged, maps
+    byte_count = merged.nbytes + sum(dictionary.nbytes for dictionary in held)
+    byte_count += sum({id(ids): ids.nbytes for ids in maps if ids is not None}.values())
+    kept: Merged = KEPT.put(
+        key, (held, merged, maps), byte_count, owners=tuple(owners), stands_for=owner
+    )
+    return kept
 
 
 def _merge(dictionaries: Sequence[Dictionary]) -> tuple[Dictionary, list[IdMap | None]]:

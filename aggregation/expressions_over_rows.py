@@ -7,7 +7,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.keys import encode_sorted
-from projseg.aggregation.part_cache import PARTS
 from projseg.aggregation.rows import Rows
 from projseg.aggregation.time_buckets import bucket_vector
 from projseg.algebra.expressions.evaluate import evaluate
@@ -16,7 +15,7 @@ from projseg.algebra.granularity import Granularity
 from projseg.segment_format.arrow_arrays import filled_values, primitive_array
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import arrow_to_numbers, is_fixed_width, is_text
-from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
+from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector, held_bytes
 
 
 def evaluate_over(expression: Expression, rows: Rows) -> Vector:
@@ -71,27 +70,21 @@ def values_by_id(expression: Expression, name: str, dictionary: Dictionary) -> V
     It is computed once, however many queries and pages use it.
     """
 
-    def compute() -> tuple[Dictionary, Vector]:
+    def compute() -> Vector:
         values = dictionary.values
-        result = vector_from_arrow(evaluate(expression, {name: values}, len(values)))
-        return dictionary, result  # held, so that the dictionary's identity stays its own
+        return vector_from_arrow(evaluate(expression, {name: values}, len(values)))
 
-    key = ("values by id", expression, id(dictionary))
-    result: Vector = PARTS.get_or_load(key, compute, lambda entry: entry[1].nbytes)[1]
-    return result
+    return dictionary.memo(("values by id", expression), compute, held_bytes)
 
 
 def truth_by_id(condition: Expression, name: str, dictionary: Dictionary) -> NDArray[np.bool_]:
     """Return where `condition` is true, neither false nor null, by id; computed once as well."""
 
-    def compute() -> tuple[Dictionary, NDArray[np.bool_]]:
+    def compute() -> NDArray[np.bool_]:
         values = dictionary.values
-        truths = evaluate(condition, {name: values}, len(values))
-        return dictionary, filled_values(truths, False)
+        return filled_values(evaluate(condition, {name: values}, len(values)), False)
 
-    key = ("truth by id", condition, id(dictionary))
-    truths: NDArray[np.bool_] = PARTS.get_or_load(key, compute, lambda entry: entry[1].nbytes)[1]
-    return truths
+    return dictionary.memo(("truth by id", condition), compute, lambda truths: truths.nbytes)
 
 
 def vector_from_arrow(array: pa.Array) -> Vector:

@@ -18,8 +18,8 @@ from projseg.kernels.grouping import (
     distinct_keys,
     occupied_groups,
 )
-from projseg.kernels.memory import empty
 from projseg.kernels.select import with_rest
+from projseg.memory.pool import empty
 from projseg.segment_format.dictionary import narrow_id_dtype
 from projseg.segment_format.vectors import Vector
 

@@ -21,7 +21,7 @@ from projseg.aggregation.keys import encode_sorted, make_key
 from projseg.aggregation.partial import Partial
 from projseg.algebra.aggregators.primitive import Groups, Primitive
 from projseg.algebra.aggregators.states import new_state
-from projseg.kernels.memory import empty
+from projseg.memory.pool import empty
 from projseg.segment_format.vectors import Ids, Numbers, Vector
 
 # Where groups use less than 1 / this of their dictionaries, only the values used are merged.

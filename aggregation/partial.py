@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from projseg.algebra.aggregators.primitive import Groups, Primitive, State
 from projseg.algebra.aggregators.states import new_state
+from projseg.memory.lazy import cached_property
 from projseg.segment_format.vectors import Vector
 
 

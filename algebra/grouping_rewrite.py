@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 
 import pyarrow as pa
 
@@ -15,6 +14,7 @@ from projseg.algebra.source_plan import ReasonCode
 from projseg.algebra.time_bounds import time_literal
 from projseg.algebra.time_zones import MAX_MICROS
 from projseg.algebra.value_set import order_key
+from projseg.memory.lazy import cached_property
 
 
 class NotStored(Exception):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from projseg.algebra.value_set import (
     between,
     only,
 )
+from projseg.memory.lazy import cached_property
 
 _COMPARISONS: Final = frozenset(("=", "!=", "<", "<=", ">", ">=", "<=>"))
 

@@ -84,7 +84,8 @@ def _unimplied(query: QuerySpec, spec: ProjectionSpec, view: SegmentView) -> Exp
     A global aggregate never sees rows that all of its FILTERs leave out, so what these imply
     together is implied too. With keys it would lose groups.
     """
-    for condition in spec.filter_conjuncts:
+    conditions: tuple[Expression, ...] = spec.filter_conjuncts
+    for condition in conditions:
         if view.premises.imply(condition):
             continue
         filters = [primitive.filter for primitive in query.primitives]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -22,6 +22,7 @@ from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.granularity import Granularity
 from projseg.algebra.stored_names import stored_column
 from projseg.errors import CorruptTableError
+from projseg.memory.lazy import cached_property
 
 _FIELDS: Final = ("name", "timeColumn", "groupBy", "aggregators", "filter")
 

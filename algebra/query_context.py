@@ -9,6 +9,8 @@ from typing import Any, Final
 from projseg.algebra.time_zones import zone_name
 from projseg.errors import InvalidInputError, did_you_mean
 
+THREADS_MAX: Final = 256  # of all queries of a process together: the size of its pool
+
 
 @dataclass(frozen=True)
 class QueryContext:
@@ -27,7 +29,7 @@ class QueryContext:
     timezone : str
         The session time zone of time functions.
     threads : int or None
-        How many threads may work; None leaves it to the reader.
+        How many threads may work, at most THREADS_MAX; None leaves it to the reader.
     """
 
     use_projection: str | None = None
@@ -111,9 +113,9 @@ def _read_threads(key: str, value: object) -> int:
     try:
         count = int(str(value))
     except ValueError as error:
-        raise _refuse(key, value, "a count of threads") from error
-    if count < 1:
-        raise _refuse(key, value, "a count of threads, at least 1")
+        raise _refuse(key, value, f"a count of threads from 1 to {THREADS_MAX}") from error
+    if not 1 <= count <= THREADS_MAX:
+        raise _refuse(key, value, f"a count of threads from 1 to {THREADS_MAX}")
     return count
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from functools import cached_property
 from typing import Any, NoReturn, TypeAlias
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from projseg.algebra.query_context import QueryContext, parse_context
 from projseg.algebra.result_order import OrderTerm, bind_order, check_limit
 from projseg.algebra.time_bounds import interval_conditions, split_time_bounds
 from projseg.errors import InvalidInputError
+from projseg.memory.lazy import cached_property
 from projseg.segment_format.types import is_nested, type_name
 
 Texts: TypeAlias = str | Sequence[str] | None

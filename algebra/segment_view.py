@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 from projseg.algebra.expressions.tree import Expression, Literal
 from projseg.algebra.filter_implication import Premises
 from projseg.algebra.granularity import Granularity
+from projseg.memory.lazy import cached_property
 
 Refinement = tuple[Granularity, Granularity, str]
 """(stored buckets, buckets asked for, the column both cut)."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from projseg.errors import InvalidInputError
 from projseg.kernels.few_rows import are_few
 from projseg.kernels.kernel import kernel
-from projseg.kernels.memory import empty
+from projseg.memory.pool import empty
 
 NARROW_WIDTH_MAX = 32  # beyond it words are 64 bits wide
 

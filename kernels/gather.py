@@ -14,7 +14,7 @@ from projseg.errors import InvalidInputError
 from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.grouping import UnsignedIds, require_ids_below
 from projseg.kernels.kernel import kernel
-from projseg.kernels.memory import empty
+from projseg.memory.pool import empty
 
 # One kernel for each width of value, whatever its type.
 _WORDS: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from projseg.errors import InvalidInputError
 from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.kernel import kernel
-from projseg.kernels.memory import empty
+from projseg.memory.pool import empty
 
 UnsignedIds = NDArray[np.unsignedinteger[Any]]
 

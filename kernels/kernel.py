@@ -11,10 +11,15 @@ from typing import Any, Final
 
 from numba import config, njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.compiler_lock import global_compiler_lock
 
 from projseg.kernels.cache_folder import cache_folder
+from projseg.memory.forks import hold_while_forking
 
 LOGGER: Final = logging.getLogger("projseg")
+
+# A child forked while another thread compiles or loads a kernel could never do so itself.
+hold_while_forking(global_compiler_lock)
 
 
 def kernel(function: Callable[..., Any]) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.kernels.kernel import kernel
-from projseg.kernels.memory import empty
+from projseg.memory.pool import empty
 
 _MAGNITUDE: Final = (1 << 63) - 1
 

@@ -11,7 +11,7 @@ from projseg.errors import InvalidInputError
 from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.grouping import UnsignedIds, require_ids_below
 from projseg.kernels.kernel import kernel
-from projseg.kernels.memory import empty
+from projseg.memory.pool import empty
 
 # Comparing with so many ids, several rows at once, is faster than looking each row up.
 _COMPARED_IDS_MAX: Final = 8

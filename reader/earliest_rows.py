@@ -22,7 +22,7 @@ from projseg.algebra.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.reader.query import QueryPlan, SegmentPlan, open_source, source_row_count
 from projseg.reader.segment_source import SegmentSource
 from projseg.reader.selection import select_rows, times_by_id
-from projseg.reader.threads import map_ahead
+from projseg.reader.threads import Workers
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.segment_format.types import MICROS_A_DAY
 from projseg.segment_format.vectors import Ids, Numbers, Vector
@@ -144,7 +144,8 @@ class EarliestRows:
         if self._limit == 0:
             return
         parts = sorted(self._parts(), key=attrgetter("earliest_us"))
-        found = map_ahead(self._look, parts, self._thread_count, ahead=self._thread_count - 1)
+        workers = Workers(self._thread_count)
+        found = workers.map_ahead(self._look, parts, ahead=self._thread_count - 1)
         for part, (times, row_ids) in zip(parts, found, strict=True):
             numbers = np.full(len(times), part.number, np.uint32)
             self._pending.append(_Places(times, numbers, row_ids))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
@@ -22,11 +21,12 @@ from projseg.algebra.projection_choice import Planner
 from projseg.algebra.query_spec import QuerySpec
 from projseg.algebra.source_plan import Choice, MergeStates, SourcePlan
 from projseg.algebra.stored_names import stored_column
+from projseg.memory.cache import KEPT
 from projseg.reader.finish import finish
 from projseg.reader.segment_facts import declared_specs, facts_of
 from projseg.reader.segment_source import SegmentSource, open_segment
 from projseg.reader.selection import select_rows
-from projseg.reader.threads import thread_count_of, thread_pool
+from projseg.reader.threads import Workers, thread_count_of
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.table_layer.manifest import SegmentEntry
@@ -71,9 +71,9 @@ class QueryPlan:
     pruned_count: int = 0
 
 
-# Plans by (table, version, the commit that made it, query): the same questions come all day.
-_PLANS_MAX: Final = 64
-_plans: OrderedDict[tuple[str, int, str, QuerySpec], QueryPlan] = OrderedDict()
+# About what a plan takes in memory, and each segment in it beside what the manifests hold.
+_PLAN_BYTES: Final = 8192
+_SEGMENT_PLAN_BYTES: Final = 2048
 
 
 def plan_query(snapshot: Snapshot, query: QuerySpec) -> QueryPlan:
@@ -84,12 +84,13 @@ def plan_query(snapshot: Snapshot, query: QuerySpec) -> QueryPlan:
     ProjectionNotUsableError
         If `useProjection` or `forceProjections` cannot be met for a segment that must be read.
     """
-    key = (snapshot.storage.location, snapshot.version, snapshot.file.write_id, query)
-    plan = _plans.get(key)
-    if plan is None:
-        plan = _plans[key] = _plan(snapshot, query)
-        while len(_plans) > _PLANS_MAX:
-            _plans.popitem(last=False)
+    # The same questions come all day.
+    version = (snapshot.storage.location, snapshot.version, snapshot.file.write_id)
+    plan: QueryPlan = KEPT.get_or_load(
+        ("plan", *version, query),
+        lambda: _plan(snapshot, query),
+        lambda plan: _PLAN_BYTES + _SEGMENT_PLAN_BYTES * len(plan.segments),
+    )
     return plan
 
 
@@ -135,7 +136,7 @@ def run_partial(
         # Few stored states are merged once, over all segments, and not in each before.
         partials = [task.run(is_merged=is_small and len(tasks) > 1) for task in tasks]
     else:
-        partials = list(thread_pool(thread_count).map(_Task.run, tasks))
+        partials = Workers(thread_count).map(_Task.run, tasks)
     if not partials:
         return _partial_of_no_rows(query)
     return merge_partials(partials, query.primitives)

@@ -24,7 +24,7 @@ from projseg.algebra.source_plan import SourcePlan
 from projseg.reader.earliest_rows import EarliestRows
 from projseg.reader.query import QueryPlan, SegmentPlan, open_source, source_row_count
 from projseg.reader.selection import select_rows
-from projseg.reader.threads import map_ahead, thread_count_of
+from projseg.reader.threads import Workers, thread_count_of
 from projseg.reader.top_rows import Positions, Ranks, sorted_positions, term_ranks
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.limits import PAGE_ROWS_MAX
@@ -133,12 +133,11 @@ def _batches(
         firsts = range(0, len(rows), step)
         return [rows.slice(first, min(first + step, len(rows))) for first in firsts]
 
-    selected = map_ahead(select, ranges, thread_count, ahead=thread_count - 1)
+    workers = Workers(thread_count)
+    selected = workers.map_ahead(select, ranges, ahead=thread_count - 1)
     parts = chain.from_iterable(selected)
     with closing(selected):
-        yield from map_ahead(
-            lambda part: _batch(plan, part), parts, thread_count, ahead=2 * thread_count
-        )
+        yield from workers.map_ahead(lambda part: _batch(plan, part), parts, ahead=2 * thread_count)
 
 
 def _ranges(query: QuerySpec, row_count: int) -> list[RowRange]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -13,23 +12,23 @@ import pyarrow as pa
 from projseg.algebra.projection_spec import ProjectionSpec, from_definition
 from projseg.algebra.segment_facts import ColumnFacts, SegmentFacts, StoredProjection
 from projseg.errors import CorruptTableError
+from projseg.memory.cache import KEPT
 from projseg.table_layer.column_bounds import decode_bound
 from projseg.table_layer.manifest import ColumnZone, SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 
-# Facts by (table, file): a listed segment never changes, so every query of it shares them.
-_FACTS_MAX: Final = 200_000
-_facts: OrderedDict[tuple[str, str], SegmentFacts] = OrderedDict()
+# About what the facts of a segment take in memory, and those of a column.
+_FACTS_BYTES: Final = 2048
+_COLUMN_FACTS_BYTES: Final = 512
 
 
 def facts_of(snapshot: Snapshot, entry: SegmentEntry) -> SegmentFacts:
     """Return what is known of one listed segment."""
-    key = (snapshot.storage.location, entry.file)
-    if (known := _facts.get(key)) is not None:
-        return known
-    facts = _facts[key] = _read(snapshot, entry)
-    while len(_facts) > _FACTS_MAX:
-        _facts.popitem(last=False)
+    facts: SegmentFacts = KEPT.get_or_load(
+        ("facts", snapshot.storage.location, entry.file),
+        lambda: _read(snapshot, entry),
+        lambda _: _FACTS_BYTES + _COLUMN_FACTS_BYTES * len(entry.columns),
+    )
     return facts
 
 

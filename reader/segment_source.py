@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.part_cache import PARTS
 from projseg.algebra.projection_spec import ProjectionSpec
 from projseg.errors import CorruptTableError
+from projseg.memory.cache import KEPT, Key, Owner
 from projseg.segment_format.bitmap_index import BitmapIndex
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.footer import BASE_TABLE, Role
@@ -32,6 +32,10 @@ from projseg.table_layer.verify_entries import check_listed
 _PAGE_SHARE_MAX: Final = 0.25
 # What a row of a decoded column takes, at most in most columns.
 _ROW_BYTES: Final = 8
+# Of one file at most so much stays decoded, or so many times the file's bytes: a file of few bytes
+# may hold very many rows.
+_PARTS_BYTES_MIN: Final = 64 << 20
+_PARTS_EXPANSION_MAX: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,30 +78,41 @@ def open_segment(
     CorruptTableError
         If the file is missing, or is not what the entry, the schema and the definition say.
     """
-    key = (storage.location, entry.file)
-
-    def load() -> _Opened:
-        def read_range(offset: int, size: int) -> bytes:
-            return storage.read_range(entry.file, offset, size)
-
-        path = f"{storage.location}/{entry.file}"
-        try:
-            check_listed(storage, entry)
-            segment = SegmentFile.open(read_range, entry.byte_count, path=path)
-        except FileNotFoundError as error:
-            raise CorruptTableError(
-                "PROJSEG_MISSING_SEGMENT",
-                f"{path} is listed by the table and is not there; was it vacuumed while an older "
-                "snapshot was still being read? open the table anew",
-            ) from error
-        require_match(footer_mismatches(entry, segment, schema), path)
-        return _Opened(segment, entry)
-
-    opened: _Opened = PARTS.get_or_load(key, load, lambda _: 64 << 10)
+    key = ("segment", storage.location, entry.file)
+    opened: _Opened | None = KEPT.get(key)
+    if opened is None:
+        owner = Owner(key)
+        opened = _open(storage, entry, schema, owner)
+        opened = KEPT.put(
+            key,
+            opened,
+            opened.segment.held_bytes,
+            stands_for=owner,
+            parts_bytes_max=max(_PARTS_BYTES_MIN, _PARTS_EXPANSION_MAX * entry.byte_count),
+        )
+    assert opened is not None
     opened.require(entry, schema)
     if spec is not None:
         opened.require_projection(spec)
     return opened.segment
+
+
+def _open(storage: Storage, entry: SegmentEntry, schema: pa.Schema, owner: Owner) -> _Opened:
+    def read_range(offset: int, size: int) -> bytes:
+        return storage.read_range(entry.file, offset, size)
+
+    path = f"{storage.location}/{entry.file}"
+    try:
+        check_listed(storage, entry)
+        segment = SegmentFile.open(read_range, entry.byte_count, path=path, owner=owner)
+    except FileNotFoundError as error:
+        raise CorruptTableError(
+            "PROJSEG_MISSING_SEGMENT",
+            f"{path} is listed by the table and is not there; was it vacuumed while an older "
+            "snapshot was still being read? open the table anew",
+        ) from error
+    require_match(footer_mismatches(entry, segment, schema), path)
+    return _Opened(segment, entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +146,15 @@ class SegmentSource:
         role = self._role(is_state)
         if not self.segment.has_column(self.table_name, role, name):
             return null_vector(self.schema.field(name).type, self.row_count)
-        vector: Vector = PARTS.get_or_load(
-            self._cache_key(role, name),
-            lambda: self._load(role, name),
-            lambda loaded: loaded.nbytes,
-        )
-        return vector
+        key = self._cache_key("column", role, name)
+        known: Vector | None = KEPT.get(key)
+        return self._kept(key, self._load(role, name)) if known is None else known
+
+    def _kept(self, key: Key, vector: Vector) -> Vector:
+        owner = self.segment.owner
+        assert owner is not None, "segments of a table are opened to be kept"
+        kept: Vector = KEPT.put(key, vector, vector.nbytes, owners=(owner,))
+        return kept
 
     def _load(self, role: Role, name: str) -> Vector:
         vector = self.segment.column(self.table_name, role, name)
@@ -169,22 +187,21 @@ class SegmentSource:
 
     def _pages(self, role: Role, name: str, first_page: int, end_page: int) -> Vector:
         """Return neighbouring pages, kept for the next who asks if the cache has room for them."""
-        key = (*self._cache_key(role, name), first_page, end_page)
-        pages: Vector | None = PARTS.get(key)
-        if pages is None:
-            pages = self.segment.column(self.table_name, role, name, first_page, end_page)
-            if PARTS.has_room(pages.nbytes):
-                PARTS.put(key, pages, pages.nbytes)
-        return pages
+        key = (*self._cache_key("pages", role, name), first_page, end_page)
+        known: Vector | None = KEPT.get(key)
+        if known is not None:
+            return known
+        pages = self.segment.column(self.table_name, role, name, first_page, end_page)
+        return self._kept(key, pages) if KEPT.has_room(pages.nbytes) else pages
 
     def keep(self, name: str) -> None:
         """Decode a whole column now, if the cache takes it without putting out other parts."""
-        if not self.is_cached(name) and PARTS.has_room(_ROW_BYTES * self.row_count):
+        if not self.is_cached(name) and KEPT.has_room(_ROW_BYTES * self.row_count):
             self.vector(name)
 
     def is_cached(self, name: str, *, is_state: bool = False) -> bool:
         """Whether the whole column is in memory already."""
-        return self._cache_key(self._role(is_state), name) in PARTS
+        return self._cache_key("column", self._role(is_state), name) in KEPT
 
     def zones(self, name: str) -> PageZones | None:
         """Return the zone maps of a column's pages; None if it has none or the segment lacks it."""
@@ -212,8 +229,8 @@ class SegmentSource:
             return None
         return self.segment.bitmap_index(self.table_name, role, name)
 
-    def _cache_key(self, role: str, name: str) -> tuple[str, str, str, str]:
-        return (self.segment.path, self.table_name, role, name)
+    def _cache_key(self, kind: str, role: str, name: str) -> Key:
+        return (kind, self.segment.path, self.table_name, role, name)
 
     def _role(self, is_state: bool) -> Role:
         if self.table_name == BASE_TABLE:

@@ -1,4 +1,4 @@
-"""The threads that queries run on: one pool for each number of threads, kept for the process."""
+"""The threads that queries run on: one pool for the process, of which a query uses its share."""
 
 from __future__ import annotations
 
@@ -6,54 +6,142 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
-from typing import TypeVar
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Generic, TypeVar
 
+from projseg.algebra.query_context import THREADS_MAX
 from projseg.algebra.query_spec import QuerySpec
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+def _new_pool() -> ThreadPoolExecutor:
+    """Return a pool that starts a thread when all of its threads are at work."""
+    return ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="projseg")
+
+
+_pool = _new_pool()
+
+
+def _leave_pool_behind() -> None:
+    """Begin anew in a forked child, which has none of its parent's threads."""
+    global _pool
+    _pool = _new_pool()
+
+
+os.register_at_fork(after_in_child=_leave_pool_behind)
+
+
 def thread_count_of(query: QuerySpec) -> int:
     """Return how many threads a query may use: what its context says, or one a processor."""
-    return query.context.threads or os.cpu_count() or 1
+    return query.context.threads or min(os.cpu_count() or 1, THREADS_MAX)
 
 
-@cache
-def thread_pool(thread_count: int) -> ThreadPoolExecutor:
-    """Return the process's pool of `thread_count` threads."""
-    return ThreadPoolExecutor(thread_count, thread_name_prefix="projseg")
+@dataclass(eq=False, slots=True)
+class _Task(Generic[Result]):
+    """One item of work, and the process whose threads do it."""
+
+    function: Callable[[Any], Result]
+    item: Any
+    process: int
+    future: Future[Result]
+
+    def run(self) -> None:
+        """Do the work, unless it is no longer wanted."""
+        if not self.future.set_running_or_notify_cancel():
+            return
+        try:
+            result = self.function(self.item)
+        except BaseException as error:  # noqa: BLE001 - whoever asks for the result gets it
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(result)
+
+    def result(self) -> Result:
+        """Return what the work came to; a forked child does its parent's work itself."""
+        if self.process != os.getpid():
+            return self.function(self.item)
+        return self.future.result()
+
+    def cancel(self) -> None:
+        """Take the work back, if nobody has begun it."""
+        if self.process == os.getpid():
+            self.future.cancel()
 
 
-def map_ahead(
-    function: Callable[[Item], Result], items: Iterable[Item], thread_count: int, *, ahead: int
-) -> Generator[Result]:
-    """Yield `function` of each item in order; closing it stops.
+class Workers:
+    """What one query runs on: so many threads of the process's pool at a time, never more.
 
     Parameters
     ----------
-    function : callable
-        Runs in a thread of the pool; with `thread_count` 1 where and when its result is asked for.
-    items : iterable
-        Asked for as they are needed.
     thread_count : int
-        Which pool works.
-    ahead : int
-        Results under way or waiting beyond the one that is asked for, at most.
+        With 1 everything is done by the caller, where and when its result is asked for.
     """
-    if thread_count == 1:
-        yield from map(function, items)
-        return
-    pool = thread_pool(thread_count)
-    pending: deque[Future[Result]] = deque()
-    try:
-        for item in items:
-            pending.append(pool.submit(function, item))
-            if len(pending) > ahead:
+
+    def __init__(self, thread_count: int) -> None:
+        self._thread_count = thread_count
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._lock = Lock()
+        self._waiting: deque[_Task[Any]] = deque()
+        self._idle_count = self._thread_count
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """Return `function` of each item, in order."""
+        every = list(items)
+        return list(self.map_ahead(function, every, ahead=len(every)))
+
+    def map_ahead(
+        self, function: Callable[[Item], Result], items: Iterable[Item], *, ahead: int
+    ) -> Generator[Result]:
+        """Yield `function` of each item in order; closing it stops.
+
+        Parameters
+        ----------
+        function : callable
+            Runs in a thread of the pool.
+        items : iterable
+            Asked for as they are needed.
+        ahead : int
+            Results under way or waiting beyond the one that is asked for, at most.
+        """
+        if self._thread_count == 1:
+            yield from map(function, items)
+            return
+        pending: deque[_Task[Result]] = deque()
+        try:
+            for item in items:
+                pending.append(self._submit(function, item))
+                if len(pending) > ahead:
+                    yield pending.popleft().result()
+            while pending:
                 yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        for future in pending:
-            future.cancel()
+        finally:
+            for task in pending:
+                task.cancel()
+
+    def _submit(self, function: Callable[[Item], Result], item: Item) -> _Task[Result]:
+        if self._process != os.getpid():
+            self._begin()
+        task = _Task(function, item, self._process, Future())
+        with self._lock:
+            self._waiting.append(task)
+            if self._idle_count == 0:
+                return task
+            self._idle_count -= 1
+        _pool.submit(self._work)
+        return task
+
+    def _work(self) -> None:
+        """Do what waits, until nothing does."""
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._idle_count += 1
+                    return
+                task = self._waiting.popleft()
+            task.run()

@@ -6,17 +6,21 @@ prefix of values is a range of ids. If the column has nulls, id 0 is the null.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.kernels.gather import gather_text
+from projseg.memory.cache import KEPT, Key, Owner
+from projseg.memory.lazy import cached_property
 from projseg.segment_format.arrow_arrays import filled_values, primitive_array, text_array
 from projseg.segment_format.types import is_text
+
+Memo = TypeVar("Memo")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,12 +31,16 @@ class Dictionary:
     ----------
     values : pa.Array[cardinality]
         Strictly ascending; only `values[0]` may be null.
-    hashes : uint64[cardinality] or None
-        `kernels.value_hash` of each value (0 for null); None until somebody asks.
+    stored_hashes : uint64[cardinality] or None
+        `kernels.value_hash` of each value (0 for null), if the file has them.
+    owner : Owner or None
+        What stays in memory with this dictionary; None: nothing that outlives whoever made it.
     """
 
     values: pa.Array
     stored_hashes: NDArray[np.uint64] | None = None
+    owner: Owner | None = None
+    _own_memos: dict[Key, Any] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -41,6 +49,36 @@ class Dictionary:
     def type(self) -> pa.DataType:
         """The logical type of the values."""
         return self.values.type
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        hashes = 0 if self.stored_hashes is None else self.stored_hashes.nbytes
+        return int(self.values.nbytes) + hashes
+
+    def memo(
+        self, key: Key, compute: Callable[[], Memo], byte_count_of: Callable[[Memo], int]
+    ) -> Memo:
+        """Return what is computed from the values alone: once, and kept as long as they are.
+
+        Parameters
+        ----------
+        key : tuple
+            Its first item says what is computed.
+        compute : callable
+        byte_count_of : callable
+            From the result to the bytes it takes.
+        """
+        if self.owner is None:
+            if key not in self._own_memos:
+                self._own_memos[key] = compute()
+            known: Memo = self._own_memos[key]
+            return known
+        kind, *rest = key
+        kept: Memo = KEPT.get_or_load(
+            (kind, id(self), *rest), compute, byte_count_of, owners=(self.owner,)
+        )
+        return kept
 
     @cached_property
     def has_null(self) -> bool:

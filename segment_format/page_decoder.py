@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.errors import LimitExceededError
-from projseg.kernels.memory import empty_to_keep
+from projseg.memory.pool import empty_to_keep
 from projseg.segment_format.arrow_arrays import numpy_dtype, text_array
 from projseg.segment_format.byte_reader import ByteReader, corrupt
 from projseg.segment_format.checksum import part_checksum

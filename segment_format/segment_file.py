@@ -1,19 +1,20 @@
 """Read one segment file through range reads: the tail once, then only the parts that are used.
 
 A `SegmentFile` keeps the directory and the dictionaries it has loaded, never pages: whoever decodes
-columns decides what to cache. Any number of threads may use one.
+columns decides what to cache. Any number of threads may use one; there are no locks, which a forked
+child could inherit, so two threads may load the same part, of which one stays.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from projseg.errors import InvalidInputError, did_you_mean
+from projseg.memory.cache import KEPT, Owner
 from projseg.segment_format.bitmap_index import BitmapIndex
 from projseg.segment_format.byte_reader import corrupt
 from projseg.segment_format.checksum import file_seed, part_checksum
@@ -47,11 +48,26 @@ ReadRange = Callable[[int, int], bytes]  # (offset, size) -> exactly `size` byte
 
 _TAIL_READ_BYTES: Final = 64 * 1024  # one read fetches tail and footer of most files
 
+# About what an open file takes in memory, a byte of its footer, and a directory or index of it.
+_OPEN_BYTES: Final = 16 * 1024
+_FOOTER_EXPANSION: Final = 4
+_PART_BYTES: Final = 1024
+
+Part = TypeVar("Part", PageDirectory, BitmapIndex, Dictionary)
+
 
 class SegmentFile:
     """An open segment file; use `SegmentFile.open`."""
 
-    def __init__(self, read_range: ReadRange, footer: Footer, tail: Tail, path: str) -> None:
+    def __init__(
+        self,
+        read_range: ReadRange,
+        footer: Footer,
+        tail: Tail,
+        path: str,
+        *,
+        owner: Owner | None = None,
+    ) -> None:
         self.footer, self.tail, self.path = footer, tail, path
         self._read_range, self._seed = read_range, file_seed(footer.file_id)
         self._tables = {table.name: table for table in footer.tables}
@@ -63,11 +79,13 @@ class SegmentFile:
         self._directories: dict[tuple[str, str, str], PageDirectory] = {}
         self._indexes: dict[tuple[str, str, str], BitmapIndex] = {}
         self._dictionaries: dict[str, Dictionary] = {}
-        self._loading = {entry.name: threading.Lock() for entry in footer.dictionaries}
-        self._lock = threading.RLock()
+        self._owner = owner
+        self._held_bytes = _OPEN_BYTES + _FOOTER_EXPANSION * tail.footer_bytes
 
     @classmethod
-    def open(cls, read_range: ReadRange, size: int, *, path: str) -> SegmentFile:
+    def open(
+        cls, read_range: ReadRange, size: int, *, path: str, owner: Owner | None = None
+    ) -> SegmentFile:
         """Read and prove the directory of a file.
 
         Parameters
@@ -78,6 +96,8 @@ class SegmentFile:
             Bytes of the whole file.
         path : str
             Names the file in error messages.
+        owner : Owner or None
+            What the file is kept as; None: it is not kept.
 
         Raises
         ------
@@ -103,7 +123,17 @@ class SegmentFile:
         check_features(tail, path)
         footer = decode_footer(content, path)
         FooterChecker(footer, tail.footer_offset, path).check()
-        return cls(read_range, footer, tail, path)
+        return cls(read_range, footer, tail, path, owner=owner)
+
+    @property
+    def owner(self) -> Owner | None:
+        """What the file is kept as, and its parts belong to."""
+        return self._owner
+
+    @property
+    def held_bytes(self) -> int:
+        """About what the directory and the loaded dictionaries take in memory."""
+        return self._held_bytes
 
     @property
     def schema(self) -> pa.Schema:
@@ -143,17 +173,18 @@ class SegmentFile:
     def directory(self, table: str, role: Role, name: str) -> PageDirectory:
         """Return the proved page directory of a column."""
         key = (table, role, name)
-        with self._lock:
-            if key not in self._directories:
-                entry = self.column_entry(table, role, name)
-                self._directories[key] = PageDirectory.parse(
-                    entry.pages,
-                    row_count=self.table(table).row_count,
-                    is_uniform=entry.kind != "opaque",
-                    pages_end=self.tail.footer_offset,
-                    where=f"{self.path}: {table}/{role}/{name}",
-                )
-            return self._directories[key]
+        known = self._directories.get(key)
+        if known is None:
+            entry = self.column_entry(table, role, name)
+            known = PageDirectory.parse(
+                entry.pages,
+                row_count=self.table(table).row_count,
+                is_uniform=entry.kind != "opaque",
+                pages_end=self.tail.footer_offset,
+                where=f"{self.path}: {table}/{role}/{name}",
+            )
+            known = self._held(self._directories, key, known, known.row_starts.nbytes)
+        return known
 
     def page_zones(self, table: str, role: Role, name: str) -> PageZones:
         """Return what is known of each page of a column without reading it."""
@@ -204,26 +235,36 @@ class SegmentFile:
         key, entry = (table, role, name), self.column_entry(table, role, name)
         if not entry.index_blocks or entry.dictionary is None:
             return None
-        with self._lock:
-            if key not in self._indexes:
-                self._indexes[key] = BitmapIndex(
-                    entry.index_blocks,
-                    cardinality=self.footer.dictionaries[entry.dictionary].cardinality,
-                    row_count=self.table(table).row_count,
-                    parts_end=self.tail.footer_offset,
-                    read_part=self.part,
-                    path=self.path,
-                    section="/".join(key),
-                )
-            return self._indexes[key]
+        known = self._indexes.get(key)
+        if known is None:
+            index = BitmapIndex(
+                entry.index_blocks,
+                cardinality=self.footer.dictionaries[entry.dictionary].cardinality,
+                row_count=self.table(table).row_count,
+                parts_end=self.tail.footer_offset,
+                read_part=self.part,
+                path=self.path,
+                section="/".join(key),
+            )
+            known = self._held(self._indexes, key, index, 0)
+        return known
 
     def dictionary(self, name: str) -> Dictionary:
         """Return a dictionary, loaded and proved on first use: always the same object."""
-        entry = self.dictionary_entry(name)
-        with self._loading[name]:
-            if name not in self._dictionaries:
-                self._dictionaries[name] = self._load_dictionary(entry)
-            return self._dictionaries[name]
+        known = self._dictionaries.get(name)
+        if known is None:
+            loaded = self._load_dictionary(self.dictionary_entry(name))
+            known = self._held(self._dictionaries, name, loaded, loaded.nbytes)
+        return known
+
+    def _held(self, parts: dict[Any, Part], key: Any, part: Part, byte_count: int) -> Part:
+        """Hold a part from now on, and count it; return the one that is held."""
+        held = parts.setdefault(key, part)
+        if held is part:
+            self._held_bytes += byte_count + _PART_BYTES
+            if self._owner is not None:
+                KEPT.resize(self._owner, self._held_bytes)
+        return held
 
     def dictionary_entry(self, name: str) -> DictionaryEntry:
         """Return the directory entry of a dictionary."""
@@ -248,7 +289,7 @@ class SegmentFile:
             raise corrupt(self.path, section, f"not {entry.type}: {error}") from error
         if problem := order_problem(values):
             raise corrupt(self.path, section, problem)
-        return Dictionary(values, self._hashes(entry, section))
+        return Dictionary(values, self._hashes(entry, section), self._owner)
 
     def dictionary_directory(self, entry: DictionaryEntry) -> PageDirectory:
         """Return the proved page directory of a dictionary."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
-from projseg.kernels.memory import empty
+from projseg.memory.pool import empty
 from projseg.segment_format.arrow_arrays import (
     numpy_dtype,
     primitive_array,

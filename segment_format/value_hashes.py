@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import weakref
 from typing import Final
 
 import numpy as np
@@ -16,9 +14,6 @@ from projseg.segment_format.types import arrow_to_numbers, is_text
 
 NULL_HASH: Final = 0
 
-_computed: weakref.WeakKeyDictionary[Dictionary, NDArray[np.uint64]] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
-
 
 def dictionary_hashes(dictionary: Dictionary) -> NDArray[np.uint64]:
     """Return uint64[cardinality]: the value hash of each value, 0 for null.
@@ -29,13 +24,9 @@ def dictionary_hashes(dictionary: Dictionary) -> NDArray[np.uint64]:
     """
     if dictionary.stored_hashes is not None:
         return dictionary.stored_hashes
-    with _lock:
-        hashes = _computed.get(dictionary)
-    if hashes is None:
-        hashes = _hash_values(dictionary)
-        with _lock:
-            _computed[dictionary] = hashes
-    return hashes
+    return dictionary.memo(
+        ("value hashes",), lambda: _hash_values(dictionary), lambda hashes: hashes.nbytes
+    )
 
 
 def _hash_values(dictionary: Dictionary) -> NDArray[np.uint64]:

@@ -12,7 +12,7 @@ All are immutable by agreement; `take` and `slice` return vectors of the same ki
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,8 @@ from projseg.kernels.gather import gather
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import numbers_to_arrow
+
+_HASHES_BYTES: Final = 16  # of one value: for HLL and for theta sketches
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,3 +180,13 @@ class Opaque:
 
 
 Vector = Ids | Numbers | Opaque
+
+
+def held_bytes(vector: Vector) -> int:
+    """Return the bytes that a vector keeps in memory, a dictionary that nobody else owns counted.
+
+    Hashes of such a dictionary's values may be added later, and are counted from the start.
+    """
+    if not isinstance(vector, Ids) or vector.dictionary.owner is not None:
+        return vector.nbytes
+    return vector.nbytes + vector.dictionary.nbytes + _HASHES_BYTES * len(vector.dictionary)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -13,6 +12,7 @@ from projseg.algebra.interval import Interval
 from projseg.algebra.query_spec import QuerySpec, bind_query
 from projseg.algebra.result_order import ascending
 from projseg.errors import InvalidInputError
+from projseg.memory.lazy import cached_property
 from projseg.reader.query import QueryPlan, plan_query
 from projseg.spark_datasource.metadata_tables import metadata_rows
 from projseg.spark_datasource.read_request import ReadRequest

@@ -1,29 +1,26 @@
-"""Loaded manifests of this process, by name and checksum, within a byte budget.
+"""Loaded manifests of this process, by name and checksum, in the cache that holds all else.
 
 Manifests are immutable, so an entry is never stale; it is only dropped for room.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from typing import Final
 
+from projseg.memory.cache import KEPT, Cache, Owner
 from projseg.table_layer.manifest import Manifest, ManifestReference, load_manifest
 from projseg.table_layer.storage_contract import Storage
 
+_KIND: Final = "manifest"
 _DECODED_PER_STORED: Final = 5
 """Bytes an entry takes decoded for each byte of its JSON (measured: 5.2 for 20 columns)."""
 
 
 class ManifestCache:
-    """A least-recently-used cache of manifests; safe to share between threads."""
+    """Manifests kept in a byte budget; safe to share between threads."""
 
-    def __init__(self, budget_bytes: int) -> None:
-        self.budget_bytes = budget_bytes
-        self._lock = threading.Lock()
-        self._manifests: OrderedDict[tuple[str, str], tuple[Manifest, int]] = OrderedDict()
-        self._used_bytes = 0
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
 
     def load(self, storage: Storage, reference: ManifestReference) -> Manifest:
         """Return the manifest a snapshot lists, read at most once while it fits.
@@ -33,28 +30,23 @@ class ManifestCache:
         CorruptTableError
             If it is missing or damaged.
         """
-        key = (reference.name, reference.checksum)
-        with self._lock:
-            found = self._manifests.get(key)
-        manifest = load_manifest(storage, reference) if found is None else found[0]
-        self._keep(key, manifest, _held_bytes(manifest, reference))
-        return manifest
+        key = (_KIND, reference.name, reference.checksum)
+        known: tuple[Manifest, Owner] | None = self._cache.get(key)
+        if known is not None:
+            manifest, owner = known
+            # Entries may have been decoded since it was kept.
+            self._cache.resize(owner, _held_bytes(manifest, reference))
+            return manifest
+        loaded, owner = load_manifest(storage, reference), Owner(key)
+        byte_count = _held_bytes(loaded, reference)
+        kept: tuple[Manifest, Owner] = self._cache.put(
+            key, (loaded, owner), byte_count, stands_for=owner
+        )
+        return kept[0]
 
     def clear(self) -> None:
-        """Forget everything."""
-        with self._lock:
-            self._manifests.clear()
-            self._used_bytes = 0
-
-    def _keep(self, key: tuple[str, str], manifest: Manifest, cost: int) -> None:
-        """Make this the newest entry; its cost has grown if entries were decoded since."""
-        with self._lock:
-            _, before = self._manifests.pop(key, (manifest, 0))
-            self._used_bytes += cost - before
-            self._manifests[key] = (manifest, cost)
-            while self._used_bytes > self.budget_bytes:
-                _, (_, dropped) = self._manifests.popitem(last=False)
-                self._used_bytes -= dropped
+        """Forget all manifests."""
+        self._cache.drop(_KIND)
 
 
 def _held_bytes(manifest: Manifest, reference: ManifestReference) -> int:
@@ -62,5 +54,5 @@ def _held_bytes(manifest: Manifest, reference: ManifestReference) -> int:
     return int(reference.byte_count * (1 + _DECODED_PER_STORED * share))
 
 
-MANIFESTS: Final = ManifestCache(budget_bytes=2**30)
-"""The process's cache."""
+MANIFESTS: Final = ManifestCache(KEPT)
+"""The process's manifests."""

@@ -8,11 +8,10 @@ the table's history is. No pointer file is kept: it could disagree with the log.
 from __future__ import annotations
 
 import os
-import threading
-from collections import OrderedDict
 from typing import Final
 
 from projseg.errors import CorruptTableError, InvalidInputError
+from projseg.memory.cache import KEPT
 from projseg.table_layer.paths import (
     MANIFEST_PREFIX,
     SNAPSHOT_PREFIX,
@@ -23,29 +22,7 @@ from projseg.table_layer.storage import open_storage
 from projseg.table_layer.storage_contract import Storage
 
 _PROBES_MAX: Final = 64
-_HINTS_MAX: Final = 1_024
-
-
-class _NewestSeen:
-    """The newest version this process has seen, by storage; a hint that is always checked."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._versions: OrderedDict[Storage, int] = OrderedDict()
-
-    def get(self, storage: Storage) -> int | None:
-        with self._lock:
-            return self._versions.get(storage)
-
-    def put(self, storage: Storage, version: int) -> None:
-        with self._lock:
-            self._versions[storage] = version
-            self._versions.move_to_end(storage)
-            while len(self._versions) > _HINTS_MAX:
-                self._versions.popitem(last=False)
-
-
-_NEWEST_SEEN: Final = _NewestSeen()
+_HINT_BYTES: Final = 256
 
 
 def latest_version(storage: Storage) -> int:
@@ -60,18 +37,20 @@ def latest_version(storage: Storage) -> int:
     OSError
         If the storage cannot be listed.
     """
-    version = _NEWEST_SEEN.get(storage)
+    # The newest version this process has seen is a hint, which is always checked.
+    key = ("newest version", storage)
+    version: int | None = KEPT.get(key)
     if version is not None and _exists(storage, version):
         version, is_newest = _probe_forward(storage, version)
         if is_newest:
-            _NEWEST_SEEN.put(storage, version)
+            KEPT.replace(key, version, _HINT_BYTES)
             return version
     versions = list_versions(storage)
     if not versions:
         raise _no_versions(storage)
     # A listing may miss what is published while it runs.
     version, _ = _probe_forward(storage, versions[-1])
-    _NEWEST_SEEN.put(storage, version)
+    KEPT.replace(key, version, _HINT_BYTES)
     return version
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from projseg.algebra.aggregators.inputs import NumbersReader, both_valid, taken, valid_rows
 from projseg.algebra.aggregators.primitive import Groups, Primitive
 from projseg.kernels.fold_count import add_counts, count_into
-from projseg.kernels.memory import zeros
+from projseg.memory.pool import zeros
 from projseg.segment_format.vectors import Numbers, Vector
 
 

@@ -6,8 +6,6 @@ of either.
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -32,9 +30,6 @@ _TABLE_SHARE_MIN: Final = 4  # rows for each value of a narrow type from which a
 
 _NULL: Final = np.uint64(NULL_HASH)
 
-_theta_hashes: weakref.WeakKeyDictionary[Dictionary, Hashes] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
-
 
 def hashes_of(vector: Vector) -> tuple[ValueIds, Hashes]:
     """Return (value ids, value hashes): row i has `hashes[value_ids[i]]`; no ids: `hashes[i]`."""
@@ -47,13 +42,11 @@ def theta_hashes_of(vector: Vector) -> tuple[ValueIds, Hashes]:
 
 
 def _dictionary_theta_hashes(dictionary: Dictionary) -> Hashes:
-    with _lock:
-        hashes = _theta_hashes.get(dictionary)
-    if hashes is None:
-        hashes = _theta_hashes_of_values(dictionary.values)
-        with _lock:
-            _theta_hashes[dictionary] = hashes
-    return hashes
+    return dictionary.memo(
+        ("theta hashes",),
+        lambda: _theta_hashes_of_values(dictionary.values),
+        lambda hashes: hashes.nbytes,
+    )
 
 
 def _theta_hashes_of_values(values: pa.Array) -> Hashes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +17,8 @@ from numpy.typing import NDArray
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Expression
 from projseg.kernels.fold_count import count_into
-from projseg.kernels.memory import zeros
+from projseg.memory.lazy import cached_property
+from projseg.memory.pool import zeros
 from projseg.segment_format.vectors import Vector
 
 

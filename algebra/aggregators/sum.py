@@ -19,7 +19,7 @@ from projseg.kernels.fold_sum import (
     sum_halves_into,
     sum_into,
 )
-from projseg.kernels.memory import zeros
+from projseg.memory.pool import zeros
 from projseg.segment_format.vectors import Numbers, Vector
 
 DECIMAL_DIGITS_MAX: Final = 38

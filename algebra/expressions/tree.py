@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
+
+from projseg.memory.lazy import cached_property
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from projseg.aggregation.part_cache import cache_statistics
     from projseg.errors import ProjsegError
     from projseg.explain import Explain
+    from projseg.memory.cache import cache_statistics
     from projseg.projection import Projection
     from projseg.spark_datasource.helpers import read, register, write
     from projseg.table import Table, is_table
@@ -39,7 +39,7 @@ _HOMES: Final = {
     "Projection": "projseg.projection",
     "ProjsegError": "projseg.errors",
     "Table": "projseg.table",
-    "cache_statistics": "projseg.aggregation.part_cache",
+    "cache_statistics": "projseg.memory.cache",
     "is_table": "projseg.table",
     "read": "projseg.spark_datasource.helpers",
     "register": "projseg.spark_datasource.helpers",

@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 LAYERS = [
     {"errors"},
-    {"extras"},
+    {"extras", "memory"},
     {"kernels"},
     {"segment_format"},
     {"algebra"},

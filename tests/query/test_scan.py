@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import projseg
-from projseg.reader.threads import map_ahead
+from projseg.reader.threads import Workers
 from projseg.segment_format.dictionary import Dictionary
 
 ROWS = 150_000
@@ -90,7 +90,7 @@ def test_an_error_in_a_thread_reaches_the_reader(table):
 
 @given(st.lists(st.integers()), st.integers(1, 4), st.integers(0, 9))
 def test_mapping_ahead_keeps_the_order(items, threads, ahead):
-    results = map_ahead(lambda one: one * 2, items, threads, ahead=ahead)
+    results = Workers(threads).map_ahead(lambda one: one * 2, items, ahead=ahead)
     assert list(results) == [one * 2 for one in items]
 
 
@@ -102,7 +102,7 @@ def test_mapping_ahead_is_bounded():
             asked.append(one)
             yield one
 
-    results = map_ahead(lambda one: one, count(), 2, ahead=5)
+    results = Workers(2).map_ahead(lambda one: one, count(), ahead=5)
     assert next(results) == 0
     assert len(asked) == 6
     results.close()

@@ -21,7 +21,7 @@ child = os.fork()
 if child == 0:
     import pyarrow as pa
     import pyarrow.compute as pc
-    from projseg.reader.query import thread_pool
+    from projseg.reader.threads import Workers
     assert pc.sum(pa.chunked_array([pa.array(range(1000))] * 100)).as_py() == 49_950_000
     os._exit(0)
 print(json.dumps([early, threads, os.waitpid(child, 0)[1]]))

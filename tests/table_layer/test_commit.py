@@ -22,6 +22,7 @@ from projseg.errors import (
     CorruptTableError,
     InvalidInputError,
 )
+from projseg.memory.cache import ENTRY_BYTES, Cache
 from projseg.table_layer.change import Append, Overwrite, Replace, SetProperties
 from projseg.table_layer.commit import commit, create_table
 from projseg.table_layer.limits import MANIFEST_SEGMENTS_MAX, SMALL_MANIFESTS_MAX
@@ -422,7 +423,7 @@ def test_the_cache_keeps_within_its_budget(tmp_path):
     for hour in range(6):
         snapshot, _ = add(storage, snapshot, hour=hour)
     references = snapshot.file.manifests
-    cache = ManifestCache(budget_bytes=3 * references[0].byte_count)
+    cache = ManifestCache(Cache(3 * references[0].byte_count + ENTRY_BYTES))
     first = cache.load(storage, references[0])
     assert cache.load(storage, references[0]) is first
     first.entry(0)

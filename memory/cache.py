@@ -1,0 +1,282 @@
+"""What the process keeps up to a byte budget, least recently used out first.
+
+Everything that outlives a query is kept here and counted: open segments with their dictionaries
+and directories, decoded columns, values by dictionary id, merged dictionaries, manifests, plans.
+Segments and manifests are immutable, so no entry goes stale.
+
+A part that holds on to another entry names it as an owner. Owners count as used whenever one of
+their parts is, so parts always go out before what they belong to, and what is counted as gone is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Any, Final
+
+from projseg.memory.forks import hold_while_forking
+from projseg.memory.sizes import parse_byte_count
+
+BUDGET_SETTING: Final = "PROJSEG_CACHE_BYTES"
+BUDGET_BYTES_DEFAULT: Final = 4 << 30
+ENTRY_BYTES: Final = 512
+"""Counted for each entry beside its own bytes: key, record, links, small objects around arrays."""
+
+Key = tuple[Any, ...]
+"""What an entry is kept by: hashable; the first item names the kind of entry."""
+
+
+class Owner:
+    """Stands for one value kept by `key`, so that its parts are not taken for another value's.
+
+    Parameters
+    ----------
+    key : tuple
+        What the value is kept by.
+    """
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStatistics:
+    """What the process keeps and how often it helped since the process began.
+
+    Parameters
+    ----------
+    entry_count, byte_count : int
+        What is kept.
+    budget_bytes : int
+        What `byte_count` never passes.
+    hit_count, miss_count, eviction_count : int
+        Since the process began.
+    bytes_by_kind : mapping of str to int
+        `byte_count` by kind of entry: segment, column, pages, manifest, plan and others.
+    """
+
+    entry_count: int
+    byte_count: int
+    budget_bytes: int
+    hit_count: int
+    miss_count: int
+    eviction_count: int
+    bytes_by_kind: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class _Entry:
+    key: Key
+    value: Any
+    byte_count: int
+    owners: tuple[Owner, ...]
+    stands_for: Owner | None
+    parts_bytes_max: int | None
+    parts_bytes: int = 0
+
+
+@dataclass(slots=True)
+class _Counters:
+    hits: int = 0
+    misses: int = 0
+    evictions: int = 0
+    bytes_by_kind: dict[str, int] = field(default_factory=dict)
+
+
+class Cache:
+    """A thread-safe map with a byte budget.
+
+    Parameters
+    ----------
+    budget_bytes : int or callable
+        What all entries may take; a callable is asked once, when the cache is first used.
+    """
+
+    def __init__(self, budget_bytes: int | Callable[[], int]) -> None:
+        self._budget = budget_bytes
+        self._entries: OrderedDict[Key, _Entry] = OrderedDict()
+        self._byte_count = 0
+        self._counters = _Counters()
+        # Reentrant: what an entry's end sets free may come back here.
+        self._lock = RLock()
+        hold_while_forking(self._lock)
+
+    @property
+    def budget_bytes(self) -> int:
+        """What all entries may take.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_OPTION, if the setting is no size.
+        """
+        if callable(self._budget):
+            self._budget = self._budget()
+        return self._budget
+
+    def __contains__(self, key: Key) -> bool:
+        with self._lock:
+            return key in self._entries
+
+    def get(self, key: Key) -> Any | None:
+        """Return what is kept by `key`, or None."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                self._counters.misses += 1
+                return None
+            self._counters.hits += 1
+            self._touch(entry)
+            return entry.value
+
+    def has_room(self, byte_count: int) -> bool:
+        """Whether so many bytes fit without putting anything out."""
+        with self._lock:
+            return self._byte_count + byte_count + ENTRY_BYTES <= self.budget_bytes
+
+    def put(
+        self,
+        key: Key,
+        value: Any,
+        byte_count: int,
+        *,
+        owners: tuple[Owner, ...] = (),
+        stands_for: Owner | None = None,
+        parts_bytes_max: int | None = None,
+    ) -> Any:
+        """Keep a value, unless the key has one or there is no room; return the one to be used.
+
+        Parameters
+        ----------
+        key : tuple
+            Its first item is the kind of entry.
+        value : object
+            Not None.
+        byte_count : int
+            What it takes; ENTRY_BYTES are added.
+        owners : tuple of Owner
+            Values whose memory this one holds on to. It is kept only where they are.
+        stands_for : Owner or None
+            What the parts of this value name as their owner.
+        parts_bytes_max : int or None
+            What all those parts may take.
+        """
+        with self._lock:
+            if (known := self._entries.get(key)) is not None:
+                self._touch(known)
+                return known.value
+            held = byte_count + ENTRY_BYTES
+            if held <= self.budget_bytes and all(self._takes(owner, held) for owner in owners):
+                entry = _Entry(key, value, 0, owners, stands_for, parts_bytes_max)
+                self._entries[key] = entry
+                self._resize(entry, held)
+            return value
+
+    def replace(self, key: Key, value: Any, byte_count: int) -> None:
+        """Keep a value, which no other entry belongs to, in place of what the key had."""
+        with self._lock:
+            self._drop(key)
+            self.put(key, value, byte_count)
+
+    def resize(self, owner: Owner, byte_count: int) -> None:
+        """Count `byte_count` from now on for what `owner` stands for, if it is kept."""
+        with self._lock:
+            if (entry := self._owning(owner)) is not None:
+                self._resize(entry, byte_count + ENTRY_BYTES)
+
+    def get_or_load(
+        self,
+        key: Key,
+        load: Callable[[], Any],
+        byte_count_of: Callable[[Any], int],
+        *,
+        owners: tuple[Owner, ...] = (),
+    ) -> Any:
+        """Return a value, loading it first if need be; two threads may both load it."""
+        value = self.get(key)
+        if value is not None:
+            return value
+        value = load()
+        return self.put(key, value, byte_count_of(value), owners=owners)
+
+    def drop(self, kind: str) -> None:
+        """Forget all entries of a kind."""
+        with self._lock:
+            for key in [key for key in self._entries if key[0] == kind]:
+                self._drop(key)
+
+    def statistics(self) -> CacheStatistics:
+        """Return what is kept and how often it helped."""
+        with self._lock:
+            counters = self._counters
+            return CacheStatistics(
+                len(self._entries),
+                self._byte_count,
+                self.budget_bytes,
+                counters.hits,
+                counters.misses,
+                counters.evictions,
+                {kind: count for kind, count in counters.bytes_by_kind.items() if count},
+            )
+
+    def _owning(self, owner: Owner) -> _Entry | None:
+        entry = self._entries.get(owner.key)
+        return entry if entry is not None and entry.stands_for is owner else None
+
+    def _takes(self, owner: Owner, byte_count: int) -> bool:
+        entry = self._owning(owner)
+        if entry is None:
+            return False
+        most = entry.parts_bytes_max
+        return most is None or entry.parts_bytes + byte_count <= most
+
+    def _touch(self, entry: _Entry) -> None:
+        """Make an entry the most recently used, and its owners more recent still."""
+        self._entries.move_to_end(entry.key)
+        for owner in entry.owners:
+            if (owning := self._owning(owner)) is not None:
+                self._touch(owning)
+
+    def _resize(self, entry: _Entry, byte_count: int) -> None:
+        self._count(entry, byte_count - entry.byte_count)
+        entry.byte_count = byte_count
+        self._touch(entry)
+        while self._byte_count > self.budget_bytes:
+            self._drop(next(iter(self._entries)))
+            self._counters.evictions += 1
+
+    def _count(self, entry: _Entry, byte_count: int) -> None:
+        self._byte_count += byte_count
+        kind = str(entry.key[0])
+        by_kind = self._counters.bytes_by_kind
+        by_kind[kind] = by_kind.get(kind, 0) + byte_count
+        for owner in entry.owners:
+            if (owning := self._owning(owner)) is not None:
+                owning.parts_bytes += byte_count
+
+    def _drop(self, key: Key) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._count(entry, -entry.byte_count)
+
+
+def _budget_of_environment() -> int:
+    text = os.environ.get(BUDGET_SETTING)
+    return BUDGET_BYTES_DEFAULT if text is None else parse_byte_count(text, BUDGET_SETTING)
+
+
+KEPT: Final = Cache(_budget_of_environment)
+"""The process's cache."""
+
+
+def cache_statistics() -> CacheStatistics:
+    """Return what the process keeps in memory between queries, and how often it helped.
+
+    `PROJSEG_CACHE_BYTES` sets the budget: a number of bytes, or one with a suffix, such as 4G.
+    """
+    return KEPT.statistics()

@@ -1,0 +1,154 @@
+"""A forked child answers queries, whatever its parent has done or is doing."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import projseg
+from projseg.errors import InvalidInputError
+
+ROWS = 600_000
+
+# Each script gets the table's location and prints what `expected_answer` returns.
+PRELUDE = """
+import multiprocessing, os, sys, threading
+import projseg
+
+def ask(location, count=1):
+    table = projseg.Table(location)
+    for _ in range(count):
+        grouped = table.query(group_by="name", aggregators="sum(v) AS v", context={"threads": 2})
+        distinct = table.query(aggregators="count(DISTINCT name) AS n", context={"threads": 2})
+        ordered = table.query(columns="v, name", order_by="v DESC", limit=3)
+        scanned = sum(len(batch) for batch in table.scan(context={"threads": 2}))
+    return [
+        grouped.num_rows, sum(grouped["v"].to_pylist()), distinct["n"][0].as_py(),
+        ordered["v"].to_pylist(), scanned,
+    ]
+
+def in_child(work):
+    receive, send = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(send, repr(work()).encode())
+        os._exit(0)
+    os.close(send)
+    with os.fdopen(receive) as answer:
+        found = answer.read()
+    assert os.waitpid(child, 0)[1] == 0
+    return found
+
+location = sys.argv[1]
+"""
+AFTER_A_QUERY = """
+ask(location)
+print(in_child(lambda: ask(location)))
+"""
+DURING_QUERIES = """
+ask(location)
+stopped = threading.Event()
+
+def keep_asking():
+    while not stopped.is_set():
+        projseg.cache_statistics()
+        ask(location)
+
+others = [threading.Thread(target=keep_asking) for _ in range(2)]
+for other in others:
+    other.start()
+answers = {in_child(lambda: ask(location)) for _ in range(3)}
+stopped.set()
+for other in others:
+    other.join()
+(answer,) = answers
+print(answer)
+"""
+POOL = """
+if __name__ == "__main__":
+    ask(location)
+    with multiprocessing.get_context(sys.argv[2]).Pool(2) as pool:
+        first, second, third = pool.starmap(ask, [(location,)] * 3)
+    assert first == second == third
+    print(first)
+"""
+OPEN_SCAN = """
+stream = iter(projseg.Table(location).scan(context={"threads": 2}))
+before = len(next(stream))
+def rest():
+    return before + sum(len(batch) for batch in stream)
+assert in_child(rest) == repr(rest())
+print(in_child(lambda: ask(location)))
+"""
+
+
+@pytest.fixture(scope="module")
+def location(tmp_path_factory):
+    location = tmp_path_factory.mktemp("forks") / "t"
+    numbers = np.arange(ROWS)
+    names = pa.DictionaryArray.from_arrays(
+        pa.array(numbers % 1000), pa.array([f"name {n}" for n in range(1000)])
+    )
+    rows = pa.table({"name": names, "v": numbers})
+    table = projseg.Table.create(location, rows.schema, target_segment_rows=ROWS // 4)
+    table.append(rows)
+    return str(location)
+
+
+def answer_of(script, *arguments, folder, **settings):
+    path = folder / "script.py"
+    path.write_text(PRELUDE + script)
+    done = subprocess.run(
+        [sys.executable, str(path), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | settings,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.strip()
+
+
+EXPECTED = repr([1000, ROWS * (ROWS - 1) // 2, 1000, [ROWS - 1, ROWS - 2, ROWS - 3], ROWS])
+
+
+@pytest.mark.parametrize(
+    "script",
+    [AFTER_A_QUERY, DURING_QUERIES, OPEN_SCAN],
+    ids=["after a query", "during queries", "with an open scan"],
+)
+@pytest.mark.parametrize("budget", ["1G", "0"], ids=["warm", "cold"])
+def test_a_forked_child_answers(script, budget, location, tmp_path):
+    """With no budget, parents and children load every part in every query."""
+    found = answer_of(script, location, folder=tmp_path, PROJSEG_CACHE_BYTES=budget)
+    assert found == EXPECTED
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_pool_of_processes_answers(method, location, tmp_path):
+    assert answer_of(POOL, location, method, folder=tmp_path) == EXPECTED
+
+
+def test_all_queries_share_one_pool(location):
+    """Whatever numbers of threads are asked for, no more threads stay than the largest."""
+    table = projseg.Table(location)
+    for threads in range(2, 40):
+        table.query(group_by="name", aggregators="sum(v) AS v", context={"threads": threads})
+    workers = [t for t in threading.enumerate() if t.name.startswith("projseg")]
+    assert len(workers) <= 39
+
+
+@pytest.mark.parametrize("threads", [0, 257, 10**6, 10**30, "many"])
+def test_counts_of_threads_beyond_the_limit_are_refused(location, threads):
+    with pytest.raises(InvalidInputError, match="from 1 to 256") as refused:
+        projseg.Table(location).query(aggregators="count(*) AS n", context={"threads": threads})
+    assert refused.value.code == "PROJSEG_BAD_CONTEXT_VALUE"
+
+
+def test_the_most_threads_are_accepted(location):
+    asked = {"aggregators": "count(*) AS n", "context": {"threads": 256}}
+    assert projseg.Table(location).query(**asked).to_pylist() == [{"n": ROWS}]
