@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -13,9 +14,7 @@ from projseg.segment_format.dictionary import Dictionary, narrow_id_dtype
 from projseg.segment_format.types import MICROS_A_DAY, numbers_to_arrow
 from projseg.segment_format.vectors import Ids, Numbers, Vector
 
-# Clock changes shorten a bucket to no less than a quarter of its usual length (Lord Howe: 1/2).
-_GRID_POINTS_A_BUCKET: Final = 4
-_GRID_POINTS_MAX: Final = 1 << 16
+_BUCKETS_MAX: Final = 1 << 14
 
 
 def bucket_vector(times: Numbers, granularity: Granularity, result_type: pa.DataType) -> Vector:
@@ -37,45 +36,69 @@ def bucket_vector(times: Numbers, granularity: Granularity, result_type: pa.Data
     known = values if times.validity is None else values[times.validity]
     if len(known) == 0:
         return Numbers(np.zeros(len(values), np.int64), result_type, validity=times.validity)
-    starts = bucket_starts(granularity, int(known.min()), int(known.max()))
-    if starts is None:
+    buckets = _buckets(granularity, int(known.min()), int(known.max()))
+    if buckets is None:
         floors = granularity.floor(values)
         return Numbers(_in_units_of(floors, result_type), result_type, validity=times.validity)
     has_null = times.validity is not None
-    ids = _bucket_ids(values, starts, has_null)
-    dictionary_values = numbers_to_arrow(_in_units_of(starts, result_type), result_type)
+    ids = _bucket_ids(values, buckets, has_null)
+    dictionary_values = numbers_to_arrow(_in_units_of(buckets.starts, result_type), result_type)
     if times.validity is not None:
         ids[~times.validity] = 0
         dictionary_values = pa.concat_arrays([pa.nulls(1, result_type), dictionary_values])
     return Ids(ids, Dictionary(dictionary_values))
 
 
-def bucket_starts(granularity: Granularity, low: int, high: int) -> NDArray[np.int64] | None:
-    """Return the starts of all buckets from `low`'s to `high`'s, ascending; None if too many.
+@dataclass(frozen=True, slots=True)
+class _Buckets:
+    """Pieces of time that lie in one bucket each, and the buckets.
 
-    A grid finer than any bucket is floored at once, so no bucket is missed, clock changes included.
+    Parameters
+    ----------
+    begins : int64[n]
+        The first instant of each piece, ascending.
+    bucket_of : intp[n] or None
+        Position of each piece's bucket in `starts`; None: each piece has its own, in order.
+    starts : int64[m]
+        Start of each bucket, ascending.
     """
-    step = granularity.length_micros // _GRID_POINTS_A_BUCKET
-    if step == 0 or (high - low) // step > _GRID_POINTS_MAX:
+
+    begins: NDArray[np.int64]
+    bucket_of: NDArray[np.intp] | None
+    starts: NDArray[np.int64]
+
+
+def _buckets(granularity: Granularity, low: int, high: int) -> _Buckets | None:
+    """Return the buckets of all instants from `low` to `high`; None if too many."""
+    if (high - low) // granularity.length_micros > _BUCKETS_MAX:
         return None
-    grid = np.append(np.arange(low, high, step, dtype=np.int64), high)
-    return np.unique(granularity.floor(grid))
+    begins, floors = granularity.pieces(low, high + 1)
+    if bool(np.all(floors[1:] > floors[:-1])):
+        return _Buckets(begins, None, floors)
+    starts, bucket_of = np.unique(floors, return_inverse=True)
+    return _Buckets(begins, bucket_of, starts)
 
 
 def _bucket_ids(
-    values: NDArray[np.int64], starts: NDArray[np.int64], has_null: bool
+    values: NDArray[np.int64], buckets: _Buckets, has_null: bool
 ) -> NDArray[np.unsignedinteger]:
+    """Return the position of each value's bucket, one more where there are nulls."""
+    begins = buckets.begins
     shift = 1 if has_null else 0
-    dtype = narrow_id_dtype(len(starts) + shift)
+    dtype = narrow_id_dtype(len(buckets.starts) + shift)
     if not has_null and bool(np.all(values[1:] >= values[:-1])):
-        edges = np.searchsorted(values, starts[1:], side="left")
+        edges = np.searchsorted(values, begins[1:], side="left")
         counts = np.diff(np.concatenate([[0], edges, [len(values)]]))
-        return np.repeat(np.arange(len(starts), dtype=dtype), counts)
-    widths = np.diff(starts)
-    if len(widths) and bool(np.all(widths == widths[0])):
-        positions = (values - starts[0]) // widths[0]
+        pieces = np.arange(len(begins)) if buckets.bucket_of is None else buckets.bucket_of
+        return np.repeat(pieces.astype(dtype), counts)
+    widths = np.diff(begins[1:])
+    if buckets.bucket_of is None and len(widths) and bool(np.all(widths == widths[0])):
+        # The first piece may begin within its bucket; the others are as long as their buckets.
+        positions = (values - begins[1]) // widths[0] + 1
     else:
-        positions = np.searchsorted(starts, values, side="right") - 1
+        positions = np.searchsorted(begins, values, side="right") - 1
+        if buckets.bucket_of is not None:
+            positions = buckets.bucket_of[positions]
     ids: NDArray[np.unsignedinteger] = (positions + shift).astype(dtype)
     return ids
 

@@ -15,16 +15,16 @@ import pyarrow as pa
 
 from projseg.algebra.aggregators.primitive import Primitive
 from projseg.algebra.column_index import ColumnIndex
-from projseg.algebra.expressions.canonical_time import always_refines
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.filter_simplify import ZoneSets, outcomes
-from projseg.algebra.granularity import Granularity, refines
+from projseg.algebra.granularity import Granularity
 from projseg.algebra.integer_ranges import fits
 from projseg.algebra.period import DAY
 from projseg.algebra.projection_match import Match, match_view
 from projseg.algebra.projection_spec import ProjectionSpec
 from projseg.algebra.query_spec import QuerySpec
+from projseg.algebra.refinement import always_refines, refines
 from projseg.algebra.segment_facts import SegmentFacts
 from projseg.algebra.segment_view import Refinement, SegmentView
 from projseg.algebra.source_cost import ReadShape, read_shape
@@ -211,6 +211,7 @@ def _refinements(
         if isinstance(moment, Column)
         and moment == floor.moment
         and isinstance(granularity, Granularity)
+        and granularity != floor.granularity
     }
     always = frozenset(pair for pair in pairs if always_refines(pair[0], pair[1]))
     return always, tuple(sorted(pairs - always, key=str))

@@ -1,28 +1,44 @@
-"""Granularities: the truncations of time, in any zone, and which of them refine which.
+"""Granularities: the truncations of time, in any zone.
 
 A granularity cuts the local clock of its zone into buckets; `floor` maps an instant to the start
-of its bucket. As in Spark's `date_trunc`, where the clock is set back the repeated hour is an hour
-of its own, and a bucket's start that comes twice is the one nearest before the instant. A bucket
-whose start the clock skips starts where the clock resumes.
+of its bucket. What that means where the clock is changed is Spark's meaning:
+
+- `date_trunc` to a day or less keeps the offset of the instant: where the clock is set back, the
+  repeated hour is an hour of its own, and so is a day that begins in it. A start that only the
+  clock before the change shows is that instant, so that a bucket may come, go and come again. A
+  start that the clock skips moves on by as much as the clock does, in Spark's own units (minute,
+  hour, day) even past the instant; in others it is where the clock goes on.
+- Longer buckets, dates and the fields of the clock look at what the clock shows and not at its
+  offset: each reading belongs to one bucket, however often it comes. Such a bucket starts when the
+  clock first shows its start, or goes on after skipping it.
+
+So floors ascend with time only between changes of the clock; `bucket_order` knows where they do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from projseg.algebra.clock_cut import ClockCut, months_of, months_to_micros
 from projseg.algebra.period import DAY, HOUR, MINUTE, SECOND, WEEK, parse_period
-from projseg.algebra.time_zones import MAX_MICROS, MIN_MICROS, ZoneTable, zone_name, zone_table
+from projseg.algebra.time_zones import (
+    MAX_MICROS,
+    MIN_MICROS,
+    is_fixed,
+    zone_name,
+    zone_table,
+)
 from projseg.errors import InvalidInputError, did_you_mean
 
-_FEW: Final = 256
-"""Instants up to which months are counted one by one, not looked up among all months' starts."""
 _MONDAY: Final = 4 * DAY
 """1970-01-05, the first Monday of the epoch."""
+_SPARK_UNITS: Final = (MINUTE, HOUR, DAY)
+"""What Spark's `date_trunc` cuts by the clock and the offset; seconds need neither."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +56,16 @@ class Granularity:
         kept modulo the length, so that equal truncations are equal values.
     timezone : str
         Name of the zone whose clock is cut.
+    by_clock: bool
+        Whether a bucket is what the clock shows, whatever its offset. So are all that are longer
+        than a day; where the offset never changes it makes no difference, and is False.
     """
 
     months: int = 0
     micros: int = 0
     origin: int = 0
     timezone: str = "UTC"
+    by_clock: bool = False
 
     ALL: ClassVar[Granularity]
     NONE: ClassVar[Granularity]
@@ -58,20 +78,22 @@ class Granularity:
             )
         local = self.months or self.micros
         zone = zone_name(self.timezone) if local and SECOND % (self.micros or DAY) else "UTC"
+        by_clock = not is_fixed(zone) and (self.by_clock or not 0 < self.micros <= DAY)
         object.__setattr__(self, "timezone", zone)
+        object.__setattr__(self, "by_clock", by_clock)
         object.__setattr__(self, "origin", self._normal_origin() if local else 0)
 
     def _normal_origin(self) -> int:
         if self.micros:
             return self.origin % self.micros
-        month = int(_months_of(np.array([self.origin]))[0])
-        within = self.origin - int(_months_to_micros(np.array([month]))[0])
+        month = int(months_of(np.array([self.origin]))[0])
+        within = self.origin - int(months_to_micros(np.array([month]))[0])
         if within >= 28 * DAY:
             raise InvalidInputError(
                 "PROJSEG_BAD_GRANULARITY",
                 "the origin of a period of months lies after the 28th, which not every month has",
             )
-        return int(_months_to_micros(np.array([month % self.months]))[0]) + within
+        return int(months_to_micros(np.array([month % self.months]))[0]) + within
 
     @staticmethod
     def parse(text: str, timezone: str = "UTC", origin: int | None = None) -> Granularity:
@@ -118,6 +140,11 @@ class Granularity:
         zone = zone_table(self.timezone, micros)
         return replace(self, origin=int(zone.to_local(np.array([micros]))[0]))
 
+    @cached_property
+    def cut(self) -> ClockCut:
+        """How the clock's readings are cut; not for ALL."""
+        return ClockCut(self.months, self.micros, self.origin)
+
     @property
     def is_all(self) -> bool:
         """Whether there is one bucket for all time."""
@@ -134,6 +161,11 @@ class Granularity:
         if self.is_all:
             return MAX_MICROS - MIN_MICROS
         return self.micros or self.months // 12 * 365 * DAY + self.months % 12 * 28 * DAY
+
+    @property
+    def longest_micros(self) -> int:
+        """No less than the length of any bucket by a clock that is not changed."""
+        return self.micros or self.months * 31 * DAY
 
     @property
     def period_text(self) -> str:
@@ -182,12 +214,17 @@ class Granularity:
         zone = zone_table(self.timezone, int(micros.max()))
         if len(zone.starts) == 1:
             offset = int(zone.offsets[0])
-            return (
-                self._floor_local(micros + offset) - offset if offset else self._floor_local(micros)
-            )
+            return self.cut.floor(micros + offset) - offset if offset else self.cut.floor(micros)
         index = zone.index_of(micros)
-        local = self._floor_local(micros + zone.offsets[index])
-        return _resolve_backward(zone, local, index)
+        offsets = zone.offsets[index]
+        local = self.cut.floor(micros + offsets)
+        starts = local - offsets
+        settled = zone.shown_once_from if self.by_clock else zone.shown_from
+        astray = np.flatnonzero(local < settled[index])
+        moves_on = not self.by_clock and self.origin == 0 and self.micros in _SPARK_UNITS
+        resolve = zone.to_utc if moves_on else zone.first_shown
+        starts[astray] = resolve(local[astray])
+        return starts
 
     def floor_one(self, micros: int) -> int:
         """Return the start of one instant's bucket."""
@@ -202,66 +239,45 @@ class Granularity:
 
         Of ALL, and past the last timestamp, it is `MAX_MICROS`.
         """
-        here = self.floor_one(micros)
         if self.is_all:
             return MAX_MICROS
-        zone = zone_table(self.timezone, micros + self.length_micros)
-        index = int(zone.index_of(np.array([micros]))[0])
-        while True:
-            offset = int(zone.offsets[index])
-            clock = max(micros, int(zone.starts[index])) + offset
-            aligned = self._next_local(clock) - offset
-            if index + 1 == len(zone.starts) or aligned < zone.starts[index + 1]:
-                return min(aligned, MAX_MICROS)
-            index += 1
-            transition = int(zone.starts[index])
-            if self.floor_one(transition) != here:
-                return transition
+        here, low = self.floor_one(micros), micros
+        while low < MAX_MICROS:
+            high = min(low + 2 * self.longest_micros, MAX_MICROS)
+            begins, starts = self.pieces(low, high)
+            others = begins[starts != here]
+            if len(others):
+                return int(others[0])
+            low = high
+        return MAX_MICROS
 
-    def buckets(self, start_us: int, end_us: int) -> Iterator[tuple[int, int]]:
-        """Yield (start, end) of every bucket that intersects `[start_us, end_us)`."""
-        at = start_us
-        while at < end_us:
-            following = self.next_boundary(at)
-            yield self.floor_one(at), following
-            at = following
+    def pieces(self, low: int, high: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Cut `[low, high)` where the floor changes, and where the clock does.
 
-    def _floor_local(self, local: NDArray[np.int64]) -> NDArray[np.int64]:
-        if self.micros:
-            # NumPy divides by a constant much faster than it takes remainders.
-            return (local - self.origin) // self.micros * self.micros + self.origin
-        if len(local) > _FEW:
-            low = int(self._floor_local(local.min(keepdims=True))[0])
-            starts = np.append(low, self._local_starts(low + 1, int(local.max()) + 1))
-            found: NDArray[np.int64] = starts[np.searchsorted(starts, local, side="right") - 1]
-            return found
-        first, within = self._month_origin()
-        months = _months_of(local - within)
-        return _months_to_micros(months - np.mod(months - first, self.months)) + within
+        Parameters
+        ----------
+        low, high : int
+            Instants, UTC microseconds, `low` before `high`.
 
-    def _next_local(self, local: int) -> int:
-        floor = int(self._floor_local(np.array([local]))[0])
-        if self.micros:
-            return floor + self.micros
-        _, within = self._month_origin()
-        month = _months_of(np.array([floor - within])) + self.months
-        return int(_months_to_micros(month)[0]) + within
-
-    def _month_origin(self) -> tuple[int, int]:
-        month = _months_of(np.array([self.origin]))
-        return int(month[0]), self.origin - int(_months_to_micros(month)[0])
-
-    def _local_starts(self, start: int, end: int) -> NDArray[np.int64]:
-        """Return the local clock readings in `[start, end)` at which buckets start, ascending."""
-        first = self._next_local(start - 1)
-        if self.micros:
-            return np.arange(first, end, self.micros, dtype=np.int64)
-        if first >= end:
-            return np.zeros(0, dtype=np.int64)
-        _, within = self._month_origin()
-        edges = _months_of(np.array([first - within, end - within]))
-        starts = _months_to_micros(np.arange(edges[0], edges[1] + 1, self.months)) + within
-        return starts[starts < end]
+        Returns
+        -------
+        begins : int64[n]
+            The first instant of each piece, ascending; the first is `low`.
+        starts : int64[n]
+            The floor of every instant in the piece; may come again, and need not ascend.
+        """
+        if self.is_all:
+            return np.array([low]), np.array([MIN_MICROS])
+        zone = zone_table(self.timezone, high)
+        first, last = zone.index_of(np.array([low, high - 1])).tolist()
+        edges = [low, *zone.starts[first + 1 : last + 1].tolist(), high]
+        begins = []
+        offsets = zone.offsets[first : last + 1].tolist()
+        for begin, end, offset in zip(edges[:-1], edges[1:], offsets, strict=True):
+            begins.append(np.array([begin]))
+            begins.append(self.cut.starts(begin + 1 + offset, end + offset) - offset)
+        joint = np.concatenate(begins)
+        return joint, self.floor(joint)
 
 
 Granularity.ALL = Granularity()
@@ -283,91 +299,3 @@ _DRUID_PERIODS: Final[dict[str, str]] = {
     "quarter": "P3M",
     "year": "P1Y",
 }
-
-
-def refines(finer: Granularity, coarser: Granularity, start_us: int, end_us: int) -> bool:
-    """Whether each bucket of `finer` that meets `[start_us, end_us)` lies in one of `coarser`.
-
-    Then rows grouped by `finer` can be grouped again by `coarser`, from the buckets' starts alone.
-    Both cut a clock whose offset is constant between two transitions; there the bucket starts are
-    checked by arithmetic, and at the transitions themselves by asking both.
-
-    Parameters
-    ----------
-    finer, coarser : Granularity
-        What the rows are grouped by, and what is asked for.
-    start_us, end_us : int
-        Where the rows' times lie, UTC microseconds; the answer may differ from year to year.
-    """
-    if end_us <= start_us or finer == coarser or coarser.is_all or finer.is_none:
-        return True
-    if finer.is_all or coarser.is_none or _is_surely_longer(finer, coarser):
-        return False
-    low, high = min(start_us, finer.floor_one(start_us)), finer.next_boundary(end_us - 1)
-    zones = zone_table(finer.timezone, high), zone_table(coarser.timezone, high)
-    changes = np.unique(np.concatenate([zone.starts for zone in zones]))
-    cuts = np.concatenate([[low], changes[(changes > low) & (changes < high)], [high]])
-    probes = np.unique(np.clip(np.concatenate([cuts, cuts - 1]), low, high - 1))
-    if not np.array_equal(coarser.floor(finer.floor(probes)), coarser.floor(probes)):
-        return False
-    shifts = [zone.offsets[zone.index_of(cuts[:-1])].tolist() for zone in zones]
-    pieces = zip(cuts[:-1].tolist(), cuts[1:].tolist(), zip(*shifts, strict=True), strict=True)
-    return all(_refines_between(finer, coarser, piece, between) for *piece, between in pieces)
-
-
-def _is_surely_longer(finer: Granularity, coarser: Granularity) -> bool:
-    """Whether some start of `coarser` must fall inside a month of `finer`, wherever it lies."""
-    return bool(finer.months) and 0 < coarser.micros < 27 * DAY
-
-
-def _refines_between(
-    finer: Granularity, coarser: Granularity, piece: Sequence[int], shifts: tuple[int, int]
-) -> bool:
-    """Whether starts of `coarser` inside the open piece are starts of `finer`; offsets constant."""
-    (start, end), (shift, coarser_shift) = piece, shifts
-    if coarser.months or finer.months:
-        local = coarser._local_starts(start + 1 + coarser_shift, end + coarser_shift)
-        clock = local - coarser_shift + shift
-        return bool(np.array_equal(finer._floor_local(clock), clock))
-    first = coarser._next_local(start + coarser_shift) - coarser_shift
-    if first >= end:
-        return True
-    if (first + shift - finer.origin) % finer.micros:
-        return False
-    return coarser.micros % finer.micros == 0 or first + coarser.micros >= end
-
-
-def _resolve_backward(
-    zone: ZoneTable, local: NDArray[np.int64], index: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the latest instants, under offset `index` or earlier ones, that the clock shows.
-
-    Parameters
-    ----------
-    local : int64[n]
-        Clock readings that are not later than those of the instants they come from.
-    index : int64[n]
-        Position of the offset in force at those instants.
-    """
-    index = index.copy()
-    starts = local - zone.offsets[index]
-    early = np.flatnonzero(starts < zone.starts[index])
-    while len(early):
-        transition = zone.starts[index[early]]
-        index[early] -= 1
-        before = local[early] - zone.offsets[index[early]]
-        starts[early] = np.minimum(before, transition)
-        early = early[(before < transition) & (before < zone.starts[index[early]])]
-    return starts
-
-
-def _months_of(local: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of months from 1970-01 to each local clock reading."""
-    days = np.floor_divide(local, DAY).astype("datetime64[D]")
-    return days.astype("datetime64[M]").astype(np.int64)
-
-
-def _months_to_micros(months: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the local clock reading at the start of each month since 1970-01."""
-    days = months.astype("datetime64[M]").astype("datetime64[D]")
-    return np.asarray(days.astype(np.int64) * DAY, dtype=np.int64)

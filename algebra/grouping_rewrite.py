@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from projseg.algebra.bucket_order import is_divided
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.granularity import Granularity
 from projseg.algebra.projection_spec import ProjectionSpec, StoredFloor
@@ -104,7 +105,7 @@ class GroupingRewriter:
         raise NotStored(code, moment.name)
 
     def _comparison_from_floor(self, call: Call) -> Expression | None:
-        """Compare stored buckets instead of times, where the constant is a bucket's boundary."""
+        """Compare stored buckets instead of times, where the constant divides buckets."""
         if call.function not in ("<", "<=", ">", ">="):
             return None
         left, right = call.arguments  # canonical: a constant stands on the right
@@ -117,7 +118,7 @@ class GroupingRewriter:
         is_after = function in ("<=", ">")
         boundary = micros + is_after
         for floor in self._floors:
-            if floor.moment == left and floor.granularity.is_boundary(boundary):
+            if floor.moment == left and is_divided(floor.granularity, boundary):
                 limit = time_literal(boundary, right.type)
                 return Call(call.type, "<" if function[0] == "<" else ">=", (floor.start, limit))
         return None

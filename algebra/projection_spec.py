@@ -20,6 +20,7 @@ from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.granularity import Granularity
+from projseg.algebra.period import DAY
 from projseg.algebra.stored_names import stored_column
 from projseg.errors import CorruptTableError
 from projseg.memory.lazy import cached_property
@@ -200,7 +201,7 @@ def _stored_floor(named: NamedExpression) -> StoredFloor | None:
     (granularity,) = inner.parameters
     assert isinstance(granularity, Granularity)
     zone = expression.parameters[0] if expression.parameters else "UTC"
-    if granularity != Granularity.parse("P1D", str(zone)):
+    if granularity != Granularity(micros=DAY, timezone=str(zone), by_clock=True):
         return None
     start = Call(inner.type, "cast", (stored,), expression.parameters)
     return StoredFloor(inner.arguments[0], granularity, start)

@@ -11,7 +11,7 @@ import re
 import zoneinfo
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -55,6 +55,27 @@ class ZoneTable:
     starts: NDArray[np.int64]
     offsets: NDArray[np.int64]
 
+    @cached_property
+    def shown_from(self) -> NDArray[np.int64]:
+        """The reading, int64[k], with which each offset begins; of the first, the smallest."""
+        readings = self.starts + self.offsets
+        readings[0] = self.starts[0]
+        return readings
+
+    @cached_property
+    def shown_once_from(self) -> NDArray[np.int64]:
+        """The first reading, int64[k], under each offset that the offset before has not shown."""
+        readings = self.shown_from.copy()
+        np.maximum(readings[1:], self.starts[1:] + self.offsets[:-1], out=readings[1:])
+        return readings
+
+    @cached_property
+    def has_plain_midnights(self) -> bool:
+        """Whether no day is skipped, and no midnight but as the first reading that is skipped."""
+        after, before = self.shown_from[1:], self.starts[1:] + self.offsets[:-1]
+        last_midnight = (after - 1) // DAY * DAY
+        return not bool(np.any((last_midnight > before) | (after - before >= DAY)))
+
     def index_of(self, micros: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return for each instant the position of the offset in force.
 
@@ -92,15 +113,23 @@ class ZoneTable:
             index = np.where(is_shown & (self.offsets[later] == preferred), later, index)
         return np.asarray(local - self.offsets[index], dtype=np.int64)
 
+    def first_shown(self, local: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the first instant at which the clock shows `local`, or goes on after skipping it.
+
+        As Java's `LocalDate.atStartOfDay` has it.
+        """
+        index = self.local_index_of(local)
+        following = np.append(self.starts[1:], np.iinfo(np.int64).max)
+        shown = np.minimum(local - self.offsets[index], following[index])
+        return np.asarray(shown, dtype=np.int64)
+
     def local_index_of(self, local: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return for each local clock reading the position of the offset `to_utc` uses.
 
         A new offset begins for the local clock where neither a gap nor an overlap is left, that
         is at the later of the clock's readings before and after the transition.
         """
-        before = self.starts[1:] + self.offsets[:-1]
-        after = self.starts[1:] + self.offsets[1:]
-        switched = np.searchsorted(np.maximum(before, after), local, side="right")
+        switched = np.searchsorted(self.shown_once_from[1:], local, side="right")
         return np.asarray(switched, dtype=np.int64)
 
 
@@ -119,6 +148,11 @@ def zone_name(name: str) -> str:
         return _fixed_name(text, match)
     _region(text)
     return text
+
+
+def is_fixed(name: str) -> bool:
+    """Whether the zone of a name that `zone_name` made never changes its offset, by its form."""
+    return name == "UTC" or name[0] in "+-"
 
 
 def zone_table(name: str, last_micros: int = 0) -> ZoneTable:

@@ -17,6 +17,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from projseg.algebra.bucket_order import (
+    end_of_before,
+    first_at_or_after,
+    highest_start_to,
+    lowest_start_from,
+)
 from projseg.algebra.granularity import Granularity
 from projseg.algebra.time_zones import MAX_MICROS, MIN_MICROS
 
@@ -181,8 +187,8 @@ def floored(values: ValueSet, arrow_type: pa.DataType, granularity: object) -> V
     result = NOTHING
     for start, end in zip(values.cuts[::2], values.cuts[1::2], strict=True):
         low, high = _micros(start), _micros(end)
-        first = _BOTTOM if low is None else (1, granularity.floor_one(low), 0)
-        last = _TOP if high is None else (1, granularity.floor_one(high - 1) + 1, 0)
+        first = _BOTTOM if low is None else (1, lowest_start_from(granularity, low), 0)
+        last = _TOP if high is None else (1, highest_start_to(granularity, high - 1) + 1, 0)
         result = result.union(ValueSet((first, last)))
     return ValueSet(result.cuts, values.has_null)
 
@@ -195,8 +201,8 @@ def unfloored(values: ValueSet, arrow_type: pa.DataType, granularity: object) ->
     result = NOTHING
     for start, end in zip(values.cuts[::2], values.cuts[1::2], strict=True):
         low, high = _micros(start), _micros(end)
-        first = _BOTTOM if low is None else (1, _boundary_from(low, granularity), 0)
-        last = _TOP if high is None else (1, _boundary_from(high, granularity), 0)
+        first = _BOTTOM if low is None else (1, first_at_or_after(granularity, low), 0)
+        last = _TOP if high is None else (1, end_of_before(granularity, high), 0)
         if first < last:
             result = result.union(ValueSet((first, last)))
     return ValueSet(result.cuts, values.has_null)
@@ -211,11 +217,6 @@ def _micros(cut: Cut) -> int | None:
     """Return the instant at which a cut lies, None where that is beyond all timestamps."""
     is_inside = len(cut) > 1 and MIN_MICROS < cut[1] < MAX_MICROS
     return int(cut[1]) if is_inside else None
-
-
-def _boundary_from(micros: int, granularity: Granularity) -> int:
-    is_start = granularity.is_boundary(micros)
-    return micros if is_start else granularity.next_boundary(micros)
 
 
 def order_key(value: object, arrow_type: pa.DataType) -> Any:

@@ -9,8 +9,9 @@ import pyarrow as pa
 from projseg.algebra.expressions.fallible import is_lossless
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.algebra.granularity import Granularity
-from projseg.algebra.period import DAY, SECOND
-from projseg.algebra.time_zones import zone_table
+from projseg.algebra.period import DAY, WEEK
+from projseg.algebra.refinement import always_refines
+from projseg.algebra.time_zones import is_fixed, zone_table
 from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
 
 
@@ -32,9 +33,8 @@ def canonical_cast(call: Call) -> Expression:
     """Return a date as the date of a day's floor, and casts in a row as one where that is safe."""
     inner = call.arguments[0]
     if call.type == pa.date32() and inner.type in (TIMESTAMP, TIMESTAMP_NTZ):
-        day = Granularity(
-            micros=DAY, timezone=str(call.parameters[0]) if call.parameters else "UTC"
-        )
+        zone = str(call.parameters[0]) if call.parameters else "UTC"
+        day = Granularity(micros=DAY, timezone=zone, by_clock=True)
         if isinstance(inner, Call) and inner.function == "time_floor":
             floored = granularity_of(inner)
             if floored == day or always_refines(day, floored):
@@ -55,29 +55,8 @@ def granularity_of(call: Call) -> Granularity:
     return granularity
 
 
-def always_refines(finer: Granularity, coarser: Granularity) -> bool:
-    """Whether each bucket of `finer` lies in one of `coarser` at all times, by their form alone."""
-    if finer == coarser or coarser.is_all or finer.is_none:
-        return True
-    if finer.is_all or coarser.is_none:
-        return False
-    if finer.timezone != coarser.timezone and not _divides(finer.micros, SECOND):
-        return False
-    if finer.micros and coarser.micros:
-        in_step = (coarser.origin - finer.origin) % finer.micros == 0
-        return _divides(finer.micros, coarser.micros) and in_step
-    if finer.micros:
-        return _divides(finer.micros, DAY) and (coarser.origin - finer.origin) % finer.micros == 0
-    is_plain = finer.origin == 0 and coarser.origin == 0
-    return is_plain and _divides(finer.months, coarser.months)
-
-
-def _divides(part: int, whole: int) -> bool:
-    return part > 0 and whole > 0 and whole % part == 0
-
-
 def _keeps_days(granularity: Granularity) -> bool:
-    return _divides(granularity.micros, DAY) and granularity.origin == 0
+    return granularity.micros > 0 and DAY % granularity.micros == 0 and granularity.origin == 0
 
 
 def _floor_of_floor(call: Call, inner: Call, granularity: Granularity) -> Expression:
@@ -93,11 +72,14 @@ def _floor_of_cast(call: Call, inner: Call, granularity: Granularity) -> Express
     source = inner.arguments[0]
     zone = str(inner.parameters[0]) if inner.parameters else "UTC"
     if call.type == pa.date32() and source.type in (TIMESTAMP, TIMESTAMP_NTZ):
-        moved = replace(granularity, timezone=zone if source.type == TIMESTAMP else "UTC")
-    elif source.type == pa.date32() and _same_clock(call, granularity, zone):
-        moved = replace(granularity, timezone="UTC")
-        if not (granularity.months or granularity.micros % DAY == 0 or _keeps_days(granularity)):
+        if not _is_calendar_unit(granularity):
             return call
+        clock = zone if source.type == TIMESTAMP else "UTC"
+        moved = replace(granularity, timezone=clock, by_clock=True)
+    elif source.type == pa.date32() and _same_clock(call, granularity, zone):
+        if not _keeps_midnights(granularity):
+            return call
+        moved = replace(granularity, timezone="UTC")
     elif source.type == TIMESTAMP_NTZ and len(zone_table(zone).starts) == 1:
         if not _same_clock(call, granularity, zone):
             return call
@@ -106,6 +88,20 @@ def _floor_of_cast(call: Call, inner: Call, granularity: Granularity) -> Express
         return call
     floor = Call(source.type, "time_floor", (source,), (moved,))
     return Call(call.type, "cast", (floor,), inner.parameters)
+
+
+def _is_calendar_unit(granularity: Granularity) -> bool:
+    """Whether it is days, weeks or months, at whose starts no clock is known to skip a day."""
+    is_unit = bool(granularity.months) or granularity.micros in (DAY, WEEK)
+    return is_unit and granularity.has_default_origin
+
+
+def _keeps_midnights(granularity: Granularity) -> bool:
+    """Whether it leaves every midnight a midnight, and the first instant of a day its own."""
+    is_of_days = bool(granularity.months) or granularity.micros % DAY == 0
+    if is_fixed(granularity.timezone):
+        return is_of_days or _keeps_days(granularity)
+    return is_of_days and zone_table(granularity.timezone).has_plain_midnights
 
 
 def _same_clock(call: Call, granularity: Granularity, zone: str) -> bool:

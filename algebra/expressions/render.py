@@ -24,7 +24,7 @@ from projseg.algebra.expressions.interval_text import Span
 from projseg.algebra.expressions.literals import decimal_literal
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.granularity import Granularity
-from projseg.algebra.time_zones import zone_table
+from projseg.algebra.time_zones import is_fixed, zone_table
 from projseg.errors import InvalidInputError
 from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ, is_nested, type_name
 
@@ -224,7 +224,8 @@ def _stripped(expression: Expression, period: str) -> Expression:
         return expression
     granularity = expression.parameters[0]
     assert isinstance(granularity, Granularity)
-    is_implied = granularity.period_text == period and granularity.has_default_origin
+    is_period = granularity.period_text == period and granularity.has_default_origin
+    is_implied = is_period and (granularity.by_clock or is_fixed(granularity.timezone))
     return expression.arguments[0] if is_implied else expression
 
 

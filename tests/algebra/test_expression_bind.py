@@ -1,5 +1,7 @@
 """Binding: canonical trees, their text, names, and what is refused."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from expression_cases import SCHEMA, TIME_EXPRESSIONS, conditions, rows, scalars
@@ -164,7 +166,8 @@ def test_a_zone_is_part_of_what_depends_on_it():
     for text in ("year(n)", "date_trunc('SECOND', t)", "window(t, '1 day').start"):
         assert bind(text, SCHEMA, timezone=LOS_ANGELES) == bind(text, SCHEMA)
     day = bind("to_date(t)", SCHEMA, timezone=LOS_ANGELES)
-    assert day.children[0].parameters == (Granularity.parse("day", LOS_ANGELES),)
+    by_clock = replace(Granularity.parse("day", LOS_ANGELES), by_clock=True)
+    assert day.children[0].parameters == (by_clock,)
     assert day.parameters == (LOS_ANGELES,)
 
 

@@ -8,9 +8,11 @@ import zoneinfo
 from decimal import ROUND_HALF_UP, Context, Decimal
 
 from projseg.algebra.expressions.tree import Call, Column, Literal
+from projseg.algebra.period import DAY, HOUR, MINUTE
 
 EPOCH = dt.datetime(1970, 1, 1)
 MICROSECOND = dt.timedelta(microseconds=1)
+SPARK_UNITS = (MINUTE, HOUR, DAY)
 INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
@@ -173,14 +175,28 @@ def floor_instant(micros, granularity):
     moment = (EPOCH + micros * MICROSECOND).replace(tzinfo=dt.UTC).astimezone(zone)
     naive = moment.replace(tzinfo=None, fold=0)
     start = local_floor(naive, granularity.months, granularity.micros, granularity.origin)
-    shown = []
-    for fold in (0, 1):
-        candidate = start.replace(tzinfo=zone, fold=fold).astimezone(dt.UTC)
-        if candidate.astimezone(zone).replace(tzinfo=None) == start and candidate <= moment:
-            shown.append((candidate.replace(tzinfo=None) - EPOCH) // MICROSECOND)
+    shown = {}
+    for fold in (1, 0):
+        candidate = start.replace(tzinfo=zone, fold=fold)
+        if _clock(candidate.astimezone(dt.UTC), zone) == start:
+            shown[candidate.utcoffset()] = candidate
+    is_by_clock = granularity.by_clock or granularity.months or granularity.micros > DAY
+    if moment.utcoffset() in shown and not is_by_clock:
+        return _instant(shown[moment.utcoffset()])
     if shown:
-        return max(shown)
+        return min(map(_instant, shown.values()))
+    is_sparks = granularity.micros in SPARK_UNITS and granularity.origin == 0
+    if is_sparks and not is_by_clock:
+        return _instant(start.replace(tzinfo=zone))  # read by the offset before the gap
     return _resumption(start, zone)
+
+
+def _instant(moment):
+    return (moment.astimezone(dt.UTC).replace(tzinfo=None) - EPOCH) // MICROSECOND
+
+
+def _clock(moment, zone):
+    return moment.astimezone(zone).replace(tzinfo=None, fold=0)
 
 
 def _resumption(start, zone):
@@ -189,8 +205,7 @@ def _resumption(start, zone):
     after = (start + dt.timedelta(hours=26) - EPOCH) // MICROSECOND
     while after - before > 1:
         middle = (before + after) // 2
-        clock = (EPOCH + middle * MICROSECOND).replace(tzinfo=dt.UTC).astimezone(zone)
-        if clock.replace(tzinfo=None) < start:
+        if _clock((EPOCH + middle * MICROSECOND).replace(tzinfo=dt.UTC), zone) < start:
             before = middle
         else:
             after = middle

@@ -30,7 +30,6 @@ from projseg.algebra.time_zones import MAX_MICROS, MIN_MICROS, zone_table
 from projseg.segment_format.arrow_arrays import primitive_array, scalar_of
 from projseg.segment_format.types import (
     TIMESTAMP,
-    TIMESTAMP_NTZ,
     arrow_to_numbers,
     type_name,
 )
@@ -130,8 +129,9 @@ def _temporal(array: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
     last = int(values.max()) if len(values) else 0
     if pa.types.is_date32(source):
         local = values * DAY
-        micros = local if wanted == TIMESTAMP_NTZ else zone_table(zone, last * DAY).to_utc(local)
-        return from_integers(micros, valid, wanted)
+        if wanted == TIMESTAMP:
+            local = zone_table(zone, last * DAY).first_shown(local)
+        return from_integers(local, valid, wanted)
     if source == TIMESTAMP and len(values):
         values = zone_table(zone, last).to_local(values)
     if pa.types.is_date32(wanted):

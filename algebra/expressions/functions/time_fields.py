@@ -7,6 +7,7 @@ floor, or a finer one, can serve it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -81,16 +82,22 @@ def time_field(field: str, argument: Expression, zone: str) -> Expression:
         return _clock_field(field, argument, zone)
     if argument.type in (TIMESTAMP, TIMESTAMP_NTZ):
         clock = zone if argument.type == TIMESTAMP else "UTC"
-        argument = time_floor(argument, Granularity.parse(DATE_FIELDS[field], clock))
+        argument = time_floor(argument, floor_of_field(field, clock))
     date = cast_to(argument, pa.date32(), zone)
     return Call(pa.int32(), field, (time_floor(date, Granularity.parse(DATE_FIELDS[field])),))
 
 
 def _clock_field(field: str, argument: Expression, zone: str) -> Expression:
     clock = zone if argument.type == TIMESTAMP else "UTC"
-    floored = time_floor(argument, Granularity.parse(CLOCK_FIELDS[field], clock))
+    floored = time_floor(argument, floor_of_field(field, clock))
     parameters = (clock,) if argument.type == TIMESTAMP else ()
     return Call(pa.int32(), field, (floored,), parameters)
+
+
+def floor_of_field(field: str, zone: str) -> Granularity:
+    """Return the coarsest floor of a time that tells a field, by what the zone's clock shows."""
+    period = DATE_FIELDS.get(field) or CLOCK_FIELDS[field]
+    return replace(Granularity.parse(period, zone), by_clock=True)
 
 
 def extract(word: str, argument: Expression, zone: str) -> Expression:

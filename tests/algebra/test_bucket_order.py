@@ -1,0 +1,68 @@
+"""What is said of the order of floors holds at every instant about a change of the clock."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from odd_zones import ODD_ZONES
+
+from projseg.algebra.bucket_order import (
+    end_of_before,
+    first_at_or_after,
+    highest_start_to,
+    is_divided,
+    lowest_start_from,
+)
+from projseg.algebra.granularity import Granularity
+from projseg.algebra.interval import Interval
+from projseg.algebra.period import DAY, MINUTE
+from projseg.algebra.time_zones import zone_table
+
+PERIODS = ["PT1M", "PT7M", "PT30M", "PT45M", "PT1H", "PT5H", "P1D", "P1W", "P1M"]
+REACH = 80 * DAY  # further than a bucket of these and any change of a clock go
+
+
+def micros_of(text, zone="UTC"):
+    return Interval.parse((text, text), zone).start_us
+
+
+@st.composite
+def cases(draw):
+    zone = draw(st.sampled_from(ODD_ZONES))
+    granularity = Granularity.parse(draw(st.sampled_from(PERIODS)), zone)
+    change = draw(st.sampled_from(zone_table(zone).starts[1:].tolist()))
+    near = change + draw(st.integers(-200, 200)) * MINUTE
+    micros = draw(st.sampled_from([near, granularity.floor_one(near), change]))
+    return replace(granularity, by_clock=draw(st.booleans())), micros
+
+
+@given(cases())
+@settings(deadline=None, max_examples=200)
+def test_order_is_that_of_all_floors_around(case):
+    granularity, micros = case
+    low, high = micros - REACH, micros + REACH
+    begins, starts = granularity.pieces(low, high)
+    ends = np.append(begins[1:], high)
+    assert first_at_or_after(granularity, micros) == begins[starts >= micros][0]
+    assert end_of_before(granularity, micros) == ends[starts < micros][-1]
+    assert lowest_start_from(granularity, micros) == starts[ends > micros].min()
+    assert highest_start_to(granularity, micros) == starts[begins <= micros].max()
+
+
+@pytest.mark.parametrize(
+    ("period", "zone", "boundary", "is_order"),
+    [
+        ("P1D", "America/St_Johns", "2008-11-02T02:30Z", False),  # midnight, then 23:01 again
+        ("P1D", "America/St_Johns", "2008-11-03T03:30Z", True),
+        ("PT1H", "America/St_Johns", "2008-03-09T04:30Z", False),  # where 01:01 to 02:00 begins too
+        ("PT1H", "America/St_Johns", "2008-03-09T05:30Z", True),
+        ("PT1H", "America/St_Johns", "2008-03-09T05:31Z", False),
+        ("P1D", "Atlantic/Azores", "2024-10-27T01:00Z", True),
+        ("PT45M", "Europe/Madrid", "2024-10-26T23:30Z", True),
+        ("PT45M", "Europe/Madrid", "2024-10-27T00:15Z", False),  # 02:15, then 01:30 once more
+    ],
+)
+def test_named_divisions(period, zone, boundary, is_order):
+    assert is_divided(Granularity.parse(period, zone), micros_of(boundary)) == is_order

@@ -1,0 +1,55 @@
+"""Every source gives one answer in every zone, also where its clock is changed."""
+
+import collections
+import zlib
+from dataclasses import replace
+
+import pytest
+from clock_cases import answer, changes_of, make_case, make_query
+from odd_zones import ODD_ZONES
+from scale import IS_NIGHTLY
+
+import projseg.algebra.projection_choice as planner
+from projseg.algebra.interval import Interval
+
+START, END = (Interval.parse((f"{year}-01-01",) * 2).start_us for year in (1840, 2060))
+QUERIES_A_TABLE = 12
+
+
+@pytest.fixture(autouse=True)
+def dear_base_rows(monkeypatch):
+    """Let any projection that fits be cheaper than base rows."""
+    shape_of = planner.base_shape
+
+    def dear(query, conditions):
+        return replace(shape_of(query, conditions), filter_work=10_000, fold_work=10_000)
+
+    monkeypatch.setattr(planner, "base_shape", dear)
+
+
+def compare_sources(seed, location, zone, counts):
+    """Ask a random table about a zone's changes of clock random queries, in all ways."""
+    case = make_case(seed, location, zone, changes_of(zone, START, END))
+    r = __import__("random").Random(seed + 1)
+    for _ in range(QUERIES_A_TABLE):
+        query = make_query(r, case, for_spark=False)
+        context = {"timezone": zone if r.random() < 0.9 else r.choice(ODD_ZONES)}
+        expected = answer(case.table, query, {**context, "noProjections": True})
+        ways = [{}, {"forceProjections": True}]
+        ways += [{"useProjection": name} for name in case.names]
+        for way in ways:
+            found = answer(case.table, query, {**context, **way})
+            if way and found == "PROJSEG_PROJECTION_NOT_USABLE":
+                continue
+            assert found == expected, (seed, zone, query, context, way)
+            counts["forced" if way else "free"] += 1
+    assert case.table.verify(deep=True) == [], (seed, zone)
+
+
+@pytest.mark.parametrize("zone", ODD_ZONES)
+def test_sources_agree_about_changes_of_clock(tmp_path, zone):
+    counts = collections.Counter()
+    for round_number in range(12 if IS_NIGHTLY else 1):
+        seed = zlib.crc32(zone.encode()) + round_number
+        compare_sources(seed, str(tmp_path / str(round_number)), zone, counts)
+    assert counts["free"] > 0
