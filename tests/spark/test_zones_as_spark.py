@@ -1,0 +1,112 @@
+"""Spark over the rows themselves, and every source of a table, agree about changes of clocks."""
+
+import collections
+import random
+import zlib
+
+import pyarrow as pa
+import pytest
+from clock_cases import answer, changes_of, comparable, make_case, make_query
+from odd_zones import ODD_ZONES
+
+from projseg.algebra.interval import Interval
+from projseg.algebra.period import DAY, SECOND
+from projseg.algebra.time_zones import zone_table
+
+pytestmark = pytest.mark.spark
+
+START, END = (Interval.parse((f"{year}-01-01",) * 2).start_us for year in (1840, 2045))
+CI_ZONES = [
+    *("America/Havana", "America/St_Johns", "America/Toronto", "Atlantic/Azores"),
+    *("Australia/Lord_Howe", "Europe/Madrid", "Pacific/Apia"),
+]
+QUERIES_A_TABLE = 8
+
+
+def agreed_changes(spark, zone):
+    """Return a zone's changes of clock about which Java's database and ours say the same.
+
+    The two are of different years. What counts is the year before a change, in which its buckets
+    start, and the weeks after it.
+    """
+    ours = {
+        (at, int(offset))
+        for at, offset in zip(
+            zone_table(zone).starts[1:], zone_table(zone).offsets[1:], strict=True
+        )
+        if START - 400 * DAY <= at < END
+    }
+    java = spark._jvm.java.time
+    rules = java.ZoneId.of(zone).getRules()
+    at = java.Instant.ofEpochSecond((START - 400 * DAY) // SECOND)
+    theirs = set()
+    while (change := rules.nextTransition(at)) is not None:
+        at = change.getInstant()
+        micros = at.getEpochSecond() * SECOND
+        if micros >= END:
+            break
+        theirs.add((micros, change.getOffsetAfter().getTotalSeconds() * SECOND))
+    differing = [at for at, _ in ours ^ theirs]
+    return [
+        at
+        for at in changes_of(zone, START, END - 50 * DAY)
+        if not any(-450 * DAY < other - at < 60 * DAY for other in differing)
+    ]
+
+
+def sql_of(query):
+    """Return a query over the view `edits`, in Spark's words."""
+    keys = [text.rpartition(" AS ")[0] for text in query["group_by"]]
+    conditions = ["TRUE"] + ([f"({query['filter']})"] if query["filter"] else [])
+    if "interval" in query:
+        low, high = pa.array(query["interval"]).cast(pa.int64()).to_pylist()
+        conditions.append(f"time >= timestamp_micros({low}) AND time < timestamp_micros({high})")
+    return (
+        f"SELECT {', '.join([*query['group_by'], *query['aggregators']])} FROM edits "
+        f"WHERE {' AND '.join(conditions)}" + (f" GROUP BY {', '.join(keys)}" if keys else "")
+    )
+
+
+def compare_with_spark(spark, seed, location, zone, counts):
+    """Ask Spark and a random table about a zone's changes of clock random queries."""
+    case = make_case(seed, location, zone, agreed_changes(spark, zone))
+    micros = case.rows.set_column(0, "micros", case.rows["time"].cast(pa.int64()))
+    plain = spark.createDataFrame(micros)
+    plain.selectExpr(
+        "timestamp_micros(micros) AS time", "channel", "value"
+    ).createOrReplaceTempView("edits")
+    r = random.Random(seed + 1)
+    for _ in range(QUERIES_A_TABLE):
+        query = make_query(r, case, for_spark=True)
+        spark.conf.set("spark.sql.session.timeZone", zone)
+        try:
+            expected = comparable(spark.sql(sql_of(query)).toArrow())
+        finally:
+            spark.conf.set("spark.sql.session.timeZone", "UTC")
+        ways = [{"noProjections": True}, {}, *({"useProjection": name} for name in case.names)]
+        for way in ways:
+            found = answer(case.table, query, {"timezone": zone, **way})
+            if "useProjection" in way and found == "PROJSEG_PROJECTION_NOT_USABLE":
+                continue
+            assert found == expected, (seed, zone, query, way)
+            counts["answers"] += 1
+        counts["queries"] += 1
+
+
+def compare_rounds(spark, location, zone, round_count):
+    counts = collections.Counter()
+    for round_number in range(round_count):
+        seed = zlib.crc32(zone.encode()) + round_number
+        compare_with_spark(spark, seed, str(location / str(round_number)), zone, counts)
+    assert counts["queries"] == round_count * QUERIES_A_TABLE
+
+
+@pytest.mark.parametrize("zone", CI_ZONES)
+def test_spark_agrees_about_changes_of_clock(spark, tmp_path, zone):
+    compare_rounds(spark, tmp_path, zone, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("zone", ODD_ZONES)
+def test_spark_agrees_about_many_changes_of_clock(spark, tmp_path, zone):
+    compare_rounds(spark, tmp_path, zone, 6)
