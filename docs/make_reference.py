@@ -1,7 +1,9 @@
-"""Write docs/errors.md and docs/options.md from the code's own tables; `--check` only compares."""
+"""Write the references in docs/ from the code's own tables; `--check` only compares."""
 
 import sys
 from pathlib import Path
+
+from function_reference import functions_page
 
 from projseg import errors
 from projseg.errors import CODES
@@ -57,7 +59,11 @@ def options_page() -> str:
 
 def main() -> int:
     """Write the pages, or tell which differ."""
-    pages = {HERE / "errors.md": errors_page(), HERE / "options.md": options_page()}
+    pages = {
+        HERE / "errors.md": errors_page(),
+        HERE / "options.md": options_page(),
+        HERE / "functions.md": functions_page(),
+    }
     stale = [path for path, text in pages.items() if not path.exists() or path.read_text() != text]
     if "--check" in sys.argv[1:]:
         for path in stale:

@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE / "oracle"), str(HERE / "support")]
+sys.path[:0] = [str(HERE / "oracle"), str(HERE / "support"), str(HERE.parent / "docs")]
 
 settings.register_profile(
     "projseg",

@@ -91,6 +91,7 @@ def test_many_patterns_are_sparks(spark, cases, scribbles):
     assert differences(spark, cases)[0] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", ["", "(?i)", "(?iu)", "(?U)"])
 def test_sets_have_sparks_characters(spark, flags):
     """Each set against every character of the alphabets that have cases, marks and odd spaces."""

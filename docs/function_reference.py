@@ -1,0 +1,192 @@
+"""The page docs/functions.md: registries of the code, notes on them, and examples worked out."""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+from function_notes import (
+    AGGREGATES,
+    DIFFERENCES,
+    FUNCTIONS,
+    OWN_FUNCTIONS,
+    REGEX_DIFFERENCES,
+    REGEX_HEAD,
+    SYNTAX,
+)
+
+from projseg.algebra.aggregate_call import bind_aggregate
+from projseg.algebra.aggregators import functions as aggregate_registry
+from projseg.algebra.aggregators.decompose import decompose
+from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.functions.table import RULES
+from projseg.errors import LimitExceededError, UnsupportedFeatureError
+from projseg.segment_format.types import type_name
+
+_NO_COLUMNS = pa.schema([])
+
+
+def text_of(example: str) -> str:
+    """Return the value of an expression of constants, as CAST(... AS STRING) writes it."""
+    written = evaluate(bind(f"CAST({example} AS STRING)", _NO_COLUMNS), {}, 1)[0].as_py()
+    return "NULL" if written is None else written
+
+
+def functions_page() -> str:
+    """Return the reference of functions and aggregates.
+
+    Raises
+    ------
+    SystemExit
+        If a function has no note, or a note no function.
+    """
+    _check("functions", RULES, [n[0] for notes in _all_notes() for n in notes], ["in_zone"])
+    _check("aggregates", aggregate_registry.FUNCTIONS, AGGREGATES)
+    return "\n".join(
+        [
+            "# Functions and aggregates",
+            "",
+            "Made by `python docs/make_reference.py` from the registries of the code. Every value "
+            "is worked out by projseg, and a test compares it with Spark's. Expressions are Spark "
+            "SQL in ANSI mode, over the columns of one table, in any case of letters.",
+            "",
+            "- [Functions](#functions)",
+            "- [Aggregates](#aggregates)",
+            "- [Regular expressions](#regular-expressions)",
+            "- [Differences from Spark](#differences-from-spark)",
+            "",
+            "## Functions",
+            "",
+            "| syntax | meaning | example | value |",
+            "|---|---|---|---|",
+            *(_syntax_row(*row) for row in SYNTAX),
+            "",
+            *(line for family, notes in FUNCTIONS.items() for line in _family(family, notes)),
+            *_family("Functions that Spark lacks", OWN_FUNCTIONS),
+            "## Aggregates",
+            "",
+            "Each takes `FILTER (WHERE condition)`. Nulls are passed over, except as values of "
+            "first, last, min_by and max_by. Over no rows counts are 0, sketches empty and all "
+            "others null. An output may be an expression over aggregates: `sum(a) / count(*)`. "
+            "The last column is what a projection must store to serve the aggregate.",
+            "",
+            "| aggregate | takes | gives | meaning | stored |",
+            "|---|---|---|---|---|",
+            *(_aggregate_row(name) for name in AGGREGATES),
+            "",
+            "## Regular expressions",
+            "",
+            REGEX_HEAD,
+            "| pattern | here | for example |",
+            "|---|---|---|",
+            *(_regex_row(*row) for row in REGEX_DIFFERENCES),
+            "",
+            "## Differences from Spark",
+            "",
+            *(f"- {name}: {text}" for name, text in DIFFERENCES),
+            "- regular expressions: the table above.",
+            "",
+        ]
+    )
+
+
+def _all_notes() -> Iterable[list]:
+    return [*FUNCTIONS.values(), OWN_FUNCTIONS]
+
+
+def _check(
+    what: str, registry: Iterable[str], notes: Iterable[str], beside: Iterable[str] = ()
+) -> None:
+    noted = {name for names in notes for name in names.split()} - set(beside)
+    if noted != set(registry):
+        missing, extra = sorted(set(registry) - noted), sorted(noted - set(registry))
+        raise SystemExit(f"docs/function_notes.py: {what} without a note {missing}, beside {extra}")
+
+
+def _family(family: str, notes: list) -> list[str]:
+    rows = []
+    for names, syntax, meaning, example in notes:
+        others = names.split()[1:]
+        also = f" Also {', '.join(f'`{name}`' for name in others)}." if others else ""
+        rows.append(_row(_code(syntax), _cell(meaning) + also, *_worked_out(example)))
+    return [
+        f"### {family}",
+        "",
+        "| function | meaning | example | value |",
+        "|---|---|---|---|",
+        *rows,
+        "",
+    ]
+
+
+def _syntax_row(syntax: str, meaning: str, example: str | None) -> str:
+    return _row(_code(syntax), _cell(meaning), *(_worked_out(example) if example else ("", "")))
+
+
+def _worked_out(example: str) -> tuple[str, str]:
+    return _code(example), _code(text_of(example))
+
+
+def _aggregate_row(name: str) -> str:
+    function = aggregate_registry.FUNCTIONS[name]
+    aliases = [alias for alias, of in aggregate_registry.ALIASES.items() if of == name]
+    also = f" Also {', '.join(f'`{alias}`' for alias in aliases)}." if aliases else ""
+    takes = ", ".join(kind.name for kind in function.arguments)
+    filtered = " with the condition as FILTER" if name == "count_if" else ""
+    stored = " and ".join(_stored(name)) + filtered
+    return _row(_code(name), takes, _results(function), _cell(AGGREGATES[name]) + also, stored)
+
+
+_SAMPLES = (pa.int64(), pa.float64(), pa.decimal128(10, 2), pa.string(), pa.bool_())
+
+
+def _results(function: aggregate_registry.AggregateFunction) -> str:
+    """Return what the function gives for each of some types, where that differs."""
+    taken = [sample for sample in _SAMPLES if function.arguments[0].accepts(sample)]
+    given = [(type_name(sample), type_name(function.result(sample))) for sample in taken]
+    if all(source == result for source, result in given):
+        return "the same type"
+    results = list(dict.fromkeys(result for _, result in given))
+    if len(results) == 1:
+        return results[0]
+    sources = [" and ".join(s for s, r in given if r == result) for result in results]
+    return ", ".join(f"{r} for {s}" for r, s in zip(results, sources, strict=True))
+
+
+def _stored(name: str) -> list[str]:
+    """Return the primitives that make an aggregate's value."""
+    input_type = pa.bool_() if name.startswith("bool") or name == "count_if" else pa.int64()
+    schema = pa.schema([("t", pa.int64()), ("x", input_type)])
+    arguments = "x, t" if name in ("min_by", "max_by") else "x"
+    text = f"{name}({arguments})"
+    if name in ("count_distinct", "sum_distinct", "avg_distinct"):
+        text = f"{name.removesuffix('_distinct')}(DISTINCT x)"
+    call = bind_aggregate(text, schema, time_column="t")
+    return [f"`{primitive.function}`" for primitive in decompose(call)]
+
+
+def _regex_row(what: str, how: str, example: str | None) -> str:
+    shown = f"`{example}`" if example and len(example) < 40 else ""
+    if how == "refused":
+        _check_refused(example)
+    return _row(_cell(what), how, _cell(shown))
+
+
+def _check_refused(pattern: str) -> None:
+    quoted = pattern.replace("\\", "\\\\")
+    try:
+        bind(f"'a' RLIKE '{quoted}'", _NO_COLUMNS)
+    except (UnsupportedFeatureError, LimitExceededError):
+        return
+    raise SystemExit(f"docs/function_notes.py: '{pattern}' is not refused")
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _code(text: str) -> str:
+    return f"`{_cell(text)}`" if text else ""

@@ -1,0 +1,35 @@
+"""Every example in docs/functions.md has the value that Spark gives."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[2] / "docs"))
+
+from function_notes import AGGREGATES, FUNCTIONS, OWN_FUNCTIONS, SYNTAX
+from function_reference import text_of
+
+pytestmark = pytest.mark.spark
+
+EXAMPLES = [note[-1] for notes in FUNCTIONS.values() for note in notes]
+EXAMPLES += [example for *_, example in SYNTAX if example]
+
+
+def test_examples_have_sparks_values(spark):
+    outputs = ", ".join(f"CAST({example} AS STRING)" for example in EXAMPLES)
+    expected = spark.sql(f"SELECT {outputs}").collect()[0]
+    found = [text_of(example) for example in EXAMPLES]
+    assert dict(zip(EXAMPLES, found, strict=True)) == {
+        example: "NULL" if value is None else value
+        for example, value in zip(EXAMPLES, expected, strict=True)
+    }
+
+
+def test_names_are_sparks_unless_the_page_says_otherwise(spark):
+    names = [name for notes in FUNCTIONS.values() for note in notes for name in note[0].split()]
+    names += [name for name in AGGREGATES if not name.endswith("_distinct")]
+    names += ["approx_count_distinct"]
+    assert [name for name in names if not spark.catalog.functionExists(name)] == []
+    own = [name for note in OWN_FUNCTIONS for name in note[0].split()]
+    assert [name for name in own if spark.catalog.functionExists(name)] == []
