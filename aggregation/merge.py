@@ -28,7 +28,9 @@ from projseg.segment_format.vectors import Ids, Numbers, Vector
 _SPARSE_SHARE: Final = 4
 
 
-def merge_partials(partials: Sequence[Partial], primitives: Sequence[Primitive]) -> Partial:
+def merge_partials(
+    partials: Sequence[Partial], primitives: Sequence[Primitive], *, in_order: bool = False
+) -> Partial:
     """Return one partial whose groups are those of all `partials`.
 
     Parameters
@@ -37,13 +39,15 @@ def merge_partials(partials: Sequence[Partial], primitives: Sequence[Primitive])
         At least one; all with the same grouping columns, by type, and the same primitives.
     primitives : sequence of Primitive
         What their states are states of.
+    in_order : bool
+        Whether the groups must ascend in the order of the keys; a single partial is as it is.
     """
     if len(partials) == 1:
         return partials[0]
     row_count = sum(partial.group_count for partial in partials)
     key_count = len(partials[0].keys)
     keys = [concat_vectors([partial.keys[k] for partial in partials]) for k in range(key_count)]
-    grouped = group_rows([make_key(key) for key in keys], row_count, in_order=False)
+    grouped = group_rows([make_key(key) for key in keys], row_count, in_order=in_order)
     states = [new_state(primitive, grouped.groups.count) for primitive in primitives]
     start = 0
     for partial in partials:

@@ -35,7 +35,7 @@ def bitmap_count(content: NDArray[np.uint8], row_count: int) -> int:
     row_count : int
         Every row id must be below it; at most 2**32.
     """
-    return int(_check_bitmap(content, row_count))
+    return int(check_bitmap(content, row_count))
 
 
 def read_bitmap(content: NDArray[np.uint8], row_count: int) -> NDArray[np.uint32] | None:
@@ -59,7 +59,8 @@ def read_bitmap(content: NDArray[np.uint8], row_count: int) -> NDArray[np.uint32
 
 
 @kernel
-def _get(content: NDArray[np.uint8], offset: int, byte_count: int) -> Any:
+def get_integer(content: NDArray[np.uint8], offset: int, byte_count: int) -> Any:
+    """Return the little-endian integer of so many bytes; the caller knows that they are there."""
     value = np.int64(0)
     for i in range(byte_count):
         value |= np.int64(content[offset + i]) << (8 * i)
@@ -67,16 +68,16 @@ def _get(content: NDArray[np.uint8], offset: int, byte_count: int) -> Any:
 
 
 @kernel
-def _layout(content: NDArray[np.uint8]) -> tuple[int, int, int, int]:
+def bitmap_layout(content: NDArray[np.uint8]) -> tuple[int, int, int, int]:
     """Return (containers or -1, offsets of run flags, keys, container offsets; 0 for none)."""
     size = len(content)
     if size < 4:
         return -1, 0, 0, 0
-    cookie = _get(content, 0, 4)
+    cookie = get_integer(content, 0, 4)
     if cookie == COOKIE_NO_RUNS:
         if size < 8:
             return -1, 0, 0, 0
-        containers = _get(content, 4, 4)
+        containers = get_integer(content, 4, 4)
         keys, flags, has_offsets = 8, 0, True
     elif cookie & 0xFFFF == COOKIE:
         containers = (cookie >> 16) + 1
@@ -94,7 +95,7 @@ def _check_values(content: NDArray[np.uint8], place: int, cardinality: int) -> i
     """Return the last value of an array container, or -1 if malformed or better as runs."""
     last, runs = -1, 0
     for i in range(cardinality):
-        value = _get(content, place + 2 * i, 2)
+        value = get_integer(content, place + 2 * i, 2)
         if value <= last:
             return -1
         runs += value != last + 1 or i == 0
@@ -126,8 +127,8 @@ def _check_runs(content: NDArray[np.uint8], place: int, runs: int, cardinality: 
     """Return the last value of a run container, or -1 if runs touch, descend or are miscounted."""
     end, count = -1, 0
     for i in range(runs):
-        start = _get(content, place + 2 + 4 * i, 2)
-        length = _get(content, place + 4 + 4 * i, 2) + 1
+        start = get_integer(content, place + 2 + 4 * i, 2)
+        length = get_integer(content, place + 4 + 4 * i, 2) + 1
         if start <= end and i > 0:
             return -1
         end = start + length
@@ -147,7 +148,7 @@ def _check_container(
     if is_runs:
         if place + 2 > size:
             return -1, -1
-        runs = _get(content, place, 2)
+        runs = get_integer(content, place, 2)
         end = place + 2 + 4 * runs
         if runs == 0 or end > size or 2 + 4 * runs >= plain:
             return -1, -1
@@ -164,18 +165,23 @@ def _check_container(
 
 
 @kernel
-def _check_bitmap(content: NDArray[np.uint8], row_count: int) -> int:
-    """Oracle: tests/oracle/roaring.py::row_ids."""
-    containers, flags, keys, offsets = _layout(content)
+def check_bitmap(content: NDArray[np.uint8], row_count: int) -> int:
+    """Return how many row ids a bitmap holds, or MALFORMED.
+
+    Oracle: tests/oracle/roaring.py::row_ids.
+    """
+    containers, flags, keys, offsets = bitmap_layout(content)
     if containers < 0:
         return MALFORMED
     place = (offsets if offsets else keys) + 4 * containers
     total, last_key, run_containers = 0, -1, 0
     for container in range(containers):
-        key = _get(content, keys + 4 * container, 2)
-        cardinality = _get(content, keys + 4 * container + 2, 2) + 1
+        key = get_integer(content, keys + 4 * container, 2)
+        cardinality = get_integer(content, keys + 4 * container + 2, 2) + 1
         is_runs = flags > 0 and (content[flags + (container >> 3)] >> (container & 7)) & 1 == 1
-        if key <= last_key or (offsets and _get(content, offsets + 4 * container, 4) != place):
+        if key <= last_key or (
+            offsets and get_integer(content, offsets + 4 * container, 4) != place
+        ):
             return MALFORMED
         place, last = _check_container(content, place, cardinality, is_runs)
         if place < 0 or (key << 16) + last >= row_count:
@@ -193,23 +199,23 @@ def _check_bitmap(content: NDArray[np.uint8], row_count: int) -> int:
 @kernel
 def _decode_bitmap(content: NDArray[np.uint8], row_ids: NDArray[np.uint32]) -> None:
     """Oracle: tests/oracle/roaring.py::row_ids."""
-    containers, flags, keys, offsets = _layout(content)
+    containers, flags, keys, offsets = bitmap_layout(content)
     place = (offsets if offsets else keys) + 4 * containers
     filled = 0
     for container in range(containers):
-        high = _get(content, keys + 4 * container, 2) << 16
-        cardinality = _get(content, keys + 4 * container + 2, 2) + 1
+        high = get_integer(content, keys + 4 * container, 2) << 16
+        cardinality = get_integer(content, keys + 4 * container + 2, 2) + 1
         if flags > 0 and (content[flags + (container >> 3)] >> (container & 7)) & 1 == 1:
-            runs = _get(content, place, 2)
+            runs = get_integer(content, place, 2)
             for i in range(runs):
-                start = high + _get(content, place + 2 + 4 * i, 2)
-                for k in range(_get(content, place + 4 + 4 * i, 2) + 1):
+                start = high + get_integer(content, place + 2 + 4 * i, 2)
+                for k in range(get_integer(content, place + 4 + 4 * i, 2) + 1):
                     row_ids[filled] = start + k
                     filled += 1
             place += 2 + 4 * runs
         elif cardinality <= ARRAY_VALUES_MAX:
             for i in range(cardinality):
-                row_ids[filled + i] = high + _get(content, place + 2 * i, 2)
+                row_ids[filled + i] = high + get_integer(content, place + 2 * i, 2)
             filled += cardinality
             place += 2 * cardinality
         else:

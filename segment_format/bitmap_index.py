@@ -166,10 +166,13 @@ class BitmapIndex:
         """Return how many rows hold one of `ids`."""
         return sum(self._proved(_count, *bitmap) for bitmap in self._bitmaps(ids))
 
-    def bitmaps(self) -> Iterator[bytes]:
-        """Yield the bytes of each id's bitmap, in order of ids."""
-        for record in self.records:
-            yield from (bitmap.tobytes() for bitmap in self._block(record))
+    def contents(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Return all bitmaps back to back, and where each starts: uint8[m], int64[ids + 1]."""
+        blocks = [self._block(record) for record in self.records]
+        sizes = [np.diff(starts) for starts, _ in blocks]
+        starts = np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]))
+        content = np.frombuffer(b"".join(content for _, content in blocks), np.uint8)
+        return content, starts
 
     def _bitmaps(self, ids: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
         """Yield (id, bytes of its bitmap) of each distinct id."""
@@ -180,10 +183,12 @@ class BitmapIndex:
             )
         blocks = np.searchsorted(self.records["first_id"], wanted, side="right") - 1
         for block in np.unique(blocks):
-            bitmaps = self._block(self.records[block])
+            starts, content = self._block(self.records[block])
+            bitmaps = np.frombuffer(content, np.uint8)
             first_id = int(self.records["first_id"][block])
             for wanted_id in wanted[blocks == block].tolist():
-                yield wanted_id, bitmaps[wanted_id - first_id]
+                start, end = starts[wanted_id - first_id : wanted_id - first_id + 2]
+                yield wanted_id, bitmaps[start:end]
 
     def _proved(
         self,
@@ -197,8 +202,8 @@ class BitmapIndex:
             raise corrupt(self._path, self._section, f"bitmap of id {dictionary_id} is malformed")
         return found
 
-    def _block(self, record: Any) -> list[NDArray[np.uint8]]:
-        """Return the bytes of each bitmap of a block."""
+    def _block(self, record: Any) -> tuple[NDArray[np.int64], memoryview]:
+        """Return where each bitmap of a block starts, the end of the last one, and their bytes."""
         part = Section(
             int(record["file_offset"]), int(record["stored_bytes"]), int(record["checksum"])
         )
@@ -206,7 +211,8 @@ class BitmapIndex:
         reader = ByteReader(content, path=self._path, section=self._section)
         sizes = reader.array("<u4", int(record["id_count"])).astype(np.int64)
         reader.require(int(sizes.sum()) == reader.bytes_left, "bitmap sizes do not fill the block")
-        return [np.frombuffer(reader.take(int(size)), np.uint8) for size in sizes]
+        starts = np.cumsum(np.concatenate([np.zeros(1, np.int64), sizes]))
+        return starts, reader.take(reader.bytes_left)
 
     def _parse(self, directory: bytes, parts_end: int) -> NDArray[Any]:
         if len(directory) % INDEX_BLOCK_DTYPE.itemsize:

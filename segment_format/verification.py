@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.kernels.roaring_build import bitmap_sizes, postings, write_bitmaps
+from projseg.kernels.roaring_check import BitmapCheck
 from projseg.segment_format.byte_reader import corrupt, padding
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.footer import ColumnEntry, Section, TableEntry
@@ -183,13 +183,16 @@ def _compare(
 
 
 def _verify_index(segment: SegmentFile, key: tuple[str, Any, str], owner: str) -> None:
-    """Prove that the index is the one its ids have, byte for byte: its form is canonical."""
-    index = segment.bitmap_index(*key)
-    vector = segment.column(*key)
+    """Prove that the index is the one its ids have; its form is canonical, so byte for byte."""
+    index, directory = segment.bitmap_index(*key), segment.directory(*key)
     assert index is not None, "the caller saw its blocks"
-    assert isinstance(vector, Ids), "only ids are indexed, proved when the file was opened"
-    rows = postings(vector.ids, len(vector.dictionary))
-    sizes = bitmap_sizes(rows)
-    expected = write_bitmaps(rows, sizes).tobytes()
-    if b"".join(index.bitmaps()) != expected:
-        raise corrupt(segment.path, owner, "the bitmap index is not the one of its ids")
+    check = BitmapCheck(*index.contents(), int(directory.row_starts[-1]))
+    malformed = check.malformed_id()
+    if malformed is not None:
+        raise corrupt(segment.path, owner, f"the bitmap of id {malformed} is malformed")
+    for page in range(len(directory)):
+        vector = segment.column(*key, page, page + 1)
+        assert isinstance(vector, Ids), "only ids are indexed, proved when the file was opened"
+        if not check.agrees(page, vector.ids):
+            problem = f"the bitmap index is not the one of the ids of page {page}"
+            raise corrupt(segment.path, owner, problem)

@@ -32,7 +32,7 @@ def _ids_zone(vector: Ids, byte_count: int) -> ColumnZone:
         null_count = int(np.count_nonzero(vector.ids == 0))
         values = values.slice(1)
     ends = pa.concat_arrays([values.slice(0, 1), values.slice(max(len(values) - 1, 0))])
-    return _bounded(ends, null_count, False, byte_count)
+    return zone_of(ends, null_count, False, byte_count)
 
 
 def _numbers_zone(vector: Numbers, byte_count: int) -> ColumnZone:
@@ -47,10 +47,14 @@ def _numbers_zone(vector: Numbers, byte_count: int) -> ColumnZone:
         has_nan = bool(nans.any())
         values = values[~nans] if has_nan else values
     ends = np.array([values.min(), values.max()] if len(values) else [], dtype=values.dtype)
-    return _bounded(numbers_to_arrow(ends, vector.type), null_count, has_nan, byte_count)
+    return zone_of(numbers_to_arrow(ends, vector.type), null_count, has_nan, byte_count)
 
 
-def _bounded(ends: pa.Array, null_count: int, has_nan: bool, byte_count: int) -> ColumnZone:
+def zone_of(ends: pa.Array, null_count: int, has_nan: bool, byte_count: int) -> ColumnZone:
+    """Return the zone of a column from its smallest and largest value that is no null and no NaN.
+
+    `ends` holds the two in any number of repetitions, or nothing where there is no such value.
+    """
     if pa.types.is_timestamp(ends.type):
         ends = ends.cast(pa.timestamp("us"))  # pyarrow makes aware datetimes by pandas
     try:

@@ -36,20 +36,26 @@ def sorted_row_ids(
 def _refined(
     vector: Vector, order: NDArray[np.uint32] | None, row_count: int
 ) -> NDArray[np.uint32] | None:
+    assert isinstance(vector, Ids | Numbers), "nothing else has an order"
     if isinstance(vector, Ids):
         if order is None and _is_ascending(vector.ids):
             return None
         return stable_order_by_ids(vector.ids, len(vector.dictionary), order)
-    assert isinstance(vector, Numbers)
-    values = vector.wide()
-    if vector.validity is not None:
-        values = np.where(vector.validity, values, _lowest(values))
+    values = sort_values(vector)
     if order is None:
         if _is_ascending(values):
             return None
         return np.argsort(values, kind="stable").astype(np.uint32)
     refined: NDArray[np.uint32] = order[np.argsort(values[order], kind="stable")]
     return refined
+
+
+def sort_values(vector: Ids | Numbers) -> NDArray[Any]:
+    """Return what rows are sorted by: ids, or numbers with their least where a row is null."""
+    if isinstance(vector, Ids):
+        return vector.ids
+    values = vector.wide()
+    return values if vector.validity is None else np.where(vector.validity, values, _lowest(values))
 
 
 def _is_ascending(values: NDArray[Any]) -> bool:

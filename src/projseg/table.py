@@ -369,10 +369,13 @@ class Table:
     def verify(self, deep: bool = False) -> list[Finding]:
         """Check every file of this version; return what is wrong, nothing if all is well.
 
+        Files are read anew, past every cache. A finding says `file`, `what`, `expected`, `found`.
+
         Parameters
         ----------
         deep : bool
-            Also recompute every projection from base rows and compare.
+            Also compare what the table says of columns, times and order with the rows, and every
+            projection with its recomputation from them.
         """
         return verify_table(self._storage, self._snapshot, deep=deep)
 

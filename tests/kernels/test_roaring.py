@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.roaring_build import bitmap_sizes, postings, write_bitmaps
+from projseg.kernels.roaring_check import BitmapCheck
 from projseg.kernels.roaring_read import MALFORMED, bitmap_count, read_bitmap
 
 
@@ -135,3 +136,64 @@ def test_runs_that_should_be_an_array_are_refused():
 def test_garbage_is_refused_or_a_set(content):
     count = bitmap_count(frozen(content), 2**32)
     assert count == MALFORMED or oracle.bitmap(decoded(content, 2**32)) == content
+
+
+def check_of(pieces, row_count):
+    starts = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])])
+    return BitmapCheck(frozen(b"".join(pieces)), starts.astype(np.int64), row_count)
+
+
+def all_pages_agree(pieces, ids):
+    check = check_of(pieces, len(ids))
+    assert check.malformed_id() is None
+    starts = range(0, len(ids), 65_536)
+    return all(check.agrees(at, ids[s : s + 65_536]) for at, s in enumerate(starts))
+
+
+PATTERNS = ["random", "sparse", "sorted", "one", "runs"]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("row_count", [0, 1, 65_536, 150_000])
+def test_bitmaps_agree_with_the_ids_they_were_built_from(pattern, row_count):
+    ids = column(pattern, row_count).astype(np.uint32)
+    _, pieces = build(ids, 41)
+    assert all_pages_agree(pieces, ids)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("row", [0, 65_535, 65_536, 149_999])
+def test_bitmaps_disagree_with_ids_that_differ_in_one_row(pattern, row):
+    """The oracle: the row ids of each bitmap, against the postings of the other ids."""
+    ids = column(pattern, 150_000).astype(np.uint32)
+    _, pieces = build(ids, 41)
+    other = ids.copy()
+    other[row] = (ids[row] + 1) % 41
+    assert not all_pages_agree(pieces, other)
+    for changed in (int(ids[row]), int(other[row])):
+        wanted = np.flatnonzero(other == changed)
+        assert oracle.row_ids(pieces[changed]).tolist() != wanted.tolist()
+
+
+def test_bitmaps_that_lack_a_row_or_share_one_disagree():
+    ids = np.repeat([0, 1], 40_000).astype(np.uint32)
+    _, (zeros, ones) = build(ids, 2)
+    lacking = oracle.bitmap(range(1, 40_000))
+    sharing = oracle.bitmap(range(39_999, 80_000))
+    assert all_pages_agree([zeros, ones], ids)
+    assert not all_pages_agree([lacking, ones], ids)
+    assert not all_pages_agree([zeros, sharing], ids)
+    assert not all_pages_agree([ones, zeros], ids)
+
+
+def test_a_malformed_bitmap_is_named():
+    _, pieces = build(np.array([0, 1, 2, 1], np.uint32), 3)
+    assert check_of(pieces, 4).malformed_id() is None
+    assert check_of(pieces, 3).malformed_id() == 1
+    assert check_of([pieces[0], pieces[1][:-1], pieces[2]], 4).malformed_id() == 1
+
+
+def test_bitmaps_that_do_not_fill_their_bytes_are_refused():
+    for starts in ([0, 9], [1, 8], [0, 9, 8]):
+        with pytest.raises(InvalidInputError):
+            BitmapCheck(frozen(bytes(8)), np.array(starts, np.int64), 1)

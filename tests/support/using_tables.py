@@ -34,6 +34,7 @@ PROJECTIONS = [
         aggregators=[
             "count(*) AS n",
             "sum(big) AS big",
+            "sum(code) AS code",
             "sum(price) AS price",
             "max(page) AS page",
             "hll_sketch_agg(page, 8) AS pages",
@@ -71,7 +72,7 @@ def rows(count, first=0):
     return pa.table(columns, schema=SCHEMA)
 
 
-def sound_table(location, counts=(200, 150)):
+def sound_table(location, counts=(3000, 150)):
     """Create a table of a segment for each count, with projections and one that was not built."""
     table = projseg.Table.create(
         location,

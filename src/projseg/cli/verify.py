@@ -1,4 +1,4 @@
-"""The verb `verify`: is every stored byte what was written, and every projection its rows."""
+"""The verb `verify`: is every stored byte what was written, and all that is said of rows true."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ EXIT_VERIFICATION_FAILED = 3
 def verify(
     location: Location,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Recompute each projection from base rows too.")
+        bool, typer.Option("--deep", help="Compare rows with all that is said of them too.")
     ] = False,
     version: Version = None,
     output: Output = None,
 ) -> None:
-    """Check every segment against its checksums; exit with 3 if something is wrong."""
+    """Check every file and all that the table says of it; exit with 3 if something is wrong."""
     snapshot = projseg.Table(location, version).snapshot
     console = Console(stderr=True)
     with Progress(console=console, disable=not console.is_terminal) as progress:

@@ -1,0 +1,60 @@
+"""A segment's base rows as a source of columns that keeps nothing: for one pass in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.aggregation.rows import RowRange, Rows
+from projseg.segment_format.footer import BASE_TABLE
+from projseg.segment_format.limits import PAGE_ROWS_MAX
+from projseg.segment_format.segment_file import SegmentFile
+from projseg.segment_format.vectors import Vector
+
+BATCH_ROWS: Final = 16 * PAGE_ROWS_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class PagedSource:
+    """The base table of a segment; every page is read and decoded each time it is asked for."""
+
+    segment: SegmentFile
+
+    @property
+    def row_count(self) -> int:
+        """Number of base rows."""
+        return self.segment.tables[0].row_count
+
+    def batches(self) -> Iterator[Rows]:
+        """Yield all rows, at most `BATCH_ROWS` at a time."""
+        for start in range(0, self.row_count, BATCH_ROWS):
+            yield Rows(self, RowRange(start, min(start + BATCH_ROWS, self.row_count)))
+
+    def vector(self, name: str, *, is_state: bool = False) -> Vector:
+        """Return a whole column."""
+        return self.vector_of_range(name, 0, self.row_count, is_state=is_state)
+
+    def vector_of_rows(
+        self, name: str, row_ids: NDArray[np.uint32], *, is_state: bool = False
+    ) -> Vector:
+        """Return a column at ascending `row_ids`."""
+        if len(row_ids) == 0:
+            return self.vector_of_range(name, 0, 0, is_state=is_state)
+        first, end = int(row_ids[0]), int(row_ids[-1]) + 1
+        vector = self.vector_of_range(name, first, end, is_state=is_state)
+        return vector.take(row_ids - np.uint32(first))
+
+    def vector_of_range(self, name: str, first: int, end: int, *, is_state: bool = False) -> Vector:
+        """Return the rows [first, end) of a column."""
+        del is_state  # base tables have no states
+        starts = self.segment.directory(BASE_TABLE, "base", name).row_starts
+        first_page = max(int(np.searchsorted(starts, first, side="right")) - 1, 0)
+        page_end = max(int(np.searchsorted(starts, end, side="left")), first_page)
+        page_end = min(page_end, len(starts) - 1)
+        pages = self.segment.column(BASE_TABLE, "base", name, min(first_page, page_end), page_end)
+        offset = int(starts[min(first_page, page_end)])
+        return pages.slice(first - offset, end - offset)
