@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from projseg.algebra.projection_spec import ProjectionSpec, from_definition
 from projseg.algebra.segment_facts import ColumnFacts, SegmentFacts, StoredProjection
-from projseg.errors import CorruptTableError
+from projseg.errors import CorruptTableError, one_line
 from projseg.memory.cache import KEPT
 from projseg.table_layer.column_bounds import decode_bound
 from projseg.table_layer.manifest import ColumnZone, SegmentEntry
@@ -79,7 +79,7 @@ def _read(snapshot: Snapshot, entry: SegmentEntry) -> SegmentFacts:
             )
             for stored in entry.projections
         ),
-        not_built={name: reason for name, _, reason in entry.not_built},
+        not_built={name: one_line(reason) for name, _, reason in entry.not_built},
     )
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from projseg.errors import one_line
 from projseg.segment_format.encodings.decimal_double import DECIMAL_ID
 from projseg.segment_format.encodings.front_coded import FRONT_CODED_ID
 from projseg.segment_format.encodings.nested import NESTED_ID
@@ -153,13 +154,13 @@ def describe(segment: SegmentFile) -> SegmentDescription:
         path=segment.path,
         byte_count=tail.footer_offset + tail.footer_bytes + TAIL_LAYOUT.size,
         format_version=tail.format_version,
-        writer=footer.writer,
+        writer=one_line(footer.writer),
         file_id=footer.file_id.hex(),
         frame_bytes=HEAD_LAYOUT.size + tail.footer_bytes + TAIL_LAYOUT.size,
         extra_bytes=sum(extra.section.byte_count for extra in footer.extra_sections),
         dictionaries=tuple(_dictionary(segment, entry) for entry in footer.dictionaries),
         tables=tuple(_table(segment, table) for table in footer.tables),
-        not_built=tuple((entry.name, entry.reason) for entry in footer.not_built),
+        not_built=tuple((one_line(e.name), one_line(e.reason)) for e in footer.not_built),
     )
 
 

@@ -89,6 +89,20 @@ class FooterChecker:
         require_limit("number of columns", len(table.columns), COLUMNS_MAX)
         require_limit("number of rows", table.row_count, SEGMENT_ROWS_MAX)
         self._require(table.row_count >= 0, "negative row count")
+        self._require(
+            table.row_count == 0 or len(table.columns) > 0,
+            f"table '{table.name}' has {table.row_count} rows and no column",
+        )
+        is_base = table.name == BASE_TABLE
+        self._require(
+            all((column.role == "base") == is_base for column in table.columns),
+            f"table '{table.name}' has a column of another kind of table",
+        )
+        ordered = {column.name for column in table.columns if column.role != "state"}
+        self._require(
+            ordered.issuperset(table.sort_order),
+            f"table '{table.name}' is sorted by a column it has not",
+        )
         for role in ("base", "grouping", "state"):
             self._names(f"{role} column", [c.name for c in table.columns if c.role == role])
         for column in table.columns:
@@ -104,6 +118,7 @@ class FooterChecker:
             self._require(stored.type == column.type, f"'{column.name}' is not of its type")
             return
         self._require(column.dictionary is None, f"'{column.name}' names a dictionary")
+        self._require(not column.index_blocks, f"'{column.name}' has an index, but no ids")
         is_number = is_fixed_width(arrow_type)
         is_opaque = is_nested(arrow_type) or is_text(arrow_type) or arrow_type == pa.null()
         fits = is_number if column.kind == "numbers" else is_opaque

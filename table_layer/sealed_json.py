@@ -9,13 +9,15 @@ duplicate keys, unknown fields, odd numbers and white space without a rule for e
 
 from __future__ import annotations
 
+import re
 from typing import Final, TypeVar
 
 import msgspec
+import numpy as np
 import xxhash
 
 from projseg.errors import CorruptTableError, LimitExceededError, UnsupportedFeatureError
-from projseg.table_layer.limits import METADATA_BYTES_MAX
+from projseg.table_layer.limits import DEPTH_MAX, METADATA_BYTES_MAX
 from projseg.table_layer.storage_contract import Storage
 
 FORMAT_VERSION: Final = 1
@@ -25,6 +27,13 @@ _PREFIX: Final = b'{"checksum":"'
 _CHECKSUM_END: Final = len(_PREFIX) + 32
 _BODY_START: Final = _CHECKSUM_END + 2
 _UNSEALED: Final = "0" * 32
+
+_ESCAPE: Final = re.compile(rb"\\.", re.DOTALL)
+_NO_MARKS: Final = bytes(set(range(256)) - set(b'"[]{}'))
+_MARKS_AT_ONCE: Final = 1 << 18
+_STEPS: Final = np.zeros(256, np.int8)  # of the depth, by byte
+_STEPS[list(b"[{")] = 1
+_STEPS[list(b"]}")] = -1
 
 
 class SealedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -92,6 +101,7 @@ def unseal(payload: bytes, decoder: msgspec.json.Decoder[Sealed], kind: str, nam
         raise _corrupt(name, "it does not start as one")
     if payload[len(_PREFIX) : _CHECKSUM_END] != _digest(payload):
         raise _corrupt(name, "its checksum does not match its bytes")
+    _require_shallow(payload, name)
     try:
         head = _HEAD_DECODER.decode(payload)
         _check_head(head, kind, name)
@@ -114,6 +124,24 @@ def read_sealed(storage: Storage, name: str) -> bytes:
     size = storage.size(name)
     _check_size(size, f"{storage.location}/{name}")
     return storage.read_range(name, 0, size)
+
+
+def _require_shallow(payload: bytes, name: str) -> None:
+    """Refuse deep nesting before a decoder follows it on the stack, however much stack it is let.
+
+    Of the file only quotes and brackets are looked at; brackets inside texts do not count.
+    """
+    if b"\\" in payload:
+        payload = _ESCAPE.sub(b"", payload)
+    marks = np.frombuffer(payload.translate(None, _NO_MARKS), np.uint8)
+    depth, quote_count = 0, 0
+    for start in range(0, len(marks), _MARKS_AT_ONCE):
+        few = marks[start : start + _MARKS_AT_ONCE]
+        quotes = np.cumsum(few == ord('"')) + quote_count
+        depths = np.cumsum(np.where(quotes % 2 == 0, _STEPS[few], 0)) + depth
+        if int(depths.max()) > DEPTH_MAX:
+            raise _corrupt(name, f"it nests deeper than {DEPTH_MAX} levels")
+        depth, quote_count = int(depths[-1]), int(quotes[-1])
 
 
 def _check_size(size: int, what: str) -> None:

@@ -5,6 +5,7 @@ from forged_tables import Lie, Original
 from using_tables import sound_table
 
 import projseg
+from projseg.cli import segment_report
 from projseg.errors import CorruptTableError
 
 # Fields of a segment entry, in their order (SPEC.md "Table", manifests).
@@ -140,7 +141,11 @@ def test_a_projection_without_a_column_of_its_definition_is_not_read(original, f
     tables = original.documents[segment]["tables"]
     at = next(i for i, table in enumerate(tables) if table["name"] == "hourly")
     columns = [column for column in tables[at]["columns"] if column["name"] != "channel"]
-    table = forged(Lie((segment, "tables", at, "columns"), columns))
+    order = [name for name in tables[at]["sort_order"] if name != "channel"]
+    table = forged(
+        Lie((segment, "tables", at, "columns"), columns),
+        Lie((segment, "tables", at, "sort_order"), order),
+    )
     with pytest.raises(CorruptTableError, match=r"projection 'hourly'.*columns"):
         table.query(**STORED, context={"useProjection": "hourly"})
 
@@ -164,3 +169,21 @@ def test_an_entry_that_contradicts_itself_is_refused(original, forged, keys, val
         lies.append(Lie((original.manifests[0], "max_time_us", 0), -(2**63)))
     with pytest.raises(CorruptTableError, match=problem):
         forged(*lies).query(aggregators="count(code) AS n")
+
+
+def test_a_reason_that_steers_a_terminal_is_shown_as_text(original, forged):
+    """Why a projection was not built is a stranger's text, which explain and inspect print."""
+    (segment,) = original.parts
+    reason = "\x1b]0;owned\x07" + "x" * 100_000
+    name, digest, _ = entry_of(original)[NOT_BUILT][0]
+    table = forged(
+        changed_entry(original, NOT_BUILT, value=[[name, digest, reason]]),
+        Lie((segment, "not_built", 0, "reason"), reason),
+        Lie((segment, "writer"), reason),
+    )
+    (row,) = table.explain(**OPENING).segments.to_pylist()
+    (told,) = [why for projection, why in row["rejected"] if projection == name]
+    shown = segment_report.describe_file(f"{table.location}/{segment}")
+    for text in (told, shown.writer, *(why for _, why in shown.not_built)):
+        assert text.isprintable()
+        assert len(text) < 3000

@@ -355,6 +355,10 @@ FOOTER_LIES = [
     changed("dictionary", None, "tables", 0, "columns", 0),
     changed("dictionary", 1, "tables", 0, "columns", 0),
     changed("name", "day", "tables", 0, "columns", 0),
+    changed("columns", (), "tables", 1),
+    changed("role", "grouping", "tables", 0, "columns", 0),
+    changed("role", "base", "tables", 1, "columns", 0),
+    changed("sort_order", ("nothing",), "tables", 0),
     changed("pages", b"", "tables", 0, "columns", 0),
     changed("pages", bytes(55), "tables", 0, "columns", 0),
     changed("index_blocks", bytes(31), "tables", 0, "columns", 0),
@@ -376,6 +380,17 @@ def test_each_lie_of_a_footer_is_refused(lie):
     content = refooted(read_golden("projections"), lie)
     with pytest.raises(REFUSED):
         read_and_verify(content)
+
+
+def test_a_table_of_rows_without_columns_is_refused():
+    """Nothing would bound how many rows it claims: columns added later read as null in all."""
+
+    def change(footer):
+        table = msgspec.structs.replace(footer.tables[0], columns=(), row_count=4 * 10**9)
+        return msgspec.structs.replace(footer, fields=(), tables=(table,))
+
+    with pytest.raises(CorruptSegmentError, match="4000000000 rows and no column"):
+        open_segment(refooted(read_golden("smallest"), change))
 
 
 def test_an_honest_footer_survives_the_test_of_lies():

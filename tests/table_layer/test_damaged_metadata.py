@@ -227,6 +227,21 @@ class TestRepairedChecksums:
         with pytest.raises(CorruptTableError):
             read_all(self.change(table, old, new, which=1))
 
+    @pytest.mark.parametrize("opening", [b"[", b'{"a":', b'["]",[', b'["\\"]",'])
+    @pytest.mark.parametrize("which", [0, 1], ids=["snapshot", "manifest"])
+    def test_deep_nesting_is_refused_before_it_is_parsed(self, table, opening, which):
+        """A decoder that follows it down would end a process that lets its stack grow."""
+        place = (b'"metrics":{', b'"entries":[')[which]
+        storage = self.change(table, place, place + opening * 20, which)
+        with pytest.raises(CorruptTableError, match="nests deeper than 16"):
+            read_all(storage)
+
+    def test_brackets_in_texts_do_not_nest(self, table):
+        name = b"[" * 40 + b"{" * 40 + b'\\"[['
+        storage = self.change(table, b'"operation":"append"', b'"operation":"' + name + b'"')
+        assert open_snapshot(storage).operation == "[" * 40 + "{" * 40 + '"[['
+        assert len(read_all(storage)) == 2
+
     def test_a_manifest_named_outside_the_table(self, table):
         storage, snapshot = table
         name = snapshot.file.manifests[0].name.encode()
