@@ -19,6 +19,7 @@ from projseg.aggregation.fold import fold_base_rows
 from projseg.aggregation.merge import merge_partials
 from projseg.aggregation.partial import Partial
 from projseg.algebra.aggregators.primitive import Primitive
+from projseg.algebra.aggregators.states import state_fields
 from projseg.algebra.expressions.tree import Call
 from projseg.algebra.projection_spec import ProjectionSpec, from_definition
 from projseg.algebra.stored_names import state_column_name, stored_column
@@ -84,7 +85,8 @@ def _state_mismatches(
     columns: Mapping[str, Vector],
 ) -> Iterator[Mismatch]:
     tolerances: Mapping[str, NDArray[np.float64]] | None = None
-    for part, vector in columns.items():
+    for part, _ in state_fields(primitive):
+        vector = columns[part]
         name = state_column_name(primitive.text, part)
         stored = segment.column(table.name, "state", name)
         row = _first_difference(stored, vector, None)
