@@ -109,7 +109,7 @@ def _pack(offsets: NDArray[Any], width: int, bits: int, words: NDArray[Any]) -> 
                 words[high + i] |= offsets[i] >> (bits - shift)
 
 
-@kernel
+@kernel(interpretable=True)
 def _unpack_32(words: NDArray[np.uint32], width: int, addend: int, out: NDArray[Any]) -> None:
     """Oracle: tests/oracle/page_encodings.py::unpack_bits."""
     count = len(out)
@@ -135,7 +135,7 @@ def _unpack_32(words: NDArray[np.uint32], width: int, addend: int, out: NDArray[
                 target[i] = np.int64(value & mask) + addend
 
 
-@kernel
+@kernel(interpretable=True)
 def _unpack_64(words: NDArray[np.uint64], width: int, addend: int, out: NDArray[np.int64]) -> None:
     """Oracle: tests/oracle/page_encodings.py::unpack_bits."""
     count = len(out)

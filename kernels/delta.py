@@ -20,7 +20,7 @@ def accumulate(values: NDArray[Any]) -> None:
     _accumulate(values)
 
 
-@kernel
+@kernel(interpretable=True)
 def _accumulate(values: NDArray[Any]) -> None:
     """Oracle: tests/oracle/page_encodings.py::accumulate."""
     for i in range(1, len(values)):

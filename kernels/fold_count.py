@@ -70,7 +70,7 @@ def add_counts(
     _add_counts(counts, widened_ids(group_ids), widened_values(added), np.int64(base))
 
 
-@kernel
+@kernel(interpretable=True)
 def _count(group_ids: Any, validity: Any, counts: Any) -> None:
     """Add in place. Oracle: tests/oracle/folds.py::count."""
     for row in range(len(group_ids)):
@@ -97,7 +97,7 @@ def _count_few(group_ids: Any, validity: Any, counts: Any) -> None:
             counts[group] += tables[lane, group]
 
 
-@kernel
+@kernel(interpretable=True)
 def _add_counts(counts: Any, group_ids: Any, added: Any, base: Any) -> None:
     """Add in place. Oracle: tests/oracle/folds.py::total."""
     for row in range(len(group_ids)):

@@ -130,7 +130,7 @@ def extreme_floats(
     return best
 
 
-@kernel
+@kernel(interpretable=True)
 def _min(
     group_ids: Any, keys: Any, base: Any, first_key: Any, validity: Any, best: Any, seen: Any
 ) -> None:
@@ -147,7 +147,7 @@ def _min(
             best[group] = key
 
 
-@kernel
+@kernel(interpretable=True)
 def _max(
     group_ids: Any, keys: Any, base: Any, first_key: Any, validity: Any, best: Any, seen: Any
 ) -> None:

@@ -159,7 +159,7 @@ def _sum_narrow_few(
         _sum_packed(group_ids[start:end], values[start:end], np.int64(base), part, totals)
 
 
-@kernel
+@kernel(interpretable=True)
 def _sum(group_ids: Any, values: Any, base: Any, validity: Any, totals: Any) -> None:
     """Add in place. Oracle: tests/oracle/folds.py::total."""
     for row in range(len(group_ids)):
@@ -251,7 +251,7 @@ def _sum_halves(group_ids: Any, values: Any, validity: Any, high: Any, totals: A
             totals[group, 1] += np.int64(validity[row])
 
 
-@kernel
+@kernel(interpretable=True)
 def _total(values: Any) -> Any:
     """Return the sum as int64. Oracle: tests/oracle/folds.py::total."""
     total = np.int64(0)

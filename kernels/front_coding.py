@@ -110,7 +110,7 @@ def _gather(
         filled += lengths[i]
 
 
-@kernel
+@kernel(interpretable=True)
 def _expand_prefixes(
     prefixes: NDArray[np.int64],
     offsets: NDArray[np.int64],

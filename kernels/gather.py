@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import config, types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.grouping import UnsignedIds, require_ids_below
-from projseg.kernels.kernel import kernel
+from projseg.kernels.kernel import Intrinsic, kernel
 from projseg.memory.pool import empty
 
 # One kernel for each width of value, whatever its type.
@@ -42,7 +39,7 @@ def gather(values: NDArray[Any], row_ids: NDArray[Any]) -> NDArray[Any]:
     return gathered
 
 
-@kernel
+@kernel(interpretable=True)
 def _gather(words: Any, row_ids: Any, gathered: Any) -> None:
     """Oracle: numpy.take."""
     for row in range(len(row_ids)):
@@ -88,7 +85,7 @@ def gather_text(
     return gathered_offsets, gathered[:byte_count]
 
 
-@kernel
+@kernel(interpretable=True)
 def _text_offsets(offsets: Any, ids: Any, gathered_offsets: Any) -> Any:
     """Add up lengths. Oracle: tests/oracle/selecting.py::gather_text."""
     end = np.int64(0)
@@ -100,7 +97,7 @@ def _text_offsets(offsets: Any, ids: Any, gathered_offsets: Any) -> Any:
     return end
 
 
-@kernel
+@kernel(interpretable=True)
 def _gather_text(
     offsets: Any, content: Any, tail: Any, ids: Any, gathered_offsets: Any, gathered: Any
 ) -> None:
@@ -129,6 +126,9 @@ def _copy_slice(source: Any, start: Any, target: Any, at: Any) -> None:
 
 def _copy_word(typing_context: Any, source: Any, start: Any, target: Any, at: Any) -> Any:
     """Do as `_copy_slice` in compiled code, as one load and one store."""
+    # Imported here, because this runs only where Numba compiles.
+    from llvmlite import ir  # type: ignore[import-untyped]
+    from numba import types
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         word = ir.VectorType(ir.IntType(8), _COPIED).as_pointer()
@@ -143,5 +143,4 @@ def _copy_word(typing_context: Any, source: Any, start: Any, target: Any, at: An
     return types.void(source, types.int64, target, types.int64), generate
 
 
-_is_interpreted = config.DISABLE_JIT  # type: ignore[attr-defined]
-_copy_16_bytes: Any = _copy_slice if _is_interpreted else intrinsic(_copy_word)
+_copy_16_bytes: Final = Intrinsic(_copy_slice, _copy_word)

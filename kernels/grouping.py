@@ -36,7 +36,7 @@ def append_digit(group_ids: NDArray[np.uint32], ids: UnsignedIds, cardinality: i
     _append_digit(group_ids, widened_ids(ids), np.uint32(cardinality))
 
 
-@kernel
+@kernel(interpretable=True)
 def _append_digit(group_ids: Any, ids: Any, cardinality: Any) -> None:
     """Oracle: tests/oracle/grouping.py::mixed_radix."""
     for row in range(len(group_ids)):
@@ -101,14 +101,14 @@ def _grown(
     return table, larger
 
 
-@kernel
+@kernel(interpretable=True)
 def _slot_of(key: Any, shift: Any) -> Any:
     """Fibonacci hashing: the high bits of key * 2**64 / golden ratio (Knuth, TAOCP 3, 6.4)."""
     mixed = (key ^ (key >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
     return mixed >> shift
 
 
-@kernel
+@kernel(interpretable=True)
 def _shift_for(slot_count: Any) -> Any:
     bits = 0
     while (1 << bits) < slot_count:
@@ -116,7 +116,7 @@ def _shift_for(slot_count: Any) -> Any:
     return np.uint64(64 - bits)
 
 
-@kernel
+@kernel(interpretable=True)
 def _rehash(keys: Any, key_count: Any, table: Any) -> None:
     shift = _shift_for(len(table))
     last = np.uint64(len(table) - 1)
@@ -127,7 +127,7 @@ def _rehash(keys: Any, key_count: Any, table: Any) -> None:
         table[slot] = number + 1
 
 
-@kernel
+@kernel(interpretable=True)
 def _number_keys(
     packed: Any, row: Any, group_ids: Any, table: Any, keys: Any, key_count: Any
 ) -> Any:
@@ -158,7 +158,7 @@ def _number_keys(
     return row, key_count
 
 
-@kernel
+@kernel(interpretable=True)
 def _relabel(group_ids: Any, rank: Any) -> None:
     for row in range(len(group_ids)):
         group_ids[row] = rank[group_ids[row]]
@@ -193,7 +193,7 @@ def require_ids_below(ids: UnsignedIds, cardinality: int) -> None:
         )
 
 
-@kernel
+@kernel(interpretable=True)
 def _mark(group_ids: Any, occupied: Any) -> None:
     """Oracle: numpy.unique."""
     for row in range(len(group_ids)):

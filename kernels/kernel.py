@@ -1,104 +1,158 @@
-"""How kernels are compiled: by Numba, without the global lock, and kept on disk where possible."""
+"""Functions of arrays that Numba compiles, at their first call over more than a few values.
+
+Importing Numba and loading a first compiled kernel takes about half a second, which is most of the
+time from the start of a process to its first answer. Many answers come from projections of a few
+hundred rows, so kernels that are marked as `interpretable` run as the Python they are written in
+until the process has spent a part of that time on it.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import logging
-import pkgutil
+import math
+import os
+import threading
 from collections.abc import Callable
-from functools import cache
-from typing import Any, Final
+from contextlib import suppress
+from types import FunctionType
+from typing import Any, Final, overload
 
-from numba import config, njit
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
-from numba.core.compiler_lock import global_compiler_lock
+import numpy as np
 
-from projseg.kernels.cache_folder import cache_folder
 from projseg.memory.forks import hold_while_forking
 
-LOGGER: Final = logging.getLogger("projseg")
+INTERPRETED_VALUES_MAX: Final = 100_000  # values of all calls together, at up to 1 us each
+_IS_INTERPRETER_WANTED: Final = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
-# A child forked while another thread compiles or loads a kernel could never do so itself.
-hold_while_forking(global_compiler_lock)
-
-
-def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function of arrays and scalars at its first call."""
-    return _kept(njit(nogil=True)(function))
+# A child forked while another thread imports Numba could never import it itself.
+_loading: Final = threading.RLock()
+hold_while_forking(_loading)
 
 
-def inlined_kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function into each kernel that calls it: a few operations on scalars."""
-    return _kept(njit(nogil=True, inline="always")(function))
+class Interpreter:
+    """Counts what was interpreted, until compiling becomes the quicker way."""
+
+    def __init__(self, values_max: float) -> None:
+        self._values_left = values_max
+
+    def takes(self, arguments: tuple[Any, ...]) -> bool:
+        """Whether a call over these arguments is to be interpreted; count them if so."""
+        sizes = (argument.size for argument in arguments if isinstance(argument, np.ndarray))
+        value_count = sum(sizes)
+        if value_count > self._values_left:
+            self._values_left = 0
+            return False
+        self._values_left -= value_count
+        return True
 
 
-def _kept(dispatcher: Any) -> Any:
-    """Give a dispatcher our cache; Numba's own would take a folder that others can write."""
-    if not config.DISABLE_JIT and cache_folder() is not None:  # type: ignore[attr-defined]
-        dispatcher._cache = _KernelCache(dispatcher.py_func)
-    return dispatcher
+interpreter = Interpreter(math.inf if _IS_INTERPRETER_WANTED else INTERPRETED_VALUES_MAX)
 
 
-class _Locator:
-    """Tells Numba where a kernel is kept, and what tells two versions of its source apart."""
+class Kernel:
+    """A function of arrays and scalars that is compiled when it has to be.
 
-    def __init__(self, function: Callable[..., Any], source: str) -> None:
-        self._line = function.__code__.co_firstlineno
-        self._stamp = _digest(function.__module__)
-        self._py_file = source  # named in Numba's warning about what it cannot keep
+    Parameters
+    ----------
+    function : callable
+        What Numba compiles. It calls other kernels and intrinsics by their names.
+    is_interpretable : bool
+        Whether Python gives the same result. Two things differ from Numba: NumPy's scalars keep
+        the width of their type, and a number that does not fit an array's is refused. In that
+        case the call is made again, compiled, so until then it must have changed nothing that it
+        reads.
+    is_inlined : bool
+        Whether it is compiled into each kernel that calls it.
+    """
 
-    @classmethod
-    def from_function(cls, function: Callable[..., Any], source: str) -> _Locator:
-        """Return the locator of a function of a module."""
-        return cls(function, source)
+    def __init__(
+        self, function: Callable[..., Any], *, is_interpretable: bool, is_inlined: bool
+    ) -> None:
+        self.function = function
+        self.is_interpretable = is_interpretable
+        self._is_inlined = is_inlined
+        self._compiled: Any = None
 
-    def get_cache_path(self) -> str:
-        """Return the folder."""
-        return str(cache_folder())
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it, interpreted or compiled."""
+        if self._compiled is not None:
+            return self._compiled(*arguments)
+        if self.is_interpretable and interpreter.takes(arguments):
+            # NumPy warns where the arithmetic of its scalars wraps around, as Numba's does.
+            with np.errstate(all="ignore"), suppress(OverflowError):
+                return self.function(*arguments)
+        return self.compiled()(*arguments)
 
-    def get_source_stamp(self) -> bytes:
-        """Return what changes with the module's source."""
-        return self._stamp
+    def compiled(self) -> Any:
+        """Return what Numba makes of it; each signature is compiled at its first call."""
+        with _loading:
+            if self._compiled is None:
+                # Imported here, because it imports Numba.
+                from projseg.kernels.compiler import compiled
 
-    def get_disambiguator(self) -> str:
-        """Return what tells functions of one name in one module apart."""
-        return str(self._line)
+                self._compiled = compiled(self._linked(), is_inlined=self._is_inlined)
+        return self._compiled
 
-    def ensure_cache_path(self) -> None:
-        """Do nothing: `cache_folder` made the folder."""
-
-
-@cache
-def _digest(module: str) -> bytes:
-    package, _, name = module.rpartition(".")
-    source = pkgutil.get_data(package, f"{name}.py")  # reads zip archives, too
-    return hashlib.sha256(source or b"").digest()
-
-
-class _KernelCacheImpl(CompileResultCacheImpl):
-    _locator_classes: list[type[object]] = [_Locator]  # noqa: RUF012 - Numba's own declaration
+    def _linked(self) -> FunctionType:
+        """Return the function over what Numba knows: the compiled forms of what it calls."""
+        function = self.function
+        assert isinstance(function, FunctionType)
+        named = ((name, function.__globals__.get(name)) for name in function.__code__.co_names)
+        called = {
+            name: value.compiled() for name, value in named if isinstance(value, Kernel | Intrinsic)
+        }
+        names = function.__globals__ | called
+        linked = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+        linked.__qualname__, linked.__module__ = function.__qualname__, function.__module__
+        return linked
 
 
-class _KernelCache(FunctionCache):
-    """A cache that no query fails for: a full disk or a torn file costs a compilation."""
+@overload
+def kernel(function: Callable[..., Any], /) -> Kernel: ...
 
-    _impl_class = _KernelCacheImpl
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the kernel compiled for the types `sig`, or None if it is not to be had."""
-        try:
-            return super().load_overload(sig, target_context)
-        except Exception as error:  # noqa: BLE001 - bytes cut short break pickle in any way
-            LOGGER.info("kernel %s is compiled anew: %s", self._name, error)
-            self._guarded(self.flush)
-            return None
+@overload
+def kernel(*, interpretable: bool) -> Callable[[Callable[..., Any]], Kernel]: ...
 
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled, if that is possible."""
-        self._guarded(lambda: super(_KernelCache, self).save_overload(sig, data))
 
-    def _guarded(self, change: Callable[[], None]) -> None:
-        try:
-            change()
-        except OSError as error:
-            LOGGER.info("kernel %s is not kept: %s", self._name, error)
+def kernel(function: Callable[..., Any] | None = None, /, *, interpretable: bool = False) -> Any:
+    """Make a kernel of a function; see `Kernel`."""
+
+    def made(function: Callable[..., Any]) -> Kernel:
+        is_interpretable = interpretable or _IS_INTERPRETER_WANTED
+        return Kernel(function, is_interpretable=is_interpretable, is_inlined=False)
+
+    return made if function is None else made(function)
+
+
+def inlined_kernel(function: Callable[..., Any]) -> Kernel:
+    """Make a kernel that is compiled into each that calls it: a few operations on scalars."""
+    return Kernel(function, is_interpretable=True, is_inlined=True)
+
+
+class Intrinsic:
+    """An operation that compiled kernels spell in machine code.
+
+    Parameters
+    ----------
+    function : callable
+        What it does, in Python.
+    emit : callable
+        The same as Numba's `intrinsic` takes it.
+    """
+
+    def __init__(self, function: Callable[..., Any], emit: Callable[..., Any]) -> None:
+        self._function, self._emit = function, emit
+        self._compiled: Any = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Do it in Python."""
+        return self._function(*arguments)
+
+    def compiled(self) -> Any:
+        """Return what compiled kernels call."""
+        if self._compiled is None:
+            # Imported here, because it imports Numba.
+            from projseg.kernels.compiler import intrinsic
+
+            self._compiled = intrinsic(self._emit)
+        return self._compiled

@@ -40,7 +40,7 @@ def expand_runs(ends: NDArray[np.int64], values: NDArray[np.int64], out: NDArray
     _expand_runs(ends, values, out)
 
 
-@kernel
+@kernel(interpretable=True)
 def _expand_runs(ends: NDArray[np.int64], values: NDArray[np.int64], out: NDArray[Any]) -> None:
     """Oracle: tests/oracle/page_encodings.py::expand_runs."""
     start = 0

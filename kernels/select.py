@@ -46,7 +46,7 @@ def allowed_rows(ids: UnsignedIds, allowed: NDArray[np.bool_]) -> NDArray[np.boo
     return mask
 
 
-@kernel
+@kernel(interpretable=True)
 def _set_where_equal(mask: Any, ids: Any, wanted: Any) -> None:
     """Compare a block with each id in turn. Oracle: selecting.py::rows_with_allowed_id."""
     for start in range(0, len(ids), _BLOCK_ROWS):
@@ -56,7 +56,7 @@ def _set_where_equal(mask: Any, ids: Any, wanted: Any) -> None:
                 found[row] |= block[row] == one
 
 
-@kernel
+@kernel(interpretable=True)
 def _look_up(ids: Any, allowed: Any, mask: Any) -> None:
     """Oracle: tests/oracle/selecting.py::rows_with_allowed_id."""
     for row in range(len(ids)):
@@ -86,7 +86,7 @@ def with_rest(
     return divided
 
 
-@kernel
+@kernel(interpretable=True)
 def _with_rest(group_ids: Any, mask: Any, rest: Any, divided: Any) -> None:
     """Oracle: numpy.where."""
     for row in range(len(group_ids)):
@@ -108,7 +108,7 @@ def between(values: NDArray[Any], low: int, high: int) -> NDArray[np.bool_]:
     return inside
 
 
-@kernel
+@kernel(interpretable=True)
 def _between(values: Any, low: Any, high: Any, inside: Any) -> None:
     """Oracle: numpy comparisons."""
     for row in range(len(values)):

@@ -36,7 +36,7 @@ def read_only(array: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return view
 
 
-@kernel
+@kernel(interpretable=True)
 def _first_disorder(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> int:
     """Oracle: tests/oracle/page_encodings.py::first_disorder."""
     for i in range(len(offsets) - 2):
