@@ -10,7 +10,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.algebra.projection_spec import ProjectionSpec
-from projseg.errors import CorruptTableError
 from projseg.memory.cache import KEPT, Key, Owner
 from projseg.segment_format.bitmap_index import BitmapIndex
 from projseg.segment_format.dictionary import Dictionary
@@ -26,7 +25,7 @@ from projseg.table_layer.footer_match import (
 )
 from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.storage import Storage
-from projseg.table_layer.verify_entries import check_listed
+from projseg.table_layer.verify_entries import check_listed, read_listed
 
 # Below this share of a column's pages, only those pages are decoded.
 _PAGE_SHARE_MAX: Final = 0.25
@@ -99,18 +98,11 @@ def open_segment(
 
 def _open(storage: Storage, entry: SegmentEntry, schema: pa.Schema, owner: Owner) -> _Opened:
     def read_range(offset: int, size: int) -> bytes:
-        return storage.read_range(entry.file, offset, size)
+        return read_listed(storage, entry, offset, size)
 
     path = f"{storage.location}/{entry.file}"
-    try:
-        check_listed(storage, entry)
-        segment = SegmentFile.open(read_range, entry.byte_count, path=path, owner=owner)
-    except FileNotFoundError as error:
-        raise CorruptTableError(
-            "PROJSEG_MISSING_SEGMENT",
-            f"{path} is listed by the table and is not there; was it vacuumed while an older "
-            "snapshot was still being read? open the table anew",
-        ) from error
+    check_listed(storage, entry)
+    segment = SegmentFile.open(read_range, entry.byte_count, path=path, owner=owner)
     require_match(footer_mismatches(entry, segment, schema), path)
     return _Opened(segment, entry)
 

@@ -27,6 +27,7 @@ from projseg.spark_datasource.write_target import WriteTarget, find_target
 from projseg.table_layer.change import Append, Change, Overwrite
 from projseg.table_layer.commit import commit, create_table
 from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.own_files import given_back_on_failure
 from projseg.table_layer.paths import new_write_id
 from projseg.table_layer.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.table_properties import check_options
@@ -108,27 +109,54 @@ class ProjsegWriter(DataSourceArrowWriter):
         if len({message.release for message in written}) > 1:
             LOGGER.warning("executors run different releases of projseg; install one everywhere")
         entries = tuple(entry for message in written for entry in message.unpacked())
+        target = self._target
+        with given_back_on_failure(target.storage, self._write_id, target.base_version) as files:
+            files += [entry.file for entry in entries]
+            self._publish(entries)
+
+    def _publish(self, entries: tuple[SegmentEntry, ...]) -> None:
+        """Commit to the table, or make it by its first commit."""
+        storage = self._target.storage
+        metrics = {
+            "added_segments": len(entries),
+            "added_rows": sum(entry.row_count for entry in entries),
+        }
+        if self._target.base_version is not None:
+            base = open_snapshot(storage, self._target.base_version)
+        else:
+            try:
+                create_table(
+                    storage,
+                    self._target.properties,
+                    entries=entries,
+                    write_id=self._write_id,
+                    metrics=metrics,
+                    txn=self._transaction,
+                )
+                return
+            except InvalidInputError as error:
+                if error.code != "PROJSEG_TABLE_EXISTS":
+                    raise
+            base = _made_by_another(self._target)
         commit(
-            self._target.storage,
-            _base(self._target, self._write_id),
+            storage,
+            base,
             self._change(entries),
             write_id=self._write_id,
             operation="overwrite" if self._overwrite else "append",
-            metrics={
-                "added_segments": len(entries),
-                "added_rows": sum(entry.row_count for entry in entries),
-            },
+            metrics=metrics,
             txn=self._transaction,
         )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Say so, and delete nothing: Spark also aborts when a commit landed unheard.
 
-        What was written and is not listed by any table version is an orphan, for vacuum.
+        A task that failed and a commit that was refused have removed their own files; what other
+        tasks wrote and no table version lists is left to vacuum.
         """
         finished = sum(message is not None for message in messages)
         LOGGER.warning(
-            "write %s to %s was aborted after %d tasks; its files are kept until vacuum",
+            "write %s to %s was aborted after %d tasks; files left over are kept until vacuum",
             self._write_id,
             self._target.storage.location,
             finished,
@@ -140,16 +168,8 @@ class ProjsegWriter(DataSourceArrowWriter):
         return Append(entries, self._target.added_columns)
 
 
-def _base(target: WriteTarget, write_id: str) -> Snapshot:
-    """Return the version to build on, making the table if this write is its first."""
-    if target.base_version is not None:
-        return open_snapshot(target.storage, target.base_version)
-    try:
-        return create_table(target.storage, target.properties, write_id=write_id)
-    except InvalidInputError as error:
-        if error.code != "PROJSEG_TABLE_EXISTS":
-            raise
-    # Another first write won the race: this one is an append to its table, if they agree.
+def _made_by_another(target: WriteTarget) -> Snapshot:
+    """Return the table whose first write won the race: this one appends to it, if they agree."""
     snapshot = open_snapshot(target.storage)
     made = target.properties
     check_options(

@@ -3,7 +3,8 @@
 The version is taken by creating its snapshot file, which storage lets one writer do. A loser
 applies its change to the winner's version and tries the next one. When storage does not say
 whether the file was created, its write id is read back; when even that fails, the caller gets
-CommitStateUnknownError and every file stays. Nothing here deletes a published file.
+CommitStateUnknownError and every file stays. Only a commit that certainly did not happen removes
+files, the manifests that it wrote itself.
 """
 
 from __future__ import annotations
@@ -11,19 +12,21 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from projseg.errors import CommitConflictError, CommitError, InvalidInputError
+from projseg.errors import CommitConflictError, CommitError, InvalidInputError, StorageError
 from projseg.table_layer.change import Append, Change, added_entries, kind_of
 from projseg.table_layer.limits import COMMIT_TRIES_MAX
 from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.next_version import CommitLabel, NewManifests, next_file, now_us
+from projseg.table_layer.own_files import given_back_on_failure, remove
 from projseg.table_layer.paths import new_write_id
 from projseg.table_layer.publish import probe, publish
 from projseg.table_layer.rebase import rebase
 from projseg.table_layer.snapshot import Snapshot, SnapshotFile, latest_version, read_version
 from projseg.table_layer.storage_contract import Storage
+from projseg.table_layer.storage_errors import storage_error
 from projseg.table_layer.table_properties import TableProperties, check_properties
 from projseg.table_layer.verify_entries import verify_entries
 
@@ -36,15 +39,29 @@ def create_table(
     storage: Storage,
     properties: TableProperties,
     *,
+    entries: Sequence[SegmentEntry] = (),
     write_id: str | None = None,
     operation: str = "create",
+    metrics: Mapping[str, int] | None = None,
+    txn: tuple[str, int] | None = None,
 ) -> Snapshot:
-    """Publish version 0 of a new, empty table.
+    """Publish version 0 of a new table: empty, or with its first segments.
+
+    Parameters
+    ----------
+    storage : Storage
+        Where the table is to be.
+    properties : TableProperties
+        What it declares.
+    entries : sequence of SegmentEntry
+        Segments written under `write_id`.
+    write_id, operation, metrics, txn
+        As `commit` takes them; a write id is made if there are no entries.
 
     Raises
     ------
     InvalidInputError
-        PROJSEG_TABLE_EXISTS, or if the properties cannot be a table's.
+        PROJSEG_TABLE_EXISTS, or if the properties or entries cannot be a table's.
     CorruptTableError
         If the location holds remains of a table.
     CommitError
@@ -53,29 +70,46 @@ def create_table(
         If the table may or may not have been created.
     """
     check_properties(properties)
-    label = CommitLabel(write_id or new_write_id(), operation)
-    file = SnapshotFile(
-        kind="snapshot",
-        version=0,
-        timestamp_us=now_us(),
-        write_id=label.write_id,
-        change="create",
-        operation=operation,
-        properties=properties,
-        definitions={p.definition_hash: p.definition for p in properties.projections},
+    label = CommitLabel(write_id or new_write_id(), operation, metrics or {}, txn)
+    with given_back_on_failure(storage, label.write_id, None) as files:
+        try:
+            refuse_existing(storage)
+            verify_entries(storage, entries, label.write_id)
+            probe_file = probe(storage, files)
+            created = _publish_first(storage, properties, entries, label, files)
+        except OSError as error:
+            raise not_committed(storage, error) from error
+        if created is None:
+            raise _exists(storage)
+    remove(storage, [probe_file])
+    return created
+
+
+def _publish_first(
+    storage: Storage,
+    properties: TableProperties,
+    entries: Sequence[SegmentEntry],
+    label: CommitLabel,
+    files: list[str],
+) -> Snapshot | None:
+    """Publish the version that follows nothing; None if another commit made the table."""
+    nothing = Snapshot(
+        storage,
+        SnapshotFile(
+            kind="snapshot",
+            version=-1,
+            timestamp_us=now_us(),
+            write_id=label.write_id,
+            change="create",
+            operation=label.operation,
+            properties=properties,
+        ),
     )
-    try:
-        _refuse_existing(storage)
-        probe(storage)
-        created = publish(storage, file)
-        winner = read_version(storage, 0) if created is None else None
-    except OSError as error:
-        raise _failed(storage, error) from error
-    if created is not None:
-        return created
-    if winner is not None and winner.file.write_id == label.write_id:
-        return winner
-    raise _exists(storage)
+    draft = replace(rebase(Append(tuple(entries)), nothing, ()), kind="create")
+    created = publish(storage, next_file(draft, nothing, nothing, label, NewManifests(files)))
+    winner = created or read_version(storage, 0)
+    is_ours = winner is not None and winner.file.write_id == label.write_id
+    return winner if is_ours else None
 
 
 def commit(
@@ -120,10 +154,11 @@ def commit(
         If the change contradicts the table.
     """
     label = CommitLabel(write_id, operation, metrics or {}, txn)
-    try:
-        return _PendingCommit(storage, base, change, label).run()
-    except OSError as error:
-        raise _failed(storage, error) from error
+    with given_back_on_failure(storage, write_id, base.version) as files:
+        try:
+            return _PendingCommit(storage, base, change, label, NewManifests(files)).run()
+        except OSError as error:
+            raise not_committed(storage, error) from error
 
 
 def append(
@@ -144,18 +179,18 @@ class _PendingCommit:
     ----------
     storage, base, change, label
         As `commit` was given them.
-    since : list of Snapshot
-        Every version after the base, as far as they are known.
     manifests : NewManifests
         What earlier tries have written already.
+    since : list of Snapshot
+        Every version after the base, as far as they are known.
     """
 
     storage: Storage
     base: Snapshot
     change: Change
     label: CommitLabel
+    manifests: NewManifests
     since: list[Snapshot] = field(default_factory=list)
-    manifests: NewManifests = field(default_factory=NewManifests)
 
     @property
     def current(self) -> Snapshot:
@@ -249,7 +284,8 @@ def _pause(failed_tries: int) -> None:
         time.sleep(_RANDOM.uniform(0, longest))
 
 
-def _refuse_existing(storage: Storage) -> None:
+def refuse_existing(storage: Storage) -> None:
+    """Raise InvalidInputError if the location holds a table, before anything is written to it."""
     try:
         latest_version(storage)
     except InvalidInputError as error:
@@ -267,9 +303,8 @@ def _exists(storage: Storage) -> InvalidInputError:
     )
 
 
-def _failed(storage: Storage, error: OSError) -> CommitError:
-    return CommitError(
-        "PROJSEG_COMMIT_FAILED",
-        f"nothing was committed to {storage.location}: {error}; what was committed before is "
-        "unharmed: try again when the storage works",
-    )
+def not_committed(storage: Storage, error: OSError) -> CommitError:
+    """Return a failure of the storage as what it means to somebody who was adding rows."""
+    if not isinstance(error, StorageError):
+        error = storage_error(error, "write", str(error.filename or storage.location))
+    return CommitError(error.code, f"nothing was committed to {storage.location}: {error.message}")

@@ -15,12 +15,13 @@ import random
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from projseg.errors import CorruptTableError
+from projseg.errors import CorruptTableError, StorageError
 from projseg.table_layer.paths import (
+    DATA_PREFIX,
     MANIFEST_PREFIX,
     METADATA_PREFIX,
     check_name,
@@ -33,6 +34,7 @@ from projseg.table_layer.storage_contract import (
     PutOutcomeUnknownError,
     StoredFile,
 )
+from projseg.table_layer.storage_errors import explained, storage_error
 
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -63,24 +65,25 @@ class LocalStorage:
 
     def size(self, name: str) -> int:
         """Return the size in bytes of a regular file."""
-        with _parent(self.root, check_name(name)) as (folder, base):
-            status = os.stat(base, dir_fd=folder, follow_symlinks=False)
-            return _regular_size(status, name)
+        with self._explained("read", name), _parent(self.root, check_name(name)) as found:
+            folder, base = found
+            return _regular_size(os.stat(base, dir_fd=folder, follow_symlinks=False))
 
     def read_range(self, name: str, offset: int, size: int) -> bytes:
         """Return exactly `size` bytes; the file's length is compared before memory is taken."""
-        with _parent(self.root, check_name(name)) as (folder, base):
-            descriptor = os.open(base, _READ_FLAGS, dir_fd=folder)
-        try:
-            length = _regular_size(os.fstat(descriptor), name)
-            if not 0 <= offset <= offset + size <= length:
-                raise _cut_short(self.root, name, offset + size, length)
-            content = _read_fully(descriptor, offset, size)
-            if len(content) < size:
-                raise _cut_short(self.root, name, offset + size, offset + len(content))
-            return content
-        finally:
-            os.close(descriptor)
+        with self._explained("read", name):
+            with _parent(self.root, check_name(name)) as (folder, base):
+                descriptor = os.open(base, _READ_FLAGS, dir_fd=folder)
+            try:
+                length = _regular_size(os.fstat(descriptor))
+                if not 0 <= offset <= offset + size <= length:
+                    raise _cut_short(self.root, name, offset + size, length)
+                content = _read_fully(descriptor, offset, size)
+                if len(content) < size:
+                    raise _cut_short(self.root, name, offset + size, offset + len(content))
+                return content
+            finally:
+                os.close(descriptor)
 
     def put_if_absent(self, name: str, payload: bytes) -> None:
         """Publish a whole file by `link`."""
@@ -91,25 +94,27 @@ class LocalStorage:
     @contextmanager
     def create(self, name: str) -> Iterator[LocalSink]:
         """Open a temporary file beside `name`, for `LocalSink.commit` to publish."""
-        with _parent(self.root, check_name(name), create=True) as (folder, base):
-            if _exists(base, folder):
-                raise FileExistsError(errno.EEXIST, "the name is taken", name)
-            sink = LocalSink(folder, base, temporary_name(name).rpartition("/")[2])
-            try:
-                yield sink
-            finally:
-                sink.abort()
+        with ExitStack() as stack:
+            with explained("write", f"{self.root}/{name}", FileExistsError):
+                parent = _parent(self.root, check_name(name), create=True)
+                folder, base = stack.enter_context(parent)
+                if _exists(base, folder):
+                    raise FileExistsError(errno.EEXIST, "the name is taken", name)
+                temporary = temporary_name(name).rpartition("/")[2]
+                sink = LocalSink(folder, base, temporary, f"{self.root}/{name}")
+            stack.callback(sink.abort)
+            yield sink
 
     def list_names(self, prefix: str) -> Iterator[StoredFile]:
         """Yield own files under a prefix; foreign names and symbolic links are passed over."""
         inside = check_prefix(prefix).rpartition("/")[0]
         try:
-            with _parent(self.root, f"{inside}/") as (folder, _):
+            with self._explained("list", inside), _parent(self.root, f"{inside}/") as (folder, _):
                 yield from _list_folder(folder, inside, prefix)
         except FileNotFoundError:
             return
-        except NotADirectoryError:
-            if os.path.isdir(self.root):
+        except StorageError as error:
+            if error.code != "PROJSEG_NOT_A_FILE" or os.path.isdir(self.root):
                 raise
 
     @contextmanager
@@ -128,25 +133,48 @@ class LocalStorage:
 
     def delete(self, name: str) -> None:
         """Remove a file and make the removal durable."""
-        with suppress(FileNotFoundError), _parent(self.root, check_name(name)) as (folder, base):
+        with (
+            suppress(FileNotFoundError),
+            self._explained("remove", name),
+            _parent(self.root, check_name(name)) as (folder, base),
+        ):
             os.unlink(base, dir_fd=folder)
             os.fsync(folder)
+
+    def check_writable(self) -> None:
+        """Ask the system whether files can be made where the table keeps or will keep them."""
+        for name in (DATA_PREFIX, METADATA_PREFIX, MANIFEST_PREFIX):
+            folder = os.path.join(self.root, name)
+            while not os.path.lexists(folder):
+                folder = os.path.dirname(folder)
+            as_effective_user = os.access in os.supports_effective_ids
+            if not os.path.isdir(folder):
+                raise storage_error(OSError(errno.ENOTDIR, ""), "write to", folder)
+            if not os.access(folder, os.W_OK | os.X_OK, effective_ids=as_effective_user):
+                is_read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+                refused = OSError(errno.EROFS if is_read_only else errno.EACCES, "")
+                raise storage_error(refused, "write to", folder)
+
+    def _explained(self, action: str, name: str) -> AbstractContextManager[None]:
+        return explained(action, f"{self.root}/{name}")
 
 
 class LocalSink:
     """One file on its way: written under a temporary name, published by `commit`."""
 
-    def __init__(self, folder: int, base: str, temporary: str) -> None:
+    def __init__(self, folder: int, base: str, temporary: str, path: str) -> None:
         self._folder = folder
         self._base = base
         self._temporary = temporary
+        self._path = path
         self._descriptor = os.open(temporary, _CREATE_FLAGS, 0o644, dir_fd=folder)
 
     def write(self, payload: bytes | bytearray | memoryview) -> None:
         """Append all bytes, however many calls that takes."""
         rest = memoryview(payload).cast("B")
-        while rest:
-            rest = rest[os.write(self._descriptor, rest) :]
+        with explained("write", self._path, FileExistsError):
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
 
     def commit(self) -> None:
         """Make the bytes durable, then the name.
@@ -154,8 +182,17 @@ class LocalSink:
         A failed fsync is never repeated on the same file: the kernel may have dropped the pages
         and would report success.
         """
-        os.fsync(self._descriptor)
-        self._close()
+        with explained("write", self._path, FileExistsError):
+            os.fsync(self._descriptor)
+            self._close()
+            self._link()
+        self._remove_temporary()
+        try:
+            os.fsync(self._folder)
+        except OSError as error:
+            raise PutNotDurableError(error.errno, error.strerror, self._path) from error
+
+    def _link(self) -> None:
         try:
             os.link(self._temporary, self._base, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         except FileExistsError:
@@ -163,12 +200,7 @@ class LocalSink:
         except OSError as error:
             if error.errno in _LINK_REFUSED:
                 raise
-            raise PutOutcomeUnknownError(error.errno, error.strerror, self._base) from error
-        self._remove_temporary()
-        try:
-            os.fsync(self._folder)
-        except OSError as error:
-            raise PutNotDurableError(error.errno, error.strerror, self._base) from error
+            raise PutOutcomeUnknownError(error.errno, error.strerror, self._path) from error
 
     def abort(self) -> None:
         """Close and remove the temporary file; a published file stays."""
@@ -252,9 +284,9 @@ def _exists(base: str, folder: int) -> bool:
     return True
 
 
-def _regular_size(status: os.stat_result, name: str) -> int:
+def _regular_size(status: os.stat_result) -> int:
     if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "not a regular file", name)
+        raise OSError(errno.EISDIR, "not a regular file")
     return status.st_size
 
 

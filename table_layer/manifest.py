@@ -292,10 +292,13 @@ def load_manifest(storage: Storage, reference: ManifestReference) -> Manifest:
     return manifest
 
 
-def write_manifests(storage: Storage, entries: Sequence[SegmentEntry]) -> list[ManifestReference]:
+def write_manifests(
+    storage: Storage, entries: Sequence[SegmentEntry], files: list[str]
+) -> list[ManifestReference]:
     """Publish manifests that list these entries, ordered by time, and return how to list them.
 
-    A manifest that no snapshot lists in the end is an orphan, which vacuum removes by age.
+    Each name is added to `files` before its manifest is written, so that a caller whose commit
+    fails knows what to give back.
 
     Raises
     ------
@@ -305,11 +308,13 @@ def write_manifests(storage: Storage, entries: Sequence[SegmentEntry]) -> list[M
     ordered = sorted(entries, key=lambda entry: (*time_range(entry), entry.file))
     references: list[ManifestReference] = []
     for start in range(0, len(ordered), MANIFEST_SEGMENTS_MAX):
-        references += _write_chunk(storage, ordered[start : start + MANIFEST_SEGMENTS_MAX])
+        references += _write_chunk(storage, ordered[start : start + MANIFEST_SEGMENTS_MAX], files)
     return references
 
 
-def _write_chunk(storage: Storage, entries: Sequence[SegmentEntry]) -> list[ManifestReference]:
+def _write_chunk(
+    storage: Storage, entries: Sequence[SegmentEntry], files: list[str]
+) -> list[ManifestReference]:
     name = new_manifest_name()
     ranges = [time_range(entry) for entry in entries]
     payload = seal(
@@ -323,7 +328,9 @@ def _write_chunk(storage: Storage, entries: Sequence[SegmentEntry]) -> list[Mani
     )
     if len(payload) > MANIFEST_BYTES_MAX and len(entries) > 1:
         half = len(entries) // 2
-        return _write_chunk(storage, entries[:half]) + _write_chunk(storage, entries[half:])
+        first = _write_chunk(storage, entries[:half], files)
+        return first + _write_chunk(storage, entries[half:], files)
+    files.append(name)
     storage.put_if_absent(name, payload)
     return [
         ManifestReference(

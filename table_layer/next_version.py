@@ -50,16 +50,23 @@ class CommitLabel:
 
 
 class NewManifests:
-    """Manifests of one commit's entries, written once however often the commit is tried."""
+    """Manifests of one commit's entries, written once however often the commit is tried.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    files : list of str
+        Gets the name of each manifest before it is written.
+    """
+
+    def __init__(self, files: list[str]) -> None:
+        self._files = files
         self._written: dict[tuple[str, ...], list[ManifestReference]] = {}
 
     def write(self, snapshot: Snapshot, entries: Sequence[SegmentEntry]) -> list[ManifestReference]:
         """Return references to manifests of these entries in the snapshot's table."""
         key = tuple(sorted(entry.file for entry in entries))
         if key not in self._written:
-            self._written[key] = write_manifests(snapshot.storage, entries)
+            self._written[key] = write_manifests(snapshot.storage, entries, self._files)
         return self._written[key]
 
 

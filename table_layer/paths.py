@@ -112,6 +112,11 @@ def new_probe_name() -> str:
     return f"_projseg/probe-{uuid.uuid4().hex}"
 
 
+def is_probe_name(name: str) -> bool:
+    """Whether `new_probe_name` could have made the name."""
+    return _PROBE.fullmatch(name) is not None
+
+
 def temporary_name(name: str) -> str:
     """Return a fresh name to write to before `name` is published."""
     return f"{name}.{secrets.token_hex(8)}.tmp"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from projseg.errors import CommitError, CommitStateUnknownError, ProjsegError
 from projseg.table_layer.paths import new_probe_name, snapshot_name
 from projseg.table_layer.snapshot import Snapshot, SnapshotFile, encode_snapshot, read_version
@@ -43,32 +41,38 @@ def publish(storage: Storage, file: SnapshotFile) -> Snapshot | None:
     return Snapshot(storage, file)
 
 
-def probe(storage: Storage) -> None:
+def probe(storage: Storage, files: list[str]) -> str:
     """Refuse storage on which two creations of one name can both succeed.
+
+    Returns
+    -------
+    str
+        The file that tried it, in `files` as well. It is to stay until a table's first snapshot is
+        there, or all else is given back: it tells an interrupted creation, which leaves manifests
+        and no snapshot, from a table that has lost its log.
 
     Raises
     ------
     CommitError
-        If they did.
-    OSError
+        If both did.
+    StorageError
         If the storage refuses to create a file at all.
     """
     name = new_probe_name()
+    files.append(name)
     storage.put_if_absent(name, b"first")
     refused = False
     try:
         storage.put_if_absent(name, b"second")
     except FileExistsError:
         refused = True
-    kept = storage.read_range(name, 0, storage.size(name))
-    with suppress(OSError):  # one small file too many harms nobody
-        storage.delete(name)
-    if not refused or kept != b"first":
+    if not refused or storage.read_range(name, 0, storage.size(name)) != b"first":
         raise CommitError(
             "PROJSEG_STORAGE_NOT_ATOMIC",
             f"{storage.location} lets a second writer replace a file that it was told to create "
             "only if absent; tables there would lose commits: use another storage",
         )
+    return name
 
 
 def _unknown(storage: Storage, file: SnapshotFile, error: Exception) -> CommitStateUnknownError:

@@ -1,7 +1,8 @@
-"""What a table asks of its storage: five methods, a stream, a courtesy; three outcomes of a put.
+"""What a table asks of its storage: five methods, a stream, two courtesies; outcomes of a put.
 
 Everything else of the table layer is written against this contract, so an object store needs
-only another implementation.
+only another implementation. A failure is a `StorageError`, which tells the user what to do; plain
+OSErrors are the answers stated here.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class SegmentSink(Protocol):
     """A file being written; nobody sees it under its name before `commit` returns."""
 
     def write(self, payload: bytes | bytearray | memoryview) -> None:
-        """Append bytes; OSError if the storage refuses, and the sink is then only good to abort."""
+        """Append bytes; after a StorageError the sink is only good to abort."""
 
     def commit(self) -> None:
         """Make the file durable and give it its name; FileExistsError if the name is taken."""
@@ -73,8 +74,8 @@ class Storage(Protocol):
             If the name is taken (by anyone, an earlier try of the caller included).
         PutOutcomeUnknownError
             If the file may or may not be there.
-        OSError
-            Any other: the file was certainly not created.
+        StorageError
+            If the file was certainly not created.
         """
 
     def create(self, name: str) -> AbstractContextManager[SegmentSink]:
@@ -87,6 +88,12 @@ class Storage(Protocol):
         """Return a context that may wait for other committers, to save them and us retries.
 
         A courtesy: it may do nothing, and commits are right without it. Never raises OSError.
+        """
+
+    def check_writable(self) -> None:
+        """Raise StorageError if files can certainly not be written here.
+
+        A courtesy to those who would otherwise find out after much work; passing proves nothing.
         """
 
     def delete(self, name: str) -> None:

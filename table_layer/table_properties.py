@@ -201,7 +201,7 @@ def check_options(properties: TableProperties, /, **given: Any) -> None:
 
 def _comparable(option: str, value: Any) -> Any:
     if option == "segment_granularity":
-        return str(value).lower()
+        return Granularity.parse(str(value))
     return tuple(value) if option == "cluster_by" else value
 
 

@@ -7,6 +7,7 @@ made, one attempt for each partition, and the file must exist whole.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from projseg.errors import (
     CommitError,
@@ -20,6 +21,8 @@ from projseg.table_layer.entry_checks import entry_problem
 from projseg.table_layer.manifest import SegmentEntry, is_storable
 from projseg.table_layer.paths import SegmentName, parse_segment_name, segment_name
 from projseg.table_layer.storage_contract import Storage
+
+_LOST: Final = "vacuumed too early, or removed by hand? restore it from a copy"
 
 
 def verify_entries(storage: Storage, entries: Iterable[SegmentEntry], write_id: str) -> None:
@@ -89,7 +92,26 @@ def check_listed(storage: Storage, entry: SegmentEntry) -> None:
     CorruptSegmentError
         If it does not end as a segment does.
     """
-    _check_file(storage, entry, CorruptTableError, "was committed and", "restore it from a copy")
+    _check_file(storage, entry, CorruptTableError, "was committed and", _LOST)
+
+
+def read_listed(storage: Storage, entry: SegmentEntry, offset: int, size: int) -> bytes:
+    """Return `size` bytes of a listed segment.
+
+    Raises
+    ------
+    CorruptTableError
+        If the file is missing, or ends before that.
+    StorageError
+        If it cannot be read.
+    """
+    try:
+        return storage.read_range(entry.file, offset, size)
+    except FileNotFoundError as missing:
+        raise CorruptTableError(
+            "PROJSEG_SEGMENT_MISSING",
+            f"{storage.location}/{entry.file} was committed and is missing; {_LOST}",
+        ) from missing
 
 
 def _check_file(

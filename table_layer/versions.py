@@ -14,7 +14,9 @@ from projseg.errors import CorruptTableError, InvalidInputError
 from projseg.memory.cache import KEPT
 from projseg.table_layer.paths import (
     MANIFEST_PREFIX,
+    METADATA_PREFIX,
     SNAPSHOT_PREFIX,
+    is_probe_name,
     parse_snapshot_name,
     snapshot_name,
 )
@@ -116,7 +118,10 @@ def _exists(storage: Storage, version: int) -> bool:
 
 
 def _no_versions(storage: Storage) -> CorruptTableError | InvalidInputError:
-    if next(iter(storage.list_names(MANIFEST_PREFIX)), None) is not None:
+    manifests = list(storage.list_names(MANIFEST_PREFIX))
+    # A creation holds its probe until its snapshot is there.
+    is_creation = any(is_probe_name(file.name) for file in storage.list_names(METADATA_PREFIX))
+    if manifests and not is_creation:
         return CorruptTableError(
             "PROJSEG_CORRUPT_TABLE",
             f"{storage.location} has manifests and no snapshot: its log was lost; restore "

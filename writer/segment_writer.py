@@ -14,7 +14,8 @@ from projseg.algebra.projection_spec import ProjectionSpec
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.segment_encoder import SegmentEncoder, SegmentSummary
 from projseg.table_layer.manifest import SegmentEntry, StoredProjection
-from projseg.table_layer.storage import Storage
+from projseg.table_layer.storage import PutOutcomeUnknownError, Storage
+from projseg.table_layer.storage_errors import storage_error
 from projseg.writer.column_vectors import vectors_of
 from projseg.writer.column_zones import column_zone, time_bounds
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt, build_projection
@@ -102,7 +103,11 @@ def write_segment(
         for result in failed:
             contents.add_not_built(result)
         summary = encoder.finish()
-        sink.commit()
+        try:
+            sink.commit()
+        except PutOutcomeUnknownError as error:
+            # Nothing lists the segment yet, so one that may be there is as good as none.
+            raise storage_error(error, "write", f"{storage.location}/{file}") from error
     low, high = time_bounds(vectors, layout.time_column)
     return SegmentEntry(
         file=file,

@@ -13,6 +13,7 @@ import pyarrow as pa
 from projseg.algebra.granularity import Granularity
 from projseg.algebra.projection_spec import ProjectionSpec, from_definition
 from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.own_files import remove
 from projseg.table_layer.paths import segment_name
 from projseg.table_layer.storage import Storage
 from projseg.table_layer.table_properties import TableProperties
@@ -36,7 +37,8 @@ def write_segments(
 ) -> list[SegmentEntry]:
     """Write all rows as segment files and return how manifests would list them.
 
-    Memory is bounded by a few segments, not by the input (`time_chunks.BUFFERED_BYTES_MAX`).
+    Memory is bounded by a few segments, not by the input (`time_chunks.BUFFERED_BYTES_MAX`). If it
+    fails, the files that were written are removed: nobody can commit them any more.
 
     Parameters
     ----------
@@ -56,7 +58,9 @@ def write_segments(
     Raises
     ------
     InvalidInputError
-        If rows do not fit the table; files already written are orphans, removed by vacuum.
+        If rows do not fit the table.
+    StorageError
+        If a file cannot be written.
     """
     schema = properties.schema
     granularity = segment_granularity(properties)
@@ -71,12 +75,14 @@ def write_segments(
     )
     thread_count = threads or os.cpu_count() or 1
 
-    def write(number: int, start: int | None, rows: pa.Table, pool: Executor) -> SegmentEntry:
+    files: list[str] = []
+
+    def write(file: str, start: int | None, rows: pa.Table, pool: Executor) -> SegmentEntry:
         return write_segment(
             rows,
             layout,
             storage=storage,
-            file=segment_name(write_id, partition, attempt, number),
+            file=file,
             write_id=write_id,
             interval=_chunk(granularity, start),
             pool=pool,
@@ -93,13 +99,21 @@ def write_segments(
     # While one segment's pages are encoded, the next one's columns are: two pools, since a segment
     # that waits for its columns must not hold a thread that they need.
     segment_count_max = min(thread_count, _SEGMENTS_AT_ONCE)
-    with ThreadPoolExecutor(thread_count) as pool, ThreadPoolExecutor(segment_count_max) as outer:
-        for number, (start, rows) in enumerate(segments):
-            if len(under_way) == segment_count_max:
+    try:
+        with (
+            ThreadPoolExecutor(thread_count) as pool,
+            ThreadPoolExecutor(segment_count_max) as outer,
+        ):
+            for number, (start, rows) in enumerate(segments):
+                if len(under_way) == segment_count_max:
+                    finish_first()
+                files.append(segment_name(write_id, partition, attempt, number))
+                under_way.append(outer.submit(write, files[-1], start, rows, pool))
+            while under_way:
                 finish_first()
-            under_way.append(outer.submit(write, number, start, rows, pool))
-        while under_way:
-            finish_first()
+    except BaseException:
+        remove(storage, files)
+        raise
     return entries
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from projseg.algebra.projection_parse import parse_projection
+from projseg.algebra.expressions.type_text import parse_type
+from projseg.algebra.projection_parse import parse_projection, parse_projections
 from projseg.algebra.projection_spec import ProjectionSpec
 from projseg.errors import InvalidInputError
 from projseg.projection import Projection
@@ -17,9 +18,51 @@ from projseg.table_layer.table_properties import (
     TARGET_SEGMENT_ROWS,
     ProjectionDeclaration,
     TableProperties,
+    check_options,
 )
 
+SchemaDeclared: TypeAlias = pa.Schema | Mapping[str, str | pa.DataType]
 ProjectionDeclared = Projection | Mapping[str, Any] | str
+
+
+def schema_of(declared: SchemaDeclared) -> pa.Schema:
+    """Return a schema that may be a mapping of column names to types.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_SCHEMA, PROJSEG_BAD_NAME, PROJSEG_BAD_TYPE_NAME.
+    """
+    if isinstance(declared, pa.Schema):
+        return declared
+    if not isinstance(declared, Mapping):
+        raise InvalidInputError(
+            "PROJSEG_BAD_SCHEMA",
+            f"a schema is a pyarrow Schema, or a dict of column names and types such as "
+            f"{{'time': 'timestamp', 'added': 'bigint'}}, not a {type(declared).__name__}",
+        )
+    return pa.schema([(_column_name(name), _type_of(name, t)) for name, t in declared.items()])
+
+
+def _column_name(name: object) -> str:
+    if not isinstance(name, str):
+        raise InvalidInputError("PROJSEG_BAD_NAME", f"column name {name!r} is not text")
+    return name
+
+
+def _type_of(column: str, given: object) -> pa.DataType:
+    if isinstance(given, pa.DataType):
+        return given
+    if not isinstance(given, str):
+        raise InvalidInputError(
+            "PROJSEG_BAD_TYPE_NAME",
+            f"column '{column}' has {given!r} for a type; give its name in Spark SQL or a pyarrow "
+            "type",
+        )
+    try:
+        return parse_type(given)
+    except InvalidInputError as error:
+        raise InvalidInputError(error.code, f"column '{column}': {error.message}") from error
 
 
 def declare_properties(
@@ -52,6 +95,45 @@ def declare_properties(
         projections=[declared(spec) for spec in specs],
         properties=properties,
     )
+
+
+def check_declared(
+    properties: TableProperties,
+    *,
+    projections: Sequence[ProjectionDeclared] = (),
+    **given: Any,
+) -> None:
+    """Refuse what is declared again for an existing table and contradicts it.
+
+    Parameters
+    ----------
+    properties : TableProperties
+        The table's.
+    projections : sequence
+        Declarations; the table must have each, under its name.
+    **given : object
+        Options as `check_options` takes them.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_OPTION_CONTRADICTS_TABLE.
+    """
+    check_options(properties, **given)
+    known = {projection.name: projection.definition_hash for projection in properties.projections}
+    for spec in parse_projections(
+        [declaration_of(declaration) for declaration in projections],
+        properties.schema,
+        time_column=properties.time_column,
+        segment_granularity=properties.segment_granularity,
+    ):
+        if known.get(spec.name) != spec.definition_hash:
+            state = "declares it otherwise" if spec.name in known else "does not declare it"
+            raise InvalidInputError(
+                "PROJSEG_OPTION_CONTRADICTS_TABLE",
+                f"projection '{spec.name}' was given and the table {state}; leave it out, and "
+                "change the table's projections with add_projection and drop_projection",
+            )
 
 
 def declaration_of(declaration: ProjectionDeclared) -> Mapping[str, Any] | Projection:

@@ -9,6 +9,7 @@ ProjsegError
 ├── InvalidInputError            the caller's data or options are wrong (also ValueError)
 │   └── ProjectionNotUsableError useProjection or forceProjections cannot be met
 ├── MissingPackageError          an optional package is not installed (also ImportError)
+├── StorageError                 a file could not be read, written or listed (also OSError)
 ├── EvaluationError              Spark's ANSI mode would refuse this value (also ArithmeticError)
 └── CommitError
     ├── CommitConflictError      someone else won; safe to retry
@@ -38,7 +39,6 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_BAD_TYPE_NAME": "A text is not the name of a type that projseg knows.",
     "PROJSEG_ID_OUT_OF_RANGE": "An id does not lie below its cardinality; an internal guard.",
     "PROJSEG_LENGTH_MISMATCH": "Arrays that belong together differ in length; an internal guard.",
-    "PROJSEG_MISSING_SEGMENT": "A listed segment file is gone, or was vacuumed under a reader.",
     "PROJSEG_MISSING_PACKAGE": "An optional package that this needs is not installed, or too old.",
     "PROJSEG_NULL_TIME": "A row to append has no time, so no segment can hold it.",
     "PROJSEG_TIME_RANGE": "A row to append has a time outside the years 1 to 9999.",
@@ -71,10 +71,15 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_WRITE_ID_REUSED": "A write id has already named another commit.",
     "PROJSEG_BAD_COMMIT_ENTRY": "A segment reported for a commit cannot be that commit's.",
     "PROJSEG_FILE_CUT_SHORT": "A file of a table ends before bytes that belong to it.",
+    "PROJSEG_STORAGE_FULL": "The disk, or the user's share of it, has no room for a file.",
+    "PROJSEG_NO_PERMISSION": "The process's user may not read or write a file of a table.",
+    "PROJSEG_READ_ONLY_STORAGE": "A table to be written lies on a read-only file system.",
+    "PROJSEG_NOT_A_FILE": "Something else stands where a table's file or folder belongs.",
+    "PROJSEG_TOO_MANY_OPEN_FILES": "The process has as many files open as it may.",
+    "PROJSEG_STORAGE_FAILED": "The storage failed to read, write or list for another reason.",
     "PROJSEG_SEGMENT_MISSING": "A segment file, listed or to be committed, is not there.",
     "PROJSEG_SEGMENT_DIFFERS": "A segment file is not the one that its writer reported.",
     "PROJSEG_COMMIT_CONFLICT": "Another commit changed what this one depends on.",
-    "PROJSEG_COMMIT_FAILED": "The storage refused; nothing was committed.",
     "PROJSEG_COMMIT_STATE_UNKNOWN": "The storage did not say whether the commit happened.",
     "PROJSEG_STORAGE_NOT_ATOMIC": "The storage cannot create a file only if it is absent.",
     "PROJSEG_NO_TIME_COLUMN": "An interval was given for a table without a time column.",
@@ -97,6 +102,8 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_UNKNOWN_FILE_TYPE": "A file to import is none of Parquet, CSV and JSON by its name.",
     "PROJSEG_BAD_INPUT_FILE": "A file to import cannot be read, or does not fit the table.",
     "PROJSEG_BAD_PROJECTION": "A projection's declaration is malformed or does not fit the table.",
+    "PROJSEG_BAD_SCHEMA": "What was given as a schema is neither a Schema nor a dict of types.",
+    "PROJSEG_BAD_ROWS": "What was given as rows is in none of the forms that hold rows.",
     "PROJSEG_SCHEMA_MISMATCH": "Columns or types differ from the table's, or from those asked for.",
     "PROJSEG_UNSUPPORTED_TYPE": "A type is none of those that projseg stores.",
     "PROJSEG_UNKNOWN_CONTEXT_KEY": "A key of the query context is not one that projseg knows.",
@@ -198,6 +205,22 @@ class MissingPackageError(ProjsegError, ImportError):
 
 class EvaluationError(ProjsegError, ArithmeticError):
     """An expression met a value for which Spark's ANSI mode raises: overflow, bad cast, x / 0."""
+
+
+class StorageError(ProjsegError, OSError):
+    """The operating system refused to read, write or list a file; nothing stored was changed.
+
+    Parameters
+    ----------
+    code, message : str
+        As of `ProjsegError`.
+    number : int or None
+        The system's number of the error, as `errno`; it is not kept by pickling.
+    """
+
+    def __init__(self, code: str, message: str, number: int | None = None) -> None:
+        super().__init__(code, message)
+        self.errno = number
 
 
 class CommitError(ProjsegError):

@@ -13,15 +13,18 @@ from projseg.algebra.projection_parse import parse_projection
 from projseg.algebra.query_spec import QuerySpec, bind_query
 from projseg.declarations import (
     ProjectionDeclared,
+    SchemaDeclared,
     declaration_of,
     declare_properties,
     declared,
+    schema_of,
 )
 from projseg.errors import InvalidInputError
 from projseg.explain import Explain
 from projseg.maintenance.verify import Finding, verify_table
 from projseg.reader.query import plan_query, run_final
 from projseg.reader.row_scan import scan, scan_table
+from projseg.rows import Rows
 from projseg.table_layer import metadata_tables
 from projseg.table_layer.change import Append, Change, Overwrite, SetProperties
 from projseg.table_layer.commit import commit, create_table
@@ -30,7 +33,7 @@ from projseg.table_layer.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage import open_storage
 from projseg.table_layer.table_properties import TARGET_SEGMENT_ROWS, TableProperties
 from projseg.table_layer.versions import is_table as _is_table
-from projseg.table_write import ChangeOf, Commit, OnSegment, Rows, write_rows
+from projseg.table_write import ChangeOf, Commit, OnSegment, create_with_rows, write_rows
 
 Expressions = str | Sequence[str]
 IntervalLike = str | tuple[Any, Any] | Interval
@@ -66,7 +69,7 @@ class Table:
     def create(
         cls,
         location: str | os.PathLike[str],
-        schema: pa.Schema,
+        schema: SchemaDeclared,
         *,
         time_column: str | None = None,
         segment_granularity: str = "all",
@@ -74,15 +77,17 @@ class Table:
         projections: Sequence[ProjectionDeclared] = (),
         target_segment_rows: int = TARGET_SEGMENT_ROWS,
         properties: Mapping[str, str] | None = None,
+        data: Rows | None = None,
+        on_segment: OnSegment | None = None,
     ) -> Table:
-        """Create an empty table.
+        """Create a table: empty, or with its first rows in the same commit.
 
         Parameters
         ----------
         location : str or path
             Must not hold a table.
-        schema : pa.Schema
-            Columns; types are brought to Spark's.
+        schema : pa.Schema, or mapping of column names to types
+            Types are Arrow's, or texts as Spark SQL writes them; all are brought to Spark's.
         time_column : str or None
             What intervals, `first`/`last` and segment granularity go by.
         segment_granularity : str
@@ -95,10 +100,12 @@ class Table:
             Rows at which a segment is full.
         properties : mapping of str to str
             Kept for the user.
+        data, on_segment
+            As of `append`. If the rows cannot be written, there is no table.
         """
         storage = open_storage(location)
         properties_declared = declare_properties(
-            schema,
+            schema_of(schema),
             time_column=time_column,
             segment_granularity=segment_granularity,
             cluster_by=cluster_by,
@@ -106,7 +113,10 @@ class Table:
             target_segment_rows=target_segment_rows,
             properties=properties,
         )
-        create_table(storage, properties_declared)
+        if data is None:
+            create_table(storage, properties_declared)
+        else:
+            create_with_rows(storage, properties_declared, data, on_segment=on_segment)
         return cls(location)
 
     def __repr__(self) -> str:

@@ -98,7 +98,7 @@ def test_versions_by_number_and_by_time(spark, rows, tmp_path):
     moment = projseg.Table(path).history().to_pylist()[0]["timestamp"].isoformat()
     projseg.write(rows, path, mode="append")
     assert load(spark, path).count() == 10_000
-    assert load(spark, path, versionAsOf="1").count() == 5000
+    assert load(spark, path, versionAsOf="0").count() == 5000
     assert load(spark, path, timestampAsOf=moment).count() == 5000
     assert "PROJSEG_UNKNOWN_VERSION" in refused(lambda: load(spark, path, versionAsOf="9"))
     early = refused(lambda: load(spark, path, timestampAsOf="2001-01-01"))

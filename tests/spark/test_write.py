@@ -11,6 +11,9 @@ from pyspark.sql import functions as F
 
 import projseg
 from projseg.errors import InvalidInputError
+from projseg.spark_datasource.batch_writer import ProjsegWriter, SegmentsWritten
+from projseg.spark_datasource.write_request import parse_write_request
+from projseg.writer.table_writer import write_segments
 
 pytestmark = pytest.mark.spark
 
@@ -54,10 +57,10 @@ def test_append_makes_the_table_and_adds_to_it(rows, location):
     assert table.properties.time_column == "t"
     assert table.detail()["projections"] == ["by_k"]
     assert table.segments().num_rows >= 2 * 3, "three days, written twice"
-    assert [row["operation"] for row in table.history().to_pylist()] == [
-        "append",
-        "append",
-        "create",
+    history = table.history().to_pylist()
+    assert [(row["operation"], row["rows"]) for row in history] == [
+        ("append", 2000),
+        ("create", 1000),
     ]
     assert table.verify(deep=True) == []
 
@@ -66,7 +69,7 @@ def test_overwrite_replaces_every_row(rows, location):
     save(rows, location, **OPTIONS)
     save(rows.limit(10), location, mode="overwrite")
     assert total(location) == (10, 45)
-    before = projseg.Table(location, version=1).query(aggregators="count(*) AS c")
+    before = projseg.Table(location, version=0).query(aggregators="count(*) AS c")
     assert before.to_pylist() == [{"c": 1000}]
 
 
@@ -141,7 +144,7 @@ def test_a_failing_task_leaves_the_table_as_it_was(spark, rows, location):
     failing = rows.withColumn("n", F.expr("if(n = 999, raise_error('no'), n)"))
     assert "no" in refused(lambda: save(failing, location))
     assert total(location) == (1000, 499_500)
-    assert projseg.Table(location).version == 1
+    assert projseg.Table(location).version == 0
 
 
 def test_a_task_that_fails_at_its_end_and_runs_again_is_written_once(spark, location, tmp_path):
@@ -207,3 +210,29 @@ def test_session_time_zone_does_not_move_instants(spark, location):
         assert read.first().t == "2015-09-12 00:00:00"
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def test_a_first_write_that_fails_leaves_no_table(spark, rows, location):
+    failing = rows.withColumn("n", F.expr("if(n = 999, raise_error('no'), n)"))
+    assert "no" in refused(lambda: save(failing, location, **OPTIONS))
+    assert not projseg.is_table(location)
+    save(rows, location)  # declares something else, and nothing is in its way
+    assert projseg.Table(location).properties.time_column is None
+    assert total(location) == (1000, 499_500)
+
+
+def test_a_refused_commit_gives_back_its_segments(spark, rows, location):
+    save(rows, location, **OPTIONS)
+    before = sorted(Path(location, "data").iterdir())
+    writer = ProjsegWriter(
+        parse_write_request({"path": location, "replaceInterval": "1970-01-02/P1D"}),
+        rows.schema,
+        overwrite=True,
+    )
+    target = writer._target
+    entries = write_segments(
+        rows.toArrow().to_batches(), target.properties, target.storage, write_id=writer._write_id
+    )
+    with pytest.raises(InvalidInputError, match="PROJSEG_ROWS_OUTSIDE_INTERVAL"):
+        writer.commit([SegmentsWritten.of(entries)])
+    assert sorted(Path(location, "data").iterdir()) == before

@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 
+from projseg.errors import StorageError
 from projseg.table_layer.storage import PutOutcomeUnknownError, Storage
 
 
@@ -48,8 +49,9 @@ class FaultStorage:
         fails = self.count == self.at or (self.forever and 0 < self.at < self.count)
         result = action() if not fails or self.after else None
         if fails:
-            unknown = is_put and (self.after or self.unsure)
-            raise (PutOutcomeUnknownError if unknown else OSError)(5, "injected", name)
+            if is_put and (self.after or self.unsure):
+                raise PutOutcomeUnknownError(5, "injected", name)
+            raise StorageError("PROJSEG_STORAGE_FAILED", f"injected, {name}", 5)
         return result
 
     def size(self, name):
@@ -66,6 +68,9 @@ class FaultStorage:
 
     def delete(self, name):
         self._do("delete", name, lambda: self.inner.delete(name))
+
+    def check_writable(self):
+        self._do("check", "", self.inner.check_writable)
 
     def turn(self):
         return self.inner.turn()

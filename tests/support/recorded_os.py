@@ -49,9 +49,11 @@ class RecordedOs(UnsyncedOs):
         return descriptor
 
     def close(self, descriptor):
-        os.close(descriptor)
+        # Forgotten first: another thread may be given the same number at once.
         self._paths.pop(descriptor, None)
-        if self._files.pop(descriptor, None) is not None:
+        is_file = self._files.pop(descriptor, None) is not None
+        os.close(descriptor)
+        if is_file:
             self.before("close")
 
     def write(self, descriptor, payload):

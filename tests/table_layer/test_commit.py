@@ -135,7 +135,7 @@ def test_large_appends_are_cut_into_manifests(tmp_path):
     write_id = new_write_id()
     count = MANIFEST_SEGMENTS_MAX + 1
     entries = [describe_segment(write_id, number=i, hour=i)[0] for i in range(count)]
-    references = write_manifests(storage, entries)
+    references = write_manifests(storage, entries, [])
     assert [reference.segment_count for reference in references] == [MANIFEST_SEGMENTS_MAX, 1]
 
 

@@ -14,6 +14,7 @@ from projseg.errors import (
     CorruptTableError,
     LimitExceededError,
     ProjsegError,
+    StorageError,
     UnsupportedFeatureError,
 )
 from projseg.table_layer import sealed_json
@@ -136,7 +137,7 @@ def test_what_cannot_be_read_is_not_absent(table, monkeypatch):
 
     monkeypatch.setattr(os, "open", refuse)
     for look in (open_snapshot, latest_version):
-        with pytest.raises(PermissionError):
+        with pytest.raises(StorageError, match="PROJSEG_NO_PERMISSION"):
             look(storage)
 
 
@@ -146,7 +147,7 @@ def test_a_symbolic_link_is_not_followed(table, tmp_path):
     (tmp_path / "elsewhere.json").write_bytes(name.read_bytes())
     name.unlink()
     name.symlink_to(tmp_path / "elsewhere.json")
-    with pytest.raises(OSError, match="not a regular file"):
+    with pytest.raises(StorageError, match="PROJSEG_NOT_A_FILE"):
         read_all(storage)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_tables import new_table
 
-from projseg.errors import InvalidInputError, UnsupportedFeatureError
+from projseg.errors import InvalidInputError, StorageError, UnsupportedFeatureError
 from projseg.table_layer import paths
 from projseg.table_layer.storage import open_storage
 
@@ -140,7 +140,7 @@ def test_listing_passes_over_foreign_files_and_links(tmp_path):
     assert file[:2] == (GOOD, 4)
     every = {file.name for file in storage.list_names(paths.METADATA_PREFIX)}
     assert every == {paths.snapshot_name(0)}
-    with pytest.raises(OSError, match="not a regular file"):
+    with pytest.raises(StorageError, match="PROJSEG_NOT_A_FILE"):
         storage.size(f"data/{WRITE_ID}-0-0-0.pseg")
 
 
@@ -151,9 +151,9 @@ def test_a_linked_folder_is_not_entered(tmp_path):
     (outside / f"{WRITE_ID}-1-2-3.pseg").write_text("outside")
     (tmp_path / "t" / "data").symlink_to(outside)
     for use in (storage.size, storage.delete, lambda n: storage.read_range(n, 0, 1)):
-        with pytest.raises(NotADirectoryError):
+        with pytest.raises(StorageError, match="PROJSEG_NOT_A_FILE"):
             use(GOOD)
-    with pytest.raises(NotADirectoryError):
+    with pytest.raises(StorageError, match="PROJSEG_NOT_A_FILE"):
         list(storage.list_names(paths.DATA_PREFIX))
     assert len(list(outside.iterdir())) == 1
 

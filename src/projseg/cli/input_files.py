@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -11,8 +12,9 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
+from projseg.algebra.expressions.type_text import parse_type
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.segment_format.types import normal_type, parse_type_name, type_name
+from projseg.segment_format.types import TIMESTAMP, normal_type, type_name
 
 BLOCK_BYTES: Final = 16 * 2**20  # types of CSV and JSON columns are guessed from the first block
 
@@ -40,8 +42,23 @@ class ProgressFile:
 
 
 def stored_bytes(path: str) -> int:
-    """Return a file's size in bytes."""
-    return os.stat(path).st_size
+    """Return a file's size in bytes.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_INPUT_FILE if there is no such file, or it is a directory.
+    """
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise _bad_file(path, error) from error
+    if stat.S_ISDIR(status.st_mode):
+        raise InvalidInputError(
+            "PROJSEG_BAD_INPUT_FILE",
+            f"{path} is a directory; name the files in it, such as {path.rstrip('/')}/*.parquet",
+        )
+    return status.st_size
 
 
 def open_file(path: str, advance: Callable[[int], None]) -> pa.RecordBatchReader:
@@ -71,7 +88,7 @@ def open_file(path: str, advance: Callable[[int], None]) -> pa.RecordBatchReader
         )
     try:
         return opener(path, compression, advance)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, OSError) as error:
         raise _bad_file(path, error) from error
 
 
@@ -145,9 +162,27 @@ def table_schema(
         if pa.types.is_null(stored):
             stored = pa.string()
         if field.name == time_column and pa.types.is_string(stored):
-            stored = parse_type_name("timestamp")
+            stored = TIMESTAMP
         fields.append(pa.field(field.name, asked.get(field.name, stored)))
     return pa.schema(fields)
+
+
+def check_types(asked_types: Sequence[str], schema: pa.Schema) -> None:
+    """Refuse types that are not those of the table `schema` belongs to.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_COLUMN, PROJSEG_OPTION_CONTRADICTS_TABLE.
+    """
+    for text in asked_types:
+        name, asked = _asked_type(text, schema)
+        if (stored := schema.field(name).type) != asked:
+            raise InvalidInputError(
+                "PROJSEG_OPTION_CONTRADICTS_TABLE",
+                f"--type '{text}' contradicts the table, whose column '{name}' is "
+                f"{type_name(stored)}; leave the option out or import into another table",
+            )
 
 
 def _asked_type(text: str, found: pa.Schema) -> tuple[str, pa.DataType]:
@@ -158,7 +193,7 @@ def _asked_type(text: str, found: pa.Schema) -> tuple[str, pa.DataType]:
             f"--type '{text}' must be column=type with a column of the file"
             f"{did_you_mean(name, found.names)}",
         )
-    return name, parse_type_name(type_text)
+    return name, parse_type(type_text)
 
 
 def cast_batches(
@@ -183,7 +218,7 @@ def cast_batches(
             yield pa.RecordBatch.from_arrays(
                 [_cast_column(path, batch, field) for field in target], schema=target
             )
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, OSError) as error:
         raise _bad_file(path, error) from error
 
 
@@ -202,7 +237,6 @@ def _cast_column(path: str, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
         ) from error
 
 
-def _bad_file(path: str, error: pa.ArrowInvalid) -> InvalidInputError:
-    return InvalidInputError(
-        "PROJSEG_BAD_INPUT_FILE", f"{path} cannot be read: {str(error).splitlines()[0]}"
-    )
+def _bad_file(path: str, error: pa.ArrowInvalid | OSError) -> InvalidInputError:
+    problem = getattr(error, "strerror", None) or str(error).splitlines()[0]
+    return InvalidInputError("PROJSEG_BAD_INPUT_FILE", f"{path} cannot be read: {problem}")
