@@ -9,8 +9,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.interval import Interval
-from projseg.algebra.projection_parse import parse_projections
-from projseg.declarations import declare_properties
+from projseg.declarations import check_declared, declare_properties
 from projseg.errors import InvalidInputError
 from projseg.spark_datasource.write_request import WriteRequest
 from projseg.table_layer.snapshot import Snapshot, is_table, open_snapshot
@@ -18,7 +17,6 @@ from projseg.table_layer.storage import Storage, open_storage
 from projseg.table_layer.table_properties import (
     ColumnDeclaration,
     TableProperties,
-    check_options,
     columns_of,
 )
 from projseg.writer.input_rows import check_schema
@@ -59,21 +57,24 @@ def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) ->
     ------
     InvalidInputError
         If the options or the columns contradict the table, or cannot be a new table's.
+    StorageError
+        If files can certainly not be written there.
     """
     storage = open_storage(request.location)
+    storage.check_writable()
     interval = _interval(request, overwrite=overwrite)
     if not is_table(request.location):
         return WriteTarget(storage, None, _new_properties(request, schema), interval=interval)
     snapshot = open_snapshot(storage)
     properties = snapshot.properties
-    check_options(
+    check_declared(
         properties,
         time_column=request.time_column,
         segment_granularity=request.segment_granularity,
         cluster_by=request.cluster_by,
         target_segment_rows=request.target_segment_rows,
+        projections=request.projections or (),
     )
-    _check_projections(request, properties)
     added = _added_columns(properties, schema) if request.merges_schema else ()
     if added:
         properties = replace(properties, columns=(*properties.columns, *added))
@@ -100,24 +101,6 @@ def _new_properties(request: WriteRequest, schema: pa.Schema) -> TableProperties
     }
     options = {name: value for name, value in given.items() if value is not None}
     return declare_properties(schema, **options)
-
-
-def _check_projections(request: WriteRequest, properties: TableProperties) -> None:
-    declared = {known.name: known.definition_hash for known in properties.projections}
-    given = parse_projections(
-        request.projections or (),
-        properties.schema,
-        time_column=properties.time_column,
-        segment_granularity=properties.segment_granularity,
-    )
-    for spec in given:
-        if declared.get(spec.name) != spec.definition_hash:
-            state = "declares it otherwise" if spec.name in declared else "does not declare it"
-            raise InvalidInputError(
-                "PROJSEG_OPTION_CONTRADICTS_TABLE",
-                f"option 'projections' has '{spec.name}' and the table {state}; leave the option "
-                "out, and change projections with Table.add_projection and Table.drop_projection",
-            )
 
 
 def _added_columns(properties: TableProperties, schema: pa.Schema) -> tuple[ColumnDeclaration, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from projseg.cli import input_files
 from projseg.cli.arguments import Location, Output, sql_list
 from projseg.cli.declarations import parse_declarations
 from projseg.cli.output import print_fields
+from projseg.declarations import check_declared
 
 Files = Annotated[list[str], typer.Argument(help="Parquet, CSV or JSON lines; text ones also .gz.")]
 
@@ -44,7 +45,8 @@ def load(
 ) -> None:
     """Append files to a table; a table that is not there is made from the first file's columns.
 
-    The properties and projections given here are those of a new table.
+    A new table appears with its rows or not at all. For a table that is there, an option that
+    contradicts what it declares is an error, and nothing is appended.
     """
     started = time.perf_counter()
     properties = {
@@ -54,38 +56,37 @@ def load(
         "target_segment_rows": target_segment_rows,
         "projections": parse_declarations(projection) or None,
     }
-    given = {name: value for name, value in properties.items() if value is not None}
-    table = _open_or_create(location, files[0], types or [], time_column, given)
-    commit = _append(table, files)
+    given: dict[str, Any] = {name: v for name, v in properties.items() if v is not None}
+    byte_count = sum(map(input_files.stored_bytes, files))
+    if projseg.is_table(location):
+        table = projseg.Table(location)
+        check_declared(table.properties, **given)
+        input_files.check_types(types or [], table.schema)
+        with _reading(files, byte_count, table.schema) as rows:
+            table.append(rows)
+    else:
+        found = input_files.open_file(files[0], lambda _: None).schema
+        schema = input_files.table_schema(found, types or [], time_column)
+        with _reading(files, byte_count, schema) as rows:
+            table = projseg.Table.create(location, schema, data=rows, **given)
     seconds = time.perf_counter() - started
+    added = table.snapshot.metrics
     done = {
         "location": location,
-        "version": commit.version,
-        "segments": _count(commit.segments),
-        "rows": commit.rows,
+        "version": table.version,
+        "segments": added["added_segments"],
+        "rows": added["added_rows"],
         "seconds": round(seconds, 2),
-        "rows_per_second": round(commit.rows / seconds),
+        "rows_per_second": round(added["added_rows"] / seconds),
     }
     print_fields(done, output)
 
 
-def _open_or_create(
-    location: str,
-    first_file: str,
-    types: list[str],
-    time_column: str | None,
-    given: dict[str, Any],
-) -> projseg.Table:
-    if not projseg.is_table(location):
-        found = input_files.open_file(first_file, lambda _: None).schema
-        schema = input_files.table_schema(found, types, time_column)
-        return projseg.Table.create(location, schema, **given)
-    if given or types:
-        sys.stderr.write(f"{location} is a table already; its own properties are used\n")
-    return projseg.Table(location)
-
-
-def _append(table: projseg.Table, files: list[str]) -> projseg.Commit:
+@contextmanager
+def _reading(
+    files: list[str], byte_count: int, schema: pa.Schema
+) -> Iterator[pa.RecordBatchReader]:
+    """Yield all files' rows in a table's columns, and show how far they are read."""
     columns = (
         TextColumn("[progress.description]{task.description}"),
         BarColumn(),
@@ -94,16 +95,11 @@ def _append(table: projseg.Table, files: list[str]) -> projseg.Commit:
     )
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        total = sum(map(input_files.stored_bytes, files))
-        task = progress.add_task("importing", total=total)
+        task = progress.add_task("importing", total=byte_count)
 
         def batches() -> Iterator[pa.RecordBatch]:
             for path in files:
                 reader = input_files.open_file(path, lambda n: progress.advance(task, n))
-                yield from input_files.cast_batches(path, reader, table.schema)
+                yield from input_files.cast_batches(path, reader, schema)
 
-        return table.append(pa.RecordBatchReader.from_batches(table.schema, batches()))
-
-
-def _count(segments: Any) -> int:
-    return segments if isinstance(segments, int) else len(segments)
+        yield pa.RecordBatchReader.from_batches(schema, batches())
