@@ -130,13 +130,28 @@ def test_a_pattern_that_java_refuses_is_refused(pattern, words):
         ("(a)*\\1", "group in a repetition"),
         ("(?=(a))\\1", "look-around"),
         ("(?>(?:a?)*)", "may be empty in an atomic group"),
-        ("(?:a{1000}){1000}", "multiply too far"),
+        ("(?:a{1000}){1000}", "20000 parts"),
+        ("(?:(?:(?:){1000}){1000}){1000}$", "20000 parts"),
+        ("(?:){2147483647}", "20000 parts"),
+        ("a{100000000}", "20000 parts"),
+        ("a{0,100000000}", "20000 parts"),
+        ("a{100000000,}", "20000 parts"),
     ],
 )
 def test_what_java_takes_and_projseg_does_not_is_named(pattern, words):
     with pytest.raises(UnsupportedFeatureError, match=words) as caught:
         rlike(pattern, [])
     assert caught.value.code == "PROJSEG_UNSUPPORTED_FUNCTION"
+
+
+@pytest.mark.parametrize("opening", ["(", "(?:", "[", "(?=", "[^a["])
+def test_what_nests_without_end_is_refused(opening):
+    with pytest.raises((LimitExceededError, InvalidInputError)):
+        rlike(opening * 5000, [])
+    columns = {"p": pa.array([opening * 5000] * 2)}
+    with pytest.raises(EvaluationError) as caught:
+        evaluate(bind("'a' RLIKE p", SCHEMA), columns, 2)
+    assert caught.value.code == "PROJSEG_EVALUATION_BAD_ARGUMENT"
 
 
 def test_groups_nested_too_deeply_are_refused():

@@ -15,6 +15,7 @@ from projseg.algebra.expressions.regex.matcher import matches
 from projseg.algebra.expressions.regex.parser import parse_pattern
 from projseg.algebra.expressions.regex.program import Program, compile_program
 from projseg.algebra.expressions.regex.re2_pattern import Re2Pattern, to_re2
+from projseg.errors import LimitExceededError
 from projseg.segment_format.arrow_arrays import array_of
 
 
@@ -75,7 +76,12 @@ class JavaRegex:
 @lru_cache(maxsize=1024)
 def java_regex(text: str) -> JavaRegex:
     """Return a pattern, read once."""
-    return JavaRegex(text)
+    try:
+        return JavaRegex(text)
+    except RecursionError as error:
+        raise LimitExceededError(
+            "PROJSEG_EXPRESSION_TOO_LONG", "a regular expression is nested too deeply"
+        ) from error
 
 
 def _usable(found: Re2Pattern | None) -> Re2Pattern | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 from projseg.algebra.expressions.regex.code_points import contains
@@ -238,18 +239,18 @@ class _Search:
         if found == ord("_") or _is_letter_or_digit(found):
             return True
         is_mark = unicodedata.category(chr(found)) == "Mn"
-        return is_mark and self.has_base(at - 1 if is_before else at)
+        return is_mark and self.has_base[at - 1 if is_before else at]
 
-    def has_base(self, at: int) -> bool:
-        """Whether a letter or digit precedes a mark, with only marks between; read by units."""
-        while at >= 0:
-            found = self.character(at)
-            if _is_letter_or_digit(found):
-                return True
-            if unicodedata.category(chr(found)) != "Mn":
-                return False
-            at -= 1
-        return False
+    @cached_property
+    def has_base(self) -> list[bool]:
+        """Whether each unit is a letter or digit, or a mark behind one with only marks between."""
+        found: list[bool] = []
+        for at in range(len(self.units)):
+            character = self.character(at)
+            is_mark = unicodedata.category(chr(character)) == "Mn"
+            is_behind_base = is_mark and at > 0 and found[at - 1]
+            found.append(_is_letter_or_digit(character) or is_behind_base)
+        return found
 
 
 _MOVES: Final[dict[type[Step], Callable[[_Search, Any, int, Notes], int]]] = {

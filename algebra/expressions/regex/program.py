@@ -30,7 +30,7 @@ from projseg.algebra.expressions.regex.nodes import (
 )
 from projseg.algebra.expressions.regex.refusals import unsupported
 
-_STEPS_MAX: Final = 20_000
+_PARTS_MAX: Final = 20_000
 
 
 @dataclass(frozen=True)
@@ -217,18 +217,22 @@ class _Compiler:
     def __init__(self, pattern: Pattern) -> None:
         self.pattern = pattern
         self.steps: list[Step] = []
+        self.part_count = 0
         numbers = {n.number for n in pattern.root.walk() if isinstance(n, BackReference)}
         self.referred = {number: slot for slot, number in enumerate(sorted(numbers))}
 
     def append(self, step: Step) -> int:
         """Add a step and return its index."""
-        if len(self.steps) >= _STEPS_MAX:
-            raise unsupported(self.pattern.text, "repetition counts that multiply too far")
         self.steps.append(step)
         return len(self.steps) - 1
 
     def add(self, node: Node, after: int) -> int:
         """Add the steps of a part that go on at `after`; return where they begin."""
+        self.part_count += 1
+        if self.part_count > _PARTS_MAX:
+            raise unsupported(
+                self.pattern.text, f"more than {_PARTS_MAX} parts, each as often as it is repeated"
+            )
         return _ADDERS[type(node)](self, node, after)
 
     def add_sequence(self, node: Sequence, after: int) -> int:

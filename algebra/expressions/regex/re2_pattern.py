@@ -32,6 +32,7 @@ from projseg.algebra.expressions.regex.nodes import (
 )
 from projseg.algebra.expressions.regex.program import is_ordered
 
+_COUNT_MAX: Final = 1000
 _OTHER_LINE_ENDS: Final = r"[\r\x{85}\x{2028}\x{2029}]"
 _PLACES: Final[dict[Place, tuple[str, str | None]]] = {
     Place.START: (r"\A", None),
@@ -67,11 +68,17 @@ class Re2Pattern:
 def to_re2(pattern: Pattern) -> Re2Pattern | None:
     """Return RE2's form of a pattern, or None if it has parts that RE2 lacks."""
     nodes = list(pattern.root.walk())
-    if is_ordered(pattern) or any(isinstance(node, Look) for node in nodes):
+    if is_ordered(pattern) or any(_is_lacking(node) for node in nodes):
         return None
     places = dict.fromkeys(node.place for node in nodes if isinstance(node, Anchor))
     undecided = [other for place in places if (other := _PLACES[place][1]) is not None]
     return Re2Pattern(_text(pattern.root), "|".join(undecided) or None)
+
+
+def _is_lacking(node: Node) -> bool:
+    """Whether RE2 has no such part; a count far beyond its limit it even reads as literal text."""
+    is_counted_far = isinstance(node, Repeat) and max(node.least, node.most or 0) > _COUNT_MAX
+    return is_counted_far or isinstance(node, Look)
 
 
 def _text(node: Node) -> str:
