@@ -178,7 +178,7 @@ DIFFERENCES = [
 REGEX_HEAD = """\
 RLIKE reads patterns of `java.util.regex`, as Spark does, and finds what Java 17 finds. Where RE2
 is proved to find the same, RE2 is asked, in time that grows with the text. The rest is asked of an
-exact matcher, once for each distinct text and far slower:
+exact matcher, far slower, once for each distinct text in which RE2 does not rule a match out:
 
 | the pattern has | the exact matcher is asked about |
 |---|---|

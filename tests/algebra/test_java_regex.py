@@ -172,7 +172,7 @@ def test_patterns_that_explode_in_java_do_not_explode_here(pattern):
 def test_a_search_without_end_is_given_up():
     pattern = r"^(a*)(a*)(a*)(a*)(a*)(a*)\1\2\3\4\5\6b"
     with pytest.raises(EvaluationError, match="200000 steps") as caught:
-        rlike(pattern, ["a" * 300])
+        rlike(pattern, ["a" * 300 + "cb"])
     assert caught.value.code == "PROJSEG_EVALUATION_TOO_LONG"
 
 
@@ -185,7 +185,7 @@ def test_only_a_pattern_that_may_be_given_up_may_fail():
 def test_a_pattern_that_fails_for_some_text_is_asked_only_where_it_must_be():
     """A filter that leaves out the text for which the search has no end hides its error."""
     pattern = quoted(r"^(a*)(a*)(a*)(a*)(a*)(a*)\1\2\3\4\5\6b")
-    column = pa.array(["aab", "a" * 300])
+    column = pa.array(["aab", "a" * 300 + "cb"])
     bound = bind(f"length(s) < 10 AND s RLIKE {pattern}", SCHEMA)
     assert evaluate(bound, {"s": column}, 2).to_pylist() == [True, False]
 
@@ -205,6 +205,12 @@ def test_like_of_many_wildcards_in_a_column_takes_no_more_than_the_text_is_long(
     texts = pa.array(["a" * 3000])
     columns = {"s": texts, "p": pa.array(["%a" * 20 + "%b"])}
     assert evaluate(bind("s LIKE p", SCHEMA), columns, 1).to_pylist() == [False]
+
+
+def test_like_of_a_pattern_that_is_too_large_for_re2():
+    texts = pa.array(["b" * 90_000 + "a", "b" * 90_000, None])
+    bound = bind(f"s LIKE '{'_' * 90_000}a'", SCHEMA)
+    assert evaluate(bound, {"s": texts}, 3).to_pylist() == [True, False, None]
 
 
 def test_ilike_reads_an_escape():

@@ -113,7 +113,10 @@ def _like(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     body = wanted.strip("%")
     if "%" not in body and "_" not in body and "\\" not in body:
         return _plain_like(text, wanted, body)
-    return pc.match_substring_regex(text, _like_regex(wanted))
+    try:
+        return pc.match_substring_regex(text, _like_regex(wanted))
+    except pa.ArrowInvalid:  # RE2 refuses what is too large for it
+        return by_row(_matches_like, arguments, row_count, call.type)
 
 
 def _plain_like(text: pa.Array, pattern: str, body: str) -> pa.Array:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from projseg.algebra.expressions.regex.matcher import matches
 from projseg.algebra.expressions.regex.parser import parse_pattern
 from projseg.algebra.expressions.regex.program import Program, compile_program
-from projseg.algebra.expressions.regex.re2_pattern import Re2Pattern, to_re2
+from projseg.algebra.expressions.regex.re2_pattern import necessary_re2, to_re2
 from projseg.errors import LimitExceededError
 from projseg.segment_format.arrow_arrays import array_of
 
@@ -39,9 +39,14 @@ class JavaRegex:
 
     def __init__(self, text: str) -> None:
         pattern = parse_pattern(text)
-        self._re2 = _usable(to_re2(pattern))
-        decides_all = self._re2 is not None and self._re2.undecided is None
-        self._program: Program | None = None if decides_all else compile_program(pattern)
+        re2 = to_re2(pattern)
+        self._re2 = re2 if re2 is not None and _is_usable(re2.pattern) else None
+        self._program: Program | None = None
+        self._necessary: str | None = None
+        if self._re2 is None or self._re2.undecided is not None:
+            self._program = compile_program(pattern)
+            necessary = necessary_re2(pattern)
+            self._necessary = necessary if _is_usable(necessary) else None
 
     @property
     def may_fail(self) -> bool:
@@ -67,6 +72,15 @@ class JavaRegex:
         return pc.replace_with_mask(found, undecided, self._search_exactly(texts.filter(undecided)))
 
     def _search_exactly(self, texts: pa.Array) -> pa.Array:
+        """Return the same, by the exact matcher where RE2 does not rule a match out."""
+        if self._necessary is None:
+            return self._matched(texts)
+        possible = pc.match_substring_regex(texts, self._necessary)
+        return pc.replace_with_mask(
+            possible, possible.fill_null(False), self._matched(texts.filter(possible))
+        )
+
+    def _matched(self, texts: pa.Array) -> pa.Array:
         assert self._program is not None
         encoded = texts.dictionary_encode()
         found = [matches(self._program, text) for text in encoded.dictionary.to_pylist()]
@@ -84,12 +98,10 @@ def java_regex(text: str) -> JavaRegex:
         ) from error
 
 
-def _usable(found: Re2Pattern | None) -> Re2Pattern | None:
-    """Return the pattern unless RE2 refuses it for its size."""
-    if found is None:
-        return None
+def _is_usable(pattern: str) -> bool:
+    """Whether RE2 takes a pattern, which may be too large for it."""
     try:
-        pc.match_substring_regex(pa.array([""]), found.pattern)
+        pc.match_substring_regex(pa.array([""]), pattern)
     except pa.ArrowInvalid:
-        return None
-    return found
+        return False
+    return True

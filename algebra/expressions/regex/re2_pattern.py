@@ -7,7 +7,7 @@ equal over texts without the characters that tell both apart; a second pattern f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,9 +20,8 @@ from projseg.algebra.expressions.regex.code_points import (
 )
 from projseg.algebra.expressions.regex.nodes import (
     Anchor,
-    Capture,
+    BackReference,
     Chars,
-    Choice,
     Look,
     Node,
     Pattern,
@@ -72,7 +71,16 @@ def to_re2(pattern: Pattern) -> Re2Pattern | None:
         return None
     places = dict.fromkeys(node.place for node in nodes if isinstance(node, Anchor))
     undecided = [other for place in places if (other := _PLACES[place][1]) is not None]
-    return Re2Pattern(_text(pattern.root), "|".join(undecided) or None)
+    exact = {place: text for place, (text, _) in _PLACES.items()}
+    return Re2Pattern(_text(pattern.root, exact), "|".join(undecided) or None)
+
+
+def necessary_re2(pattern: Pattern) -> str:
+    """Return a pattern of RE2 that finds every text that a pattern finds, and perhaps others.
+
+    Conditions that RE2 cannot tell are left out, and a back reference may be any text.
+    """
+    return _text(pattern.root, {Place.START: r"\A", Place.END: r"\z"})
 
 
 def _is_lacking(node: Node) -> bool:
@@ -81,20 +89,24 @@ def _is_lacking(node: Node) -> bool:
     return is_counted_far or isinstance(node, Look)
 
 
-def _text(node: Node) -> str:
+def _text(node: Node, places: Mapping[Place, str]) -> str:
     if isinstance(node, Chars):
         return _set(node.members)
     if isinstance(node, Anchor):
-        return _PLACES[node.place][0]
-    if isinstance(node, Sequence):
-        return "".join(_text(part) for part in node.parts)
-    if isinstance(node, Choice):
-        return f"(?:{'|'.join(_text(option) for option in node.options)})"
-    if isinstance(node, Capture):
-        return f"(?:{_text(node.body)})"
-    assert isinstance(node, Repeat)
-    most = "" if node.most is None else node.most
-    return f"(?:{_text(node.body)}){{{node.least},{most}}}"
+        return places.get(node.place, "")
+    if isinstance(node, BackReference):
+        return r"(?s:.*)"
+    inner = [_text(child, places) for child in node.children]
+    if isinstance(node, Repeat):
+        return f"(?:{inner[0]}){_counts(node)}"
+    if isinstance(node, Look):
+        return ""
+    return "".join(inner) if isinstance(node, Sequence) else f"(?:{'|'.join(inner)})"
+
+
+def _counts(node: Repeat) -> str:
+    is_limited = node.most is not None and node.most <= _COUNT_MAX
+    return f"{{{min(node.least, _COUNT_MAX)},{node.most if is_limited else ''}}}"
 
 
 def _set(members: CodePoints) -> str:
