@@ -100,7 +100,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_PATH_MISSING": "A Spark read or write names no table location.",
     "PROJSEG_ROWS_OUTSIDE_INTERVAL": "Rows lie outside the interval that they were to replace.",
     "PROJSEG_UNKNOWN_FILE_TYPE": "A file to import is none of Parquet, CSV and JSON by its name.",
-    "PROJSEG_BAD_INPUT_FILE": "A file to import cannot be read, or does not fit the table.",
+    "PROJSEG_BAD_INPUT_FILE": "A file to import or inspect cannot be read, or does not fit.",
     "PROJSEG_BAD_PROJECTION": "A projection's declaration is malformed or does not fit the table.",
     "PROJSEG_BAD_SCHEMA": "What was given as a schema is neither a Schema nor a dict of types.",
     "PROJSEG_BAD_ROWS": "What was given as rows is in none of the forms that hold rows.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -71,7 +72,7 @@ def test_describing_verbs(shell, location):
     assert columns == {"time": "timestamp", "channel": "string", "added": "bigint"}
     assert [row["rows"] for row in shell("segments", location)] == [2, 1]
     assert [row["name"] for row in shell("projections", location)] == ["daily"]
-    assert [row["operation"] for row in shell("history", location)] == ["append", "create"]
+    assert [row["operation"] for row in shell("history", location)] == ["create"]
 
 
 def test_query_and_explain(shell, location):
@@ -222,3 +223,19 @@ def test_a_reader_that_goes_away_ends_the_output_quietly(location):
     told = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
     assert told.stdout.startswith("{")
     assert "Traceback" not in told.stderr
+
+
+def test_inspect_and_verify_say_what_is_wrong_with_a_place(tmp_path, shell, location):
+    for place, words in [
+        (location, "is a directory; inspect one of the segment files"),
+        (tmp_path / "none.pseg", "does not exist"),
+    ]:
+        shell("inspect", place, exits=1)
+        assert shell.error.startswith("[PROJSEG_BAD_INPUT_FILE]")
+        assert words in shell.error
+    shell("import", location, tmp_path / "edits.json")
+    shell("verify", location)
+    assert "note:" not in shell.error
+    Path(location, "_projseg", f"{1:020d}.json").unlink()
+    assert shell("verify", location)[0]["version"] == 0
+    assert "1 manifests are later than version 0" in shell.error

@@ -82,6 +82,40 @@ def test_create(tmp_path, monkeypatch):
     assert outcomes == {0, "PROJSEG_NOT_A_TABLE"}
 
 
+def test_create_with_a_segment(tmp_path, monkeypatch):
+    """Whatever is left, the table is there with its segment, or may be created anew."""
+    root = tmp_path / "t"
+    root.mkdir()
+    storage, write_id = open_storage(root), new_write_id()
+    entry = put_segment(storage, write_id)
+    before = image(root)
+    events, _ = record(
+        monkeypatch,
+        lambda: create_table(storage, small_properties(), entries=[entry], write_id=write_id),
+    )
+    outcomes, numbers = set(), count()
+    for done, state in crash_states(events):
+        place = tmp_path / f"state{next(numbers)}"
+        materialise(state, before, root, place)
+        MANIFESTS.clear()
+        found = open_storage(place)
+        try:
+            snapshot = open_snapshot(found)
+        except InvalidInputError as error:
+            outcomes.add(error.code)
+            assert done < len(events), "an acknowledged table was lost"
+            again = new_write_id()
+            snapshot = create_table(
+                found, small_properties(), entries=[put_segment(found, again)], write_id=again
+            )
+        else:
+            outcomes.add(snapshot.version)
+            assert files_of(snapshot) == [entry.file]
+        check_segments(found, snapshot)
+        assert append_one(found, snapshot).version == 1
+    assert outcomes == {0, "PROJSEG_NOT_A_TABLE"}
+
+
 @pytest.mark.parametrize("skipped", ["fsync", "sync_folder"])
 def test_the_enumeration_finds_a_missing_sync(tmp_path, monkeypatch, skipped):
     """Planted bug: without one kind of sync, some state must break the promise."""

@@ -22,13 +22,14 @@ from projseg.errors import (
     CorruptTableError,
     InvalidInputError,
 )
+from projseg.maintenance.later_files import later_manifests
 from projseg.memory.cache import ENTRY_BYTES, Cache
 from projseg.table_layer.change import Append, Overwrite, Replace, SetProperties
 from projseg.table_layer.commit import commit, create_table
 from projseg.table_layer.limits import MANIFEST_SEGMENTS_MAX, SMALL_MANIFESTS_MAX
 from projseg.table_layer.manifest import ColumnZone, write_manifests
 from projseg.table_layer.manifest_cache import ManifestCache
-from projseg.table_layer.paths import MANIFEST_PREFIX
+from projseg.table_layer.paths import MANIFEST_PREFIX, new_probe_name, snapshot_name
 from projseg.table_layer.snapshot import (
     history,
     is_table,
@@ -372,6 +373,32 @@ def test_not_a_table_is_told_from_a_damaged_one(tmp_path):
     for look in (is_table, lambda place: new_table(place)):
         with pytest.raises(CorruptTableError):
             look(tmp_path / "t")
+
+
+def test_manifests_without_a_snapshot_are_a_lost_log_or_a_creation(tmp_path):
+    storage, base = new_table(tmp_path / "t")
+    add(storage, base)
+    for version in (0, 1):
+        (tmp_path / "t" / snapshot_name(version)).unlink()
+    with pytest.raises(CorruptTableError, match="its log was lost"):
+        open_snapshot(storage)
+    storage.put_if_absent(new_probe_name(), b"")
+    assert not is_table(tmp_path / "t")
+    write_id = new_write_id()
+    entry = put_segment(storage, write_id)
+    created = create_table(storage, small_properties(), entries=[entry], write_id=write_id)
+    assert files_of(created) == files_of(open_snapshot(storage)) == [entry.file]
+
+
+def test_what_a_lost_newest_version_leaves_is_found_as_a_hint(tmp_path):
+    storage, base = new_table(tmp_path / "t")
+    snapshot, _ = add(storage, base)
+    later, _ = add(storage, snapshot)
+    assert later_manifests(later) == []
+    (tmp_path / "t" / snapshot_name(2)).unlink()
+    older = open_snapshot(storage)
+    assert older.version == 1
+    assert later_manifests(older) == [later.file.manifests[-1].name]
 
 
 def test_an_unknown_version_is_named(tmp_path):

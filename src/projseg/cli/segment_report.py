@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from projseg.errors import InvalidInputError
 from projseg.segment_format.description import (
     ColumnDescription,
     SegmentDescription,
@@ -15,11 +17,31 @@ from projseg.segment_format.description import (
 )
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.segment_file import SegmentFile
+from projseg.table_layer.storage_errors import storage_error
 
 
 def describe_file(path: str) -> SegmentDescription:
-    """Describe any segment file, of a table or on its own."""
-    file = pa.OSFile(path)
+    """Describe any segment file, of a table or on its own.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_INPUT_FILE if there is no file of that name.
+    StorageError
+        If it cannot be read.
+    """
+    if os.path.isdir(path):
+        raise InvalidInputError(
+            "PROJSEG_BAD_INPUT_FILE",
+            f"{path} is a directory; inspect one of the segment files in it, such as "
+            "data/....pseg of a table, or describe the table",
+        )
+    try:
+        file = pa.OSFile(path)
+    except FileNotFoundError as error:
+        raise InvalidInputError("PROJSEG_BAD_INPUT_FILE", f"{path} does not exist") from error
+    except OSError as error:
+        raise storage_error(error, "read", path) from error
 
     def read_range(offset: int, size: int) -> bytes:
         file.seek(offset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ from rich.progress import Progress
 import projseg
 from projseg.cli.arguments import Location, Output, Version
 from projseg.cli.output import print_fields, print_rows
+from projseg.maintenance.later_files import later_manifests
 from projseg.maintenance.verify import verify_table
 
 EXIT_VERIFICATION_FAILED = 3
@@ -31,6 +33,13 @@ def verify(
         task = progress.add_task("verifying", total=len(snapshot.segments))
         findings = verify_table(
             snapshot.storage, snapshot, deep=deep, on_segment=lambda _: progress.advance(task)
+        )
+    later = later_manifests(snapshot) if version is None else []
+    if later:
+        sys.stderr.write(
+            f"note: {len(later)} manifests are later than version {snapshot.version} and in no "
+            f"version, the first {later[0]}: a commit is under way, was killed, or its snapshot "
+            "was deleted\n"
         )
     if findings:
         rows = [{"segment": finding.file, "problem": finding.problem} for finding in findings]
