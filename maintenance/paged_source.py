@@ -52,9 +52,8 @@ class PagedSource:
         """Return the rows [first, end) of a column."""
         del is_state  # base tables have no states
         starts = self.segment.directory(BASE_TABLE, "base", name).row_starts
-        first_page = max(int(np.searchsorted(starts, first, side="right")) - 1, 0)
-        page_end = max(int(np.searchsorted(starts, end, side="left")), first_page)
-        page_end = min(page_end, len(starts) - 1)
-        pages = self.segment.column(BASE_TABLE, "base", name, min(first_page, page_end), page_end)
-        offset = int(starts[min(first_page, page_end)])
+        first_page = int(np.searchsorted(starts, first, side="right")) - 1
+        page_end = int(np.searchsorted(starts, end, side="left"))
+        pages = self.segment.column(BASE_TABLE, "base", name, first_page, page_end)
+        offset = int(starts[first_page])
         return pages.slice(first - offset, end - offset)

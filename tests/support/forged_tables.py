@@ -6,7 +6,6 @@ some lies in it, each file sealed again and listed as it then is.
 """
 
 import json
-from collections import Counter
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,7 +127,6 @@ class Original:
         by_kind = {}
         for place, value in self.places():
             by_kind.setdefault(self.kind(place), []).append((place, value))
-        # A map's keys make kinds of their own: those of one document share what is left.
         kinds = sorted(by_kind)
         random.shuffle(kinds)
         found = []
@@ -153,10 +151,6 @@ class Original:
         values = [0, 1, 7, 32, 64, 65, 127, 128, 255, random.randrange(256)]
         change = bytes(random.choice(values) for _ in range(random.choice([1, 1, 2, 4, 8])))
         return Lie((name, "bytes", start, at), change[: size - at])
-
-    def counts(self):
-        """Return how many places there are of each kind of file."""
-        return Counter(self.kind(place)[0] for place, _ in self.places())
 
 
 def other_values(value, random):
