@@ -34,7 +34,7 @@ NOT_IN_ONE_PIECE = [
     ("America/Sao_Paulo", "2018-02-18T02:00Z", "PT45M"),
 ]
 DATE = "in_zone('Atlantic/Azores', to_date(time))"
-QUARTERS = np.arange(-36, 36) * 15 * MINUTE
+MINUTES = np.unique([*range(-540, 540, 15), *range(-5, 6), *range(-57, 60, 6)]) * MINUTE
 
 
 @pytest.fixture(autouse=True)
@@ -48,14 +48,14 @@ def dear_base_rows(monkeypatch):
     monkeypatch.setattr(planner, "base_shape", dear)
 
 
-def table_about(location, change, projections=(), *, step=1):
-    """Return a table of rows each quarter of an hour from 9 h before a change to 9 h after it."""
+def table_about(location, change, projections=()):
+    """Return a table of rows from 9 h before a change to 9 h after it, and their values."""
     at = Interval.parse((change, change)).start_us
-    times = (at + QUARTERS[::step]).tolist()
+    times = (at + MINUTES).tolist()
     table = projseg.Table.create(location, SCHEMA, time_column="time")
     for name, key in projections:
         table.add_projection(projseg.Projection(name, [f"{key} AS k"], ["sum(value) AS v"]))
-    values = [1 << (n % 60) for n in range(len(times))]
+    values = [1 << (n % 50) for n in range(len(times))]
     table.append(pa.table({"time": times, "value": values}).cast(SCHEMA))
     return table, dict(zip(times, values, strict=True))
 
@@ -93,7 +93,19 @@ def test_a_day_begins_again_where_the_clock_goes_back_to_midnight(tmp_path):
     second = Interval.parse(("2024-10-27T01:00Z",) * 2).start_us
     found = sums(table, "date_trunc('DAY', time)", timezone="Atlantic/Azores")
     assert set(found) == {second - 25 * HOUR, second - HOUR, second}
-    assert found[second - HOUR] == sum(rows[second - n * 15 * MINUTE] for n in (1, 2, 3, 4))
+    assert found[second - HOUR] == sum(
+        value for micros, value in rows.items() if second - HOUR <= micros < second
+    )
+
+
+@pytest.mark.parametrize(("zone", "change", "period"), NOT_IN_ONE_PIECE)
+def test_a_bucket_in_several_pieces_holds_the_rows_of_all_of_them(tmp_path, zone, change, period):
+    floor = f"timestamp_floor(time, '{period}', NULL, '{zone}')"
+    table, rows = table_about(str(tmp_path / "t"), change, [("local", floor)])
+    granularity = Granularity.parse(period, zone)
+    expected = expected_sums(rows, lambda micros: floor_instant(micros, granularity))
+    for context in ({"noProjections": True}, {"forceProjections": True}):
+        assert sums(table, floor, **context) == expected, context
 
 
 @pytest.mark.parametrize(("zone", "change", "period"), NOT_IN_ONE_PIECE)
@@ -117,12 +129,13 @@ def test_bounds_of_time_are_not_read_off_buckets_in_several_pieces(
 ):
     floor = f"timestamp_floor(time, '{period}', NULL, '{zone}')"
     table, rows = table_about(str(tmp_path / "t"), change, [("local", floor)])
-    for micros in list(rows)[::3]:
-        condition = f"time {compare} timestamp_micros({micros})"
-        right = table.query(
-            aggregators="sum(value) AS v", filter=condition, context={"noProjections": True}
-        )
-        assert table.query(aggregators="sum(value) AS v", filter=condition).equals(right)
+    granularity = Granularity.parse(period, zone)
+    middle = sorted(rows)[len(rows) // 2 - 12 : len(rows) // 2 + 12]
+    for start in {granularity.floor_one(micros) for micros in middle}:
+        bound = start - (compare in ("<=", ">"))
+        call = f"sum(value) FILTER (WHERE time {compare} timestamp_micros({bound})) AS v"
+        right = table.query(aggregators=call, context={"noProjections": True})
+        assert table.query(aggregators=call).equals(right)
 
 
 def test_a_date_is_one_bucket_however_often_the_clock_shows_it(tmp_path):

@@ -33,7 +33,11 @@ SPARK_KEYS = [
     *("date_trunc('DAY', to_date(time))", "cast(to_date(time) AS timestamp)"),
     *("cast(time AS timestamp_ntz)", "date_trunc('DAY', cast(time AS timestamp_ntz))"),
     *("cast(date_trunc('HOUR', time) AS string)", "time + INTERVAL '1' DAY"),
-    *("time - INTERVAL '1' MONTH", "date_trunc('HOUR', time) + INTERVAL '30' MINUTE"),
+    *(
+        "time + INTERVAL 1 MONTH 2 DAYS",
+        "time - INTERVAL '1' MONTH",
+        "date_trunc('HOUR', time) + INTERVAL '30' MINUTE",
+    ),
     *("time_bucket(INTERVAL '2' DAY, time)", "time_bucket(INTERVAL '1' MONTH, time)"),
     "time_bucket(INTERVAL '45' MINUTE, time)",
 ]
@@ -68,6 +72,8 @@ class Case:
         The keys of each projection, by the zone's clock.
     names : list of str
         The projections' names.
+    conditions : list of str
+        The filters of those that have one.
     """
 
     table: projseg.Table
@@ -75,6 +81,7 @@ class Case:
     zone: str
     declared: list
     names: list
+    conditions: list
 
 
 def times_about(r, changes, count):
@@ -124,7 +131,8 @@ def make_case(seed, location, zone, changes):
         segment_granularity=r.choice(["all", "all", "month", "year"]),
         cluster_by=r.choice([(), (), ("channel",)]),
     )
-    declared, names = [], []
+    declared, names, conditions = [], [], []
+    all_times = rows["time"].cast(pa.int64()).to_pylist()
     cuts = sorted(r.choices(range(len(rows)), k=2))
     for first, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
         for _ in range(r.randint(0, 2)):
@@ -132,14 +140,17 @@ def make_case(seed, location, zone, changes):
             own = [key if r.random() < 0.15 else f"in_zone('{zone}', {key})" for key in keys]
             own += ["channel"] * r.choice([0, 1])
             calls = r.sample(SPARK_CALLS[:5], r.randint(1, 5))
+            where = condition(r, all_times) if r.random() < 0.25 else None
+            filtered = None if where is None else f"in_zone('{zone}', {where})"
             try:
-                table.add_projection(projseg.Projection(name, own, calls))
+                table.add_projection(projseg.Projection(name, own, calls, filtered))
             except ProjsegError:
                 continue  # coarser than the segments, or twice the same key
             declared.append(keys)
             names.append(name)
+            conditions += [] if where is None else [where]
         table.append(rows.slice(first, end - first))
-    return Case(table, rows, zone, declared, names)
+    return Case(table, rows, zone, declared, names, conditions)
 
 
 def time_keys(r):
@@ -149,9 +160,9 @@ def time_keys(r):
     return r.sample([*fine, *fine, *SPARK_KEYS, *OWN_KEYS], r.choice([1, 1, 2]))
 
 
-def condition(r, case):
+def condition(r, times):
     """Return a condition on time as SQL that Spark reads too."""
-    micros = r.choice(case.rows["time"].cast(pa.int64()).to_pylist())
+    micros = r.choice(times)
     compare = r.choice(["<", "<=", ">", ">=", "=", "!="])
     unit = r.choice(UNITS[:7])
     instant = f"timestamp_micros({micros})"
@@ -177,13 +188,17 @@ def make_query(r, case, *, for_spark):
     if case.declared and r.random() < 0.4:
         keys = [key for key in r.choice(case.declared) if key in pool][: r.randint(1, 2)] or keys
     calls = r.sample(SPARK_CALLS, r.randint(1, 3))
+    times = case.rows["time"].cast(pa.int64()).to_pylist()
+    if r.random() < 0.25:
+        calls.append(f"sum(value) FILTER (WHERE {condition(r, times)})")
+    wanted = [condition(r, times)] if r.random() < 0.3 else []
+    wanted += r.sample(case.conditions, r.randint(0, min(1, len(case.conditions))))
     query = {
         "group_by": [f"{key} AS k{index}" for index, key in enumerate(keys)],
         "aggregators": [f"{call} AS v{index}" for index, call in enumerate(calls)],
-        "filter": condition(r, case) if r.random() < 0.4 else None,
+        "filter": " AND ".join(f"({part})" for part in wanted) or None,
     }
     if r.random() < 0.25:
-        times = case.rows["time"].cast(pa.int64()).to_pylist()
         low, high = (at // HOUR * HOUR for at in sorted(r.sample(times, 2)))
         bounds = pa.array([low, high], pa.timestamp("us", tz="UTC")).to_pylist()
         query["interval"] = tuple(bounds)

@@ -156,13 +156,21 @@ def _add_interval(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.
     valid = valid_mask(arguments[0], row_count)
     if pa.types.is_date32(call.type):
         return _in_range(moved_by_months(values, months) + days, call, valid)
-    if months or days:
-        zone = str(call.parameters[3]) if len(call.parameters) > 3 else "UTC"
-        table = zone_table(zone, MAX_MICROS)
-        local = table.to_local(values)
-        moved = moved_by_months(local // DAY, months) + days
-        values = table.to_utc(moved * DAY + local % DAY, local - values)
+    zone = str(call.parameters[3]) if len(call.parameters) > 3 else "UTC"
+    for step_months, step_days in ((months, 0), (0, days)):
+        if step_months or step_days:
+            values = _moved_by_calendar(values, step_months, step_days, zone)
     return _in_range(values + micros, call, valid)
+
+
+def _moved_by_calendar(
+    micros: NDArray[np.int64], months: int, days: int, zone: str
+) -> NDArray[np.int64]:
+    """Return instants moved by the clock, each under its own offset if the clock shows it so."""
+    table = zone_table(zone, MAX_MICROS)
+    local = table.to_local(micros)
+    moved = moved_by_months(local // DAY, months) + days
+    return table.to_utc(moved * DAY + local % DAY, local - micros)
 
 
 def _date_add(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
