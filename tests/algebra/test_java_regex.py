@@ -126,6 +126,7 @@ def test_a_pattern_that_java_refuses_is_refused(pattern, words):
         ("[&&a]", "empty side"),
         ("[a&&b&c]", "single &"),
         ("(?<=a+)b", "look-behind without a limit"),
+        ("(?<=a+){0}b", "look-behind without a limit"),
         ("(?<=(?:ab){2})c", "repeated group"),
         ("(a)*\\1", "group in a repetition"),
         ("(?=(a))\\1", "look-around"),

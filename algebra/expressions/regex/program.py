@@ -143,6 +143,7 @@ def compile_program(pattern: Pattern) -> Program:
     UnsupportedFeatureError
         PROJSEG_UNSUPPORTED_FUNCTION for what is refused; see the module's text.
     """
+    _refuse_unlimited_looks(pattern)
     _refuse_unknown_order(pattern)
     compiler = _Compiler(pattern)
     start = compiler.add(pattern.root, compiler.append(Found()))
@@ -154,6 +155,16 @@ def compile_program(pattern: Pattern) -> Program:
         pattern.skips_pairs,
         not looks and not is_ordered(pattern),
     )
+
+
+def _refuse_unlimited_looks(pattern: Pattern) -> None:
+    for node in pattern.root.walk():
+        if isinstance(node, Look) and node.is_behind:
+            _, most = length(node.body)
+            if most is None or _has_loop_of_groups(node.body):
+                raise unsupported(
+                    pattern.text, "a look-behind without a limit, or with a repeated group"
+                )
 
 
 def _refuse_unknown_order(pattern: Pattern) -> None:
@@ -295,10 +306,6 @@ class _Compiler:
     def add_look(self, node: Look, after: int) -> int:
         """Add a look-around; one behind needs the lengths between which its body begins."""
         fewest, most = length(node.body)
-        if node.is_behind and (most is None or _has_loop_of_groups(node.body)):
-            raise unsupported(
-                self.pattern.text, "a look-behind without a limit, or with a repeated group"
-            )
         return self.append(
             TestAround(
                 self.alone(node.body),
