@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from rich.console import Console
-from rich.text import Text
-from rich.tree import Tree
 
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.query_spec import QuerySpec
@@ -18,6 +15,9 @@ from projseg.algebra.source_plan import ReasonCode
 from projseg.reader.query import QueryPlan
 from projseg.reader.source_reads import SourceRead, planned_reads, run_and_measure
 from projseg.table_layer.storage import Storage
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
 
 SEGMENTS_SCHEMA: Final = pa.schema(
     [
@@ -108,6 +108,9 @@ class Explain:
         return json.dumps(content, ensure_ascii=False)
 
     def __str__(self) -> str:
+        # Imported here, so that a process that draws no plan starts without it.
+        from rich.console import Console
+
         console = Console(width=_UNBROKEN, no_color=True, highlight=False)
         with console.capture() as captured:
             console.print(self)
@@ -117,6 +120,10 @@ class Explain:
         return f"<Explain: {self._sources_text()}; {self.pruned_segments} segments pruned>"
 
     def __rich__(self) -> Tree:
+        # Imported here, so that a process that draws no plan starts without it.
+        from rich.text import Text
+        from rich.tree import Tree
+
         tree = Tree(Text(self._headline()))
         groups: dict[Any, list[dict[str, Any]]] = {}
         for row in self.named_segments():

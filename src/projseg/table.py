@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -21,7 +21,6 @@ from projseg.declarations import (
 )
 from projseg.errors import InvalidInputError
 from projseg.explain import Explain
-from projseg.maintenance.verify import Finding, verify_table
 from projseg.reader.query import plan_query, run_final
 from projseg.reader.row_scan import scan, scan_table
 from projseg.rows import Rows
@@ -34,6 +33,9 @@ from projseg.table_layer.storage import open_storage
 from projseg.table_layer.table_properties import TARGET_SEGMENT_ROWS, TableProperties
 from projseg.table_layer.versions import is_table as _is_table
 from projseg.table_write import ChangeOf, Commit, OnSegment, create_with_rows, write_rows
+
+if TYPE_CHECKING:
+    from projseg.maintenance.verify import Finding
 
 Expressions = str | Sequence[str]
 IntervalLike = str | tuple[Any, Any] | Interval
@@ -387,6 +389,9 @@ class Table:
             Also compare what the table says of columns, times and order with the rows, and every
             projection with its recomputation from them.
         """
+        # Imported here, so that a process that only asks starts without it.
+        from projseg.maintenance.verify import verify_table
+
         return verify_table(self._storage, self._snapshot, deep=deep)
 
 

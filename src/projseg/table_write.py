@@ -16,7 +16,6 @@ from projseg.table_layer.paths import new_write_id
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.storage import Storage
 from projseg.table_layer.table_properties import TableProperties
-from projseg.writer.table_writer import write_segments
 
 OnSegment: TypeAlias = Callable[[SegmentEntry], object]
 ChangeOf: TypeAlias = Callable[[tuple[SegmentEntry, ...]], Change]
@@ -111,6 +110,9 @@ def _write_segments(
     on_segment: OnSegment | None,
     files: list[str],
 ) -> tuple[SegmentEntry, ...]:
+    # Imported here, so that a process that only asks starts without the writer.
+    from projseg.writer.table_writer import write_segments
+
     try:
         storage.check_writable()
         batches = batches_of(data, properties.schema)
