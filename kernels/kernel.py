@@ -44,6 +44,10 @@ class Interpreter:
         self._values_left -= value_count
         return True
 
+    def retire(self) -> None:
+        """Interpret nothing from now on."""
+        self._values_left = 0
+
 
 interpreter = Interpreter(math.inf if _IS_INTERPRETER_WANTED else INTERPRETED_VALUES_MAX)
 

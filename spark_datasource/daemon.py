@@ -28,6 +28,7 @@ LOGGER: Final = logging.getLogger("projseg.spark")
 _MODULES: Final = (
     "projseg.spark_datasource.batch_reader",
     "projseg.spark_datasource.batch_writer",
+    "projseg.writer.table_writer",
     "pyspark.worker",
     "pyspark.sql.worker.plan_data_source_read",
     "pyspark.sql.worker.write_into_data_source",
@@ -62,7 +63,9 @@ def import_engine() -> None:
     import pyarrow as pa
 
     from projseg.kernels.delta import accumulate
+    from projseg.kernels.kernel import interpreter
 
+    interpreter.retire()
     accumulate(np.zeros(2, np.int64))
     np.asarray(pa.nulls(1, pa.int64()).fill_null(0))
 
