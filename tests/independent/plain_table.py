@@ -1,0 +1,175 @@
+"""A second reader of a table's metadata, written from SPEC.md's part "Table" alone.
+
+Snapshots and manifests are read with this file's own JSON writer beside Python's parser: a sealed
+file has to be exactly what the document says its content is written as.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import xxhash
+
+ID, NUMBER = "[0-9a-f]{32}", "(?:0|[1-9][0-9]*)"
+SEGMENT_NAME = re.compile(f"data/({ID})-{NUMBER}-{NUMBER}-{NUMBER}\\.pseg")
+MANIFEST_NAME = re.compile(f"_projseg/manifests/{ID}\\.json")
+SNAPSHOT_NAME = re.compile(r"[0-9]{20}\.json")
+ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+}
+
+SEAL = ["kind", "format_version", "required_features"]
+SNAPSHOT = [
+    "version",
+    "timestamp_us",
+    "write_id",
+    "change",
+    "change_interval",
+    "operation",
+    "metrics",
+    "properties",
+    "definitions",
+    "transactions",
+    "manifests",
+]
+MANIFEST = ["name", "min_time_us", "max_time_us", "entries"]
+PROPERTIES = [
+    "table_id",
+    "columns",
+    "time_column",
+    "segment_granularity",
+    "cluster_by",
+    "target_segment_rows",
+    "projections",
+    "properties",
+]
+REFERENCE = [
+    "name",
+    "byte_count",
+    "checksum",
+    "segment_count",
+    "row_count",
+    "data_bytes",
+    "min_time_us",
+    "max_time_us",
+    "definition_hashes",
+]
+ENTRY = [
+    "file",
+    "write_id",
+    "row_count",
+    "byte_count",
+    "footer_checksum",
+    "interval",
+    "min_time_us",
+    "max_time_us",
+    "columns",
+    "projections",
+    "not_built",
+]
+ZONE = ["min", "max", "null_count", "has_nan", "exact", "bytes"]
+STORED_PROJECTION = ["name", "definition_hash", "row_count", "byte_count", "column_bytes"]
+
+
+def float_text(value):
+    """A float as sealed JSON writes it. Python's repr finds the shortest, nearest digits."""
+    if value == 0:
+        return "0.0"
+    sign, digits, exponent = re.fullmatch(r"(-?)([0-9.]+)(?:e(.*))?", repr(value)).groups()
+    whole, _, fraction = digits.partition(".")
+    leading = len(whole + fraction) - len((whole + fraction).lstrip("0"))
+    first = int(exponent or 0) + len(whole) - 1 - leading  # the exponent of the first digit
+    digits = (whole + fraction).strip("0")
+    if not -5 <= first < 16:
+        return f"{sign}{digits[0]}{'.' * (len(digits) > 1)}{digits[1:]}e{first}"
+    if first < 0:
+        return f"{sign}0.{'0' * (-first - 1)}{digits}"
+    digits = digits.ljust(first + 1, "0")
+    return f"{sign}{digits[: first + 1]}.{digits[first + 1 :] or '0'}"
+
+
+def canonical(value):
+    """A parsed JSON value written by the rules of sealed JSON."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return float_text(value)
+    if isinstance(value, str):
+        escaped = "".join(ESCAPES.get(c) or (c if c >= " " else f"\\u{ord(c):04x}") for c in value)
+        return f'"{escaped}"'
+    if isinstance(value, list):
+        return f"[{','.join(canonical(item) for item in value)}]"
+    return "{" + ",".join(f"{canonical(k)}:{canonical(v)}" for k, v in value.items()) + "}"
+
+
+def fields(values, names):
+    """The object that a JSON array of fields, or an object with these keys, stands for."""
+    if isinstance(values, dict):
+        assert list(values) == names
+        return values
+    return dict(zip(names, values, strict=True))
+
+
+def read_sealed(content, kind, names):
+    """The fields of a sealed file, whose checksum and spelling are right."""
+    written = content.decode()
+    found = json.loads(written)
+    assert canonical(found) == written
+    checksum = found.pop("checksum")
+    before = len('{"checksum":"",') + len(checksum)
+    assert xxhash.xxh3_128_hexdigest(content[before:]) == checksum
+    assert list(found) == SEAL + names
+    assert (found["kind"], found["format_version"], found["required_features"]) == (kind, 1, [])
+    return {"checksum": checksum} | found
+
+
+def read_snapshot(table):
+    """The newest snapshot of the table in this directory, its lists taken apart."""
+    versions = sorted(p for p in (table / "_projseg").iterdir() if SNAPSHOT_NAME.fullmatch(p.name))
+    assert [int(p.stem) for p in versions] == list(range(len(versions)))
+    found = read_sealed(versions[-1].read_bytes(), "snapshot", SNAPSHOT)
+    assert found["version"] == int(versions[-1].stem)
+    fields(found["properties"], PROPERTIES)
+    found["manifests"] = [fields(one, REFERENCE) for one in found["manifests"]]
+    return found
+
+
+def read_manifest(table, reference):
+    """The entries of a manifest, which is what its reference says."""
+    assert MANIFEST_NAME.fullmatch(reference["name"])
+    content = (Path(table) / reference["name"]).read_bytes()
+    found = read_sealed(content, "manifest", MANIFEST)
+    entries = [fields(one, ENTRY) for one in found["entries"]]
+    for entry in entries:
+        assert SEGMENT_NAME.fullmatch(entry["file"]).group(1) == entry["write_id"]
+        entry["columns"] = {name: fields(zone, ZONE) for name, zone in entry["columns"].items()}
+        entry["projections"] = [fields(one, STORED_PROJECTION) for one in entry["projections"]]
+    least = [2**63 - 1 if e["min_time_us"] is None else e["min_time_us"] for e in entries]
+    most = [-(2**63) if e["max_time_us"] is None else e["max_time_us"] for e in entries]
+    hashes = {p["definition_hash"] for e in entries for p in e["projections"]}
+    hashes |= {definition_hash for e in entries for _, definition_hash, _ in e["not_built"]}
+    assert (found["name"], found["min_time_us"], found["max_time_us"]) == (
+        reference["name"],
+        least,
+        most,
+    )
+    assert set(reference["definition_hashes"]) == hashes
+    assert {key: reference[key] for key in REFERENCE[:-1]} == {
+        "name": found["name"],
+        "byte_count": len(content),
+        "checksum": found["checksum"],
+        "segment_count": len(entries),
+        "row_count": sum(e["row_count"] for e in entries),
+        "data_bytes": sum(e["byte_count"] for e in entries),
+        "min_time_us": min(least),
+        "max_time_us": max(most),
+    }
+    return entries
