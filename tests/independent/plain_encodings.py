@@ -17,16 +17,19 @@ def parse_type(text):
     kind, _, inside = text.partition("<")
     if not inside:
         return kind, []
-    depth, start, parts = 0, 0, []
-    inside = inside.removesuffix(">") + ","
+    depth, quoted, start, colon, children = 0, False, 0, None, []
     for at, character in enumerate(inside):
+        quoted ^= character == "`"
+        if quoted:
+            continue
+        if depth == 0 and character == ":":
+            colon = at
+        if depth == 0 and character in ",>":
+            name = inside[start : start if colon is None else colon]
+            children.append((name, parse_type(inside[start if colon is None else colon + 1 : at])))
+            start, colon = at + 1, None
         depth += (character in "<(") - (character in ">)")
-        if character == "," and depth == 0:
-            parts.append(inside[start:at])
-            start = at + 1
-    if kind == "struct":
-        return kind, [(name, parse_type(t)) for name, _, t in (p.partition(":") for p in parts)]
-    return kind, [("", parse_type(part)) for part in parts]
+    return kind, children
 
 
 def signed(value):

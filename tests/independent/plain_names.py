@@ -1,6 +1,7 @@
 """Definitions, their hashes, states and long names, from SPEC.md 4.9, 4.10, 7.1 and 7.4 alone."""
 
 import json
+import re
 import unicodedata
 
 import xxhash
@@ -54,6 +55,12 @@ def outside(text):
         at += 1
 
 
+def quoted(column):
+    """A column's canonical text, but for names that are words of SQL (7.3)."""
+    plain = re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", column)
+    return column if plain else f"`{column.replace('`', '``')}`"
+
+
 def states_of(aggregate, time_column):
     """The names of the states of an aggregate's canonical text, without their parts."""
     opened = aggregate.index("(")
@@ -63,7 +70,7 @@ def states_of(aggregate, time_column):
     if arguments.startswith("DISTINCT "):
         return [f"distinct({arguments.removeprefix('DISTINCT ')}){filtered}"]
     if function in ("first", "last"):
-        arguments += f", {time_column}"
+        arguments += f", {quoted(time_column)}"
     if function == "approx_count_distinct":
         arguments += ", 12"
     return [f"{state}({arguments}){filtered}" for state in STATES[function]]

@@ -5,6 +5,7 @@ it and the project differ, either the document or the code is wrong.
 """
 
 import json
+import random
 from itertools import pairwise
 from pathlib import Path
 
@@ -259,26 +260,76 @@ def bound(value, is_maximum):
     return cut.hex() if isinstance(cut, bytes) else cut, exact
 
 
+def written(location, rows, **declared):
+    """The manifest entry and the segment of a table of these rows."""
+    projseg.Table.create(location, rows.schema, **declared).append(rows)
+    ((entry,),) = [read_manifest(location, one) for one in read_snapshot(location)["manifests"]]
+    return entry, PlainSegment((location / entry["file"]).read_bytes())
+
+
 def test_zones_of_long_values_enclose_them(tmp_path):
-    columns = {
-        "low_first": pa.array([b"a" * 65, b"b"]),
-        "raised_before_the_last": pa.array([b"a", b"\xfe" + b"\xff" * 70]),
-        "not_to_be_raised": pa.array([b"a", b"\xff" * 70]),
-        "text": pa.array(["a" * 63 + "é", "z" * 63 + "é"]),
+    rows = {
+        "low_first": [b"a" * 65, b"b"],
+        "raised_before_the_last": [b"a", b"\xfe" + b"\xff" * 70],
+        "not_to_be_raised": [b"a", b"\xff" * 70],
+        "text": ["a" * 63 + "é", "z" * 63 + "é"],
+        "over_the_surrogates": ["a", "\ud7ff" * 30],
+        "no_value": pa.array([None, None], pa.string()),
     }
-    table = projseg.Table.create(tmp_path / "t", pa.table(columns).schema)
-    table.append(pa.table(columns))
-    ((entry,),) = [
-        read_manifest(tmp_path / "t", r) for r in read_snapshot(tmp_path / "t")["manifests"]
-    ]
-    assert {
-        name: (zone["min"], zone["max"], zone["exact"]) for name, zone in entry["columns"].items()
-    } == {
+    entry, _ = written(tmp_path / "table", pa.table(rows))
+    zones = entry["columns"].items()
+    assert {name: (zone["min"], zone["max"], zone["exact"]) for name, zone in zones} == {
         "low_first": ((b"a" * 64).hex(), b"b".hex(), False),
         "raised_before_the_last": (b"a".hex(), "ff", False),
         "not_to_be_raised": (b"a".hex(), None, False),
         "text": ("a" * 63, "z" * 62 + "{", False),
+        "over_the_surrogates": ("a", "\ud7ff" * 20 + "\ue000", False),
+        "no_value": (None, None, True),
     }
+
+
+def test_odd_names_are_written_in_backticks(tmp_path):
+    odd = {"a b": 1, "c:d": 2, "e,f": [3], "g<h": None, "`": "5"}
+    rows = pa.table(
+        {
+            "my time": pa.array([1, 2, 3], pa.timestamp("us")),
+            "odd": [odd] * 3,
+            "zero": [-0.0, float("nan"), None],
+        }
+    )
+    aggregators = ["first(zero)", "count(DISTINCT zero)", "sum(CASE WHEN zero > 1 THEN 1 END)"]
+    condition = "zero IS NULL OR NOT (zero = 77 OR zero = 3)"
+    declared = [projseg.Projection("p", ["zero"], aggregators, where=condition)]
+    _, segment = written(tmp_path / "t", rows, time_column="my time", projections=declared)
+    assert segment.read_table("__base")["base", "odd"] == [(1, 2, [3], None, "5")] * 3
+    table = segment.table("p")
+    assert definition_hash(table["definition"]) == table["definition_hash"]
+    found = segment.read_table("p")
+    assert list(found) == [column[:2] for column in columns_of(table["definition"])]
+    assert bits(found["state", "min_by(zero, `my time`).value"]) == bits([None, -0.0, float("nan")])
+    assert bits(found["state", "distinct(zero).values"]) == bits([[], [0.0], [float("nan")]])
+
+
+def test_many_pages_and_every_form_of_container(tmp_path):
+    pick = random.Random(3)
+    rows = [
+        "a run"
+        if 30_000 <= n < 40_000 or n >= 66_000
+        else "a half"
+        if n % 2
+        else f"{pick.randrange(280)}"
+        for n in range(70_000)
+    ]
+    numbers = [None if n % 7 == 0 else n * n for n in range(len(rows))]
+    table = pa.table({"word": rows, "number": numbers})
+    _, segment = written(tmp_path / "table", table)
+    check_segment(segment)
+    assert segment.read_table("__base") == {("base", "word"): rows, ("base", "number"): numbers}
+    (word, _) = segment.table("__base")["columns"]
+    values = segment.dictionaries[word["dictionary"]]
+    bitmaps = dict(zip(values, segment.bitmaps(word), strict=True))
+    assert len(bitmaps["a run"]) == 14_000
+    assert len(bitmaps["a half"]) == sum(word == "a half" for word in rows)
 
 
 @pytest.mark.parametrize("example", EXAMPLES["definitions"], ids=lambda e: e["declaration"]["name"])
