@@ -16,6 +16,7 @@ from projseg.kernels.distinct_pairs import distinct_pairs
 from projseg.kernels.fold_bits import BIT_AND, BIT_OR, BIT_XOR, bits_into
 from projseg.kernels.fold_by_time import rows_by_time
 from projseg.kernels.fold_count import count_into
+from projseg.kernels.fold_deviations import deviations_into
 from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN, extreme_floats, max_into, min_into
 from projseg.kernels.fold_sum import sum_halves_into, sum_into
 from projseg.kernels.order_keys import float_of_order_keys, float_order_keys
@@ -236,3 +237,14 @@ def test_bad_rows_are_refused_before_a_kernel_runs():
     with pytest.raises(InvalidInputError, match="no group"):
         count_into(np.zeros(0, np.int64), None, 2)
     assert counts.tolist() == [0, 0, 0]
+
+
+@EACH
+@given(st.data())
+def test_deviations(data):
+    ids, group_count, values, validity = data.draw(fold_rows(np.float64))
+    centres = np.linspace(-1, 1, group_count)
+    totals = np.zeros((group_count, 2))
+    deviations_into(totals, centres, ids, values, validity)
+    expected = folds.deviations(*as_lists(ids, values, validity), centres.tolist())
+    np.testing.assert_allclose(totals, expected, rtol=1e-9, atol=1e-9)

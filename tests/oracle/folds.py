@@ -110,6 +110,15 @@ def spread(
     return [float(formula(values)) if len(values) >= needed else None for values in lists]
 
 
+def deviations(
+    groups: Sequence[int], values: Sequence[Any], centres: Sequence[float]
+) -> list[tuple[float, float]]:
+    """Sum deviations from each group's centre, and their squares."""
+    lists = by_group(groups, values, len(centres))
+    apart = [[v - c for v in values] for values, c in zip(lists, centres, strict=True)]
+    return [(math.fsum(found), math.fsum(d * d for d in found)) for found in apart]
+
+
 def distinct(groups: Sequence[int], values: Sequence[Any], group_count: int) -> list[list[Any]]:
     """Return each group's distinct values, ascending."""
     lists = by_group(groups, values, group_count)
