@@ -13,7 +13,7 @@ from typing import Final, TypeGuard
 from projseg.algebra.expressions.literals import TRUE
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.algebra.function_nulls import NULL_FROM_NULL, NULL_ONLY_FROM_NULL
+from projseg.algebra.function_nulls import NULL_FROM_NULL, is_null_only_from_null
 from projseg.algebra.predicate_truth import truth_of
 from projseg.algebra.value_set import ANYTHING, NOTHING, ValueSet, floored, unfloored
 
@@ -68,7 +68,7 @@ class Premises:
             return True
         return (
             isinstance(expression, Call)
-            and expression.function in NULL_ONLY_FROM_NULL
+            and is_null_only_from_null(expression)
             and all(self.is_not_null(argument) for argument in expression.arguments)
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +12,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.coercion import is_decimal, is_floating, is_integral
-from projseg.algebra.expressions.functions.decimal_arithmetic import to_type
+from projseg.algebra.expressions.functions.decimal_arithmetic import (
+    scaled,
+    to_type,
+    without_fraction,
+)
 from projseg.algebra.expressions.functions.rule import (
     Datum,
     Evaluator,
@@ -21,6 +26,7 @@ from projseg.algebra.expressions.functions.rule import (
     integers,
     overflow,
     valid_mask,
+    whole_numbers,
 )
 from projseg.algebra.expressions.functions.text_formats import to_text
 from projseg.algebra.expressions.functions.text_parsing import double_to_decimal, parse_text
@@ -35,6 +41,10 @@ from projseg.segment_format.types import (
 )
 
 _LIMITS: Final = {pa.int8(): 1 << 7, pa.int16(): 1 << 15, pa.int32(): 1 << 31, pa.int64(): 1 << 63}
+
+
+# Spark keeps decimals of no more digits as longs.
+_LONG_DIGITS_MAX: Final = 18
 
 
 def evaluate_cast(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
@@ -52,7 +62,8 @@ def evaluate_cast(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.
     if wanted in (pa.string(), pa.binary()):
         return to_text(array, zone).cast(wanted)
     if pa.types.is_boolean(wanted):
-        return pc.not_equal(array, scalar_of(0, pa.int8()).cast(array.type))
+        zero = Decimal(0) if is_decimal(array.type) else 0
+        return pc.not_equal(array, scalar_of(zero, array.type))
     if pa.types.is_boolean(array.type):
         return _from_boolean(array, wanted)
     if pa.types.is_temporal(array.type) or pa.types.is_temporal(wanted):
@@ -88,20 +99,22 @@ def _too_large(source: pa.DataType, wanted: pa.DataType) -> Exception:
 
 
 def _whole_of_double(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Drop the fraction; the limits compare as doubles, as Java's `toInt` checks do."""
+    """Drop the fraction. The largest bigint is compared as a double, which is 2**63, as in Java."""
     valid = valid_mask(array, len(array))
     values = np.where(valid, doubles(array, len(array)), 0.0)
-    limit = float(_LIMITS[wanted])
+    limit = _LIMITS[wanted]
     whole = np.trunc(values)
-    if not np.all((whole >= -limit) & (whole < limit)):
+    if not np.all((whole >= -limit) & (whole <= float(limit - 1))):
         raise _too_large(array.type, wanted)
-    return from_integers(whole.astype(np.int64), valid, wanted)
+    return from_integers(whole_numbers(whole), valid, wanted)
 
 
 def _whole_of_decimal(array: pa.Array, wanted: pa.DataType, valid: NDArray[np.bool_]) -> pa.Array:
+    """Drop the fraction; Spark makes an int of a wide decimal from its nearest double."""
+    if array.type.precision > _LONG_DIGITS_MAX and wanted != pa.int64():
+        return _whole_of_double(_number(array, pa.float64()), wanted)
     unscaled, _ = arrow_to_numbers(array)
-    sizes = abs(unscaled.astype(object)) // 10**array.type.scale
-    whole = np.where(unscaled < 0, -sizes, sizes)
+    whole = without_fraction(unscaled.astype(object), array.type.scale)
     limit = _LIMITS[wanted]
     if not np.all((whole >= -limit) & (whole < limit)):
         raise _too_large(array.type, wanted)
@@ -143,18 +156,27 @@ def _temporal(array: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
 
 def _timestamp_of_number(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     valid = valid_mask(array, len(array))
-    limits = MIN_MICROS // SECOND, MAX_MICROS // SECOND
-    seconds: NDArray[Any]
-    if is_integral(array.type):
-        seconds = integers(array, len(array))
-        micros = np.clip(seconds, *limits) * SECOND
+    micros: NDArray[Any]
+    if is_floating(array.type):
+        with np.errstate(over="ignore"):
+            micros = np.nan_to_num(doubles(array, len(array)) * SECOND, nan=np.inf)
     else:
-        seconds = np.where(valid, doubles(array, len(array)), 0.0)
-        micros = (np.clip(np.nan_to_num(seconds, nan=np.inf), *limits) * SECOND).astype(np.int64)
-    inside = (seconds >= limits[0]) & (seconds < limits[1])
+        unscaled, _ = arrow_to_numbers(array)
+        scale = array.type.scale if is_decimal(array.type) else 0
+        micros = without_fraction(scaled(_rounded_by_java(unscaled), 6), scale)
+    inside = (micros >= MIN_MICROS) & (micros < MAX_MICROS)
     if not np.all(inside | ~valid):
         raise _too_large(array.type, wanted)
-    return from_integers(micros, valid, wanted)
+    return from_integers(np.where(inside, micros, 0).astype(np.int64), valid, wanted)
+
+
+def _rounded_by_java(unscaled: NDArray[Any]) -> NDArray[Any]:
+    """Return decimals of 34 digits, rounded half to even, as Scala's products of decimals are."""
+    if unscaled.dtype != object:
+        return unscaled
+    context = Context(prec=34, rounding=ROUND_HALF_EVEN)
+    rounded = [int(context.create_decimal(int(value))) for value in unscaled]
+    return np.array(rounded, dtype=object)
 
 
 def _number_of_timestamp(

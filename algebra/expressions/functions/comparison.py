@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 from projseg.algebra.expressions.coercion import (
     bad_expression,
     cast_to,
+    common_type,
+    decimal_for,
     is_decimal,
     is_floating,
     is_numeric,
@@ -44,15 +46,18 @@ def comparison(function: str, left: Expression, right: Expression, zone: str) ->
 
 
 def _as_decimals(left: Expression, right: Expression) -> tuple[Expression, ...] | None:
-    """Return both as decimals, each of its own digits: they compare exactly as they are."""
+    """Return both as decimals, each of its own digits: they compare exactly as they are.
+
+    Where one type of 38 digits cannot hold both, Spark rounds them to one that keeps whole digits.
+    """
     if not (is_numeric(left.type) and is_numeric(right.type)):
         return None
     if is_floating(left.type) or is_floating(right.type):
         return None
-    exact = []
-    for side in (left, right):
-        digits = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}.get(side.type)
-        exact.append(side if digits is None else cast_to(side, pa.decimal128(digits, 0), "UTC"))
+    exact = [cast_to(side, decimal_for(side), "UTC") for side in (left, right)]
+    common = common_type(exact[0].type, exact[1].type)
+    if common is not None and common.scale < max(side.type.scale for side in exact):
+        exact = [cast_to(side, common, "UTC") for side in exact]
     return tuple(exact)
 
 

@@ -137,6 +137,13 @@ def divided_half_up(values: NDArray[Any], divisor: Any) -> NDArray[Any]:
     return np.asarray(np.where(values < 0, -rounded, rounded))
 
 
+def without_fraction(values: NDArray[Any], scale: int) -> NDArray[Any]:
+    """Return the whole part of unscaled values, rounded to zero."""
+    values = values.astype(object) if scale > 18 else values
+    sizes = abs(values) // 10**scale
+    return np.asarray(np.where(values < 0, -sizes, sizes))
+
+
 def _pairable(left: NDArray[Any], right: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     largest = max(*map(abs, bounds(left)), *map(abs, bounds(right)))
     if object in (left.dtype, right.dtype) or largest >= 1 << 62:

@@ -131,6 +131,14 @@ def from_integers(
     return plain if arrow_type == pa.int64() else plain.cast(arrow_type)
 
 
+def whole_numbers(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return doubles without fraction as int64: beyond its ends the end, of NaN 0, as in Java."""
+    inside = np.abs(values) < 2.0**63
+    ends = np.where(values > 0, np.iinfo(np.int64).max, np.iinfo(np.int64).min)
+    whole = np.where(inside, values, 0.0).astype(np.int64)
+    return np.where(inside | np.isnan(values), whole, ends)
+
+
 def doubles(datum: Datum, row_count: int) -> NDArray[np.float64]:
     """Return float64[n]; null as 0."""
     array = as_array(datum, row_count).cast(pa.float64(), safe=False)

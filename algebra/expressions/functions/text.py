@@ -118,13 +118,16 @@ def by_row(
     arguments: Sequence[Datum],
     row_count: int,
     result: pa.DataType,
+    *,
+    takes_null: bool = False,
 ) -> pa.Array:
-    """Return `compute(*values)` for each distinct row of arguments; null where one is null.
+    """Return `compute(*values)` for each distinct row of arguments.
 
-    For arguments that vary from row to row, which Arrow's kernels do not take.
+    For arguments that vary from row to row, which Arrow's kernels do not take. Null where one is
+    null, unless `compute` takes None.
     """
     columns = [as_array(argument, row_count).to_pylist() for argument in arguments]
-    valid = all_valid(arguments, row_count)
+    valid = [True] * row_count if takes_null else all_valid(arguments, row_count)
     known: dict[tuple[Any, ...], Any] = {}
     values: list[Any] = []
     for is_valid, row in zip(valid, zip(*columns, strict=True), strict=True):
@@ -202,8 +205,13 @@ def split_part(text: str, delimiter: str, index: int) -> str:
     return parts[position] if 0 <= position < len(parts) else ""
 
 
-def _position(text_part: str, text: str, start: int = 1) -> int:
-    return text.find(text_part, start - 1) + 1 if start >= 1 else 0
+def _position(text_part: str | None, text: str | None, start: int | None = 1) -> int | None:
+    """Return what Spark's locate does: 0 where no start is known, 1 for the empty text."""
+    if start is None or start < 1:
+        return 0 if start is None or None not in (text_part, text) else None
+    if text_part is None or text is None:
+        return None
+    return text.find(text_part, start - 1) + 1 if text_part else 1
 
 
 def _build_position(arguments: tuple[Expression, ...], zone: str) -> Expression:
@@ -217,7 +225,7 @@ def _build_instr(arguments: tuple[Expression, ...], zone: str) -> Expression:
 
 
 def _evaluate_position(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
-    return by_row(_position, arguments, row_count, call.type)
+    return by_row(_position, arguments, row_count, call.type, takes_null=True)
 
 
 def _build_substring(arguments: tuple[Expression, ...], zone: str) -> Expression:

@@ -79,18 +79,16 @@ def _decimals(text: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def double_to_decimal(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Return floats as decimals, through the shortest text that names each, as Spark does.
+    """Return floats as decimals through the shortest text of each as a double, as Spark does.
 
-    NaN and the infinities are refused, where Spark gives null: a cast that makes no nulls is what
-    proofs about nulls rest on.
+    NaN and the infinities are null.
     """
-    return _by_distinct(array, wanted, lambda value: _rounded(_shortest(value, array.type), wanted))
 
+    def convert(value: float | None) -> Decimal | None:
+        is_number = value is not None and math.isfinite(value)
+        return _rounded(Decimal(repr(value)), wanted) if is_number else None
 
-def _shortest(value: float, arrow_type: pa.DataType) -> Decimal:
-    if not math.isfinite(value):
-        raise overflow(f"{value} is no decimal")
-    return Decimal(str(np.float32(value)) if arrow_type == pa.float32() else repr(value))
+    return _by_distinct(array, wanted, convert)
 
 
 def _rounded(value: Decimal, wanted: pa.DataType) -> Decimal:
