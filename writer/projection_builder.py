@@ -8,11 +8,13 @@ from projseg.aggregation.expressions_over_rows import vector_from_arrow
 from projseg.aggregation.filter_rows import filter_rows
 from projseg.aggregation.fold import fold_base_rows
 from projseg.aggregation.rows import MemorySource, all_rows
+from projseg.algebra.aggregators.primitive import Primitive
+from projseg.algebra.aggregators.results import exact_to_arrow
 from projseg.algebra.aggregators.states import state_fields
 from projseg.algebra.projection_spec import ProjectionSpec
 from projseg.algebra.stored_names import state_column_name, stored_column
 from projseg.errors import ProjsegError
-from projseg.segment_format.vectors import Opaque, Vector
+from projseg.segment_format.vectors import Numbers, Opaque, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,9 @@ def _build(source: MemorySource, spec: ProjectionSpec) -> BuiltProjection:
         for named, vector in zip(spec.grouping, partial.keys, strict=True)
     }
     states = {
-        state_column_name(primitive.text, part): _storable(columns[part]).slice(0, group_count)
+        state_column_name(primitive.text, part): _storable(
+            columns[part].slice(0, group_count), primitive
+        )
         for index, primitive in enumerate(spec.primitives)
         for columns in [partial.state_columns(index)]
         for part, _ in state_fields(primitive)
@@ -75,8 +79,14 @@ def _build(source: MemorySource, spec: ProjectionSpec) -> BuiltProjection:
     return BuiltProjection(spec, group_count, grouping, states)
 
 
-def _storable(vector: Vector) -> Vector:
-    """Text states (the smallest title) repeat: they get a dictionary of their own."""
+def _storable(vector: Vector, primitive: Primitive) -> Vector:
+    """Return a state's column as it is stored.
+
+    Text states (the smallest title) repeat: they get a dictionary of their own. Sums are exact in
+    memory, whatever they come to; a stored one has the digits of its type.
+    """
     if isinstance(vector, Opaque) and vector.type == "string":
         return vector_from_arrow(vector.array)
+    if isinstance(vector, Numbers) and vector.values.dtype == object:
+        exact_to_arrow(vector.wide(), vector.type, vector.validity, primitive.text)
     return vector
