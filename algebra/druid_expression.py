@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from projseg.algebra.expressions.limits import check_text, room_to_recurse, too_deep
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 
 _TOKEN: Final = re.compile(
@@ -53,11 +54,19 @@ def translate_expression(text: str, names: Mapping[str, str]) -> str:
     ------
     InvalidInputError
         PROJSEG_BAD_EXPRESSION if the text is no expression.
+    LimitExceededError
+        PROJSEG_EXPRESSION_TOO_LONG if it, or what it means, passes a limit of
+        `expressions.limits`.
     UnsupportedFeatureError
         PROJSEG_UNSUPPORTED_FUNCTION for a function without a translation.
     """
+    check_text(text)
     translator = _Translator(text, names)
-    translated = translator.run(closing="")
+    try:
+        with room_to_recurse():
+            translated = translator.run(closing="")
+    except RecursionError as error:
+        raise too_deep() from error
     translator.require(not translator.tokens, "it goes on after its end")
     return translated
 
@@ -98,11 +107,12 @@ class _Translator:
 
     def run(self, closing: str) -> str:
         """Translate up to a token among `closing` at this depth, which is left unread."""
-        parts: list[str] = []
+        translated = ""
         while self.tokens and not (self.tokens[-1][1] in closing and self.tokens[-1][1] in "(),"):
-            parts.append(self.next_part())
-        self.require(bool(parts), "an operand is missing")
-        return " ".join(parts)
+            translated += f" {self.next_part()}"
+            check_text(translated)  # virtual columns stand for their text, which multiplies
+        self.require(bool(translated), "an operand is missing")
+        return translated[1:]
 
     def next_part(self) -> str:
         """Translate one operand or operator."""

@@ -16,6 +16,7 @@ from projseg.algebra.aggregate_text import call_text
 from projseg.algebra.aggregators.functions import ALIASES, FUNCTIONS
 from projseg.algebra.expressions.bind import NamedExpression, bind, bind_tree
 from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.limits import room_to_recurse
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.errors import InvalidInputError, ProjsegError
 
@@ -55,7 +56,8 @@ class Outputs:
         InvalidInputError
             If it names what the result does not have.
         """
-        tree = parse_sql(text).transform(self._replaced)
+        with room_to_recurse():
+            tree = parse_sql(text).transform(self._replaced)
         try:
             return bind_tree(tree, self.schema, self.timezone)
         except ProjsegError as error:

@@ -12,8 +12,9 @@ import pyarrow as pa
 from projseg.algebra.aggregate_call import bind_aggregate
 from projseg.algebra.druid_json import DeclaredTexts, translate_druid
 from projseg.algebra.expressions.bind import bind, bind_named, split_list
+from projseg.algebra.expressions.limits import JSON_DEPTH_MAX, is_too_deep_json
 from projseg.algebra.granularity import Granularity
-from projseg.algebra.projection_spec import ProjectionSpec
+from projseg.algebra.projection_spec import ProjectionSpec, from_definition
 from projseg.algebra.projection_sql import translate_sql
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
 from projseg.segment_format.types import is_nested, type_name
@@ -85,6 +86,7 @@ def parse_projection(
     _check_outputs(owner, spec)
     _check_types(owner, spec)
     _check_time_bucket(owner, spec, segment_granularity)
+    _check_definition(owner, spec, schema)
     return spec
 
 
@@ -118,7 +120,7 @@ def parse_projections(
 def _from_json(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         _refuse("a projection", f"is declared by text that is no JSON: {error}")
 
 
@@ -126,6 +128,10 @@ def _declared_texts(
     declaration: Declaration, schema: pa.Schema, time_column: str | None
 ) -> DeclaredTexts:
     declared: Any = _from_json(declaration) if isinstance(declaration, str) else declaration
+    if is_too_deep_json(declared):
+        _refuse(
+            "a projection", f"is declared by JSON that is nested more than {JSON_DEPTH_MAX} deep"
+        )
     if isinstance(declared, bool | int | float | list | None):
         _refuse("a projection", f"is declared by {declared!r}; give an object or a Projection")
     if not isinstance(declared, Mapping):
@@ -208,6 +214,14 @@ def _check_types(owner: str, spec: ProjectionSpec) -> None:
             )
     if spec.filter is not None and not pa.types.is_boolean(spec.filter.type):
         _refuse(owner, f"has a filter of type {type_name(spec.filter.type)}; it must be boolean")
+
+
+def _check_definition(owner: str, spec: ProjectionSpec, schema: pa.Schema) -> None:
+    """Read the definition as every writer and reader will: what passes a limit is refused here."""
+    try:
+        from_definition(spec.definition, schema)
+    except ProjsegError as error:
+        raise type(error)(error.code, f"{owner}: {error.message}") from error
 
 
 def _check_time_bucket(

@@ -18,6 +18,7 @@ from projseg.algebra.aggregators.functions import ALIASES, FUNCTIONS
 from projseg.algebra.druid_json import DeclaredTexts
 from projseg.algebra.expressions.bind import split_list
 from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.limits import room_to_recurse
 from projseg.errors import InvalidInputError
 
 _CLAUSES: Final = {
@@ -144,4 +145,6 @@ def _keys(text: str) -> tuple[str, str | None]:
     """Return an expression in one spelling, and its alias if it has one."""
     tree = parse_sql(text)
     inner = tree.this if isinstance(tree, exp.Alias) else tree
-    return inner.sql(dialect="spark").casefold(), tree.alias.casefold() or None
+    with room_to_recurse():
+        spelled = inner.sql(dialect="spark").casefold()
+    return spelled, tree.alias.casefold() or None

@@ -10,7 +10,8 @@ from sqlglot import exp
 
 from projseg.algebra.expressions.binder import Binder
 from projseg.algebra.expressions.canonical import canonical
-from projseg.algebra.expressions.dialect import parse_sql, split_list, too_deep
+from projseg.algebra.expressions.dialect import parse_sql, split_list
+from projseg.algebra.expressions.limits import check_depth, room_to_recurse
 from projseg.algebra.expressions.naming import spark_name
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.time_zones import zone_name
@@ -57,17 +58,18 @@ def bind_named(text: str, schema: pa.Schema, timezone: str = "UTC") -> NamedExpr
     if isinstance(expression, Column):
         return NamedExpression(expression.name, expression)
     try:
-        return NamedExpression(spark_name(inner), expression)
-    except RecursionError:
+        with room_to_recurse():
+            return NamedExpression(spark_name(inner), expression)
+    except RecursionError:  # a chain of thousands of ANDs, which its name would nest
         return NamedExpression(text, expression)
 
 
 def bind_tree(tree: exp.Expression, schema: pa.Schema, timezone: str = "UTC") -> Expression:
     """Return the canonical expression of a tree made by `dialect.parse_sql`."""
-    try:
-        return canonical(Binder(schema, zone_name(timezone)).bind(tree))
-    except RecursionError as error:
-        raise too_deep() from error
+    with room_to_recurse():
+        expression = canonical(Binder(schema, zone_name(timezone)).bind(tree))
+    check_depth(expression)
+    return expression
 
 
 __all__ = ["NamedExpression", "bind", "bind_named", "bind_tree", "split_list"]

@@ -197,15 +197,20 @@ def _cast(binder: Binder, tree: exp.Cast) -> Expression:
 
 def _connected(binder: Binder, tree: Any, function: str) -> Expression:
     """Bind a chain of ANDs or ORs as one node: chains are longer than Python's stack is deep."""
-    operands: list[Expression] = []
-    rest: list[Any] = [tree]
+    return logical(function, [binder.bind(part) for part in _chained(tree)], binder.zone)
+
+
+def _chained(tree: exp.Expression) -> list[exp.Expression]:
+    """Return the operands of a chain of one operator, from left to right."""
+    operands: list[exp.Expression] = []
+    rest: list[exp.Expression] = [tree]
     while rest:
         part = rest.pop()
         if type(part) is type(tree):
             rest += [part.expression, part.this]
         else:
-            operands.append(binder.bind(part))
-    return logical(function, operands, binder.zone)
+            operands.append(part)
+    return operands
 
 
 def _is(binder: Binder, tree: exp.Is) -> Expression:
@@ -288,8 +293,8 @@ def _trim(binder: Binder, tree: exp.Trim) -> Expression:
     return binder.call(name, [*characters, tree.this])
 
 
-def _concatenation(binder: Binder, tree: exp.Expression) -> Expression:
-    return binder.call("concat", [tree.this, tree.expression])
+def _concatenation(binder: Binder, tree: exp.DPipe) -> Expression:
+    return binder.call("concat", _chained(tree))
 
 
 def _distinct(binder: Binder, tree: exp.Expression) -> Expression:

@@ -12,9 +12,12 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # not in its __all__
 
 from projseg.algebra.expressions.coercion import bad_expression
-from projseg.errors import LimitExceededError
-
-_TEXT_MAX_CHARACTERS = 100_000
+from projseg.algebra.expressions.limits import (
+    check_text,
+    check_written_depth,
+    room_to_recurse,
+    too_deep,
+)
 
 
 class SparkExpression(Spark):
@@ -40,15 +43,12 @@ def parse_sql(text: str) -> exp.Expression:
     InvalidInputError
         If the text is not one expression.
     LimitExceededError
-        If it is longer than 100,000 characters or nested too deeply.
+        If it passes a limit of `expressions.limits`.
     """
-    if len(text) > _TEXT_MAX_CHARACTERS:
-        raise LimitExceededError(
-            "PROJSEG_EXPRESSION_TOO_LONG",
-            f"an expression of {len(text)} characters passes the limit of {_TEXT_MAX_CHARACTERS}",
-        )
+    check_text(text)
     try:
-        trees = SparkExpression().parse(f"SELECT {text}\n")
+        with room_to_recurse():
+            trees = SparkExpression().parse(f"SELECT {text}\n")
     except (SqlglotError, ValueError) as error:
         raise bad_expression(f"'{text}' is not a Spark SQL expression{_reason(error)}") from error
     except RecursionError as error:
@@ -57,14 +57,8 @@ def parse_sql(text: str) -> exp.Expression:
     if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or len(_parts(tree)) != 1:
         raise bad_expression(f"'{text}' is not one Spark SQL expression")
     found: exp.Expression = tree.expressions[0]
+    check_written_depth(found)
     return found
-
-
-def too_deep() -> LimitExceededError:
-    """Return the error of an expression that is nested deeper than Python's stack."""
-    return LimitExceededError(
-        "PROJSEG_EXPRESSION_TOO_LONG", "an expression is nested too deeply; split it"
-    )
 
 
 def _reason(error: Exception) -> str:

@@ -1,0 +1,144 @@
+"""How large an expression may be, in one place: what is accepted once is read for ever.
+
+A definition is kept as canonical text, which every reader parses again, so that a limit must hold
+for whoever calls, however deep in Python's stack: depth is counted, and the parser, which takes up
+to fifty frames for one level, is given room for what the limits allow.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any, Final, TypeVar
+
+from sqlglot import exp
+
+from projseg.algebra.expressions.tree import Expression
+from projseg.errors import LimitExceededError
+
+TEXT_CHARACTERS_MAX: Final = 100_000
+"""Characters of one expression."""
+DEPTH_MAX: Final = 100
+"""Nodes from an expression to its deepest operand: `v + v + v` has three, a column one."""
+WRITTEN_DEPTH_MAX: Final = 4 * DEPTH_MAX
+"""The same of what is written, brackets and all; a chain of ANDs, ORs or || counts once."""
+JSON_DEPTH_MAX: Final = 100
+"""Arrays and objects within each other in a declaration."""
+
+_FRAMES: Final = 12_000
+_CHAINS: Final = (exp.And, exp.Or, exp.DPipe)
+_Node = TypeVar("_Node")
+
+
+def check_text(text: str) -> None:
+    """Refuse a text that is longer than any expression may be.
+
+    Raises
+    ------
+    LimitExceededError
+        PROJSEG_EXPRESSION_TOO_LONG.
+    """
+    if len(text) > TEXT_CHARACTERS_MAX:
+        raise LimitExceededError(
+            "PROJSEG_EXPRESSION_TOO_LONG",
+            f"an expression of {len(text)} characters passes the limit of {TEXT_CHARACTERS_MAX}; "
+            "write less in one",
+        )
+
+
+def check_depth(expression: Expression) -> None:
+    """Refuse a typed expression that is nested deeper than `DEPTH_MAX`.
+
+    Raises
+    ------
+    LimitExceededError
+        PROJSEG_EXPRESSION_TOO_LONG.
+    """
+    if _passes(expression, DEPTH_MAX, lambda node: ((child, 1) for child in node.children)):
+        raise too_deep()
+
+
+def check_written_depth(tree: exp.Expression) -> None:
+    """Refuse a parsed text that is nested deeper than `WRITTEN_DEPTH_MAX`.
+
+    Raises
+    ------
+    LimitExceededError
+        PROJSEG_EXPRESSION_TOO_LONG.
+    """
+    if _passes(tree, WRITTEN_DEPTH_MAX, _written_parts):
+        raise too_deep()
+
+
+def is_too_deep_json(value: Any) -> bool:
+    """Whether lists and mappings are nested deeper than `JSON_DEPTH_MAX`, or without end."""
+    return _passes(value, JSON_DEPTH_MAX, _json_parts)
+
+
+def too_deep() -> LimitExceededError:
+    """Return the error of an expression that is nested too deeply."""
+    return LimitExceededError(
+        "PROJSEG_EXPRESSION_TOO_LONG",
+        f"an expression is nested more than {DEPTH_MAX} deep, or has as many terms in a chain; "
+        "compute parts of it in columns of their own, or nest it less: (a + b) + (c + d)",
+    )
+
+
+def _passes(
+    root: _Node, depth_max: int, parts_of: Callable[[_Node], Iterable[tuple[_Node, int]]]
+) -> bool:
+    """Whether a path from `root` is longer than `depth_max`; parts come with what they add."""
+    open_nodes = [(root, 1)]
+    while open_nodes:
+        node, depth = open_nodes.pop()
+        if depth > depth_max:
+            return True
+        open_nodes += [(part, depth + more) for part, more in parts_of(node)]
+    return False
+
+
+def _written_parts(node: exp.Expression) -> Iterator[tuple[exp.Expression, int]]:
+    for part in node.iter_expressions():
+        is_link = isinstance(node, _CHAINS) and type(part) is type(node)
+        yield part, 0 if is_link else 1
+
+
+def _json_parts(value: Any) -> Iterator[tuple[Any, int]]:
+    parts = value.values() if isinstance(value, dict) else value
+    if isinstance(value, dict | list | tuple):
+        yield from ((part, 1) for part in parts if isinstance(part, dict | list | tuple))
+
+
+_lock = Lock()
+_open_count = 0
+_limit_before = 0
+
+
+@contextmanager
+def room_to_recurse() -> Iterator[None]:
+    """Let Python's stack grow by what reading the deepest expression takes, and no longer."""
+    global _open_count, _limit_before
+    with _lock:
+        if _open_count == 0:
+            _limit_before = sys.getrecursionlimit()
+            sys.setrecursionlimit(_limit_before + _FRAMES)
+        _open_count += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _open_count -= 1
+            if _open_count == 0 and sys.getrecursionlimit() == _limit_before + _FRAMES:
+                sys.setrecursionlimit(_limit_before)
+
+
+def _renew_lock() -> None:
+    """Free a forked child of a lock that another thread of its parent held."""
+    global _lock
+    _lock = Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
