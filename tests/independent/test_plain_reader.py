@@ -6,6 +6,7 @@ it and the project differ, either the document or the code is wrong.
 
 import json
 import random
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 
@@ -308,6 +309,19 @@ def test_odd_names_are_written_in_backticks(tmp_path):
     assert list(found) == [column[:2] for column in columns_of(table["definition"])]
     assert bits(found["state", "min_by(zero, `my time`).value"]) == bits([None, -0.0, float("nan")])
     assert bits(found["state", "distinct(zero).values"]) == bits([[], [0.0], [float("nan")]])
+
+
+def test_a_sum_of_too_many_digits_is_recorded_as_not_built(tmp_path):
+    rows = pa.table({"d": pa.array([Decimal("9" * 38)] * 2, pa.decimal128(38, 0))})
+    declared = [projseg.Projection("p", [], ["sum(d)"])]
+    entry, segment = written(tmp_path / "table", rows, projections=declared)
+    definitions = read_snapshot(tmp_path / "table")["definitions"]
+    ((name, its_hash, reason),) = entry["not_built"]
+    assert (name, its_hash) == ("p", definition_hash(definitions[its_hash]))
+    stated = {"name": name, "definition_hash": its_hash, "reason": reason}
+    assert segment.footer["not_built"] == [stated]
+    assert [table["name"] for table in segment.footer["tables"]] == ["__base"]
+    check_segment(segment)
 
 
 def test_many_pages_and_every_form_of_container(tmp_path):
