@@ -1,13 +1,13 @@
-"""`useProjection` and `forceProjections`: a query fails rather than be answered from elsewhere."""
+"""What a query says of projections by name, or not at all, fails where it cannot be done."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from projseg.algebra.query_spec import QuerySpec
 from projseg.algebra.source_plan import Choice
-from projseg.errors import ProjectionNotUsableError, did_you_mean
+from projseg.errors import InvalidInputError, ProjectionNotUsableError, did_you_mean
 
 _SEGMENTS_SHOWN: Final = 3
 
@@ -48,6 +48,32 @@ def check_forced(query: QuerySpec, choices: Mapping[str, Choice]) -> None:
     more = len(failed) - _SEGMENTS_SHOWN
     tail = f"; and {more} more segments" if more > 0 else ""
     raise ProjectionNotUsableError("PROJSEG_PROJECTION_NOT_USABLE", f"{what}: {shown}{tail}{hint}")
+
+
+def check_excluded(query: QuerySpec, known: Iterable[str]) -> None:
+    """Raise if `excludeProjections` names what is no projection of the table.
+
+    Parameters
+    ----------
+    query : QuerySpec
+        With its context.
+    known : iterable of str
+        Names of all projections that the table declares or its segments hold.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_PROJECTION.
+    """
+    if not query.context.exclude_projections:
+        return
+    names = sorted(set(known))
+    for name in sorted(query.context.exclude_projections.difference(names)):
+        raise InvalidInputError(
+            "PROJSEG_UNKNOWN_PROJECTION",
+            f"excludeProjections names '{name}'{did_you_mean(name, names)}; the table's "
+            f"projections are {', '.join(names) or 'none'}",
+        )
 
 
 def _first(failed: Mapping[str, Choice]) -> list[tuple[str, Choice]]:

@@ -20,7 +20,7 @@ from projseg.algebra.granularity import Granularity
 from projseg.algebra.interval import Interval
 from projseg.algebra.output_references import Outputs
 from projseg.algebra.query_context import QueryContext, parse_context
-from projseg.algebra.result_order import OrderTerm, bind_order, check_limit
+from projseg.algebra.result_order import OrderTerm, bind_order, check_limit, is_ordinal
 from projseg.algebra.time_bounds import interval_conditions, split_time_bounds
 from projseg.errors import InvalidInputError
 from projseg.memory.lazy import cached_property
@@ -150,7 +150,9 @@ def bind_query(
     """
     parsed = parse_context(context)
     zone = parsed.timezone
-    keys = tuple(bind_named(text, schema, timezone=zone) for text in _texts("group_by", group_by))
+    key_texts = _texts("group_by", group_by)
+    _check_no_ordinals(key_texts)
+    keys = tuple(bind_named(text, schema, timezone=zone) for text in key_texts)
     keys = _time_key(schema, time_column, granularity, zone) + keys
     aggregates = tuple(
         bind_aggregate(text, schema, timezone=zone, time_column=time_column)
@@ -168,7 +170,8 @@ def bind_query(
     )
     condition = _filter(filter, schema, zone)
     bounds, rest = split_time_bounds(condition, time_column, schema)
-    within = _interval(interval, time_column, zone)
+    time_type = None if time_column is None else schema.field(time_column).type
+    within = _interval(interval, time_column, zone if _is_instant(time_type) else "UTC")
     return QuerySpec(
         keys=keys,
         aggregates=aggregates,
@@ -179,7 +182,7 @@ def bind_query(
         limit=check_limit(limit),
         columns=scanned,
         time_column=time_column,
-        time_type=None if time_column is None else schema.field(time_column).type,
+        time_type=time_type,
         context=parsed,
     )
 
@@ -198,6 +201,23 @@ def _texts(what: str, value: Texts) -> list[str]:
     return list(value)
 
 
+def _check_no_ordinals(texts: Sequence[str]) -> None:
+    for text in texts:
+        if is_ordinal(text):
+            _refuse(
+                f"group_by has '{text.strip()}', which is a position in SQL and names nothing "
+                "here; give the expression to group by"
+            )
+
+
+def _is_instant(type_: pa.DataType | None) -> bool:
+    """Whether values of a type stand for moments, which clocks of different zones show otherwise.
+
+    A date or a timestamp_ntz is what a clock shows, whatever its zone.
+    """
+    return type_ is not None and pa.types.is_timestamp(type_) and type_.tz is not None
+
+
 def _time_key(
     schema: pa.Schema, time_column: str | None, granularity: str | None, zone: str
 ) -> tuple[NamedExpression, ...]:
@@ -211,7 +231,7 @@ def _time_key(
     column = Column(schema.field(time_column).type, time_column)
     if parsed.is_none:
         return (NamedExpression(time_column, column),)
-    if not pa.types.is_timestamp(column.type) or column.type.tz is None:
+    if not _is_instant(column.type):
         parsed = Granularity.parse(granularity)
     return (NamedExpression(time_column, time_floor(column, parsed)),)
 

@@ -17,6 +17,7 @@ _SUFFIX: Final = re.compile(
     r"^(?P<term>.*?)(?:\s+(?P<way>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?$",
     re.IGNORECASE | re.DOTALL,
 )
+_ORDINAL: Final = re.compile(r"[+-]?\s*[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,19 @@ def ascending(outputs: Sequence[NamedExpression]) -> tuple[OrderTerm, ...]:
     return tuple(OrderTerm(Column(o.expression.type, o.name)) for o in outputs)
 
 
+def is_ordinal(text: str) -> bool:
+    """Whether a text is a bare number, which SQL takes for a position among the outputs."""
+    return _ORDINAL.fullmatch(text.strip()) is not None
+
+
 def _bind_term(text: str, outputs: Outputs) -> OrderTerm:
     parts = _SUFFIX.match(text.strip())
     assert parts is not None
+    if is_ordinal(parts["term"]):
+        raise InvalidInputError(
+            "PROJSEG_BAD_QUERY",
+            f"cannot order by '{text.strip()}': a position names no output here; give its name",
+        )
     expression = outputs.bind(parts["term"])
     if is_nested(expression.type):
         raise InvalidInputError(

@@ -16,8 +16,9 @@ from projseg.aggregation.partial import FoldedPartial, Partial
 from projseg.aggregation.rows import MaskedRows, MemorySource, RowRange, Rows
 from projseg.algebra.aggregators.states import new_state
 from projseg.algebra.expressions.tree import Column
-from projseg.algebra.forced_projections import check_forced
+from projseg.algebra.forced_projections import check_excluded, check_forced
 from projseg.algebra.projection_choice import Planner
+from projseg.algebra.projection_spec import from_definition
 from projseg.algebra.query_spec import QuerySpec
 from projseg.algebra.source_plan import Choice, MergeStates, SourcePlan
 from projseg.algebra.stored_names import stored_column
@@ -76,34 +77,56 @@ _PLAN_BYTES: Final = 8192
 _SEGMENT_PLAN_BYTES: Final = 2048
 
 
-def plan_query(snapshot: Snapshot, query: QuerySpec) -> QueryPlan:
-    """Choose a source for each segment of a snapshot.
+def plan_query(
+    snapshot: Snapshot, query: QuerySpec, entries: Sequence[SegmentEntry] | None = None
+) -> QueryPlan:
+    """Choose a source for each segment of a snapshot, or for some of them.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The table at one version.
+    query : QuerySpec
+        What is asked.
+    entries : sequence of SegmentEntry or None
+        Those of the snapshot's segments that are to be read; None: all.
 
     Raises
     ------
     ProjectionNotUsableError
         If `useProjection` or `forceProjections` cannot be met for a segment that must be read.
     """
+    if entries is not None:
+        return _plan(snapshot, query, entries, len(entries))
     # The same questions come all day.
     version = (snapshot.storage.location, snapshot.version, snapshot.file.write_id)
     plan: QueryPlan = KEPT.get_or_load(
         ("plan", *version, query),
-        lambda: _plan(snapshot, query),
+        lambda: _plan(snapshot, query, _candidates(snapshot, query), len(snapshot.segments)),
         lambda plan: _PLAN_BYTES + _SEGMENT_PLAN_BYTES * len(plan.segments),
     )
     return plan
 
 
-def _plan(snapshot: Snapshot, query: QuerySpec) -> QueryPlan:
+def _plan(
+    snapshot: Snapshot, query: QuerySpec, entries: Iterable[SegmentEntry], entry_count: int
+) -> QueryPlan:
     planner = Planner(query, declared_specs(snapshot))
-    planned = (
-        SegmentPlan(entry, planner.choose(facts_of(snapshot, entry)))
-        for entry in _candidates(snapshot, query)
-    )
+    planned = (SegmentPlan(entry, planner.choose(facts_of(snapshot, entry))) for entry in entries)
     to_read = tuple(plan for plan in planned if not plan.choice.is_empty)
+    check_excluded(query, _projection_names(snapshot, to_read))
     check_forced(query, {plan.entry.file: plan.choice for plan in to_read})
-    pruned_count = len(snapshot.segments) - len(to_read)
+    pruned_count = entry_count - len(to_read)
     return QueryPlan(query, snapshot.properties.schema, to_read, pruned_count)
+
+
+def _projection_names(snapshot: Snapshot, planned: Iterable[SegmentPlan]) -> Iterator[str]:
+    """Yield the names of projections that the table declares or declared, or a segment holds."""
+    yield from (known.name for known in declared_specs(snapshot))
+    schema = snapshot.properties.schema
+    yield from (from_definition(text, schema).name for text in snapshot.definitions.values())
+    for plan in planned:
+        yield from plan.choice.rejected
 
 
 def _candidates(snapshot: Snapshot, query: QuerySpec) -> Iterable[SegmentEntry]:

@@ -1,4 +1,4 @@
-"""Reads a table in Spark: plans in the driver's planner, answers in tasks, yields Arrow batches.
+"""Reads a table in Spark: plans in the driver if it can, answers in tasks, yields Arrow batches.
 
 Spark sends the reader to every task and each partition to one, so the reader holds only what was
 asked, and a partition only its own segments.
@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -22,7 +22,10 @@ from projseg.reader import row_scan
 from projseg.reader.query import QueryPlan, SegmentPlan, run_final
 from projseg.spark_datasource.read_request import ReadRequest
 from projseg.spark_datasource.scan import Scan
-from projseg.spark_datasource.schemas import shape_batch, transfer_schema
+from projseg.spark_datasource.schemas import transfer_schema
+from projseg.spark_datasource.session_zone import zone_of_task
+from projseg.spark_datasource.wanted_columns import check_wanted, shape_batch
+from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.storage import Storage
 
 LOGGER: Final = logging.getLogger("projseg.spark")
@@ -34,12 +37,23 @@ TASK_COST_BYTES_MAX: Final = 64 << 20
 ROW_SCAN_TASK_BYTES_MAX: Final = 16 << 20
 BATCH_ROWS_MAX: Final = 100_000
 
+Segment = TypeVar("Segment", SegmentPlan, SegmentEntry)
+
 
 @dataclass
 class TablePartition(InputPartition):
     """Rows that the planner has already, as an Arrow stream."""
 
     stream: bytes
+
+
+@dataclass
+class UnplannedPartition(InputPartition):
+    """Segments that a task plans for itself: it alone knows the session's time zone."""
+
+    request: ReadRequest
+    entries: tuple[SegmentEntry, ...]
+    is_alone: bool
 
 
 @dataclass
@@ -69,7 +83,7 @@ class ProjsegReader(DataSourceReader):
     request : ReadRequest
         What to read.
     schema : StructType
-        The columns that Spark wants, which may be the user's own choice: unknown ones are null.
+        The columns that Spark wants: the answer's, or the user's own choice of them.
     """
 
     def __init__(self, request: ReadRequest, schema: StructType) -> None:
@@ -80,6 +94,10 @@ class ProjsegReader(DataSourceReader):
         """Return one partition for a final answer, several where tasks may share the segments."""
         started = time.perf_counter()
         scan = Scan(self._request)
+        check_wanted(scan.answer_schema, self._schema, fills_missing=self._request.fills_missing)
+        if scan.is_zone_missing:
+            parts = _entry_shares(scan)
+            return [UnplannedPartition(scan.request, part, len(parts) == 1) for part in parts]
         told = scan.told_rows()
         if told is not None:
             return [TablePartition(_stream_of(told))]
@@ -109,6 +127,8 @@ class ProjsegReader(DataSourceReader):
         _log("read", rows=row_count, milliseconds=_since(started))
 
     def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, UnplannedPartition):
+            partition = self._planned(partition)
         if isinstance(partition, TablePartition):
             yield from pa.ipc.open_stream(partition.stream)
             return
@@ -119,6 +139,25 @@ class ProjsegReader(DataSourceReader):
             return
         answer = run_final(storage, plan, partition.threads())
         yield from answer.to_batches(max_chunksize=BATCH_ROWS_MAX)
+
+    def _planned(self, partition: UnplannedPartition) -> TablePartition | QueryPartition:
+        """Return a partition as the planner would have made it, had it known the time zone."""
+        scan = Scan(partition.request.in_zone(zone_of_task()))
+        told = scan.told_rows()
+        if told is not None:
+            return TablePartition(_stream_of(told))
+        plan = scan.plan(self._schema.names, partition.entries)
+        return QueryPartition(scan.storage, plan, partition.is_alone)
+
+
+def _entry_shares(scan: Scan) -> list[tuple[SegmentEntry, ...]]:
+    """Divide segments among tasks before anything is known of their sources."""
+    entries = scan.candidates()
+    is_row_scan = scan.query.is_row_scan
+    if scan.request.is_explain or not (is_row_scan or scan.request.is_partial):
+        return [tuple(entries)]
+    cost_max = ROW_SCAN_TASK_BYTES_MAX if is_row_scan else TASK_COST_BYTES_MAX
+    return _grouped(entries, [entry.byte_count for entry in entries], cost_max)
 
 
 def _shares(plan: QueryPlan, *, is_partial: bool) -> list[tuple[SegmentPlan, ...]]:
@@ -133,9 +172,9 @@ def _shares(plan: QueryPlan, *, is_partial: bool) -> list[tuple[SegmentPlan, ...
 
 
 def _grouped(
-    segments: Sequence[SegmentPlan], costs: Sequence[int], cost_max: int
-) -> list[tuple[SegmentPlan, ...]]:
-    shares: list[list[SegmentPlan]] = [[]]
+    segments: Sequence[Segment], costs: Sequence[int], cost_max: int
+) -> list[tuple[Segment, ...]]:
+    shares: list[list[Segment]] = [[]]
     total = 0
     for segment, cost in zip(segments, costs, strict=True):
         if shares[-1] and total + cost > cost_max:

@@ -8,22 +8,19 @@ constructor, and only commit messages carry anything back. See SPEC.md "Table", 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from importlib import metadata
+from collections.abc import Iterator
 from typing import Final
 
-import msgspec
 import pyarrow as pa
-import zstandard
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from projseg.errors import InvalidInputError
+from projseg.spark_datasource.commit_message import SegmentsWritten
 from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.write_request import WriteRequest
-from projseg.spark_datasource.write_target import WriteTarget, find_target
+from projseg.spark_datasource.write_target import find_target, reason_to_skip
 from projseg.table_layer.change import Append, Change, Overwrite
 from projseg.table_layer.commit import commit, create_table
 from projseg.table_layer.manifest import SegmentEntry
@@ -34,34 +31,6 @@ from projseg.table_layer.table_properties import check_options
 from projseg.writer.table_writer import write_segments
 
 LOGGER: Final = logging.getLogger("projseg.spark")
-_ENTRIES: Final = msgspec.json.Decoder(list[SegmentEntry])
-
-
-@dataclass(frozen=True)
-class SegmentsWritten(WriterCommitMessage):
-    """What one task attempt wrote.
-
-    Parameters
-    ----------
-    entries : bytes
-        Its manifest entries, as zstandard over JSON: a task of many segments stays far below the
-        64 KiB that a commit message should not pass.
-    release : str
-        The projseg release that wrote them.
-    """
-
-    entries: bytes
-    release: str
-
-    @classmethod
-    def of(cls, entries: Sequence[SegmentEntry]) -> SegmentsWritten:
-        """Return the message for these segments."""
-        packed = zstandard.compress(msgspec.json.encode(list(entries)))
-        return cls(packed, metadata.version("projseg"))
-
-    def unpacked(self) -> list[SegmentEntry]:
-        """Return the segments, checked as far as their types go."""
-        return _ENTRIES.decode(zstandard.decompress(self.entries))
 
 
 class ProjsegWriter(DataSourceArrowWriter):
@@ -78,14 +47,14 @@ class ProjsegWriter(DataSourceArrowWriter):
     """
 
     def __init__(self, request: WriteRequest, schema: StructType, *, overwrite: bool) -> None:
+        self._request = request
         self._target = find_target(request, stored_schema(schema), overwrite=overwrite)
-        self._transaction = request.transaction
         self._overwrite = overwrite
         self._write_id = new_write_id()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write one task's rows as segments of names that no other attempt can have."""
-        if self._target.is_done:
+        if self._target.reason_to_skip:
             return SegmentsWritten.of([])
         context = TaskContext.get()
         assert context is not None
@@ -102,8 +71,8 @@ class ProjsegWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the segments of the attempts that won, in one table version."""
-        if self._target.is_done:
-            LOGGER.info("transaction %s was written before; nothing to do", self._transaction)
+        if self._target.reason_to_skip:
+            LOGGER.info("nothing was written: %s", self._target.reason_to_skip)
             return
         written = [message for message in messages if isinstance(message, SegmentsWritten)]
         if len({message.release for message in written}) > 1:
@@ -116,36 +85,22 @@ class ProjsegWriter(DataSourceArrowWriter):
 
     def _publish(self, entries: tuple[SegmentEntry, ...]) -> None:
         """Commit to the table, or make it by its first commit."""
-        storage = self._target.storage
+        change = self._change(entries)  # refuses rows outside the interval before a table is made
         metrics = {
             "added_segments": len(entries),
             "added_rows": sum(entry.row_count for entry in entries),
         }
-        if self._target.base_version is not None:
-            base = open_snapshot(storage, self._target.base_version)
-        else:
-            try:
-                create_table(
-                    storage,
-                    self._target.properties,
-                    entries=entries,
-                    write_id=self._write_id,
-                    metrics=metrics,
-                    txn=self._transaction,
-                )
-                return
-            except InvalidInputError as error:
-                if error.code != "PROJSEG_TABLE_EXISTS":
-                    raise
-            base = _made_by_another(self._target)
+        base = self._base(entries, metrics)
+        if base is None:
+            return
         commit(
-            storage,
+            self._target.storage,
             base,
-            self._change(entries),
+            change,
             write_id=self._write_id,
             operation="overwrite" if self._overwrite else "append",
             metrics=metrics,
-            txn=self._transaction,
+            txn=self._request.transaction,
         )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -163,19 +118,50 @@ class ProjsegWriter(DataSourceArrowWriter):
         )
 
     def _change(self, entries: tuple[SegmentEntry, ...]) -> Change:
-        if self._overwrite and self._target.base_version is not None:
+        if self._overwrite:
             return Overwrite(entries, self._target.interval, self._target.added_columns)
         return Append(entries, self._target.added_columns)
 
+    def _base(self, entries: tuple[SegmentEntry, ...], metrics: dict[str, int]) -> Snapshot | None:
+        """Return the version to build on; None if there is nothing left to commit.
 
-def _made_by_another(target: WriteTarget) -> Snapshot:
-    """Return the table whose first write won the race: this one appends to it, if they agree."""
-    snapshot = open_snapshot(target.storage)
-    made = target.properties
-    check_options(
-        snapshot.properties,
-        time_column=made.time_column,
-        segment_granularity=made.segment_granularity,
-        cluster_by=made.cluster_by,
-    )
-    return snapshot
+        The first write makes the table, with its rows in it. Where another first write won the
+        race, this one comes after it, if the two agree, or leaves that table alone.
+        """
+        target = self._target
+        if target.base_version is not None:
+            return open_snapshot(target.storage, target.base_version)
+        try:
+            create_table(
+                target.storage,
+                target.properties,
+                entries=entries,
+                write_id=self._write_id,
+                metrics=metrics,
+                txn=self._request.transaction,
+            )
+            return None
+        except InvalidInputError as error:
+            if error.code != "PROJSEG_TABLE_EXISTS":
+                raise
+        snapshot = open_snapshot(target.storage)
+        if reason := reason_to_skip(self._request, snapshot):
+            LOGGER.warning("write %s published nothing: %s", self._write_id, reason)
+            return None
+        made = target.properties
+        columns = {column.name: column for column in snapshot.properties.columns}
+        for column in made.columns:
+            if columns.get(column.name, column) != column:
+                raise InvalidInputError(
+                    "PROJSEG_SCHEMA_MISMATCH",
+                    f"column '{column.name}' is {column.type} in these rows and "
+                    f"{columns[column.name].type} in the table, which another write has just "
+                    "made; cast it and write again",
+                )
+        check_options(
+            snapshot.properties,
+            time_column=made.time_column,
+            segment_granularity=made.segment_granularity,
+            cluster_by=made.cluster_by,
+        )
+        return snapshot

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 
-from projseg.spark_datasource.catalog_options import merged_options, with_catalog_options
-
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
@@ -40,14 +38,14 @@ class ProjsegDataSource(DataSource):
 
         scan = Scan(parse_read_request(self.options))
         self._pinned = scan.request
-        return with_catalog_options(scan.spark_schema(), self.options)
+        return scan.spark_schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader that yields exactly `schema`, which may be the user's own."""
         from projseg.spark_datasource.batch_reader import ProjsegReader
         from projseg.spark_datasource.read_request import parse_read_request
 
-        request = self._pinned or parse_read_request(merged_options(schema, self.options))
+        request = self._pinned or parse_read_request(self.options)
         return ProjsegReader(request, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -55,5 +53,5 @@ class ProjsegDataSource(DataSource):
         from projseg.spark_datasource.batch_writer import ProjsegWriter
         from projseg.spark_datasource.write_request import parse_write_request
 
-        request = parse_write_request(merged_options(schema, self.options))
+        request = parse_write_request(self.options)
         return ProjsegWriter(request, schema, overwrite=overwrite)

@@ -6,7 +6,9 @@ Only public DataFrame methods are used, so the same calls work over Spark Connec
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,16 +16,20 @@ from pyspark.sql import functions as sql_functions
 
 from projseg.algebra.aggregate_call import AggregateCall, bind_aggregate
 from projseg.algebra.expressions.bind import split_list
-from projseg.declarations import declaration_of
+from projseg.algebra.interval import Interval
+from projseg.declarations import ProjectionDeclared, declaration_of
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
 from projseg.projection import Projection
 from projseg.spark_datasource.combining import PART_PREFIX, CombinedAggregate, combine
 from projseg.spark_datasource.datasource import ProjsegDataSource
 from projseg.spark_datasource.options import OPTIONS
 from projseg.spark_datasource.schemas import stored_schema
-from projseg.table import is_table
+from projseg.spark_datasource.session_zone import SESSION_ZONE
+from projseg.spark_datasource.told_errors import told_error
+from projseg.table import IntervalLike
 
 Expressions = str | Sequence[str]
+Location = str | os.PathLike[str]
 
 _SAVE_MODES: Final = ("error", "ignore", "append", "overwrite")
 
@@ -39,12 +45,12 @@ def register(spark: SparkSession) -> None:
 
 def read(
     spark: SparkSession,
-    location: str,
+    location: Location,
     *,
     group_by: Expressions = (),
     aggregators: Expressions = (),
     filter: str | None = None,
-    interval: str | None = None,
+    interval: IntervalLike | None = None,
     columns: Expressions | None = None,
     granularity: str | None = None,
     context: Mapping[str, Any] | None = None,
@@ -60,7 +66,7 @@ def read(
     ----------
     spark : SparkSession
         The session.
-    location : str
+    location : str or path
         The table.
     group_by, aggregators, filter, interval, columns : as for `Table.query`
         Neither `group_by` nor `aggregators` nor `granularity`: rows of the table.
@@ -79,12 +85,12 @@ def read(
     asked: dict[str, Any] = {
         "groupBy": _listed(group_by),
         "filter": filter,
-        "interval": interval,
+        "interval": _interval_text(interval),
         "columns": None if columns is None else _listed(columns),
         "granularity": granularity,
         "versionAsOf": version,
     }
-    asked |= {"timezone": spark.conf.get("spark.sql.session.timeZone")} | dict(context or {})
+    asked |= {"timezone": spark.conf.get(SESSION_ZONE)} | dict(context or {})
     texts = _listed(aggregators)
     is_row_scan = not (texts or asked["groupBy"] or granularity)
     if is_row_scan:
@@ -100,7 +106,7 @@ def read(
     return _merged(partial, combined)
 
 
-def write(df: DataFrame, location: str, mode: str = "error", **options: Any) -> None:
+def write(df: DataFrame, location: Location, mode: str = "error", **options: Any) -> None:
     """Write a DataFrame to a table, made if it is not there.
 
     Spark itself refuses the modes `error` and `ignore` for sources written in Python.
@@ -109,12 +115,13 @@ def write(df: DataFrame, location: str, mode: str = "error", **options: Any) -> 
     ----------
     df : DataFrame
         The rows.
-    location : str
+    location : str or path
         The table.
     mode : str
         `error`: refuse where there is a table; `ignore`: do nothing then; `append`; `overwrite`.
     **options
-        The options of a write, in `camelCase` or `snake_case`; lists and declarations as they are.
+        The options of a write, in `camelCase` or `snake_case`; lists as they are, and projections
+        as `Projection`, mapping or JSON, one or several. `timezone` is the session's unless given.
 
     Raises
     ------
@@ -128,19 +135,23 @@ def write(df: DataFrame, location: str, mode: str = "error", **options: Any) -> 
             + did_you_mean(mode, _SAVE_MODES),
         )
     if mode in ("error", "ignore"):
-        if is_table(location):
-            if mode == "ignore":
-                return
-            raise InvalidInputError(
-                "PROJSEG_TABLE_EXISTS",
-                f"{location} is a projseg table already; use mode='append' or mode='overwrite'",
-            )
+        # Left to the writer: only it sees the table, and only a commit can decide it for good.
+        options["ifExists"] = mode
         mode = "append"
+    options = {"timezone": df.sparkSession.conf.get(SESSION_ZONE)} | options
     writer = df.write.format(ProjsegDataSource.name()).mode(mode)
-    for name, value in options.items():
+    for given, value in options.items():
+        name = _option_name(given)
         if value is not None:
-            writer = writer.option(_option_name(name), _option_text(value))
-    writer.save(location)
+            text = _projections_text(value) if name == "projections" else _option_text(value)
+            writer = writer.option(name, text)
+    try:
+        writer.save(os.fspath(location))
+    except Exception as error:
+        told = told_error(str(error))
+        if told is None:
+            raise
+        raise told from error
 
 
 def _combined(
@@ -180,12 +191,12 @@ def _merged(
     return partial.groupBy(*keys).agg(*unions)
 
 
-def _load(spark: SparkSession, location: str, options: Mapping[str, Any]) -> DataFrame:
+def _load(spark: SparkSession, location: Location, options: Mapping[str, Any]) -> DataFrame:
     reader = spark.read.format(ProjsegDataSource.name())
     for name, value in options.items():
         if value is not None and value != ():
             reader = reader.option(name, _option_text(value))
-    return reader.load(location)
+    return reader.load(os.fspath(location))
 
 
 def _option_name(name: str) -> str:
@@ -197,15 +208,28 @@ def _option_name(name: str) -> str:
 def _option_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, Mapping | Projection):
-        return json.dumps(_declaration(value))
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return json.dumps([_declaration(item) for item in value])
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return json.dumps(list(value))
     return str(value)
 
 
-def _declaration(item: Any) -> Any:
-    return declaration_of(item) if isinstance(item, Projection) else item
+def _projections_text(given: ProjectionDeclared | Iterable[ProjectionDeclared]) -> str:
+    """Return declarations of any form, one or several, as the JSON that the option takes."""
+    if isinstance(given, str):
+        return given
+    many = [given] if isinstance(given, Projection | Mapping) else given
+    return json.dumps([_declaration_json(one) for one in many])
+
+
+def _declaration_json(given: ProjectionDeclared) -> Mapping[str, Any]:
+    declaration = declaration_of(given)
+    return asdict(declaration) if isinstance(declaration, Projection) else declaration
+
+
+def _interval_text(interval: IntervalLike | None) -> str | None:
+    if interval is None or isinstance(interval, str | Interval):
+        return None if interval is None else str(interval)
+    return "/".join(part if isinstance(part, str) else part.isoformat() for part in interval)
 
 
 def _listed(texts: Expressions) -> tuple[str, ...]:

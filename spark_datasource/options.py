@@ -114,10 +114,10 @@ OPTIONS: Final[tuple[Option, ...]] = (
         OptionKind.LIST,
         "Projections that must not serve.",
     ),
-    _read(
+    _both(
         "timezone",
         OptionKind.TEXT,
-        "Session time zone of time functions; UTC if left out.",
+        "Time zone of time functions and of times without one; the session's if left out.",
     ),
     _read(
         "threads",
@@ -133,6 +133,11 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "timestampAsOf",
         OptionKind.TEXT,
         "Read the newest version committed at or before this time.",
+    ),
+    _read(
+        "fillMissingColumns",
+        OptionKind.FLAG,
+        "Columns of a given schema that the answer lacks are null instead of an error.",
     ),
     _read(
         "metadataTable",
@@ -173,6 +178,11 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "replaceInterval",
         OptionKind.TEXT,
         "With mode `overwrite`: replace exactly this interval.",
+    ),
+    _write(
+        "ifExists",
+        OptionKind.TEXT,
+        "Where a table is there: `append` (default), `error`, or `ignore` to write nothing.",
     ),
     _write(
         "mergeSchema",
@@ -260,6 +270,11 @@ class Options:
             raise _bad_value(name, text, "true or false")
         return folded == "true"
 
+    def choice(self, name: str, allowed: tuple[str, ...]) -> str | None:
+        """Return which of some words was given, in its own spelling, or None."""
+        text = self.text(name)
+        return None if text is None else parse_choice(name, text, allowed)
+
     def integer(self, name: str) -> int | None:
         """Return a whole number, or None where it was not given."""
         text = self.text(name)
@@ -274,6 +289,21 @@ class Options:
         """Return a list of SQL texts, or None where it was not given."""
         text = self.text(name)
         return None if text is None else parse_list(name, text)
+
+
+def parse_choice(name: str, text: str, allowed: tuple[str, ...]) -> str:
+    """Return the one of `allowed` that a text means, without regard to case.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_OPTION if it is none of them.
+    """
+    chosen = {choice.lower(): choice for choice in allowed}.get(text.strip().lower())
+    if chosen is None:
+        expected = f"one of {', '.join(allowed)}{did_you_mean(text, allowed)}"
+        raise _bad_value(name, text, expected)
+    return chosen
 
 
 def parse_list(name: str, text: str) -> tuple[str, ...]:

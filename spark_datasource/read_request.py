@@ -6,16 +6,21 @@ them is this, and each side binds it to the pinned snapshot anew.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from projseg.errors import InvalidInputError, did_you_mean
-from projseg.spark_datasource.options import Options
+from projseg.errors import InvalidInputError
+from projseg.spark_datasource.options import Options, parse_choice
+from projseg.spark_datasource.table_location import read_location
 
 METADATA_TABLES: Final = ("segments", "projections", "projectionStats", "columns", "history")
 _AGGREGATIONS: Final = ("final", "partial")
+# Options that a read of a metadata table has a use for.
+_OF_METADATA: Final = frozenset(
+    {"path", "paths", "metadataTable", "versionAsOf", "timestampAsOf", "timezone"}
+    | {"fillMissingColumns"}
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,8 @@ class ReadRequest:
         As in the options of the same names.
     columns : tuple of str or None
         Columns of a row scan; None means all.
+    fills_missing : bool
+        Whether columns that Spark wants and the answer lacks are null.
     context : tuple of (str, object)
         Context flags, as `Table.query` takes them.
     """
@@ -58,11 +65,22 @@ class ReadRequest:
     filter: str | None = None
     interval: str | None = None
     columns: tuple[str, ...] | None = None
+    fills_missing: bool = False
     context: tuple[tuple[str, Any], ...] = ()
 
     def pinned(self, version: int) -> ReadRequest:
         """Return the same request of exactly one table version."""
         return replace(self, version=version, timestamp=None)
+
+    @property
+    def timezone(self) -> str | None:
+        """The time zone that the options name."""
+        return dict(self.context).get("timezone")
+
+    def in_zone(self, zone: str) -> ReadRequest:
+        """Return the same request, asked in a time zone."""
+        others = tuple(item for item in self.context if item[0] != "timezone")
+        return replace(self, context=(*others, ("timezone", zone)))
 
     def query_arguments(self) -> dict[str, Any]:
         """Return the keyword arguments of `bind_query`."""
@@ -87,76 +105,41 @@ def parse_read_request(given: Mapping[str, str]) -> ReadRequest:
     """
     options = Options(given)
     options.require_readable()
-    location, metadata_table = _split_suffix(location_of(options))
-    asked_table = options.text("metadataTable")
-    if asked_table is not None:
-        metadata_table = _choice("metadataTable", asked_table, METADATA_TABLES)
-    aggregation = _choice("aggregation", options.text("aggregation") or "final", _AGGREGATIONS)
+    location, metadata_table = _split_suffix(read_location(options))
+    asked_table = options.choice("metadataTable", METADATA_TABLES)
+    if asked_table and metadata_table not in (None, asked_table):
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION",
+            f"option 'metadataTable' is '{asked_table}' and the path ends in '#{metadata_table}'; "
+            "give one of them",
+        )
+    metadata_table = asked_table or metadata_table
     request = ReadRequest(
         location=location,
         version=options.integer("versionAsOf"),
         timestamp=options.text("timestampAsOf"),
         metadata_table=metadata_table,
         is_explain=options.flag("explain"),
-        is_partial=aggregation == "partial",
+        is_partial=options.choice("aggregation", _AGGREGATIONS) == "partial",
         group_by=options.list("groupBy") or (),
         aggregators=options.list("aggregators") or (),
         granularity=options.text("granularity"),
         filter=options.text("filter"),
         interval=options.text("interval"),
         columns=options.list("columns"),
+        fills_missing=options.flag("fillMissingColumns"),
         context=tuple(_context(options)),
     )
     _require_one_version(request)
+    _require_one_answer(request, options)
     return request
-
-
-def location_of(options: Options) -> str:
-    """Return the one table location that the options name.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_PATH_MISSING, or PROJSEG_BAD_OPTION for several locations.
-    """
-    path, paths = options.text("path"), options.text("paths")
-    if paths is not None:
-        locations = json.loads(paths)
-        if not isinstance(locations, list) or len(locations) != 1:
-            raise InvalidInputError(
-                "PROJSEG_BAD_OPTION",
-                f"load() was given the locations {paths}; projseg reads one table at a time, so "
-                "load each and union them",
-            )
-        path = str(locations[0])
-    if path is None:
-        raise InvalidInputError(
-            "PROJSEG_PATH_MISSING",
-            "no table location was given; use load('/path') or save('/path'), or in SQL a "
-            "TEMPORARY VIEW ... USING projseg OPTIONS (path '/path'), or SELECT ... FROM t WITH "
-            "(path = '/path') and INSERT INTO t WITH (path = '/path'), since Spark does not hand a "
-            "catalog table's options over",
-        )
-    return path
 
 
 def _split_suffix(location: str) -> tuple[str, str | None]:
     base, mark, suffix = location.rpartition("#")
     if not mark:
         return location, None
-    return base, _choice("metadataTable", suffix, METADATA_TABLES)
-
-
-def _choice(name: str, text: str, allowed: tuple[str, ...]) -> str:
-    by_folded = {choice.lower(): choice for choice in allowed}
-    chosen = by_folded.get(text.strip().lower())
-    if chosen is None:
-        raise InvalidInputError(
-            "PROJSEG_BAD_OPTION",
-            f"option '{name}' is '{text}'; it must be one of {', '.join(allowed)}"
-            f"{did_you_mean(text, allowed)}",
-        )
-    return chosen
+    return base, parse_choice("metadataTable", suffix, METADATA_TABLES)
 
 
 def _context(options: Options) -> list[tuple[str, Any]]:
@@ -176,4 +159,23 @@ def _require_one_version(request: ReadRequest) -> None:
         raise InvalidInputError(
             "PROJSEG_BAD_OPTION",
             "options 'versionAsOf' and 'timestampAsOf' both name a version; give one",
+        )
+
+
+def _require_one_answer(request: ReadRequest, options: Options) -> None:
+    """Refuse options of a query where no query is asked, rather than pass over them."""
+    if request.metadata_table is not None:
+        for name in options.given_names:
+            if name not in _OF_METADATA and options.text(name) is not None:
+                raise InvalidInputError(
+                    "PROJSEG_BAD_OPTION",
+                    f"option '{name}' is of a query and metadata table '{request.metadata_table}' "
+                    "is none; leave one out, and select and filter the table's rows in Spark",
+                )
+    is_row_scan = not (request.group_by or request.aggregators or request.granularity)
+    if request.is_partial and is_row_scan:
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION",
+            "option 'aggregation' is 'partial' and nothing is aggregated; give 'groupBy' or "
+            "'aggregators', or leave it out to read rows",
         )

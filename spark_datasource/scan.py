@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from projseg.algebra.interval import Interval
+from projseg.algebra.period import DAY
 from projseg.algebra.query_spec import QuerySpec, bind_query
 from projseg.algebra.result_order import ascending
 from projseg.errors import InvalidInputError
@@ -17,6 +18,8 @@ from projseg.reader.query import QueryPlan, plan_query
 from projseg.spark_datasource.metadata_tables import metadata_rows
 from projseg.spark_datasource.read_request import ReadRequest
 from projseg.spark_datasource.schemas import spark_schema
+from projseg.spark_datasource.session_zone import depends_on_zone, zone_missing
+from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot, history, open_snapshot
 from projseg.table_layer.storage import Storage, open_storage
 
@@ -47,26 +50,50 @@ class Scan:
         Final groups come in the order of their keys: a LIMIT that Spark applies to them, of which
         sources in Python are not told, then keeps the same ones whatever they were read from.
         """
-        properties = self.snapshot.properties
-        arguments = self.request.query_arguments()
-        query = bind_query(properties.schema, properties.time_column, **arguments)
+        query = self._bound(self.request)
         return query if self.request.is_partial else replace(query, order_by=ascending(query.keys))
 
-    def plan(self, wanted: Collection[str]) -> QueryPlan:
+    @cached_property
+    def is_zone_missing(self) -> bool:
+        """Whether the answer depends on the session's time zone, and the options name none.
+
+        The answer's columns never do.
+        """
+        if self.request.timezone is not None or self.request.metadata_table is not None:
+            return False
+
+        def meaning(zone: str) -> QuerySpec:
+            return replace(self._bound(self.request.in_zone(zone)), context=self.query.context)
+
+        return depends_on_zone(meaning)
+
+    def candidates(self) -> Sequence[SegmentEntry]:
+        """Return the segments that may have to be read, whatever the session's time zone is."""
+        within = self.query.interval
+        if within is None or within.is_empty:
+            return self.snapshot.segments
+        # No zone is as far as a day from UTC, so neither is any end of the interval.
+        return self.snapshot.segments_between(within.start_us - DAY, within.end_us + DAY)
+
+    def plan(
+        self, wanted: Collection[str], entries: Sequence[SegmentEntry] | None = None
+    ) -> QueryPlan:
         """Return which segments to read, each from which source.
 
         Parameters
         ----------
         wanted : collection of str
-            Columns that are asked of a row scan. One is read even where none of them is known: it
+            Columns that are asked of a row scan. One is read even where none of them is there: it
             says how many rows there are.
+        entries : sequence of SegmentEntry or None
+            Segments to choose from; None: all.
         """
         query = self.query
         if query.is_row_scan:
             folded = {name.casefold() for name in wanted}
             known = tuple(c for c in query.columns if c.name.casefold() in folded)
             query = replace(query, columns=known or query.columns[:1])
-        return plan_query(self.snapshot, query)
+        return plan_query(self.snapshot, query, entries)
 
     def told_rows(self) -> pa.Table | None:
         """Return rows that are about the table or the plan, or None if the request is a query."""
@@ -79,16 +106,33 @@ class Scan:
             return Explain.of(self.storage, plan_query(self.snapshot, self.query)).segments
         return None
 
+    @cached_property
+    def answer_schema(self) -> pa.Schema:
+        """The columns of the answer."""
+        if self.request.metadata_table is not None:
+            return metadata_rows(self.snapshot, self.request.metadata_table).schema
+        output = self.query.output_schema
+        if not self.request.is_explain:
+            return output
+        # Imported here, as in `told_rows`.
+        from projseg.explain import SEGMENTS_SCHEMA
+
+        return SEGMENTS_SCHEMA
+
     def spark_schema(self) -> StructType:
-        """Return the columns of the answer."""
-        told = self.told_rows()
-        return spark_schema(self.query.output_schema if told is None else told.schema)
+        """Return the columns of the answer, as Spark has them."""
+        return spark_schema(self.answer_schema)
+
+    def _bound(self, request: ReadRequest) -> QuerySpec:
+        properties = self.snapshot.properties
+        arguments = request.query_arguments()
+        return bind_query(properties.schema, properties.time_column, **arguments)
 
 
 def _snapshot(storage: Storage, request: ReadRequest) -> Snapshot:
     if request.timestamp is None:
         return open_snapshot(storage, request.version)
-    moment = Interval.parse(f"{request.timestamp}/PT0S", _zone(request)).start_us
+    moment = _moment(request.timestamp, request.timezone)
     for snapshot in history(storage):
         if snapshot.timestamp_us <= moment:
             return snapshot
@@ -99,5 +143,10 @@ def _snapshot(storage: Storage, request: ReadRequest) -> Snapshot:
     )
 
 
-def _zone(request: ReadRequest) -> str:
-    return str(dict(request.context).get("timezone", "UTC"))
+def _moment(timestamp: str, zone: str | None) -> int:
+    def meaning(zone: str) -> int:
+        return Interval.parse(f"{timestamp}/PT0S", zone).start_us
+
+    if zone is None and depends_on_zone(meaning):
+        raise zone_missing("timestampAsOf", timestamp)
+    return meaning(zone or "UTC")

@@ -1,8 +1,4 @@
-"""Spark's types and Arrow's, both ways, and batches shaped exactly as Spark demands.
-
-Spark checks only the first batch of a scan; a later one of another type crashes the JVM. So every
-batch passes through `shape_batch`.
-"""
+"""Spark's types and Arrow's, both ways."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from pyspark.errors import PySparkTypeError
 from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from projseg.errors import InvalidInputError, UnsupportedFeatureError
+from projseg.errors import UnsupportedFeatureError
 from projseg.segment_format.types import normal_type, type_name
 
 _SPARK_TYPE_BY_NAME: Final[dict[str, type[spark_types.DataType]]] = {
@@ -94,44 +90,3 @@ def stored_schema(schema: spark_types.StructType) -> pa.Schema:
                 error.code, f"column '{field.name}': {error.message}"
             ) from error
     return pa.schema(fields)
-
-
-def shape_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """Return the columns of `target`, in its order and exact types; a column not there is null.
-
-    Names match as in Spark, without regard to case.
-
-    Parameters
-    ----------
-    batch : RecordBatch
-        Columns by name; more than `target` names may be there.
-    target : Schema
-        Names are unique.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_SCHEMA_MISMATCH if a column's values do not fit the type asked for.
-    """
-    positions = {name.casefold(): index for index, name in enumerate(batch.schema.names)}
-    arrays = []
-    for field in target:
-        index = positions.get(field.name.casefold())
-        if index is None:
-            arrays.append(pa.nulls(batch.num_rows, field.type))
-        else:
-            arrays.append(_cast(batch.column(index), field))
-    return pa.RecordBatch.from_arrays(arrays, schema=target)
-
-
-def _cast(array: pa.Array, field: pa.Field) -> pa.Array:
-    if array.type == field.type:
-        return array
-    try:
-        return array.cast(field.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InvalidInputError(
-            "PROJSEG_SCHEMA_MISMATCH",
-            f"column '{field.name}' is stored as {array.type} and does not fit the {field.type} "
-            f"asked for: {str(error).splitlines()[0]}",
-        ) from error

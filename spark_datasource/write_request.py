@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from projseg.algebra.interval import Interval
 from projseg.errors import InvalidInputError
 from projseg.spark_datasource.options import Options
-from projseg.spark_datasource.read_request import location_of
+from projseg.spark_datasource.session_zone import depends_on_zone, zone_missing
+from projseg.spark_datasource.table_location import write_location
+
+IF_EXISTS: Final = ("append", "error", "ignore")
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,10 @@ class WriteRequest:
         Rows at which a segment is closed.
     projections : tuple of declarations or None
         Each a JSON object as `Table.create` takes it.
-    replace_interval : str or None
-        Replace exactly the rows of this interval.
+    if_exists : str
+        One of `IF_EXISTS`: what becomes of the write where a table is there already.
+    replace_interval : (int, int) or None
+        Replace exactly the rows of `[start, end)`, in microseconds UTC.
     merges_schema : bool
         Whether columns that the table lacks are added to it.
     transaction : (str, int) or None
@@ -42,7 +48,8 @@ class WriteRequest:
     cluster_by: tuple[str, ...] | None = None
     target_segment_rows: int | None = None
     projections: tuple[Any, ...] | None = None
-    replace_interval: str | None = None
+    if_exists: str = "append"
+    replace_interval: tuple[int, int] | None = None
     merges_schema: bool = False
     transaction: tuple[str, int] | None = None
 
@@ -64,16 +71,31 @@ def parse_write_request(given: Mapping[str, str]) -> WriteRequest:
             f"option 'targetSegmentRows' is {target_rows}; it must be 1 or more",
         )
     return WriteRequest(
-        location=location_of(options),
+        location=write_location(options),
         time_column=options.text("timeColumn"),
         segment_granularity=options.text("segmentGranularity"),
         cluster_by=options.list("clusterBy"),
         target_segment_rows=target_rows,
         projections=_projections(options.text("projections")),
-        replace_interval=options.text("replaceInterval"),
+        if_exists=options.choice("ifExists", IF_EXISTS) or "append",
+        replace_interval=_interval(options),
         merges_schema=options.flag("mergeSchema"),
         transaction=_transaction(options),
     )
+
+
+def _interval(options: Options) -> tuple[int, int] | None:
+    text, zone = options.text("replaceInterval"), options.text("timezone")
+    if text is None:
+        return None
+
+    def meaning(zone: str) -> Interval:
+        return Interval.parse(text, zone)
+
+    if zone is None and depends_on_zone(meaning):
+        raise zone_missing("replaceInterval", text)
+    interval = meaning(zone or "UTC")
+    return interval.start_us, interval.end_us
 
 
 def _projections(text: str | None) -> tuple[Any, ...] | None:

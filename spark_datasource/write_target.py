@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.interval import Interval
 from projseg.declarations import check_declared, declare_properties
 from projseg.errors import InvalidInputError
 from projseg.spark_datasource.write_request import WriteRequest
@@ -38,8 +37,8 @@ class WriteTarget:
         Columns that an existing table gets.
     interval : (int, int) or None
         `[start, end)` to replace, in microseconds UTC.
-    is_done : bool
-        The table has this write's transaction already: nothing is to be written.
+    reason_to_skip : str
+        Why nothing is to be written, or empty.
     """
 
     storage: Storage
@@ -47,7 +46,7 @@ class WriteTarget:
     properties: TableProperties
     added_columns: tuple[ColumnDeclaration, ...] = ()
     interval: tuple[int, int] | None = None
-    is_done: bool = False
+    reason_to_skip: str = ""
 
 
 def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) -> WriteTarget:
@@ -62,11 +61,14 @@ def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) ->
     """
     storage = open_storage(request.location)
     storage.check_writable()
-    interval = _interval(request, overwrite=overwrite)
+    _check_mode(request, overwrite=overwrite)
+    interval = request.replace_interval
     if not is_table(request.location):
-        return WriteTarget(storage, None, _new_properties(request, schema), interval=interval)
+        return WriteTarget(storage, None, _new_properties(request, schema), (), interval)
     snapshot = open_snapshot(storage)
     properties = snapshot.properties
+    if reason := reason_to_skip(request, snapshot):
+        return WriteTarget(storage, snapshot.version, properties, reason_to_skip=reason)
     check_declared(
         properties,
         time_column=request.time_column,
@@ -79,16 +81,31 @@ def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) ->
     if added:
         properties = replace(properties, columns=(*properties.columns, *added))
     check_schema(schema, properties.schema)
-    is_done = _is_done(request, snapshot)
-    return WriteTarget(storage, snapshot.version, properties, added, interval, is_done)
+    return WriteTarget(storage, snapshot.version, properties, added, interval)
 
 
-def _is_done(request: WriteRequest, snapshot: Snapshot) -> bool:
-    if request.transaction is None:
-        return False
-    application, number = request.transaction
-    newest = snapshot.file.transactions.get(application)
-    return newest is not None and newest.version >= number
+def reason_to_skip(request: WriteRequest, existing: Snapshot) -> str:
+    """Return why a write leaves the table that is there alone, or an empty text.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_TABLE_EXISTS if it was to make the table.
+    """
+    if request.transaction is not None:
+        application, number = request.transaction
+        newest = existing.file.transactions.get(application)
+        if newest is not None and newest.version >= number:
+            return f"transaction {number} of {application} was written before"
+    if request.if_exists == "append":
+        return ""
+    where = f"{existing.storage.location} is a projseg table already"
+    if request.if_exists == "error":
+        raise InvalidInputError(
+            "PROJSEG_TABLE_EXISTS",
+            f"{where} and ifExists is 'error'; append to it, overwrite it, or choose another path",
+        )
+    return f"{where} and ifExists is 'ignore'"
 
 
 def _new_properties(request: WriteRequest, schema: pa.Schema) -> TableProperties:
@@ -100,6 +117,12 @@ def _new_properties(request: WriteRequest, schema: pa.Schema) -> TableProperties
         "projections": request.projections,
     }
     options = {name: value for name, value in given.items() if value is not None}
+    if request.replace_interval is not None and request.time_column is None:
+        raise InvalidInputError(
+            "PROJSEG_NO_TIME_COLUMN",
+            f"option 'replaceInterval' needs a time column and {request.location} is not made yet; "
+            "give option 'timeColumn' too",
+        )
     return declare_properties(schema, **options)
 
 
@@ -108,13 +131,15 @@ def _added_columns(properties: TableProperties, schema: pa.Schema) -> tuple[Colu
     return tuple(c for c in columns_of(schema) if c.name.casefold() not in known)
 
 
-def _interval(request: WriteRequest, *, overwrite: bool) -> tuple[int, int] | None:
-    if request.replace_interval is None:
-        return None
-    if not overwrite:
+def _check_mode(request: WriteRequest, *, overwrite: bool) -> None:
+    if overwrite and request.if_exists != "append":
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION",
+            f"option 'ifExists' is '{request.if_exists}' and the mode is 'overwrite'; use mode "
+            "'append', which makes a table that is not there",
+        )
+    if request.replace_interval is not None and not overwrite:
         raise InvalidInputError(
             "PROJSEG_BAD_OPTION",
             "option 'replaceInterval' needs mode('overwrite'); mode('append') replaces nothing",
         )
-    interval = Interval.parse(request.replace_interval)
-    return interval.start_us, interval.end_us

@@ -97,6 +97,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_TOO_MANY_NAMES": "More columns or projections were declared than a table may have.",
     "PROJSEG_BAD_NAME": "A name is empty, too long, not in form NFC, or holds controls.",
     "PROJSEG_DUPLICATE_NAME": "Two names differ in case only, or not at all.",
+    "PROJSEG_TIME_ZONE_MISSING": "A Spark read or write depends on a time zone that is not told.",
     "PROJSEG_PATH_MISSING": "A Spark read or write names no table location.",
     "PROJSEG_ROWS_OUTSIDE_INTERVAL": "Rows lie outside the interval that they were to replace.",
     "PROJSEG_UNKNOWN_FILE_TYPE": "A file to import is none of Parquet, CSV and JSON by its name.",

@@ -164,6 +164,10 @@ def test_a_star_is_all_columns():
         ({"granularity": "fortnight"}, ["fortnight"]),
         ({"group_by": [1]}, ["group_by", "1"]),
         ({"group_by": 7}, ["group_by", "7"]),
+        ({"group_by": "1"}, ["'1'", "position"]),
+        ({"group_by": "channel, 2"}, ["'2'", "position"]),
+        ({"group_by": "channel", "order_by": "1 DESC"}, ["'1 DESC'", "position"]),
+        ({"order_by": "- 1"}, ["'- 1'", "position"]),
         ({"interval": "yesterday"}, ["yesterday"]),
         ({"aggregators": "added"}, ["added"]),
     ],
@@ -183,6 +187,21 @@ def test_granularity_of_a_time_without_a_zone_ignores_the_sessions():
     assert to_sql(found.keys[0].expression) == "timestamp_floor(at, 'P1D')"
     bounded = bind_query(schema, "at", interval="2024-01-01/P1D")
     assert len(bounded.bounds) == 2
+
+
+@pytest.mark.parametrize("time_type", [pa.timestamp("us"), pa.date32()], ids=str)
+def test_an_interval_of_a_time_without_a_zone_ignores_the_sessions(time_type):
+    schema = pa.schema([("at", time_type)])
+    zone = {"timezone": "America/New_York"}
+    found = bind_query(schema, "at", interval="2024-01-01/P1D", context=zone)
+    assert found.interval == between("2024-01-01", "2024-01-02")
+    moments = pa.schema([("at", pa.timestamp("us", tz="UTC"))])
+    shifted = bind_query(moments, "at", interval="2024-01-01/P1D", context=zone)
+    assert shifted.interval == between("2024-01-01T05", "2024-01-02T05")
+
+
+def test_a_constant_may_be_grouped_by_under_a_name():
+    assert query(group_by="1 AS one").output_schema.names == ["one"]
 
 
 def test_a_table_without_time_keeps_its_filter():

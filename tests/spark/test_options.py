@@ -98,17 +98,81 @@ def test_no_location_names_the_remedies():
     told = refused({"groupBy": "a"})
     assert "PROJSEG_PATH_MISSING" in told
     assert "TEMPORARY VIEW" in told
+    assert "INSERT INTO t WITH (path = '/path')" in refused({}, parse_write_request)
 
 
 def test_several_locations_are_refused():
-    assert "one table at a time" in refused({"paths": '["/a", "/b"]'})
+    for text in ('["/a", "/b"]', "[]", "/a", '"/a"'):
+        assert "one table at a time" in refused({"paths": text})
     assert parse_read_request({"paths": '["/a"]'}).location == "/a"
 
 
 def test_aggregation_is_final_or_partial():
     assert not parse_read_request({"path": "/t"}).is_partial
-    assert parse_read_request({"path": "/t", "aggregation": "Partial"}).is_partial
+    assert parse_read_request({"path": "/t", "groupBy": "a", "aggregation": "Partial"}).is_partial
     assert "must be one of final, partial" in refused({"path": "/t", "aggregation": "some"})
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"groupBy": "a"},
+        {"aggregators": "count(*)"},
+        {"granularity": "day"},
+        {"filter": "a > 1"},
+        {"interval": "2024-01-01/P1D"},
+        {"columns": "a"},
+        {"aggregation": "partial"},
+        {"useProjection": "p"},
+        {"forceProjections": "true"},
+        {"noProjections": "true"},
+        {"excludeProjections": "p"},
+        {"explain": "true"},
+        {"threads": "2"},
+    ],
+    ids=str,
+)
+def test_a_metadata_table_takes_no_option_of_a_query(option):
+    (name,) = option
+    for chosen in ({"path": "/t#segments"}, {"path": "/t", "metadataTable": "segments"}):
+        told = refused({**chosen, **option})
+        assert f"[PROJSEG_BAD_OPTION] option '{name}' is of a query" in told
+    kept = {"path": "/t#columns", "versionAsOf": "1", "timezone": "UTC"}
+    assert parse_read_request(kept).metadata_table == "columns"
+
+
+def test_one_metadata_table_is_named_once():
+    assert "ends in '#segments'" in refused({"path": "/t#segments", "metadataTable": "history"})
+    twice = {"path": "/t#history", "metadataTable": "history"}
+    assert parse_read_request(twice).metadata_table == "history"
+
+
+def test_rows_are_not_aggregated_partially():
+    told = refused({"path": "/t", "aggregation": "partial", "columns": "a"})
+    assert "nothing is aggregated" in told
+    for grouping in ({"groupBy": "a"}, {"aggregators": "count(*)"}, {"granularity": "day"}):
+        assert parse_read_request({"path": "/t", "aggregation": "partial", **grouping}).is_partial
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        ("2024-01-01/P1D", False),
+        ("2024-01-01T00:00Z/P1D", True),
+        ("2024-01-01T00:00+05:30/2024-01-02T00:00Z", True),
+        ("2024-01-01T00:00Z/2024-01-02", False),
+    ],
+)
+def test_an_interval_to_replace_needs_a_time_zone(text, is_told):
+    given = {"path": "/t", "replaceInterval": text}
+    if is_told:
+        assert parse_write_request(given).replace_interval is not None
+    else:
+        told = refused(given, parse_write_request)
+        assert f"[PROJSEG_TIME_ZONE_MISSING] option 'replaceInterval' is '{text}'" in told
+    start, end = parse_write_request({**given, "timezone": "Asia/Kolkata"}).replace_interval
+    assert start % 86_400_000_000 == (0 if "Z" in text[:20] else 18.5 * 3_600_000_000)
+    assert end > start
 
 
 def test_projections_of_a_write_are_json_objects():

@@ -48,11 +48,68 @@ def test_columns_choose_and_compute(spark, location):
     assert sorted(tuple(r) for r in frame.collect()) == [(0, None), (1, "K1"), (2, "K2")]
 
 
-def test_a_schema_of_the_user_s_own_chooses_columns_and_fills_with_null(spark, location):
-    frame = spark.read.format("projseg").schema("N bigint, later string").load(location)
-    assert frame.agg(F.sum("N"), F.count("later"), F.count("*")).first()[:] == (12_497_500, 0, 5000)
-    only_unknown = spark.read.format("projseg").schema("later string").load(location)
-    assert only_unknown.count() == 5000
+def own_schema(spark, location, schema, **options):
+    return spark.read.format("projseg").schema(schema).options(**options).load(location)
+
+
+def test_a_schema_of_the_user_s_own_chooses_columns(spark, location):
+    frame = own_schema(spark, location, "x double, N bigint")
+    assert frame.columns == ["x", "N"]
+    assert frame.agg(F.sum("N"), F.count("*")).first()[:] == (12_497_500, 5000)
+
+
+def test_a_column_that_the_table_lacks_is_null_only_on_request(spark, location):
+    for schema in ("N bigint, later string", "later string"):
+        told = refused(lambda schema=schema: own_schema(spark, location, schema).collect())
+        assert "[PROJSEG_UNKNOWN_COLUMN] column 'later' is not in the answer" in told
+        assert "set option fillMissingColumns" in told
+        frame = own_schema(spark, location, schema, fillMissingColumns="true")
+        assert frame.agg(F.count("later"), F.count("*")).first()[:] == (0, 5000)
+
+
+def test_a_wider_type_holds_the_same_values(spark, rows, tmp_path):
+    path = str(tmp_path / "narrow")
+    narrow = ["cast(n AS int) AS i", "cast(x AS float) AS f", "cast(n / 8 AS decimal(9,3)) AS d"]
+    projseg.write(rows.selectExpr(*narrow), path)
+    wide = {"i": "bigint", "f": "double", "d": "decimal(20,5)"}
+    frame = own_schema(spark, path, ", ".join(f"{name} {kind}" for name, kind in wide.items()))
+    casts = [F.col(name).cast(kind).alias(name) for name, kind in wide.items()]
+    assert sorted(frame.collect()) == sorted(load(spark, path).select(*casts).collect())
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "t bigint",
+        "t date",
+        "t string",
+        "t timestamp_ntz",
+        "n int",
+        "n string",
+        "n double",
+        "n decimal(18,0)",
+        "x float",
+        "x string",
+        "x decimal(20,2)",
+        "flag int",
+        "k binary",
+    ],
+)
+def test_a_type_that_would_need_a_cast_is_refused(spark, location, schema):
+    told = refused(lambda: own_schema(spark, location, schema).collect())
+    assert f"[PROJSEG_SCHEMA_MISMATCH] column '{schema.split()[0]}' is " in told
+    assert "cast it in the query" in told
+
+
+def test_nulls_are_not_passed_off_as_not_null(spark, location):
+    told = refused(lambda: own_schema(spark, location, "k string NOT NULL").collect())
+    assert "column 'k' holds nulls and the schema given says NOT NULL" in told
+    assert own_schema(spark, location, "n bigint NOT NULL").count() == 5000
+
+
+def test_outputs_that_differ_in_case_keep_their_values(spark, location):
+    frame = load(spark, location, aggregators="min(n) AS a, max(n) AS A")
+    assert tuple(frame.first()) == (0, 4999)
 
 
 def test_interval_and_filter_prune_and_select(spark, rows, location):
@@ -101,7 +158,7 @@ def test_versions_by_number_and_by_time(spark, rows, tmp_path):
     assert load(spark, path, versionAsOf="0").count() == 5000
     assert load(spark, path, timestampAsOf=moment).count() == 5000
     assert "PROJSEG_UNKNOWN_VERSION" in refused(lambda: load(spark, path, versionAsOf="9"))
-    early = refused(lambda: load(spark, path, timestampAsOf="2001-01-01"))
+    early = refused(lambda: load(spark, path, timestampAsOf="2001-01-01T00:00Z"))
     assert "PROJSEG_UNKNOWN_VERSION" in early
 
 
@@ -123,6 +180,8 @@ def test_a_frame_keeps_its_version(spark, rows, tmp_path):
         ({"groupBy": "x", "forceProjections": "true"}, "by_k"),
         ({"interval": "1970"}, "[PROJSEG_BAD_INTERVAL]"),
         ({"groupBy": "k", "useProjection": "by_z"}, "by_z"),
+        ({"groupBy": "k", "excludeProjections": "by_z, by_k"}, "did you mean 'by_k'?"),
+        ({"groupBy": "1"}, "position"),
     ],
 )
 def test_errors_are_one_line_with_a_code(spark, location, options, told):
@@ -197,37 +256,25 @@ def test_read_goes_by_the_session_s_time_zone(spark, rows, location):
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
-def test_a_view_and_a_catalog_table_keep_their_options(spark, location):
+def test_a_view_keeps_its_options(spark, location):
     spark.sql(
         "CREATE OR REPLACE TEMPORARY VIEW v USING projseg "
         f"OPTIONS (path '{location}', groupBy 'k', aggregators 'sum(n) AS n')"
     )
     assert spark.sql("SELECT count(*) AS c, sum(n) AS n FROM v").first()[:] == (8, 12_497_500)
+
+
+def test_options_in_sql_must_keep_a_catalog_table_s_columns(spark, location):
     spark.sql("DROP TABLE IF EXISTS edits")
     spark.sql(f"CREATE TABLE edits USING projseg LOCATION '{location}'")
     try:
-        assert spark.sql("SELECT sum(n) FROM edits").first()[0] == 12_497_500
-        hinted = spark.sql("SELECT * FROM edits WITH (filter = 'n < 10')")
+        hinted = spark.sql(f"SELECT * FROM edits WITH (path = '{location}', filter = 'n < 10')")
         assert hinted.count() == 10
+        grouped = f"WITH (path = '{location}', groupBy = 'k', aggregators = 'count(*) AS c')"
+        told = refused(lambda: spark.sql(f"SELECT k FROM edits {grouped}").collect())
+        assert "column 't' is not in the answer, whose columns are k, c" in told
     finally:
         spark.sql("DROP TABLE edits")
-
-
-def test_insert_into_a_catalog_table(spark, rows, tmp_path):
-    path = str(tmp_path / "table")
-    projseg.write(rows.select("k", "n"), path)
-    spark.sql("DROP TABLE IF EXISTS inserted")
-    spark.sql(f"CREATE TABLE inserted USING projseg LOCATION '{path}'")
-    try:
-        spark.sql("INSERT INTO inserted VALUES ('new', 1), ('new', 2)")
-        rows.select("k", "n").limit(7).createOrReplaceTempView("seven")
-        spark.sql(f"INSERT INTO inserted WITH (path = '{path}') SELECT * FROM seven")
-        assert load(spark, path).count() == 5009
-        # A query whose columns match the table's already gets none of the table's metadata.
-        told = refused(lambda: spark.sql("INSERT INTO inserted SELECT * FROM seven"))
-        assert "[PROJSEG_PATH_MISSING]" in told
-    finally:
-        spark.sql("DROP TABLE inserted")
 
 
 def test_workers_log_what_they_planned_and_read(spark, location):

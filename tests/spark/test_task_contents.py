@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 from dataclasses import replace
 
 import pyarrow as pa
+import pytest
+import zstandard
 
 import projseg
+from projseg.errors import InvalidInputError, LimitExceededError
 from projseg.spark_datasource import batch_reader
 from projseg.spark_datasource.batch_reader import ProjsegReader, QueryPartition
-from projseg.spark_datasource.batch_writer import SegmentsWritten
+from projseg.spark_datasource.commit_message import SegmentsWritten
 from projseg.spark_datasource.read_request import ReadRequest
 from projseg.spark_datasource.scan import Scan
+from projseg.table_layer.limits import METADATA_BYTES_MAX
 
 DAY_US = 86_400_000_000
 MESSAGE_BYTES_MAX = 64 * 1024
@@ -35,6 +40,25 @@ def test_a_task_of_a_hundred_segments_sends_a_small_message(tmp_path):
     pickled = pickle.dumps(message)
     assert len(pickled) < MESSAGE_BYTES_MAX
     assert pickle.loads(pickled).unpacked() == entries
+
+
+def test_a_message_is_not_unpacked_beyond_what_a_commit_may_hold():
+    bomb = zstandard.compress(b"[" + b" " * METADATA_BYTES_MAX + b"]")
+    stream = zstandard.ZstdCompressor(write_content_size=False).compress(b"[]")
+    assert len(bomb) < 2**16
+    for packed in (bomb, stream):
+        tracemalloc.start()
+        with pytest.raises(LimitExceededError, match="commit message declares"):
+            SegmentsWritten(packed, "1.0").unpacked()
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b"[[]]", b"[" * 100_000])
+def test_a_message_of_anything_else_is_refused(text):
+    for packed in (zstandard.compress(text), text, zstandard.compress(text)[:-3]):
+        with pytest.raises(InvalidInputError, match="PROJSEG_BAD_COMMIT_ENTRY"):
+            SegmentsWritten(packed, "1.0").unpacked()
 
 
 def test_a_partition_carries_its_own_segments_only(tmp_path):

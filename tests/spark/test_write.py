@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
@@ -18,6 +21,7 @@ from projseg.writer.table_writer import write_segments
 pytestmark = pytest.mark.spark
 
 OPTIONS = {"timeColumn": "t", "segmentGranularity": "day", "clusterBy": "k"}
+SECOND_DAY = "1970-01-02T00:00Z/P1D"
 PROJECTION = {"name": "by_k", "sql": "SELECT k, sum(n) AS n, count(*) AS c GROUP BY ALL"}
 
 
@@ -78,15 +82,27 @@ def test_replace_interval_replaces_one_day(rows, location):
     second_day = rows.filter("t >= '1970-01-02' AND t < '1970-01-03'")
     lost = second_day.count()
     replacement = second_day.limit(1)
-    save(replacement, location, mode="overwrite", replaceInterval="1970-01-02/P1D")
+    save(replacement, location, mode="overwrite", replaceInterval=SECOND_DAY)
     assert total(location)[0] == 1000 - lost + 1
 
 
 def test_rows_outside_the_replaced_interval_are_refused(rows, location):
     save(rows, location, **OPTIONS)
-    told = refused(lambda: save(rows, location, mode="overwrite", replaceInterval="1970-01-02/P1D"))
+    told = refused(lambda: save(rows, location, mode="overwrite", replaceInterval=SECOND_DAY))
     assert "PROJSEG_ROWS_OUTSIDE_INTERVAL" in told
     assert total(location) == (1000, 499_500)
+
+
+def test_the_first_rows_of_a_table_keep_to_the_replaced_interval_too(rows, location):
+    options = {"mode": "overwrite", "replaceInterval": SECOND_DAY}
+    told = refused(lambda: save(rows, location, **OPTIONS, **options))
+    assert "PROJSEG_ROWS_OUTSIDE_INTERVAL" in told
+    assert not projseg.is_table(location)
+    told = refused(lambda: save(rows, location, **options))
+    assert "PROJSEG_NO_TIME_COLUMN" in told
+    inside = rows.filter("t >= '1970-01-02' AND t < '1970-01-03'")
+    save(inside, location, **OPTIONS, **options)
+    assert total(location)[0] == inside.count() > 0
 
 
 def test_an_option_that_contradicts_the_table_is_refused(rows, location):
@@ -175,11 +191,77 @@ def test_the_helper_has_the_modes_that_spark_refuses(rows, location):
     with pytest.raises(InvalidInputError, match="PROJSEG_TABLE_EXISTS"):
         projseg.write(rows, location)
     projseg.write(rows, location, mode="ignore")
+    assert projseg.Table(location).version == 1, "nothing was committed"
     assert total(location)[0] == 1000
     projseg.write(rows, location, mode="append")
     assert total(location)[0] == 2000
     with pytest.raises(InvalidInputError, match="did you mean 'append'"):
         projseg.write(rows, location, mode="apend")
+
+
+def test_the_writer_itself_looks_whether_there_is_a_table(rows, location):
+    save(rows, location, ifExists="error")
+    told = refused(lambda: save(rows, location, ifExists="error"))
+    assert "[PROJSEG_TABLE_EXISTS]" in told
+    save(rows, location, ifExists="IGNORE")
+    assert total(location)[0] == 1000
+    save(rows, location, ifExists="append")
+    assert total(location)[0] == 2000
+    assert "did you mean 'ignore'" in refused(lambda: save(rows, location, ifExists="ignor"))
+    told = refused(lambda: save(rows, location, mode="overwrite", ifExists="error"))
+    assert "[PROJSEG_BAD_OPTION]" in told
+    assert total(location)[0] == 2000
+
+
+def test_of_racing_writers_that_want_no_table_exactly_one_wins(spark, location):
+    def attempt(number):
+        # Which also makes the session the thread's own: without one Spark looks no format up.
+        row = spark.createDataFrame(pa.table({"id": [number]}))
+        try:
+            projseg.write(row, location, mode="error")
+        except InvalidInputError as error:
+            return error.code
+        return number
+
+    with ThreadPoolExecutor(3) as pool:
+        outcomes = list(pool.map(attempt, range(3)))
+    won = [outcome for outcome in outcomes if isinstance(outcome, int)]
+    assert sorted(map(str, outcomes)) == [str(won[0]), *["PROJSEG_TABLE_EXISTS"] * 2]
+    assert projseg.Table(location).query()["id"].to_pylist() == won
+
+
+def test_a_transaction_that_made_the_table_is_no_error(rows, location):
+    for _ in range(2):
+        save(rows, location, ifExists="error", txnAppId="loader", txnVersion="1")
+    assert total(location)[0] == 1000
+
+
+def test_the_helper_takes_paths_and_projections_of_every_form(rows, tmp_path):
+    sql = {"name": "by_k", "sql": "SELECT k, sum(n) AS n GROUP BY ALL"}
+    kept = projseg.Projection("kept", group_by=["k"], aggregators=["max(n) AS n"], where="n > 5")
+    forms = {
+        "objects": [kept, projseg.Projection("by_k", ["k"], ["sum(n) AS n"])],
+        "dicts": [asdict(kept), sql],
+        "json": json.dumps([asdict(kept), sql]),
+        "mixed": (kept, json.dumps(sql)),
+    }
+    made = {}
+    for form, projections in forms.items():
+        projseg.write(rows.limit(3), tmp_path / form, projections=projections)
+        made[form] = projseg.Table(tmp_path / form).properties.projections
+    assert {p.name for p in made["objects"]} == {"kept", "by_k"}
+    assert all(
+        {p.definition_hash for p in one} == {p.definition_hash for p in made["objects"]}
+        for one in made.values()
+    )
+    for one in (kept, asdict(kept)):
+        projseg.write(rows.limit(0), tmp_path / "one", projections=one, mode="overwrite")
+        assert projseg.Table(tmp_path / "one").detail()["projections"] == ["kept"]
+    with pytest.raises(InvalidInputError, match="PROJSEG_BAD_PROJECTION"):
+        projseg.write(rows, tmp_path / "bad", projections=["{"])
+    assert (
+        projseg.read(rows.sparkSession, tmp_path / "dicts", aggregators="count(*)").first()[0] == 3
+    )
 
 
 def test_every_type_survives(spark, location):

@@ -1,0 +1,29 @@
+"""projseg's own errors, found again in what Spark tells of a Python process that failed."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from projseg import errors
+from projseg.errors import CODES, ProjsegError
+
+_LAST_LINE: Final = re.compile(r"projseg\.errors\.(\w+): \[(PROJSEG_\w+)\] (.*)")
+
+
+def told_error(text: str) -> ProjsegError | None:
+    """Return the projseg error that a traceback ends with, or None if it ends otherwise.
+
+    Parameters
+    ----------
+    text : str
+        The message of Spark's error.
+    """
+    lines = _LAST_LINE.findall(text)
+    if not lines:
+        return None
+    name, code, message = lines[-1]  # those before it are its causes
+    kind = getattr(errors, name, None)
+    if not isinstance(kind, type) or not issubclass(kind, ProjsegError) or code not in CODES:
+        return None
+    return kind(code, message)

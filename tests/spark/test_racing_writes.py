@@ -1,0 +1,95 @@
+"""First writes that race for one location, without a JVM: Spark only carries their messages."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+from pyspark.sql import types as t
+
+import projseg
+from projseg.errors import InvalidInputError
+from projseg.spark_datasource.batch_writer import ProjsegWriter
+from projseg.spark_datasource.write_request import parse_write_request
+
+pytestmark = pytest.mark.spark
+
+LONG = t.StructType([t.StructField("n", t.LongType())])
+
+
+class OnlyTask:
+    """What a write asks of the task it runs in."""
+
+    def partitionId(self):
+        return 0
+
+    def taskAttemptId(self):
+        return 0
+
+    def cpus(self):
+        return 1
+
+
+@pytest.fixture(autouse=True)
+def _in_a_task(monkeypatch):
+    monkeypatch.setattr(TaskContext, "get", OnlyTask)
+
+
+class Write:
+    """A write job as Spark runs it: planned, then its one task, then its commit."""
+
+    def __init__(self, location, values, *, overwrite=False, schema=LONG, **options):
+        request = parse_write_request({"path": location, **options})
+        self.writer = ProjsegWriter(request, schema, overwrite=overwrite)
+        self.values = values
+
+    def commit(self):
+        batches = pa.table({"n": self.values}).to_batches()
+        self.writer.commit([self.writer.write(iter(batches))])
+
+
+def values_of(location):
+    return sorted(projseg.Table(location).query()["n"].to_pylist())
+
+
+@pytest.fixture
+def location(tmp_path):
+    return str(tmp_path / "table")
+
+
+def test_of_two_first_writes_that_want_no_table_exactly_one_wins(location):
+    writes = [Write(location, [n], ifExists="error") for n in range(2)]
+    writes[1].commit()
+    with pytest.raises(InvalidInputError, match="PROJSEG_TABLE_EXISTS"):
+        writes[0].commit()
+    assert values_of(location) == [1]
+
+
+def test_a_first_write_that_ignores_a_table_leaves_one_made_meanwhile_alone(location):
+    late, early = Write(location, [0], ifExists="ignore"), Write(location, [1])
+    early.commit()
+    late.commit()
+    assert values_of(location) == [1]
+
+
+def test_a_first_append_adds_to_a_table_made_meanwhile(location):
+    late, early = Write(location, [0]), Write(location, [1], ifExists="error")
+    early.commit()
+    late.commit()
+    assert values_of(location) == [0, 1]
+
+
+def test_a_first_overwrite_replaces_a_table_made_meanwhile(location):
+    late, early = Write(location, [0], overwrite=True), Write(location, [1])
+    early.commit()
+    late.commit()
+    assert values_of(location) == [0]
+
+
+def test_a_first_write_of_other_types_than_the_table_made_meanwhile_is_refused(location):
+    double = t.StructType([t.StructField("n", t.DoubleType())])
+    late, early = Write(location, [0.5], schema=double), Write(location, [1])
+    early.commit()
+    with pytest.raises(InvalidInputError, match="column 'n' is double"):
+        late.commit()
+    assert values_of(location) == [1]
