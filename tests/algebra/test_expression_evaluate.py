@@ -362,3 +362,46 @@ def test_timestamps_are_read_in_their_zone(moment, suffix, session):
 def spark_text(moment):
     text = moment.isoformat(sep=" ")
     return text.rstrip("0") if "." in text else text
+
+
+@pytest.mark.parametrize(
+    ("zone", "text", "expected"),
+    [
+        # Half an hour before midnight the clock went on by an hour: a date begins where it went
+        # on, a time is as late after the change as it would have been.
+        ("America/Toronto", "CAST(DATE '1919-03-31' AS TIMESTAMP)", "1919-03-31T04:30"),
+        ("America/Toronto", "CAST(TIMESTAMP_NTZ '1919-03-31' AS TIMESTAMP)", "1919-03-31T05:00"),
+        ("America/Toronto", "date_trunc('DAY', TIMESTAMP '1919-03-31T04:40Z')", "1919-03-31T05:00"),
+        (
+            "America/Toronto",
+            "date_trunc('WEEK', TIMESTAMP '1919-03-31T04:40Z')",
+            "1919-03-31T04:30",
+        ),
+        # 02:30 of the day between is skipped.
+        (
+            "Europe/Madrid",
+            "TIMESTAMP '2024-01-31 02:30:00' + INTERVAL 2 MONTHS 1 DAY",
+            "2024-04-01T01:30",
+        ),
+        (
+            "America/St_Johns",
+            "date_trunc('HOUR', TIMESTAMP '2008-03-09T03:45Z')",
+            "2008-03-09T04:30",
+        ),
+        (
+            "America/Havana",
+            "date_trunc('MONTH', TIMESTAMP '2015-11-01T05:30Z')",
+            "2015-11-01T04:00",
+        ),
+        ("America/Havana", "date_trunc('DAY', TIMESTAMP '2015-11-01T05:30Z')", "2015-11-01T05:00"),
+    ],
+)
+def test_instants_about_changes_of_clocks_as_spark_gives_them(zone, text, expected):
+    assert one(text, timezone=zone)[1] == dt.datetime.fromisoformat(expected + "+00:00")
+
+
+def test_a_field_is_the_clocks_own_not_that_of_the_bucket():
+    """From 01:01 on, Spark's hour of that day in St John's begins at 02:00."""
+    moment = "TIMESTAMP '2008-03-09T03:45Z'"
+    assert one(f"hour({moment})", timezone="America/St_Johns")[1] == 1
+    assert one(f"hour(date_trunc('HOUR', {moment}))", timezone="America/St_Johns")[1] == 2
