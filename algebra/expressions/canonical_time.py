@@ -34,6 +34,8 @@ def canonical_cast(call: Call) -> Expression:
     inner = call.arguments[0]
     if call.type == pa.date32() and inner.type in (TIMESTAMP, TIMESTAMP_NTZ):
         zone = str(call.parameters[0]) if call.parameters else "UTC"
+        if (plain := _date_below_cast(inner, zone)) is not None:
+            return plain
         day = Granularity(micros=DAY, timezone=zone, by_clock=True)
         if isinstance(inner, Call) and inner.function == "time_floor":
             floored = granularity_of(inner)
@@ -46,6 +48,20 @@ def canonical_cast(call: Call) -> Expression:
         if is_lossless(source.type, inner.type) and is_lossless(inner.type, call.type):
             return Call(call.type, "cast", (source,), call.parameters)
     return call
+
+
+def _date_below_cast(inner: Expression, zone: str) -> Expression | None:
+    """Return the date of a time that is itself a date, or a clock reading, read in `zone`."""
+    if not isinstance(inner, Call) or inner.function != "cast":
+        return None
+    source = inner.arguments[0]
+    if inner.type == TIMESTAMP and inner.parameters != (zone,):
+        return None
+    if source.type == pa.date32():
+        return source if zone_table(zone).has_plain_midnights else None
+    if source.type == TIMESTAMP_NTZ and len(zone_table(zone).starts) == 1:
+        return Call(pa.date32(), "cast", (source,))
+    return None
 
 
 def granularity_of(call: Call) -> Granularity:

@@ -346,3 +346,29 @@ def test_the_canonical_form_has_the_same_values(table, text, zone):
     # Operands that may fail come last, so the canonical form may answer where the written fails.
     if expected != "refused":
         assert repr(found) == repr(expected)
+
+
+@pytest.mark.parametrize("zone", ["UTC", LOS_ANGELES, "America/Toronto", "Pacific/Apia"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "to_date(cast(d AS timestamp))",
+        "to_date(date_trunc('DAY', to_date(t)))",
+        "to_date(date_trunc('MONTH', d))",
+        "to_date(date_trunc('DAY', n))",
+        "to_date(cast(d AS timestamp_ntz))",
+        "hour(date_trunc('HOUR', t))",
+        "date_trunc('DAY', date_trunc('HOUR', t))",
+    ],
+)
+def test_dates_of_times_of_dates_settle_on_a_form(text, zone):
+    bound = bind(text, SCHEMA, timezone=zone)
+    assert bind(to_sql(bound), SCHEMA) == bound
+    assert canonical(bound) == bound
+
+
+def test_a_date_read_as_a_time_is_that_date_where_no_day_is_skipped():
+    for zone in ("UTC", LOS_ANGELES):
+        assert bind("to_date(cast(d AS timestamp))", SCHEMA, timezone=zone) == bind("d", SCHEMA)
+    skipped = bind("to_date(cast(DATE '2011-12-30' AS timestamp))", SCHEMA, timezone="Pacific/Apia")
+    assert skipped == bind("DATE '2011-12-31'", SCHEMA)

@@ -31,6 +31,7 @@ SPARK_KEYS = [
     *("date_trunc('DAY', date_trunc('HOUR', time))", "date_trunc('HOUR', date_trunc('DAY', time))"),
     *("date_trunc('MONTH', to_date(time))", "date_trunc('HOUR', to_date(time))"),
     *("date_trunc('DAY', to_date(time))", "cast(to_date(time) AS timestamp)"),
+    *("to_date(cast(to_date(time) AS timestamp))", "to_date(date_trunc('WEEK', to_date(time)))"),
     *("cast(time AS timestamp_ntz)", "date_trunc('DAY', cast(time AS timestamp_ntz))"),
     *("cast(date_trunc('HOUR', time) AS string)", "time + INTERVAL '1' DAY"),
     *(
