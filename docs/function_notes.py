@@ -168,11 +168,15 @@ DIFFERENCES = [
     ("`lpad`, `rpad`, `repeat`", "make no text longer than 1,048,576 characters."),
     ("`lower`, `upper`, `ILIKE`", "map letters by the version of Unicode of the running Python, Spark by that of its JVM."),
     ("`sum`", "of whole numbers and decimals is an error only if the total does not fit. Spark's may overflow on the way."),
-    ("`sum`, `avg`, variances of doubles", "depend on the order of addition in their last digits, in Spark as here."),
+    ("`sum`, `avg` of doubles", "depend on the order of addition in their last digits, in Spark as here."),
+    ("variances, deviations", "of n values are right to about n u from rows and (n + 4 k) u from projections, where u is 2^-53 and k the root of 1 + (mean / deviation)²: 15 digits and, at a mean a million times the deviation, 9. Spark's one pass gives n k u."),
+    ("the zeros of doubles", "are told apart in expressions; `min`, `max` and groups give 0.0 for both."),
+    ("text of floats and doubles", "is the shortest, as Java writes it from version 19 on; before, Java writes some with more digits."),
+    ("casts to timestamps", "outside the years 1 to 9999 are refused; Spark's wrap around."),
     ("`first`, `last`", "go by the table's time column. Spark's take whichever row comes first."),
     ("`approx_count_distinct`", "is a DataSketches HLL of lgK 12 (1.6 %), so that projections can serve it; Spark's is HyperLogLog++ (5 %). The estimates differ."),
-    ("ties under LIMIT", "have an order: by the grouping columns. Spark's have none."),
-    ("expressions", "are at most 100,000 characters long."),
+    ("ties under LIMIT", "have an order: groups by the grouping columns as they are asked, rows by time and then as they are stored. A limit alone keeps the first groups, or the earliest rows. Spark's have none."),
+    ("expressions", "are at most 100,000 characters long and 100 deep: operands within operands, or terms in a chain such as `a + b + …`. Chains of `AND`, `OR` and `||` count once."),
 ]  # fmt: skip
 
 REGEX_HEAD = """\

@@ -272,7 +272,7 @@ class Table:
         order_by : str or sequence of str
             Over the output's columns, `expression [ASC|DESC] [NULLS FIRST|LAST]`.
         limit : int or None
-            Rows to return at most.
+            Rows to return at most; ties fall to the grouping columns, of rows to time.
         columns : str or sequence of str, or None
             Of a row scan; None is all.
         context : mapping or None
