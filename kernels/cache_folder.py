@@ -66,15 +66,18 @@ def _private_folder(base: Path) -> Path:
     """Return this user's folder within `base`, proved to be writable by them alone.
 
     The name holds the release, because Numba notices a change of a kernel's own file but not of
-    kernels that it calls.
+    kernels that it calls, and Numba's own, because each overwrites what another has kept.
 
     Raises
     ------
     OSError
         If there is none and none can be made, or if somebody else could write it.
     """
+    # Imported here: the shell's verbs import this module, and few of them need Numba.
+    from numba import __version__ as numba_version
+
     user = os.geteuid()
-    folder = base / f"projseg-{__version__}-kernels-{user}"
+    folder = base / f"projseg-{__version__}-numba-{numba_version}-{user}"
     for path in (*reversed(base.parents), base, folder):
         if not path.exists():
             path.mkdir(mode=0o700, exist_ok=True)
