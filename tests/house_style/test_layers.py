@@ -16,7 +16,7 @@ LAYERS = [
     {"table_layer"},
     {"writer", "reader"},
     {"maintenance"},
-    {"projection"},
+    {"projection", "rows"},
     {"declarations", "explain", "table_write"},
     {"table"},
     {"spark_datasource", "benchmarks"},
