@@ -13,7 +13,7 @@ from projseg.algebra.aggregators.inputs import ids_of, numbers_of_array, taken, 
 from projseg.algebra.aggregators.primitive import Groups, Primitive
 from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN, extreme_floats, max_into, min_into
 from projseg.kernels.order_keys import float_of_order_keys, float_order_keys
-from projseg.segment_format.arrow_arrays import primitive_array
+from projseg.segment_format.arrow_arrays import numpy_dtype, primitive_array
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import is_text
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
@@ -164,5 +164,5 @@ def number_keys(numbers: Numbers) -> tuple[NDArray[Any], int]:
 def values_of_keys(keys: NDArray[np.int64], value_type: pa.DataType) -> NDArray[Any]:
     """Return the fixed-width values of int64 keys."""
     if pa.types.is_floating(value_type):
-        return float_of_order_keys(keys).astype(value_type.to_pandas_dtype())
+        return float_of_order_keys(keys).astype(numpy_dtype(value_type))
     return keys

@@ -26,7 +26,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 FOLDERS = [*sorted(p.name for p in (ROOT / "src/projseg").iterdir() if p.is_symlink())]
 HOMES = {
     "numba": ("kernels/",),
-    "pyspark": ("spark_datasource/", "benchmarks/", "src/projseg/cli/"),
+    "pyspark": ("spark_datasource/", "benchmarks/", "src/projseg/cli/", "src/projseg/extras.py"),
     "obstore": ("table_layer/",),
     "pandas": (),
     "pickle": (),
@@ -90,6 +90,17 @@ def test_kernels_are_compiled_in_one_way():
         in (getattr(node, "id", ""), getattr(node, "name", ""), getattr(node, "attr", ""))
     ]
     assert set(strangers) == {"kernels/compiler.py"}
+
+
+def test_no_call_imports_pandas():
+    """Before release 26, pyarrow answers `to_pandas_dtype` by importing pandas."""
+    callers = [
+        str(path.relative_to(ROOT))
+        for _, path in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr.startswith("to_pandas")
+    ]
+    assert callers == []
 
 
 def test_files_stay_small():
