@@ -3,7 +3,19 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Environments for other releases of what projseg runs on, and the tests that run in all of them.
+OTHERS := .venvs
+PYTHONS := 3.11 3.12 3.13
+SPARK_RELEASES := 4.0 4.1 4.2 4.3
+TEST_TOOLS := datasketches duckdb hypothesis pytest pytest-timeout
+QUICK_TESTS := tests/cli tests/install/test_extras.py tests/query/test_without_pandas.py \
+	tests/query/test_table_writes.py tests/query/test_scan.py tests/table_layer/test_commit.py \
+	tests/segment_format/test_round_trip.py tests/segment_format/test_spec.py
+# Warnings of old or new releases of others are not ours to heed.
+PYTEST_ELSEWHERE := bin/python -m pytest -o filterwarnings=default
+
 .PHONY: demo demo-spark test check nightly bench clean
+.PHONY: test-minimums test-pythons test-spark-matrix
 
 demo: $(VENV)/installed
 	$(BIN)/projseg demo
@@ -22,6 +34,33 @@ check: $(VENV)/installed-dev
 
 nightly: $(VENV)/installed-dev
 	PROJSEG_NIGHTLY=1 $(BIN)/pytest -m "slow or not slow" --timeout 7200
+	$(MAKE) test-minimums test-pythons test-spark-matrix
+
+# The oldest releases that pyproject.toml allows.
+test-minimums:
+	$(PYTHON) -m venv --clear $(OTHERS)/minimums
+	$(PYTHON) .ci/minimum_versions.py > $(OTHERS)/minimums/constraints.txt
+	$(OTHERS)/minimums/bin/pip install --quiet --disable-pip-version-check \
+		--constraint $(OTHERS)/minimums/constraints.txt --editable . $(TEST_TOOLS)
+	$(OTHERS)/minimums/$(PYTEST_ELSEWHERE) $(QUICK_TESTS)
+
+test-pythons: $(PYTHONS:%=test-python-%)
+
+test-python-%:
+	@python$* --version || { echo "python$* is not on this machine: not tried"; exit 0; }; \
+	set -e; python$* -m venv --clear $(OTHERS)/python-$*; \
+	$(OTHERS)/python-$*/bin/pip install --quiet --disable-pip-version-check \
+		--editable . $(TEST_TOOLS); \
+	$(OTHERS)/python-$*/$(PYTEST_ELSEWHERE) $(QUICK_TESTS)
+
+test-spark-matrix: $(SPARK_RELEASES:%=test-spark-%)
+
+test-spark-%:
+	$(PYTHON) -m venv --clear $(OTHERS)/spark-$*
+	$(OTHERS)/spark-$*/bin/pip install --quiet --disable-pip-version-check \
+		--editable . 'pyspark==$*.*' $(TEST_TOOLS)
+	PYSPARK_PYTHON=$(CURDIR)/$(OTHERS)/spark-$*/bin/python \
+		$(OTHERS)/spark-$*/$(PYTEST_ELSEWHERE) tests/spark
 
 bench: $(VENV)/installed-bench
 	$(BIN)/projseg bench run
@@ -42,4 +81,4 @@ $(VENV)/installed-bench: pyproject.toml | $(VENV)/bin/python
 	touch $@ $(VENV)/installed
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(OTHERS)

@@ -2,4 +2,5 @@
 
 from projseg.extras import require
 
+# Nothing here imports pyspark: the daemon sets the path right first.
 require("pyspark", "reading and writing through Spark")

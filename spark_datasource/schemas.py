@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from inspect import signature
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.errors import PySparkTypeError
@@ -12,6 +13,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from projseg.errors import UnsupportedFeatureError
 from projseg.segment_format.types import normal_type, type_name
 
+# Before 4.2 timestamps are in UTC unless it is told otherwise; since then it is told the zone.
+_IN_UTC: Final[dict[str, Any]] = (
+    {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+)
 _SPARK_TYPE_BY_NAME: Final[dict[str, type[spark_types.DataType]]] = {
     "boolean": spark_types.BooleanType,
     "tinyint": spark_types.ByteType,
@@ -66,7 +71,7 @@ def transfer_schema(schema: spark_types.StructType) -> pa.Schema:
         PROJSEG_UNSUPPORTED_TYPE if Spark itself cannot exchange a type.
     """
     try:
-        return to_arrow_schema(schema, timezone="UTC")
+        return to_arrow_schema(schema, **_IN_UTC)
     except PySparkTypeError as error:
         raise UnsupportedFeatureError(
             "PROJSEG_UNSUPPORTED_TYPE", f"a column cannot be exchanged through Arrow: {error}"

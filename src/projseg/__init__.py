@@ -52,9 +52,11 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'projseg' has no attribute '{name}'")
     # Imported here: most users of a package look up nothing that is missing.
     from projseg.errors import MissingPackageError
-    from projseg.extras import refusal
+    from projseg.extras import refusal, require_spark
 
     try:
+        if _HOMES[name].startswith("projseg.spark_datasource"):
+            require_spark(f"projseg.{name}")
         return getattr(import_module(_HOMES[name]), name)
     except MissingPackageError as missing:
         return refusal(name, missing)

@@ -8,6 +8,7 @@ from typing import Any, Final, NoReturn
 
 from projseg.errors import MissingPackageError
 
+SPARK_RELEASES: Final = ("4.0", "4.1", "4.2", "4.3")  # those that the tests pass with
 _EXTRA_BY_PACKAGE: Final = {"matplotlib": "bench", "pyspark": "spark"}
 
 
@@ -33,6 +34,33 @@ def require(package: str, purpose: str) -> None:
             f"{purpose} needs the package {package}, which is not installed; "
             f"run: pip install 'projseg[{extra}]'",
         )
+
+
+def require_spark(purpose: str) -> None:
+    """Refuse what needs Spark where it is not installed, or in a release that was never tried.
+
+    Spark's interface for sources written in Python changes between releases.
+
+    Raises
+    ------
+    MissingPackageError
+        PROJSEG_MISSING_PACKAGE, naming the releases.
+    """
+    require("pyspark", purpose)
+    # Imported here: only what is about to use it may pay for it.
+    import pyspark
+
+    if not is_known_spark(pyspark.__version__):
+        raise MissingPackageError(
+            "PROJSEG_MISSING_PACKAGE",
+            f"{purpose} needs Spark {SPARK_RELEASES[0]} to {SPARK_RELEASES[-1]}, and this is "
+            f"{pyspark.__version__}; install one of these, or another projseg",
+        )
+
+
+def is_known_spark(version: str) -> bool:
+    """Whether a full version, such as 4.3.0, is of a release that the tests pass with."""
+    return ".".join(version.split(".")[:2]) in SPARK_RELEASES
 
 
 def refusal(name: str, missing: MissingPackageError) -> Callable[..., NoReturn]:

@@ -4,6 +4,9 @@ One module that fails to import disables the look-up of all of them, so this one
 """
 
 try:
+    from projseg.extras import require_spark
+
+    require_spark("format('projseg')")
     from projseg.spark_datasource.datasource import ProjsegDataSource as DefaultSource
 except Exception:  # noqa: BLE001, S110 - see above; `projseg doctor` names the reason
     pass

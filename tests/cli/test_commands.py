@@ -180,6 +180,7 @@ def test_the_benchmarks_verbs_are_mounted(capsys, monkeypatch):
 
 
 def test_doctor_names_a_broken_module(shell, tmp_path, monkeypatch):
+    pytest.importorskip("pyspark")
     (tmp_path / "pyspark_broken.py").write_text("raise RuntimeError('out of order')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     found = {row["check"]: row for row in shell("doctor", "-o", "json", exits=1)}

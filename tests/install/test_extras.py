@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
 import projseg
+from projseg.extras import SPARK_RELEASES
 
+ROOT = Path(__file__).parents[2]
 _WITHOUT = """
 import sys
 for name in {names}:
@@ -38,6 +42,15 @@ def test_names_can_be_looked_at_without_spark():
     code = "import inspect, projseg; print(len(inspect.getmembers(projseg))); help(projseg.read)"
     told = run_without(["pyspark"], code)
     assert "projseg[spark]" in told.stdout, told.stderr
+
+
+@pytest.mark.parametrize("release", ["3.5.9", "4.4.0"])
+def test_a_release_of_spark_that_was_never_tried_is_refused(release):
+    pytest.importorskip("pyspark")
+    code = f"import pyspark; pyspark.__version__ = '{release}'\nimport projseg; projseg.register(0)"
+    told = run_without([], code)
+    assert "PROJSEG_MISSING_PACKAGE" in told.stderr.splitlines()[-1]
+    assert f"needs Spark 4.0 to 4.3, and this is {release}" in told.stderr.splitlines()[-1]
 
 
 def test_the_datasource_and_its_daemon_name_the_extra():
@@ -90,9 +103,36 @@ def test_the_release_is_printed():
     assert told.stdout == f"projseg {projseg.__version__}\n"
 
 
+@pytest.mark.parametrize("verb", [[], ["query"], ["bench"]])
+def test_help_is_printed(verb):
+    told = run_without([], _SHELL, *verb, "--help")
+    assert "Usage: projseg" in told.stdout, told.stderr
+    assert "--help" in told.stdout
+
+
 def test_dir_lists_the_public_names():
     public = [name for name in dir(projseg) if not name.startswith("_")]
     assert public == sorted(projseg.__all__)
+
+
+def test_the_releases_of_spark_are_those_that_an_install_allows():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    low, high = SPARK_RELEASES[0], int(SPARK_RELEASES[-1].split(".")[1]) + 1
+    assert project["optional-dependencies"]["spark"] == [f"pyspark>={low},<4.{high}"]
+    makefile = (ROOT / "Makefile").read_text()
+    assert f"SPARK_RELEASES := {' '.join(SPARK_RELEASES)}\n" in makefile
+
+
+def test_the_minimums_are_those_of_the_project_file():
+    told = subprocess.run(
+        [sys.executable, ROOT / ".ci/minimum_versions.py", "spark"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert len(told.stdout.splitlines()) == len(project["dependencies"]) + 1
+    assert f"pyspark=={SPARK_RELEASES[0]}" in told.stdout.splitlines()
 
 
 def test_a_shell_completes_verbs():

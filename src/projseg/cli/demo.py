@@ -17,7 +17,7 @@ from projseg.cli.answers import same_answer
 from projseg.cli.arguments import Output
 from projseg.cli.demo_queries import PROJECTIONS, QUERIES, TABLE_OPTIONS, DemoQuery
 from projseg.cli.output import print_rows
-from projseg.extras import require
+from projseg.extras import require_spark
 
 _RUNS: Final = 3
 _BASE_ONLY: Final = {"noProjections": True}
@@ -37,7 +37,7 @@ def demo(
     with tempfile.TemporaryDirectory(prefix="projseg-demo-") as folder:
         where = location or str(Path(folder) / "edits")
         if with_spark:
-            require("pyspark", "demo --spark")
+            require_spark("demo --spark")
             # Imported here: pyspark is heavy and this is the only verb that uses it.
             from projseg.cli.demo_spark import run_spark_demo
 

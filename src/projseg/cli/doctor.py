@@ -19,8 +19,10 @@ from typing import Final
 
 import typer
 
+from projseg import __version__
 from projseg.cli.arguments import Output
 from projseg.cli.output import print_rows
+from projseg.extras import SPARK_RELEASES, is_known_spark
 from projseg.kernels.cache_folder import SETTING, cache_folder
 
 JAVA_RELEASE_MIN: Final = 17
@@ -71,11 +73,14 @@ def doctor(output: Output = None) -> None:
 
 def _python() -> list[Finding]:
     version = sys.version.split()[0]
-    return [Finding("python", Verdict.OK, f"{version} at {sys.executable}")]
+    return [
+        Finding("python", Verdict.OK, f"{version} at {sys.executable}"),
+        Finding("projseg", Verdict.OK, f"{__version__} at {Path(__file__).parents[1]}"),
+    ]
 
 
 def _packages() -> list[Finding]:
-    names = ("projseg", "pyarrow", "numpy", "numba", "pyspark")
+    names = ("pyarrow", "numpy", "numba", "pyspark")
     return [_package(name) for name in names]
 
 
@@ -88,8 +93,9 @@ def _package(name: str) -> Finding:
             return Finding(name, Verdict.OK, "not installed", advice)
         advice = f"pip install {name}, with the Python that runs projseg"
         return Finding(name, Verdict.PROBLEM, "not installed", advice)
-    if name == "pyspark" and not version.startswith("4.3."):
-        return Finding(name, Verdict.ADVICE, version, "projseg is tested with PySpark 4.3")
+    if name == "pyspark" and not is_known_spark(version):
+        advice = f"projseg works with PySpark {SPARK_RELEASES[0]} to {SPARK_RELEASES[-1]}"
+        return Finding(name, Verdict.PROBLEM, version, advice)
     return Finding(name, Verdict.OK, version)
 
 
