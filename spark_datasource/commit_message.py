@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Final
 
 import msgspec
 import zstandard
 from pyspark.sql.datasource import WriterCommitMessage
 
+from projseg import __version__
 from projseg.errors import InvalidInputError, LimitExceededError
 from projseg.table_layer.limits import METADATA_BYTES_MAX
 from projseg.table_layer.manifest import SegmentEntry
@@ -50,7 +50,7 @@ class SegmentsWritten(WriterCommitMessage):
                 f"a task wrote {len(entries)} segments, {len(text)} bytes to list and at most "
                 f"{METADATA_BYTES_MAX} are read; write with more tasks or larger segments",
             )
-        return cls(zstandard.compress(text), metadata.version("projseg"))
+        return cls(zstandard.compress(text), __version__)
 
     def unpacked(self) -> list[SegmentEntry]:
         """Return the segments, checked as far as their types go.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import pickle
 import tracemalloc
 from dataclasses import replace
@@ -117,3 +118,13 @@ def test_one_of_several_tasks_scans_rows_with_the_processors_that_spark_gave_it(
     counts = [sum(batch.num_rows for batch in reader.read(share)) for share in (alone, *several)]
     assert counts == [3, 1, 1, 1]
     assert given == [None, 1, 1, 1]
+
+
+def test_a_task_that_runs_from_an_archive_says_its_release(monkeypatch):
+    """What --py-files put on the path has no metadata of an installation."""
+
+    def absent(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", absent)
+    assert SegmentsWritten.of([]).release == projseg.__version__
