@@ -8,7 +8,12 @@ from typing import Any, Final, NoReturn
 
 from projseg.errors import MissingPackageError
 
-SPARK_RELEASES: Final = ("4.0", "4.1", "4.2", "4.3")  # those that the tests pass with
+SPARK_RELEASES: Final = (
+    "4.0",
+    "4.1",
+    "4.2",
+    "4.3",
+)  # CI runs the last; `make test-spark-matrix` all
 _EXTRA_BY_PACKAGE: Final = {"matplotlib": "bench", "pyspark": "spark"}
 
 
@@ -37,7 +42,7 @@ def require(package: str, purpose: str) -> None:
 
 
 def require_spark(purpose: str) -> None:
-    """Refuse what needs Spark where it is not installed, or in a release that was never tried.
+    """Refuse what needs Spark where it is not installed, or in a release that the tests are not written for.
 
     Spark's interface for sources written in Python changes between releases.
 
@@ -59,7 +64,7 @@ def require_spark(purpose: str) -> None:
 
 
 def is_known_spark(version: str) -> bool:
-    """Whether a full version, such as 4.3.0, is of a release that the tests pass with."""
+    """Whether a full version, such as 4.3.0, is of one of `SPARK_RELEASES`."""
     return ".".join(version.split(".")[:2]) in SPARK_RELEASES
 
 
