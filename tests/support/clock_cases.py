@@ -35,7 +35,6 @@ SPARK_KEYS = [
     *("cast(time AS timestamp_ntz)", "date_trunc('DAY', cast(time AS timestamp_ntz))"),
     *("cast(date_trunc('HOUR', time) AS string)", "time + INTERVAL '1' DAY"),
     *(
-        "time + INTERVAL 1 MONTH 2 DAYS",
         "time - INTERVAL '1' MONTH",
         "date_trunc('HOUR', time) + INTERVAL '30' MINUTE",
     ),
@@ -49,7 +48,7 @@ PERIODS = [
 NAMES = ["minute", "fifteen_minute", "thirty_minute", "hour", "six_hour", "day", "week", "quarter"]
 OWN_KEYS = [
     *(f"timestamp_floor(time, '{period}')" for period in PERIODS + NAMES),
-    "timestamp_floor(to_date(time), 'P3D')",
+    *("timestamp_floor(to_date(time), 'P3D')", "time + INTERVAL 1 MONTH 2 DAYS"),
 ]
 SPARK_CALLS = [
     *("count(*)", "sum(value)", "min(time)", "max(time)", "count(DISTINCT channel)"),
