@@ -1,6 +1,7 @@
 """Granularities: names, floors against zoneinfo one instant at a time, and bucket boundaries."""
 
 import datetime as dt
+import zoneinfo
 from dataclasses import replace
 
 import numpy as np
@@ -203,7 +204,6 @@ def test_unknown_zones_are_refused(zone):
 @given(st.sampled_from(ODD_ZONES), st.integers(-3_700_000_000, 32_503_680_000))
 @settings(deadline=None, max_examples=100)
 def test_offsets_equal_zoneinfo(zone, seconds):
-    import zoneinfo
 
     moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=seconds)
     expected = moment.astimezone(zoneinfo.ZoneInfo(zone)).utcoffset()
@@ -285,3 +285,16 @@ def test_many_instants_are_floored_as_each_alone(granularity, start, days):
     np.random.default_rng(0).shuffle(points)
     expected = [granularity.floor_one(int(point)) for point in points[:40]]
     assert granularity.floor(points)[:40].tolist() == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("zone", sorted(zoneinfo.available_timezones()))
+def test_in_no_zone_does_a_bucket_by_the_clock_start_outside_itself(zone):
+    """Dates and fields are read off such a start, so the clock must show the bucket there."""
+    table = zone_table(zone_name(zone))
+    near = (table.starts[1:, None] + np.array([-1, 0, *range(1, 26)]) * HOUR // 2).ravel()
+    for period in ("PT1M", "PT1H", "P1D", "P1W", "P1M", "P1Y"):
+        granularity = replace(Granularity.parse(period, zone), by_clock=True)
+        starts = granularity.floor(near)
+        shown = [granularity.cut.floor(table.to_local(micros)) for micros in (near, starts)]
+        assert np.array_equal(*shown), period
