@@ -42,7 +42,7 @@ def require(package: str, purpose: str) -> None:
 
 
 def require_spark(purpose: str) -> None:
-    """Refuse what needs Spark where it is not installed, or in a release that the tests are not written for.
+    """Refuse what needs Spark where it is not installed, or in another release than the tests'.
 
     Spark's interface for sources written in Python changes between releases.
 
