@@ -89,6 +89,9 @@ import sys
 from golden_files import BUILDERS, read_golden
 from segment_bytes import open_segment, read_everything
 
+from projseg.kernels.kernel import interpreter
+
+interpreter.retire()  # so that kernels are compiled, and loaded, before anybody listens
 files = [read_golden(name) for name in BUILDERS]
 
 
