@@ -24,7 +24,7 @@ from projseg.spark_datasource.write_target import find_target, reason_to_skip
 from projseg.table_layer.change import Append, Change, Overwrite
 from projseg.table_layer.commit import commit, create_table
 from projseg.table_layer.manifest import SegmentEntry
-from projseg.table_layer.own_files import given_back_on_failure
+from projseg.table_layer.own_files import given_back_on_failure, remove
 from projseg.table_layer.paths import new_write_id
 from projseg.table_layer.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.table_properties import check_options
@@ -147,6 +147,7 @@ class ProjsegWriter(DataSourceArrowWriter):
         snapshot = open_snapshot(target.storage)
         if reason := reason_to_skip(self._request, snapshot):
             LOGGER.warning("write %s published nothing: %s", self._write_id, reason)
+            remove(target.storage, [entry.file for entry in entries])
             return None
         made = target.properties
         columns = {column.name: column for column in snapshot.properties.columns}

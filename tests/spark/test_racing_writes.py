@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 from pyspark import TaskContext
@@ -48,6 +50,12 @@ class Write:
         self.writer.commit([self.writer.write(iter(batches))])
 
 
+def is_clean(location):
+    """Whether the table's folder holds the segments that the table lists, and no others."""
+    listed = set(projseg.Table(location).segments()["segment"].to_pylist())
+    return {f"data/{file.name}" for file in Path(location, "data").iterdir()} == listed
+
+
 def values_of(location):
     return sorted(projseg.Table(location).query()["n"].to_pylist())
 
@@ -63,6 +71,7 @@ def test_of_two_first_writes_that_want_no_table_exactly_one_wins(location):
     with pytest.raises(InvalidInputError, match="PROJSEG_TABLE_EXISTS"):
         writes[0].commit()
     assert values_of(location) == [1]
+    assert is_clean(location)
 
 
 def test_a_first_write_that_ignores_a_table_leaves_one_made_meanwhile_alone(location):
@@ -70,6 +79,16 @@ def test_a_first_write_that_ignores_a_table_leaves_one_made_meanwhile_alone(loca
     early.commit()
     late.commit()
     assert values_of(location) == [1]
+    assert is_clean(location)
+
+
+def test_a_transaction_is_written_once_though_two_attempts_make_the_table(location):
+    txn = {"txnAppId": "loader", "txnVersion": "1", "ifExists": "error"}
+    late, early = Write(location, [0], **txn), Write(location, [0], **txn)
+    early.commit()
+    late.commit()
+    assert values_of(location) == [0]
+    assert is_clean(location)
 
 
 def test_a_first_append_adds_to_a_table_made_meanwhile(location):

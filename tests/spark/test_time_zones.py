@@ -163,6 +163,15 @@ def test_where_nobody_set_a_zone_only_what_does_not_depend_on_it_is_answered(spa
     assert load(spark, location).count() == load(spark, location, timezone="UTC").count()
 
 
+def test_an_rdd_is_told_no_zone_of_the_session(spark, location):
+    spark.conf.set(ZONE, "Asia/Kolkata")
+    options, _ = QUESTIONS["groupBy"]
+    told = refused(lambda: load(spark, location, **options).rdd.collect())
+    assert "[PROJSEG_TIME_ZONE_MISSING]" in told
+    given = load(spark, location, timezone="Asia/Kolkata", **options)
+    assert sorted(map(tuple, given.rdd.collect())) == values(load(spark, location, **options))
+
+
 def test_an_explanation_is_of_the_session_s_time_zone(spark, location):
     plans = {}
     for zone in ("UTC", "Asia/Kolkata"):

@@ -162,7 +162,9 @@ SQL_REFUSED = {
     ),
     "CREATE OR REPLACE TABLE dst USING projseg AS SELECT * FROM src_view": NO_LOCATION,
     "INSERT INTO projseg.`{dst}` VALUES (77, 'z')": "TABLE_OR_VIEW_NOT_FOUND",
-    "INSERT OVERWRITE DIRECTORY '{dst}' USING projseg SELECT * FROM src_view": "",
+    "INSERT OVERWRITE DIRECTORY '{dst}' USING projseg SELECT * FROM src_view": (
+        "Only Data Sources providing FileFormat are supported"
+    ),
     "INSERT INTO dst WITH (path = '{dst}') REPLACE WHERE id < 11 SELECT * FROM src_view": (
         UNSUPPORTED
     ),
