@@ -18,8 +18,8 @@ from projseg.algebra.projection_spec import ProjectionSpec
 from projseg.algebra.query_spec import QuerySpec
 from projseg.algebra.segment_facts import SegmentFacts
 from projseg.algebra.segment_metadata import metadata_plan
-from projseg.algebra.segment_offers import SegmentOffers
-from projseg.algebra.source_cost import ReadShape, base_shape
+from projseg.algebra.segment_offers import BaseRows, SegmentOffers
+from projseg.algebra.source_cost import base_shape
 from projseg.algebra.source_plan import Choice, Reason, ReasonCode
 
 __all__ = ["Planner", "check_forced", "choose"]
@@ -42,7 +42,7 @@ class Planner:
         self._query = query
         self._declared = tuple(declared)
         self._groups: dict[tuple[str, ...], tuple[CandidateGroup, dict[str, Reason]]] = {}
-        self._base_shapes: dict[tuple[Expression, ...], ReadShape] = {}
+        self._base: dict[tuple[Expression, ...], BaseRows] = {}
 
     def choose(self, facts: SegmentFacts) -> Choice:
         """Return what answers the query's part of a segment; without plans if no row can match."""
@@ -54,7 +54,7 @@ class Planner:
         conditions, is_empty = simplify(query.conditions, zones)
         if is_empty:
             return _EMPTY
-        offers = SegmentOffers(query, facts, conditions, self._base_shape(conditions), data)
+        offers = SegmentOffers(query, facts, self._base_rows(conditions), data)
         context = query.context
         if (
             not conditions
@@ -73,10 +73,11 @@ class Planner:
         wanted = self._query.interval
         return wanted is None or (data is not None and wanted.overlaps(data))
 
-    def _base_shape(self, conditions: tuple[Expression, ...]) -> ReadShape:
-        if conditions not in self._base_shapes:
-            self._base_shapes[conditions] = base_shape(self._query, conditions)
-        return self._base_shapes[conditions]
+    def _base_rows(self, conditions: tuple[Expression, ...]) -> BaseRows:
+        if conditions not in self._base:
+            shape = base_shape(self._query, conditions)
+            self._base[conditions] = BaseRows.of(self._query, conditions, shape)
+        return self._base[conditions]
 
     def _skipped(self, facts: SegmentFacts) -> dict[str, Reason]:
         """Return why projections are not read where metadata answers."""

@@ -32,7 +32,7 @@ class ColumnFacts:
     is_exact: bool = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StoredProjection:
     """A projection that a segment holds.
 
@@ -55,7 +55,7 @@ class StoredProjection:
     column_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SegmentFacts:
     """One segment as the planner sees it.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -22,6 +22,39 @@ from projseg.algebra.time_bounds import interval_conditions
 _EVERYTHING = Cover(None)
 
 
+@dataclass(frozen=True, slots=True)
+class BaseRows:
+    """How base rows answer a query; the same in every segment that leaves as much of its filter.
+
+    Parameters
+    ----------
+    shape : ReadShape
+        What that touches.
+    keys : tuple of Expression
+        Grouping columns, or the columns of a row scan.
+    feeds : tuple of AddRows
+        One for each primitive.
+    filter : Expression or None
+        What is left of the query's filter.
+    """
+
+    shape: ReadShape
+    keys: tuple[Expression, ...]
+    feeds: tuple[AddRows, ...]
+    filter: Expression | None
+
+    @classmethod
+    def of(cls, query: QuerySpec, conditions: tuple[Expression, ...], shape: ReadShape) -> BaseRows:
+        """Return how they answer a query of which `conditions` are left."""
+        outputs = query.columns if query.is_row_scan else query.keys
+        return cls(
+            shape,
+            keys=tuple(named.expression for named in outputs),
+            feeds=tuple(AddRows(p.arguments, p.filter) for p in query.primitives),
+            filter=conjunction(conditions),
+        )
+
+
 class SegmentOffers:
     """One segment's part of a query.
 
@@ -31,10 +64,8 @@ class SegmentOffers:
         The query.
     facts : SegmentFacts
         The segment; some row of it may match.
-    conditions : tuple of Expression
-        What is left of the query's filter there.
-    base : ReadShape
-        What the query touches in base rows.
+    base : BaseRows
+        How its base rows answer.
     data : Interval or None
         `data_interval` of the segment.
     """
@@ -43,13 +74,11 @@ class SegmentOffers:
         self,
         query: QuerySpec,
         facts: SegmentFacts,
-        conditions: tuple[Expression, ...],
-        base: ReadShape,
+        base: BaseRows,
         data: Interval | None,
     ) -> None:
         self._query = query
         self._facts = facts
-        self._conditions = conditions
         self._base = base
         self._data = data
         self._edge_plans: dict[Interval, SourcePlan] = {}
@@ -149,19 +178,17 @@ class SegmentOffers:
         facts = self._facts
         byte_count = sum(facts.column_bytes.values())
         share = self._base_share(interval)
-        return self._base.cost(facts.row_count, facts.column_bytes, byte_count, share)
+        return self._base.shape.cost(facts.row_count, facts.column_bytes, byte_count, share)
 
     def _base_plan(self, interval: Interval | None) -> SourcePlan:
-        query = self._query
-        outputs = query.columns if query.is_row_scan else query.keys
         is_free = self._is_free(interval)
         return SourcePlan(
             source=None,
-            keys=tuple(named.expression for named in outputs),
-            feeds=tuple(AddRows(p.arguments, p.filter) for p in query.primitives),
-            filter=conjunction(self._conditions),
+            keys=self._base.keys,
+            feeds=self._base.feeds,
+            filter=self._base.filter,
             interval=None if is_free else interval,
-            time_column=None if is_free else query.time_column,
+            time_column=None if is_free else self._query.time_column,
             row_count=round(self._facts.row_count * self._base_share(interval)),
             cost=self._base_cost(interval),
         )

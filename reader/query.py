@@ -18,13 +18,13 @@ from projseg.algebra.aggregators.states import new_state
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.forced_projections import check_excluded, check_forced
 from projseg.algebra.projection_choice import Planner
-from projseg.algebra.projection_spec import from_definition
+from projseg.algebra.projection_spec import ProjectionSpec, from_definition
 from projseg.algebra.query_spec import QuerySpec
 from projseg.algebra.source_plan import Choice, MergeStates, SourcePlan
 from projseg.algebra.stored_names import stored_column
 from projseg.memory.cache import KEPT
 from projseg.reader.finish import finish
-from projseg.reader.segment_facts import declared_specs, facts_of
+from projseg.reader.segment_facts import FactsOfVersion
 from projseg.reader.segment_source import SegmentSource, open_segment
 from projseg.reader.selection import select_rows
 from projseg.reader.threads import Workers, thread_count_of
@@ -111,18 +111,21 @@ def plan_query(
 def _plan(
     snapshot: Snapshot, query: QuerySpec, entries: Iterable[SegmentEntry], entry_count: int
 ) -> QueryPlan:
-    planner = Planner(query, declared_specs(snapshot))
-    planned = (SegmentPlan(entry, planner.choose(facts_of(snapshot, entry))) for entry in entries)
+    facts = FactsOfVersion(snapshot)
+    planner = Planner(query, facts.declared_specs())
+    planned = (SegmentPlan(entry, planner.choose(facts.of(entry))) for entry in entries)
     to_read = tuple(plan for plan in planned if not plan.choice.is_empty)
-    check_excluded(query, _projection_names(snapshot, to_read))
+    check_excluded(query, _projection_names(snapshot, facts.declared_specs(), to_read))
     check_forced(query, {plan.entry.file: plan.choice for plan in to_read})
     pruned_count = entry_count - len(to_read)
     return QueryPlan(query, snapshot.properties.schema, to_read, pruned_count)
 
 
-def _projection_names(snapshot: Snapshot, planned: Iterable[SegmentPlan]) -> Iterator[str]:
+def _projection_names(
+    snapshot: Snapshot, declared: Iterable[ProjectionSpec], planned: Iterable[SegmentPlan]
+) -> Iterator[str]:
     """Yield the names of projections that the table declares or declared, or a segment holds."""
-    yield from (known.name for known in declared_specs(snapshot))
+    yield from (known.name for known in declared)
     schema = snapshot.properties.schema
     yield from (from_definition(text, schema).name for text in snapshot.definitions.values())
     for plan in planned:

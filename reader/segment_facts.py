@@ -5,37 +5,77 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final
 
 import pyarrow as pa
 
 from projseg.algebra.projection_spec import ProjectionSpec, from_definition
 from projseg.algebra.segment_facts import ColumnFacts, SegmentFacts, StoredProjection
 from projseg.errors import CorruptTableError, one_line
-from projseg.memory.cache import KEPT
-from projseg.table_layer.column_bounds import decode_bound
+from projseg.table_layer.column_bounds import bound_decoder
 from projseg.table_layer.manifest import ColumnZone, SegmentEntry
+from projseg.table_layer.manifest import StoredProjection as ListedProjection
 from projseg.table_layer.snapshot import Snapshot
 
-# About what the facts of a segment take in memory, and those of a column.
-_FACTS_BYTES: Final = 2048
-_COLUMN_FACTS_BYTES: Final = 512
 
+class FactsOfVersion:
+    """What the planner asks about the segments of one table version.
 
-def facts_of(snapshot: Snapshot, entry: SegmentEntry) -> SegmentFacts:
-    """Return what is known of one listed segment."""
-    facts: SegmentFacts = KEPT.get_or_load(
-        ("facts", snapshot.storage.location, entry.file),
-        lambda: _read(snapshot, entry),
-        lambda _: _FACTS_BYTES + _COLUMN_FACTS_BYTES * len(entry.columns),
-    )
-    return facts
+    Facts are made for each planning and not kept: making them again costs no more than finding
+    them would, and plans are kept themselves.
 
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The version.
+    """
 
-def declared_specs(snapshot: Snapshot) -> tuple[ProjectionSpec, ...]:
-    """Return the table's present projections."""
-    properties = snapshot.properties
-    return tuple(_spec(p.name, p.definition, properties.schema) for p in properties.projections)
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._schema = snapshot.properties.schema
+        self._types = {field.name: field.type for field in self._schema}
+        self._specs: dict[tuple[str, str], ProjectionSpec] = {}
+
+    def declared_specs(self) -> tuple[ProjectionSpec, ...]:
+        """Return the table's present projections."""
+        declared = self._snapshot.properties.projections
+        return tuple(_spec(p.name, p.definition, self._schema) for p in declared)
+
+    def of(self, entry: SegmentEntry) -> SegmentFacts:
+        """Return what is known of one listed segment."""
+        zones = {name: zone for name, zone in entry.columns.items() if name in self._types}
+        return SegmentFacts(
+            name=entry.file,
+            row_count=entry.row_count,
+            columns=_LazyColumns(zones, self._types),
+            column_bytes={name: zone.bytes for name, zone in zones.items()},
+            time_minimum_us=entry.min_time_us,
+            time_maximum_us=entry.max_time_us,
+            projections=tuple(map(self._stored, entry.projections)),
+            not_built={name: one_line(reason) for name, _, reason in entry.not_built},
+        )
+
+    def _stored(self, listed: ListedProjection) -> StoredProjection:
+        key = (listed.name, listed.definition_hash)
+        spec = self._specs.get(key)
+        if spec is None:
+            spec = self._specs[key] = self._stored_spec(*key)
+        return StoredProjection(spec, listed.row_count, listed.byte_count, listed.column_bytes)
+
+    def _stored_spec(self, name: str, definition_hash: str) -> ProjectionSpec:
+        """Return what a segment embeds under a name; the hash must be that of its definition."""
+        definition = self._snapshot.definitions.get(definition_hash)
+        problem = "which no definition has"
+        if definition is not None:
+            spec = _spec(name, definition, self._schema)
+            if spec.definition_hash == definition_hash:
+                return spec
+            problem = f"whose definition has the hash {spec.definition_hash}"
+        raise CorruptTableError(
+            "PROJSEG_CORRUPT_TABLE",
+            f"version {self._snapshot.version} of {self._snapshot.storage.location}: a segment "
+            f"embeds projection '{name}' of hash {definition_hash}, {problem}; restore the "
+            "snapshot from a copy",
+        )
 
 
 @lru_cache(maxsize=4096)
@@ -44,57 +84,19 @@ def _spec(name: str, definition: str, schema: pa.Schema) -> ProjectionSpec:
     return replace(from_definition(definition, schema), name=name)
 
 
-def _stored_spec(snapshot: Snapshot, name: str, definition_hash: str) -> ProjectionSpec:
-    """Return what a segment embeds under a name; the hash must be that of its definition."""
-    definition = snapshot.definitions.get(definition_hash)
-    problem = "which no definition has"
-    if definition is not None:
-        spec = _spec(name, definition, snapshot.properties.schema)
-        if spec.definition_hash == definition_hash:
-            return spec
-        problem = f"whose definition has the hash {spec.definition_hash}"
-    raise CorruptTableError(
-        "PROJSEG_CORRUPT_TABLE",
-        f"version {snapshot.version} of {snapshot.storage.location}: a segment embeds projection "
-        f"'{name}' of hash {definition_hash}, {problem}; restore the snapshot from a copy",
-    )
-
-
-def _read(snapshot: Snapshot, entry: SegmentEntry) -> SegmentFacts:
-    schema = snapshot.properties.schema
-    zones = {name: zone for name, zone in entry.columns.items() if name in schema.names}
-    return SegmentFacts(
-        name=entry.file,
-        row_count=entry.row_count,
-        columns=_LazyColumns(zones, schema),
-        column_bytes={name: zone.bytes for name, zone in zones.items()},
-        time_minimum_us=entry.min_time_us,
-        time_maximum_us=entry.max_time_us,
-        projections=tuple(
-            StoredProjection(
-                _stored_spec(snapshot, stored.name, stored.definition_hash),
-                stored.row_count,
-                stored.byte_count,
-                stored.column_bytes,
-            )
-            for stored in entry.projections
-        ),
-        not_built={name: one_line(reason) for name, _, reason in entry.not_built},
-    )
-
-
 class _LazyColumns(Mapping[str, ColumnFacts]):
     """Column facts, decoded when they are asked for: a query asks for few of many."""
 
-    def __init__(self, zones: Mapping[str, ColumnZone], schema: pa.Schema) -> None:
+    def __init__(self, zones: Mapping[str, ColumnZone], types: Mapping[str, pa.DataType]) -> None:
         self._zones = zones
-        self._schema = schema
+        self._types = types
         self._decoded: dict[str, ColumnFacts] = {}
 
     def __getitem__(self, name: str) -> ColumnFacts:
-        if name not in self._decoded:
-            self._decoded[name] = _column(self._zones[name], self._schema.field(name).type)
-        return self._decoded[name]
+        found = self._decoded.get(name)
+        if found is None:
+            found = self._decoded[name] = _column(self._zones[name], self._types[name])
+        return found
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._zones)
@@ -104,10 +106,7 @@ class _LazyColumns(Mapping[str, ColumnFacts]):
 
 
 def _column(zone: ColumnZone, arrow_type: pa.DataType) -> ColumnFacts:
+    decode = bound_decoder(arrow_type)
     return ColumnFacts(
-        minimum=decode_bound(zone.min, arrow_type),
-        maximum=decode_bound(zone.max, arrow_type),
-        null_count=zone.null_count,
-        has_nan=zone.has_nan,
-        is_exact=zone.exact,
+        decode(zone.min), decode(zone.max), zone.null_count, zone.has_nan, zone.exact
     )

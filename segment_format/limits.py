@@ -45,10 +45,12 @@ def name_problem(name: str) -> str | None:
     """Return why a name may not be stored, or None if it may."""
     if not name:
         return "is empty"
-    if name.isascii() and name.isprintable():
-        return None if len(name) <= NAME_BYTES_MAX else f"is longer than {NAME_BYTES_MAX} bytes"
-    if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
+    is_plain = name.isascii() and name.isprintable()
+    if not is_plain and any(unicodedata.category(letter) in ("Cc", "Cs") for letter in name):
         return "has a control character or a lone surrogate"
-    if len(name.encode()) > NAME_BYTES_MAX:
-        return f"is longer than {NAME_BYTES_MAX} bytes"
+    byte_count = len(name.encode())
+    if byte_count > NAME_BYTES_MAX:
+        return f"has {byte_count} bytes of UTF-8; at most {NAME_BYTES_MAX} are allowed"
+    if is_plain:
+        return None
     return None if unicodedata.is_normalized("NFC", name) else "is not in Unicode form NFC"

@@ -16,8 +16,10 @@ to the least text of that length above all its continuations; the bounds are the
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
+from functools import lru_cache, partial
 from typing import Final
 
 import pyarrow as pa
@@ -59,45 +61,78 @@ def encode_bounds(
     return low, high, exact
 
 
-def decode_bound(stored: Bound, arrow_type: pa.DataType) -> object:
-    """Return a stored bound as a value of the type, or None if there is none or it has no meaning.
+@lru_cache(maxsize=4096)
+def bound_decoder(arrow_type: pa.DataType) -> Callable[[Bound], object]:
+    """Return what turns a stored bound into a value of the type.
 
-    Timestamps are aware datetimes in UTC, timestamp_ntz naive ones. A bound outside what Python's
-    type can hold is none: pruning then keeps the segment.
+    It returns None if there is no bound, or it has no meaning, or is outside what Python's type can
+    hold: pruning then keeps the segment. Timestamps are aware datetimes in UTC, timestamp_ntz naive
+    ones.
     """
     types = pa.types
+    decode: Callable[[Bound], object] = _nothing
+    if types.is_string(arrow_type):
+        decode = _text
+    elif types.is_floating(arrow_type):
+        decode = _float
+    elif types.is_binary(arrow_type):
+        decode = _binary
+    elif types.is_boolean(arrow_type):
+        decode = _boolean
+    elif types.is_integer(arrow_type):
+        decode = _integer
+    elif types.is_decimal(arrow_type):
+        decode = partial(_decimal, scale=arrow_type.scale)
+    elif types.is_date(arrow_type):
+        decode = _date
+    elif types.is_timestamp(arrow_type):
+        epoch = _EPOCH if arrow_type.tz is None else _EPOCH.replace(tzinfo=UTC)
+        decode = partial(_moment, epoch=epoch)
+    return decode
+
+
+def _nothing(_stored: Bound) -> None:
+    return None
+
+
+def _text(stored: Bound) -> str | None:
+    return stored if isinstance(stored, str) else None
+
+
+def _float(stored: Bound) -> float | None:
     if isinstance(stored, str):
-        if types.is_string(arrow_type):
-            return stored
-        if types.is_floating(arrow_type):
-            return _BY_TEXT.get(stored)
-        return _from_hex(stored) if types.is_binary(arrow_type) else None
-    if types.is_floating(arrow_type):
-        return None if stored is None else float(stored)
-    return _decode_integer(stored, arrow_type) if isinstance(stored, int) else None
+        return _BY_TEXT.get(stored)
+    return None if stored is None else float(stored)
 
 
-def _decode_integer(stored: int, arrow_type: pa.DataType) -> object:
-    types = pa.types
-    if types.is_boolean(arrow_type):
-        return stored != 0
-    if types.is_integer(arrow_type):
-        return stored
-    if types.is_decimal(arrow_type):
-        return Decimal(stored).scaleb(-arrow_type.scale, _EXACT)
-    return _decode_time(stored, arrow_type)
+def _binary(stored: Bound) -> bytes | None:
+    return _from_hex(stored) if isinstance(stored, str) else None
 
 
-def _decode_time(stored: int, arrow_type: pa.DataType) -> object:
+def _integer(stored: Bound) -> int | None:
+    return stored if isinstance(stored, int) else None
+
+
+def _boolean(stored: Bound) -> bool | None:
+    return stored != 0 if isinstance(stored, int) else None
+
+
+def _decimal(stored: Bound, scale: int) -> Decimal | None:
+    return Decimal(stored).scaleb(-scale, _EXACT) if isinstance(stored, int) else None
+
+
+def _date(stored: Bound) -> date | None:
     try:
-        if pa.types.is_date(arrow_type):
-            return _EPOCH_DAY + timedelta(days=stored)
-        if not pa.types.is_timestamp(arrow_type):
-            return None
-        moment = _EPOCH + timedelta(microseconds=stored)
+        return _EPOCH_DAY + timedelta(days=stored) if isinstance(stored, int) else None
     except OverflowError:
         return None
-    return moment if arrow_type.tz is None else moment.replace(tzinfo=UTC)
+
+
+def _moment(stored: Bound, epoch: datetime) -> datetime | None:
+    try:
+        return epoch + timedelta(microseconds=stored) if isinstance(stored, int) else None
+    except OverflowError:
+        return None
 
 
 def _encode(value: object, arrow_type: pa.DataType) -> Bound:

@@ -5,9 +5,9 @@ SPEC.md "Table", table properties.
 
 from __future__ import annotations
 
-import unicodedata
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from projseg.algebra.granularity import Granularity
 from projseg.errors import InvalidInputError, did_you_mean
+from projseg.segment_format.limits import name_problem
 from projseg.segment_format.types import is_nested, normal_type, parse_type_name, type_name
-from projseg.table_layer.limits import COLUMNS_MAX, NAME_BYTES_MAX, PROJECTIONS_MAX
+from projseg.table_layer.limits import COLUMNS_MAX, PROJECTIONS_MAX
 
 TARGET_SEGMENT_ROWS: Final = 3_000_000
 _TARGET_SEGMENT_ROWS_MAX: Final = 2**32 - 1
@@ -62,8 +63,7 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     @property
     def schema(self) -> pa.Schema:
         """The columns as an Arrow schema, in projseg's normal types; every column is nullable."""
-        fields = [(column.name, parse_type_name(column.type)) for column in self.columns]
-        return pa.schema(fields)
+        return _schema_of(self.columns)
 
     @classmethod
     def declare(
@@ -99,6 +99,11 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         check_properties(declared)
         check_projection_count(declared)
         return declared
+
+
+@lru_cache(maxsize=1024)
+def _schema_of(columns: tuple[ColumnDeclaration, ...]) -> pa.Schema:
+    return pa.schema([(column.name, parse_type_name(column.type)) for column in columns])
 
 
 def columns_of(schema: pa.Schema) -> tuple[ColumnDeclaration, ...]:
@@ -212,40 +217,26 @@ def _shown(value: Any) -> str:
 def _check_names(what: str, names: Sequence[str]) -> None:
     seen: dict[str, str] = {}
     for name in names:
-        problem = name_problem(name)
-        _require(not problem, "PROJSEG_BAD_NAME", f"{what} name {name[:80]!r} {problem}")
+        if (problem := name_problem(name)) is not None:
+            raise InvalidInputError("PROJSEG_BAD_NAME", f"{what} name {name[:80]!r} {problem}")
         other = seen.get(name.casefold())
-        _require(
-            other is None,
-            "PROJSEG_DUPLICATE_NAME",
-            f"{what} '{name}' was declared twice (as '{other}'); names must differ in more "
-            "than case",
-        )
+        if other is not None:
+            raise InvalidInputError(
+                "PROJSEG_DUPLICATE_NAME",
+                f"{what} '{name}' was declared twice (as '{other}'); names must differ in more "
+                "than case",
+            )
         seen[name.casefold()] = name
 
 
-def name_problem(name: str) -> str:
-    """Return why a text cannot name a column or projection, or an empty string."""
-    if not name:
-        return "is empty"
-    try:
-        length = len(name.encode("utf-8"))
-    except UnicodeEncodeError:
-        return "is not valid Unicode"
-    if length > NAME_BYTES_MAX:
-        return f"has {length} bytes of UTF-8; at most {NAME_BYTES_MAX} are allowed"
-    if any(unicodedata.category(character) == "Cc" for character in name):
-        return "holds a control character"
-    return "" if unicodedata.is_normalized("NFC", name) else "is not in Unicode form NFC"
-
-
 def _column_type(schema: pa.Schema, name: str, option: str) -> pa.DataType:
-    _require(
-        name in schema.names,
-        "PROJSEG_UNKNOWN_COLUMN",
-        f"{option} names '{name}', which is not a column{did_you_mean(name, schema.names)}",
-    )
-    return schema.field(name).type
+    index = schema.get_field_index(name)
+    if index < 0:
+        raise InvalidInputError(
+            "PROJSEG_UNKNOWN_COLUMN",
+            f"{option} names '{name}', which is not a column{did_you_mean(name, schema.names)}",
+        )
+    return schema.field(index).type
 
 
 def _require(condition: bool, code: str, message: str) -> None:

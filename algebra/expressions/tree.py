@@ -32,6 +32,10 @@ class Expression:
         for child in self.children:
             yield from child.walk()
 
+    def __getstate__(self) -> dict[str, object]:
+        # Texts have other hashes in another process.
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
     @cached_property
     def columns(self) -> frozenset[str]:
         """Names of the columns that the value depends on."""
@@ -43,6 +47,13 @@ class Column(Expression):
     """The value of a column in this row."""
 
     name: str
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.type, self.name))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +80,12 @@ class Literal(Expression):
             return NotImplemented
         return self.type == other.type and self._identity == other._identity
 
-    def __hash__(self) -> int:
+    @cached_property
+    def _hash(self) -> int:
         return hash((self.type, self._identity))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 @dataclass(frozen=True)
@@ -95,3 +110,11 @@ class Call(Expression):
     def children(self) -> tuple[Expression, ...]:
         """The operands, in order."""
         return self.arguments
+
+    @cached_property
+    def _hash(self) -> int:
+        # Trees are looked up in tables again and again, and their hash is that of all below.
+        return hash((self.type, self.function, self.arguments, self.parameters))
+
+    def __hash__(self) -> int:
+        return self._hash

@@ -1,6 +1,10 @@
 """Which expressions are one: those with one text, and no two that can differ in a value."""
 
+import os
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -101,3 +105,20 @@ def test_a_state_over_one_zero_does_not_serve_the_other(tmp_path, aggregate):
     table.append(rows)
     (segment,) = table.explain(aggregators=aggregate.format("-0.0D")).segments.to_pylist()
     assert dict(segment["rejected"])["p"].startswith("AGGREGATOR_NOT_STORED")
+
+
+def test_an_expression_from_another_process_is_found_among_equals():
+    """Texts hash otherwise there, so what is remembered of a hash must not travel."""
+    text = "x * 2.0D > 1.0D AND s = 'a'"
+    known = {bind(text, SCHEMA): "known"}
+    program = (
+        "import pickle, sys; from test_expression_identity import SCHEMA, bind;"
+        f"one = bind({text!r}, SCHEMA); hash(one); sys.stdout.buffer.write(pickle.dumps(one))"
+    )
+    for seed in ("1", "2"):
+        path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, check=True
+        )
+        assert known[pickle.loads(done.stdout)] == "known"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projseg.table_layer.column_bounds import decode_bound, encode_bounds
+from projseg.table_layer.column_bounds import bound_decoder, encode_bounds
 from projseg.table_layer.limits import BOUND_BYTES_MAX
 from projseg.table_layer.manifest import ColumnZone
 
@@ -43,8 +43,8 @@ def test_bounds_enclose_and_survive_json(arrow_type, values, data):
     low, high, exact = encode_bounds(smaller, larger, arrow_type)
     zone = ColumnZone(low, high, 0, False, exact, 0)
     zone = msgspec.json.decode(msgspec.json.encode(zone), type=ColumnZone)
-    below = decode_bound(zone.min, arrow_type)
-    above = decode_bound(zone.max, arrow_type)
+    below = bound_decoder(arrow_type)(zone.min)
+    above = bound_decoder(arrow_type)(zone.max)
     assert below is not None
     assert below <= smaller
     assert above is None or above >= larger
@@ -87,4 +87,4 @@ def test_edges():
     ],
 )
 def test_a_bound_without_meaning_is_none(stored, arrow_type):
-    assert decode_bound(stored, arrow_type) is None
+    assert bound_decoder(arrow_type)(stored) is None
