@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.keys import encode_sorted
+from projseg.aggregation.concat import concat_vectors, vector_from_arrow
 from projseg.aggregation.rows import Rows
 from projseg.aggregation.time_buckets import bucket_vector
 from projseg.algebra.expressions.evaluate import evaluate
@@ -14,8 +16,10 @@ from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.granularity import Granularity
 from projseg.segment_format.arrow_arrays import filled_values, primitive_array
 from projseg.segment_format.dictionary import Dictionary
-from projseg.segment_format.types import arrow_to_numbers, is_fixed_width, is_text
-from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector, held_bytes
+from projseg.segment_format.vectors import Ids, Numbers, Vector, held_bytes, text_bytes
+
+# Texts that ids stand for are written out for so many bytes of rows at a time.
+_TEXT_BYTES_MAX: Final = 64 << 20
 
 
 def evaluate_over(expression: Expression, rows: Rows) -> Vector:
@@ -36,8 +40,17 @@ def evaluate_over(expression: Expression, rows: Rows) -> Vector:
         buckets = _floor_of_plain_column(expression, vector)
         if buckets is not None:
             return buckets
+    if len(rows) > 1 and _text_bytes(expression, rows) > _TEXT_BYTES_MAX:
+        middle = len(rows) // 2
+        halves = rows.slice(0, middle), rows.slice(middle, len(rows))
+        return concat_vectors([evaluate_over(expression, half) for half in halves])
     columns = {name: rows.vector(name).to_arrow() for name in expression.columns}
     return vector_from_arrow(evaluate(expression, columns, len(rows)))
+
+
+def _text_bytes(expression: Expression, rows: Rows) -> int:
+    """Return at most what the texts of the expression's columns take, each row with its own."""
+    return sum(text_bytes(rows.vector(name), _TEXT_BYTES_MAX) for name in expression.columns)
 
 
 def _floor_of_plain_column(expression: Expression, vector: Vector) -> Vector | None:
@@ -85,18 +98,6 @@ def truth_by_id(condition: Expression, name: str, dictionary: Dictionary) -> NDA
         return filled_values(evaluate(condition, {name: values}, len(values)), False)
 
     return dictionary.memo(("truth by id", condition), compute, lambda truths: truths.nbytes)
-
-
-def vector_from_arrow(array: pa.Array) -> Vector:
-    """Return an Arrow array as the vector that grouping and folding want."""
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    if is_text(array.type) or pa.types.is_null(array.type):
-        return encode_sorted(array)
-    if is_fixed_width(array.type):
-        values, validity = arrow_to_numbers(array)
-        return Numbers(values, array.type, validity=validity)
-    return Opaque(array)
 
 
 def truth(vector: Vector) -> NDArray[np.bool_]:

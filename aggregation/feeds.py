@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.expressions_over_rows import evaluate_over, vector_from_arrow
+from projseg.aggregation.concat import vector_from_arrow
+from projseg.aggregation.expressions_over_rows import evaluate_over
 from projseg.aggregation.filter_rows import is_true
 from projseg.aggregation.linear_sums import Term, linear_terms
 from projseg.aggregation.rows import Rows

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import gcd, prod
 from typing import Final
 
 import pyarrow as pa
 
-from projseg.aggregation.expressions_over_rows import vector_from_arrow
+from projseg.aggregation.concat import vector_from_arrow
 from projseg.aggregation.fold import fold, stored_partial
 from projseg.aggregation.merge import merge_partials
 from projseg.aggregation.partial import FoldedPartial, Partial
@@ -23,7 +24,9 @@ from projseg.algebra.query_spec import QuerySpec
 from projseg.algebra.source_plan import Choice, MergeStates, SourcePlan
 from projseg.algebra.stored_names import stored_column
 from projseg.memory.cache import KEPT
+from projseg.reader.batches import cut, rows_at_a_time
 from projseg.reader.finish import finish
+from projseg.reader.read_columns import columns_read
 from projseg.reader.segment_facts import FactsOfVersion
 from projseg.reader.segment_source import SegmentSource, open_segment
 from projseg.reader.selection import select_rows
@@ -188,19 +191,33 @@ class _Task:
 
     def run(self, *, is_merged: bool = False) -> Partial:
         """Return the groups; they may repeat if `is_merged`, as all will then be merged."""
-        selected = self._select()
         plan = self.plan
+        if plan.is_metadata:
+            return self._fold(MaskedRows(Rows(MemorySource(1, {}), self.row_range)))
+        source = open_source(self.storage, self.entry, plan, self.schema)
+        names, states = columns_read(self.query, plan)
+        batch_rows = rows_at_a_time(source, names, states)
+        if batch_rows is not None:
+            return self._run_by_batches(source, cut(self.row_range, batch_rows, source, names))
+        selected = self._select(source, self.row_range)
         if is_stored_answer(plan) or (is_merged and merges_states(plan)):
             return stored_partial(selected.compact(), plan.keys, self.query.primitives, plan.feeds)
+        return self._fold(selected)
+
+    def _run_by_batches(self, source: SegmentSource, batches: Iterable[RowRange]) -> Partial:
+        """Fold some rows at a time, and what came of them into one."""
+        primitives = self.query.primitives
+        found = (self._fold(self._select(source, row_range)) for row_range in batches)
+        return reduce(lambda before, partial: merge_partials([before, partial], primitives), found)
+
+    def _fold(self, selected: MaskedRows) -> Partial:
+        plan = self.plan
         return fold(selected.rows, plan.keys, self.query.primitives, plan.feeds, mask=selected.mask)
 
-    def _select(self) -> MaskedRows:
-        if self.plan.is_metadata:
-            return MaskedRows(Rows(MemorySource(1, {}), self.row_range))
-        source = open_source(self.storage, self.entry, self.plan, self.schema)
+    def _select(self, source: SegmentSource, row_range: RowRange) -> MaskedRows:
         return select_rows(
             source,
-            self.row_range,
+            row_range,
             condition=self.plan.filter,
             interval=self.plan.interval,
             time_column=self.plan.time_column,

@@ -21,21 +21,30 @@ from projseg.algebra.expressions.tree import Column
 from projseg.algebra.query_spec import QuerySpec
 from projseg.algebra.result_order import OrderTerm, ascending
 from projseg.algebra.source_plan import SourcePlan
+from projseg.reader.batches import BATCH_BYTES, cut, cut_by_bytes, rows_at_a_time
 from projseg.reader.earliest_rows import EarliestRows
-from projseg.reader.query import QueryPlan, SegmentPlan, open_source, source_row_count
+from projseg.reader.query import QueryPlan, SegmentPlan, open_source
+from projseg.reader.read_columns import columns_read
 from projseg.reader.selection import select_rows
 from projseg.reader.threads import Workers, thread_count_of
 from projseg.reader.top_rows import Positions, Ranks, sorted_positions, term_ranks
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.limits import PAGE_ROWS_MAX
+from projseg.segment_format.vectors import text_bytes
 from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.storage import Storage
+
+Parts = Sequence[tuple[Rows, NDArray[np.intp]]]
+"""Rows of several sources, and the position of each in their batch."""
 
 # Rows of a returned batch, at most; a source's rows are cut into several, down to the least worth
 # a task, so that threads share the work.
 _BATCH_ROWS_MAX: Final = 1 << 17
 _BATCH_ROWS_MIN: Final = 1 << 14
 _BATCHES_WANTED: Final = 8
+# Rows that are held to be sorted, where only the first of them are wanted.
+_HELD_ROWS_MAX: Final = 1 << 20
+_HELD_BYTES_MAX: Final = 64 << 20
 # A scan that wants fewer of the rows of a segment decodes only the pages it needs.
 _KEPT_SHARE_MIN: Final = 0.25
 
@@ -61,7 +70,8 @@ def scan(
     else:
         earliest = EarliestRows(storage, plan, segments, thread_count)
         for parts in earliest.batches(_BATCH_ROWS_MAX):
-            yield _batch_of_parts(plan, parts)
+            for fewer in _halved(plan, parts):
+                yield _batch_of_parts(plan, fewer)
 
 
 def scan_table(storage: Storage, plan: QueryPlan) -> pa.Table:
@@ -69,9 +79,30 @@ def scan_table(storage: Storage, plan: QueryPlan) -> pa.Table:
     query = plan.query
     if query.order_by:
         plan = replace(plan, query=replace(query, columns=_with_time(query)))
-    schema = plan.query.output_schema
-    table = pa.Table.from_batches(scan(storage, plan, plan.segments), schema)
-    if not query.order_by or len(table) == 0:
+    batches = scan(storage, plan, plan.segments)
+    if not query.order_by:
+        return pa.Table.from_batches(batches, plan.query.output_schema)
+    criteria = (*query.order_by, *ascending(plan.query.columns[len(query.columns) :]))
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if query.limit is not None and _is_worth_cutting(held, query.limit):
+            held = _sorted(pa.Table.from_batches(held), criteria, query.limit).to_batches()
+    table = pa.Table.from_batches(held, plan.query.output_schema)
+    return _sorted(table, criteria, query.limit).select(query.output_schema.names)
+
+
+def _is_worth_cutting(batches: Sequence[pa.RecordBatch], limit: int) -> bool:
+    """Whether rows are so many, beside those that will be returned, that most are dropped now."""
+    row_count: int = sum(batch.num_rows for batch in batches)
+    byte_count: int = sum(batch.nbytes for batch in batches)
+    is_much = row_count > _HELD_ROWS_MAX or byte_count > _HELD_BYTES_MAX
+    return is_much and row_count > 2 * limit
+
+
+def _sorted(table: pa.Table, criteria: Sequence[OrderTerm], limit: int | None) -> pa.Table:
+    """Return the first rows in order; of equal ones those that come first in the table."""
+    if len(table) == 0:
         return table
     outputs = {name: pa.concat_arrays(table.column(name).chunks) for name in table.column_names}
 
@@ -80,10 +111,8 @@ def scan_table(storage: Storage, plan: QueryPlan) -> pa.Table:
         taken = values if positions is None else values.take(primitive_array(positions))
         return term_ranks(taken, term)
 
-    time = plan.query.columns[len(query.columns) :]
-    criteria = [partial(ranks_at, term) for term in (*query.order_by, *ascending(time))]
-    order = sorted_positions(criteria, len(table), query.limit)
-    return table.select(query.output_schema.names).take(primitive_array(order))
+    order = sorted_positions([partial(ranks_at, term) for term in criteria], len(table), limit)
+    return table.take(primitive_array(order))
 
 
 def _with_time(query: QuerySpec) -> tuple[NamedExpression, ...]:
@@ -108,12 +137,12 @@ def _batches(
     storage: Storage, plan: QueryPlan, segments: Sequence[SegmentPlan], thread_count: int
 ) -> Generator[pa.RecordBatch]:
     """Yield all matching rows: rows are selected by source, batches built of what is selected."""
-    ranges = [
+    ranges = (
         (segment.entry, source_plan, row_range)
         for segment in segments
         for source_plan in segment.choice.plans
-        for row_range in _ranges(plan.query, source_row_count(segment.entry, source_plan))
-    ]
+        for row_range in _ranges(storage, plan, segment.entry, source_plan)
+    )
     columns = sorted(set().union(*(named.expression.columns for named in plan.query.columns)))
 
     def select(wanted: tuple[SegmentEntry, SourcePlan, RowRange]) -> list[Rows]:
@@ -130,8 +159,7 @@ def _batches(
             for name in columns:
                 source.keep(name)
         step = min(max(len(rows) // _BATCHES_WANTED, _BATCH_ROWS_MIN), _BATCH_ROWS_MAX)
-        firsts = range(0, len(rows), step)
-        return [rows.slice(first, min(first + step, len(rows))) for first in firsts]
+        return cut_by_bytes(rows, source, columns, step)
 
     workers = Workers(thread_count)
     selected = workers.map_ahead(select, ranges, ahead=thread_count - 1)
@@ -140,20 +168,41 @@ def _batches(
         yield from workers.map_ahead(lambda part: _batch(plan, part), parts, ahead=2 * thread_count)
 
 
-def _ranges(query: QuerySpec, row_count: int) -> list[RowRange]:
+def _ranges(
+    storage: Storage, plan: QueryPlan, entry: SegmentEntry, source_plan: SourcePlan
+) -> Iterator[RowRange]:
     """Cut a source: with a limit a few pages may do, without one selecting all at once is best."""
-    step = row_count if query.limit is None else 2 * PAGE_ROWS_MAX
-    starts = range(0, row_count, max(step, 1))
-    return [RowRange(start, min(start + step, row_count)) for start in starts]
+    source = open_source(storage, entry, source_plan, plan.schema)
+    names, _ = columns_read(plan.query, source_plan)
+    rows, step = RowRange(0, source.row_count), rows_at_a_time(source, names)
+    if plan.query.limit is not None:
+        step = min(step or source.row_count, 2 * PAGE_ROWS_MAX)
+    return iter([rows]) if step is None else cut(rows, step, source, names)
 
 
 def _batch(plan: QueryPlan, rows: Rows) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(_arrays(plan, rows), schema=plan.query.output_schema)
 
 
-def _batch_of_parts(
-    plan: QueryPlan, parts: Sequence[tuple[Rows, NDArray[np.intp]]]
-) -> pa.RecordBatch:
+def _halved(plan: QueryPlan, parts: Parts) -> Iterator[Parts]:
+    """Cut a batch in two until its texts are no more than a batch should hold, or it is a row."""
+    names = frozenset[str]().union(*(named.expression.columns for named in plan.query.columns))
+    row_count = sum(len(rows) for rows, _ in parts)
+    texts = (text_bytes(rows.vector(name), BATCH_BYTES) for rows, _ in parts for name in names)
+    if row_count <= 1 or sum(texts) <= BATCH_BYTES:
+        yield parts
+        return
+    middle = np.sort(np.concatenate([positions for _, positions in parts]))[row_count // 2]
+    for is_in_half in (np.less, np.greater_equal):
+        half = []
+        for rows, positions in parts:
+            chosen = np.flatnonzero(is_in_half(positions, middle)).astype(np.uint32)
+            if len(chosen):
+                half.append((rows.subset(chosen), positions[chosen]))
+        yield from _halved(plan, half)
+
+
+def _batch_of_parts(plan: QueryPlan, parts: Parts) -> pa.RecordBatch:
     """Return rows of several sources as one batch, each at its position."""
     back = primitive_array(np.argsort(np.concatenate([positions for _, positions in parts])))
     columns = zip(*(_arrays(plan, rows) for rows, _ in parts), strict=True)

@@ -9,12 +9,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from projseg.aggregation.concat import concat_vectors
+from projseg.aggregation.rows import RowRange
 from projseg.algebra.projection_spec import ProjectionSpec
 from projseg.memory.cache import KEPT, Key, Owner
 from projseg.segment_format.bitmap_index import BitmapIndex
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.footer import BASE_TABLE, Role
-from projseg.segment_format.limits import PAGE_ROWS_MAX
+from projseg.segment_format.limits import PAGE_ROWS_MAX, expanded_bytes_max
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.segment_format.vectors import Ids, Numbers, Vector
 from projseg.segment_format.zone_map import PageZones
@@ -31,10 +33,8 @@ from projseg.table_layer.verify_entries import check_listed, read_listed
 _PAGE_SHARE_MAX: Final = 0.25
 # What a row of a decoded column takes, at most in most columns.
 _ROW_BYTES: Final = 8
-# Of one file at most so much stays decoded, or so many times the file's bytes: a file of few bytes
-# may hold very many rows.
-_PARTS_BYTES_MIN: Final = 64 << 20
-_PARTS_EXPANSION_MAX: Final = 64
+# Rows further apart than this are fetched by themselves from a column that is not decoded whole.
+_SPARSE_ROWS_MIN: Final = 4 * PAGE_ROWS_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def open_segment(
             opened,
             opened.segment.held_bytes,
             stands_for=owner,
-            parts_bytes_max=max(_PARTS_BYTES_MIN, _PARTS_EXPANSION_MAX * entry.byte_count),
+            parts_bytes_max=expanded_bytes_max(entry.byte_count),
         )
     assert opened is not None
     opened.require(entry, schema)
@@ -133,6 +133,23 @@ class SegmentSource:
         """Pages of a column that has no oversized values."""
         return -(-self.row_count // PAGE_ROWS_MAX)
 
+    @property
+    def whole_bytes_max(self) -> int:
+        """What columns that are decoded whole may take: a stated multiple of the file's bytes."""
+        return expanded_bytes_max(self.segment.byte_count)
+
+    def value_bytes(self, name: str, *, is_state: bool = False) -> int:
+        """Return about what a row of a column takes decoded, at most in most columns."""
+        role = self._role(is_state)
+        if not self.segment.has_column(self.table_name, role, name):
+            return 1
+        return self.segment.value_bytes(self.table_name, role, name)
+
+    def is_whole(self, name: str, *, is_state: bool = False) -> bool:
+        """Whether the column is decoded and kept whole, and not some pages at a time."""
+        value_bytes = self.value_bytes(name, is_state=is_state)
+        return self.row_count * value_bytes <= self.whole_bytes_max
+
     def vector(self, name: str, *, is_state: bool = False) -> Vector:
         """Return a whole column; one that the segment lacks is null."""
         role = self._role(is_state)
@@ -159,8 +176,19 @@ class SegmentSource:
         if len(row_ids) == 0:
             return self.vector_of_range(name, 0, 0, is_state=is_state)
         first, end = int(row_ids[0]), int(row_ids[-1]) + 1
+        if end - first > _SPARSE_ROWS_MIN and not self.is_whole(name, is_state=is_state):
+            return self._vector_of_few_rows(name, row_ids, is_state)
         vector = self.vector_of_range(name, first, end, is_state=is_state)
         return vector.take(row_ids - np.uint32(first) if first else row_ids)
+
+    def _vector_of_few_rows(self, name: str, row_ids: NDArray[np.uint32], is_state: bool) -> Vector:
+        """Return a column at row ids that lie far apart, some pages at a time."""
+        pages = row_ids // _SPARSE_ROWS_MIN
+        cuts = np.flatnonzero(pages[1:] != pages[:-1]) + 1
+        pieces = [
+            self.vector_of_rows(name, part, is_state=is_state) for part in np.split(row_ids, cuts)
+        ]
+        return concat_vectors(pieces)
 
     def vector_of_range(self, name: str, first: int, end: int, *, is_state: bool = False) -> Vector:
         """Return the rows [first, end) of a column, without decoding pages outside."""
@@ -171,14 +199,19 @@ class SegmentSource:
             starts = self.segment.page_zones(self.table_name, role, name).row_starts
             first_page = int(np.searchsorted(starts, first, side="right")) - 1
             end_page = int(np.searchsorted(starts, end, side="left"))
-            if end_page - first_page < (len(starts) - 1) * _PAGE_SHARE_MAX:
-                pages = self._pages(role, name, first_page, end_page)
+            is_whole = self.is_whole(name, is_state=is_state)
+            if not is_whole or end_page - first_page < (len(starts) - 1) * _PAGE_SHARE_MAX:
+                pages = self._pages(role, name, first_page, end_page, is_kept=is_whole)
                 start = int(starts[first_page])
                 return pages.slice(first - start, end - start)
         return self.vector(name, is_state=is_state).slice(first, end)
 
-    def _pages(self, role: Role, name: str, first_page: int, end_page: int) -> Vector:
+    def _pages(
+        self, role: Role, name: str, first_page: int, end_page: int, *, is_kept: bool
+    ) -> Vector:
         """Return neighbouring pages, kept for the next who asks if the cache has room for them."""
+        if not is_kept:
+            return self.segment.column(self.table_name, role, name, first_page, end_page)
         key = (*self._cache_key("pages", role, name), first_page, end_page)
         known: Vector | None = KEPT.get(key)
         if known is not None:
@@ -188,7 +221,8 @@ class SegmentSource:
 
     def keep(self, name: str) -> None:
         """Decode a whole column now, if the cache takes it without putting out other parts."""
-        if not self.is_cached(name) and KEPT.has_room(_ROW_BYTES * self.row_count):
+        has_room = KEPT.has_room(_ROW_BYTES * self.row_count)
+        if has_room and not self.is_cached(name) and self.is_whole(name):
             self.vector(name)
 
     def is_cached(self, name: str, *, is_state: bool = False) -> bool:
@@ -202,9 +236,18 @@ class SegmentSource:
             return None
         return self.segment.page_zones(self.table_name, role, name)
 
+    def raw_bytes(self, name: str, rows: RowRange) -> int:
+        """Return what the pages of a column that hold any of `rows` take, decompressed."""
+        directory = self.segment.directory(self.table_name, self._role(is_state=False), name)
+        first = int(np.searchsorted(directory.row_starts, rows.start, side="right")) - 1
+        end = int(np.searchsorted(directory.row_starts, rows.end, side="left"))
+        return int(directory.records["raw_bytes"][first:end].sum(dtype=np.int64))
+
     def is_opaque(self, name: str) -> bool:
         """Whether the column is stored without ids and without numbers."""
         role = self._role(is_state=False)
+        if not self.segment.has_column(self.table_name, role, name):
+            return False
         return self.segment.column_entry(self.table_name, role, name).kind == "opaque"
 
     def dictionary(self, name: str) -> Dictionary | None:

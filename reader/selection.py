@@ -170,8 +170,10 @@ def _rows_by_bitmap(source: SegmentSource, condition: Expression) -> NDArray[np.
     if len(condition.columns) != 1:
         return None
     (name,) = condition.columns
-    if source.is_cached(name):
-        return None  # comparing ids in memory is faster than reading bitmaps
+    # Comparing ids in memory is faster than reading bitmaps; of a source that is read in batches
+    # all row ids would be found anew for each.
+    if source.is_cached(name) or not source.is_whole(name):
+        return None
     index = source.bitmap_index(name)
     if index is None:
         return None

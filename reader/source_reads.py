@@ -6,20 +6,11 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from projseg.algebra.aggregators.primitive import Primitive
-from projseg.algebra.aggregators.states import state_fields
-from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.interval import Interval, micros_to_iso
 from projseg.algebra.source_plan import (
-    AddRows,
-    AddWeighted,
-    Feed,
-    FoldSeveral,
-    MergeStates,
     Reason,
     SourcePlan,
 )
-from projseg.algebra.stored_names import state_column_name
 from projseg.reader.query import (
     QueryPlan,
     SegmentPlan,
@@ -27,6 +18,7 @@ from projseg.reader.query import (
     run_partial,
     source_row_count,
 )
+from projseg.reader.read_columns import columns_read
 from projseg.reader.row_scan import scan_table
 from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.storage import Storage
@@ -126,15 +118,8 @@ def _byte_count(plan: QueryPlan, entry: SegmentEntry, source: SourcePlan) -> int
     """Return the stored bytes of all columns that the plan touches."""
     if source.is_metadata:
         return 0
-    expressions = [*source.keys, *([] if source.filter is None else [source.filter])]
-    states: set[str] = set()
-    for primitive, feed in zip(plan.query.primitives, source.feeds, strict=True):
-        _collect(feed, primitive, expressions, states)
-    names = {name for expression in expressions for name in expression.columns} | states
-    for named in plan.query.columns:
-        names |= named.expression.columns
-    if source.interval is not None and source.time_column is not None:
-        names.add(source.time_column)
+    grouping, states = columns_read(plan.query, source)
+    names = grouping | states
     sizes = _column_sizes(entry, source)
     return sum(size for name, size in sizes.items() if name in names)
 
@@ -143,22 +128,3 @@ def _column_sizes(entry: SegmentEntry, source: SourcePlan) -> Mapping[str, int]:
     if source.source is None:
         return {name: zone.bytes for name, zone in entry.columns.items()}
     return next(p.column_bytes for p in entry.projections if p.name == source.source.name)
-
-
-def _collect(
-    feed: Feed, primitive: Primitive, expressions: list[Expression], states: set[str]
-) -> None:
-    """Add what a feed reads: expressions over columns, and names of state columns."""
-    match feed:
-        case FoldSeveral():
-            for part in feed.feeds:
-                _collect(part, primitive, expressions, states)
-        case AddRows() | AddWeighted():
-            expressions += feed.arguments
-            if isinstance(feed, AddWeighted):
-                states.add(state_column_name(feed.count_prefix, "count"))
-        case MergeStates():
-            states |= {state_column_name(feed.prefix, p) for p, _ in state_fields(primitive)}
-    condition = getattr(feed, "filter", None)
-    if condition is not None:
-        expressions.append(condition)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import CorruptSegmentError
+from projseg.segment_format.limits import NESTED_VALUES_MAX, require_limit
 
 ALIGNMENT = 8  # every array inside a page starts at a multiple of this many bytes
 
@@ -34,10 +35,11 @@ class ByteReader:
         Where they come from, for error messages.
     """
 
-    __slots__ = ("_content", "_offset", "path", "section")
+    __slots__ = ("_content", "_offset", "_values_left", "path", "section")
 
     def __init__(self, content: memoryview, *, path: str, section: str) -> None:
         self._content, self._offset = content, 0
+        self._values_left = NESTED_VALUES_MAX
         self.path, self.section = path, section
 
     @property
@@ -68,6 +70,18 @@ class ByteReader:
     def skip_padding(self, byte_count: int) -> None:
         """Step over the zero bytes that follow a part of `byte_count` bytes."""
         self.require(not any(self.take(padding(byte_count))), "padding is not zero")
+
+    def claim(self, value_count: int) -> None:
+        """Count values that are about to be made of the part, which may hold no byte of them.
+
+        Raises
+        ------
+        LimitExceededError
+            If they are more than a page may hold.
+        """
+        self._values_left -= value_count
+        claimed = NESTED_VALUES_MAX - self._values_left
+        require_limit("number of values of a nested page", claimed, NESTED_VALUES_MAX)
 
     def finish(self) -> None:
         """Refuse trailing bytes: a part means exactly what it says."""

@@ -51,6 +51,28 @@ class Dictionary:
         return self.values.type
 
     @property
+    def value_sizes(self) -> NDArray[np.int64]:
+        """Return the bytes of each value of a dictionary of texts: int64[cardinality]."""
+
+        def compute() -> NDArray[np.int64]:
+            if self._text is None:
+                return np.zeros(len(self), np.int64)
+            return np.diff(self._text[0]).astype(np.int64)
+
+        return self.memo(("value sizes",), compute, lambda sizes: sizes.nbytes)
+
+    @cached_property
+    def longest_value(self) -> int:
+        """Bytes of the longest text; 0 if the values are no texts."""
+        return 0 if self._text is None else int(np.diff(self._text[0]).max(initial=0))
+
+    @property
+    def value_bytes(self) -> int:
+        """What the values take: texts as they are and 4 bytes each, other values 8 bytes."""
+        sizes = 4 * len(self) + int(self.value_sizes.sum())
+        return sizes if self._text is not None else 8 * len(self)
+
+    @property
     def nbytes(self) -> int:
         """Bytes held."""
         hashes = 0 if self.stored_hashes is None else self.stored_hashes.nbytes

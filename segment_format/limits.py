@@ -23,8 +23,16 @@ PROJECTIONS_MAX: Final = 64  # tables beside the base table
 SECTIONS_MAX: Final = 1_000_000  # pages, index blocks and other parts of one file
 NAME_BYTES_MAX: Final = 255  # UTF-8 bytes of a column's, dictionary's or projection's name
 LIST_ITEMS_MAX: Final = 4_194_304  # of one level of a page: items may cost no bytes
+NESTED_VALUES_MAX: Final = 16_777_216  # of all levels of a page
 NESTING_DEPTH_MAX: Final = 32  # of arrays, structs and maps in one type
 CONTAINERS_MAX: Final = 65_536  # of one Roaring bitmap
+EXPANSION_MAX: Final = 64  # dictionaries are held whole: so many times the bytes of their file
+EXPANDED_BYTES_MAX: Final = 67_108_864  # or so many bytes, where that is more
+
+
+def expanded_bytes_max(file_bytes: int) -> int:
+    """Return what all dictionaries of a file of `file_bytes` may take in memory together."""
+    return max(EXPANDED_BYTES_MAX, EXPANSION_MAX * file_bytes)
 
 
 def require_limit(name: str, value: int, maximum: int) -> None:

@@ -25,6 +25,7 @@ from projseg.segment_format.encodings.nested import NESTED_ID, decode_nested
 from projseg.segment_format.encodings.numbers import decode_floats_best_into, decode_wide_best
 from projseg.segment_format.encodings.plain import PLAIN_ID
 from projseg.segment_format.encodings.text import TEXT_ID, decode_text
+from projseg.segment_format.limits import require_limit
 from projseg.segment_format.page_directory import HAS_BOUNDS
 from projseg.segment_format.types import is_nested, is_text, number_limits, type_name
 from projseg.segment_format.validity import decode_validity
@@ -178,8 +179,19 @@ def _narrowest(run: PageRun, *, is_narrow: bool) -> tuple[int, np.dtype[Any]]:
     return 0, np.dtype(np.int64)
 
 
-def decode_opaque(run: PageRun, arrow_type: pa.DataType) -> pa.Array:
+def decode_opaque(
+    run: PageRun, arrow_type: pa.DataType, bytes_max: int = _ARROW_OFFSET_MAX
+) -> pa.Array:
     """Return the run as one validated Arrow array.
+
+    Parameters
+    ----------
+    run : PageRun
+        The pages.
+    arrow_type : pa.DataType
+        Text, nested or void.
+    bytes_max : int
+        What texts may take.
 
     Raises
     ------
@@ -194,7 +206,11 @@ def decode_opaque(run: PageRun, arrow_type: pa.DataType) -> pa.Array:
             "PROJSEG_LIMIT_EXCEEDED",
             f"{run.path}: {run.section}: pages hold over 2 GiB of text; decode fewer at a time",
         )
-    pieces = [_decode_opaque_page(*page, arrow_type) for page in run.pages()]
+    pieces, held_bytes = [], 0
+    for page in run.pages():
+        pieces.append(_decode_opaque_page(*page, arrow_type))
+        held_bytes += pieces[-1].nbytes
+        require_limit(f"bytes of {run.section} of {run.path}", held_bytes, bytes_max)
     if not pieces:
         return pa.nulls(0, arrow_type)
     return pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)

@@ -17,9 +17,10 @@ from projseg.kernels.page_statistics import PageStatistics, page_statistics
 from projseg.segment_format.arrow_arrays import valid_values
 from projseg.segment_format.encodings.front_coded import FRONT_CODED_ID, encode_front_coded
 from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
-from projseg.segment_format.encodings.nested import NESTED_ID, encode_nested
+from projseg.segment_format.encodings.nested import NESTED_ID, encode_nested, value_count
 from projseg.segment_format.encodings.numbers import encode_floats_best, encode_wide_best
 from projseg.segment_format.encodings.text import TEXT_ID, encode_text
+from projseg.segment_format.limits import NESTED_VALUES_MAX, require_limit
 from projseg.segment_format.page_directory import HAS_BOUNDS, HAS_NAN
 from projseg.segment_format.types import is_nested
 from projseg.segment_format.validity import encode_validity
@@ -92,6 +93,7 @@ def encode_opaque_page(array: pa.Array, *, is_sorted: bool = False) -> EncodedPa
     if array.null_count == len(array):
         encoding, values_part = NESTED_ID, b""
     elif is_nested(array.type):
+        require_limit("number of values of a nested page", value_count(array), NESTED_VALUES_MAX)
         encoding, values_part = NESTED_ID, encode_nested(array)
     else:
         encoding, values_part = TEXT_ID, encode_text(array)

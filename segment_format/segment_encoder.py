@@ -34,6 +34,7 @@ from projseg.segment_format.limits import (
     FOOTER_BYTES_MAX,
     PROJECTIONS_MAX,
     SEGMENT_ROWS_MAX,
+    expanded_bytes_max,
     name_problem,
     require_limit,
 )
@@ -317,6 +318,12 @@ class SegmentEncoder:
         tail = Tail(self._sink.offset, len(content))
         self._sink.put(content)
         self._sink.put(tail.pack(content))
+        held = sum(dictionary.value_bytes for dictionary in self._dictionaries.values())
+        most = expanded_bytes_max(self._sink.offset)
+        what = (
+            "bytes of a segment's dictionaries (a smaller target_segment_rows makes them smaller)"
+        )
+        require_limit(what, held, most)
         return SegmentSummary(self._sink.offset, tail.checksum(content), tuple(self._summaries))
 
     def _dictionary_index(self, name: str, vector: Vector, dictionary: str | None) -> int | None:

@@ -31,7 +31,12 @@ from projseg.segment_format.footer import (
 )
 from projseg.segment_format.footer_checks import FooterChecker
 from projseg.segment_format.frame import HEAD_LAYOUT, TAIL_LAYOUT, Tail, check_features, parse_tail
-from projseg.segment_format.limits import DICTIONARY_BYTES_MAX, SEGMENT_BYTES_MAX, require_limit
+from projseg.segment_format.limits import (
+    DICTIONARY_BYTES_MAX,
+    SEGMENT_BYTES_MAX,
+    expanded_bytes_max,
+    require_limit,
+)
 from projseg.segment_format.page_decoder import (
     PageRun,
     decode_ids,
@@ -52,6 +57,14 @@ _TAIL_READ_BYTES: Final = 64 * 1024  # one read fetches tail and footer of most 
 _OPEN_BYTES: Final = 16 * 1024
 _FOOTER_EXPANSION: Final = 4
 _PART_BYTES: Final = 1024
+
+_ARROW_BYTES_MAX: Final = 2**31 - 1  # of one array of texts
+_SLACK_BYTES: Final = 1 << 20  # Arrow's bitmaps and last offsets, which no limit counts
+
+# What a value takes decoded, at most: an id, a number, an integer that passes 64 bits.
+_ID_BYTES_MAX: Final = 4
+_NUMBER_BYTES: Final = 8
+_WIDE_BYTES: Final = 64
 
 Part = TypeVar("Part", PageDirectory, BitmapIndex, Dictionary)
 
@@ -199,6 +212,23 @@ class SegmentFile:
         """Return what the pages of a column take on disk."""
         return self.directory(table, role, name).stored_bytes
 
+    @property
+    def byte_count(self) -> int:
+        """The size of the file."""
+        return self.tail.footer_offset + self.tail.footer_bytes + TAIL_LAYOUT.size
+
+    def value_bytes(self, table: str, role: Role, name: str) -> int:
+        """Return about what a row of a column takes decoded."""
+        entry = self.column_entry(table, role, name)
+        if entry.kind == "ids":
+            return _ID_BYTES_MAX
+        if entry.kind == "numbers":
+            return _WIDE_BYTES if entry.type.startswith("decimal") else _NUMBER_BYTES
+        directory = self.directory(table, role, name)
+        row_count = max(int(directory.row_starts[-1]), 1)
+        raw_bytes = int(directory.records["raw_bytes"].sum(dtype=np.int64))
+        return _NUMBER_BYTES + -(-raw_bytes // row_count)
+
     def column(
         self,
         table: str,
@@ -279,17 +309,29 @@ class SegmentFile:
         directory = self.dictionary_directory(entry)
         raw_bytes = int(directory.records["raw_bytes"].sum(dtype=np.int64))
         require_limit(f"size of {section} in bytes", raw_bytes, 2 * DICTIONARY_BYTES_MAX)
+        left = self._dictionary_bytes_left
+        held_bytes = _NUMBER_BYTES * entry.cardinality
+        require_limit(f"bytes of {section} of {self.path}", held_bytes, left)
         run = self.pages(directory, 0, len(directory), section)
         try:
             if is_fixed_width(arrow_type):
                 values = decode_numbers(run, arrow_type).to_arrow()
             else:
-                values = decode_opaque(run, arrow_type)
+                values = decode_opaque(run, arrow_type, min(left + _SLACK_BYTES, _ARROW_BYTES_MAX))
         except (pa.ArrowException, ValueError) as error:
             raise corrupt(self.path, section, f"not {entry.type}: {error}") from error
         if problem := order_problem(values):
             raise corrupt(self.path, section, problem)
         return Dictionary(values, self._hashes(entry, section), self._owner)
+
+    @property
+    def _dictionary_bytes_left(self) -> int:
+        """What dictionaries not loaded yet may take: all together a multiple of the file's bytes.
+
+        A file of few bytes may say that its dictionaries hold gigabytes; they are held whole.
+        """
+        most = expanded_bytes_max(self.byte_count)
+        return most - sum(dictionary.value_bytes for dictionary in self._dictionaries.values())
 
     def dictionary_directory(self, entry: DictionaryEntry) -> PageDirectory:
         """Return the proved page directory of a dictionary."""

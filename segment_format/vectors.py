@@ -182,6 +182,19 @@ class Opaque:
 Vector = Ids | Numbers | Opaque
 
 
+def text_bytes(vector: Vector, enough: int) -> int:
+    """Return what the texts of a vector of ids take, each row with its own; 0 for other vectors.
+
+    A larger number than that may be returned if it is no larger than `enough`.
+    """
+    if not isinstance(vector, Ids):
+        return 0
+    most = vector.dictionary.longest_value * len(vector)
+    if most <= enough:
+        return most
+    return int(vector.dictionary.value_sizes.take(vector.ids).sum())
+
+
 def held_bytes(vector: Vector) -> int:
     """Return the bytes that a vector keeps in memory, a dictionary that nobody else owns counted.
 

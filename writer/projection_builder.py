@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from projseg.aggregation.expressions_over_rows import vector_from_arrow
+from projseg.aggregation.concat import vector_from_arrow
 from projseg.aggregation.filter_rows import filter_rows
 from projseg.aggregation.fold import fold_base_rows
 from projseg.aggregation.rows import MemorySource, all_rows

@@ -23,7 +23,11 @@ from projseg.kernels.text_order import first_disorder
 from projseg.segment_format.byte_reader import ByteReader, padded
 from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
 from projseg.segment_format.encodings.text import text_parts
-from projseg.segment_format.limits import VALUE_BYTES_MAX, require_limit
+from projseg.segment_format.limits import (
+    PAGE_RAW_BYTES_MAX,
+    VALUE_BYTES_MAX,
+    require_limit,
+)
 
 FRONT_CODED_ID: Final = 11
 _LAYOUT: Final = struct.Struct("<II")  # prefixes_encoding, lengths_encoding
@@ -70,6 +74,8 @@ def decode_front_coded(
         int(prefixes[0]) == 0 and bool((prefixes[1:] <= sizes[:-1]).all()),
         "a shared prefix is longer than the text before it",
     )
+    # A writer cuts pages by the bytes of their texts, so no page has more than a page of them.
+    require_limit("size of a page's texts in bytes", int(sizes.sum()), PAGE_RAW_BYTES_MAX)
     left = reader.array("u1", int(lengths.sum()))
     offsets, texts = expand_prefixes(prefixes, lengths, left)
     after_null = offsets[1:]  # row 0 may be the null, which is stored as an empty text

@@ -96,6 +96,16 @@ def item_count(array: pa.Array) -> int:
     return len(items) + item_count(items)
 
 
+def value_count(array: pa.Array) -> int:
+    """Return how many rows all levels of an array have together, void ones apart: they are free."""
+    if pa.types.is_struct(array.type):
+        levels = [array.field(i) for i in range(array.type.num_fields)]
+    else:
+        levels = [_items(array)] if pa.types.is_nested(array.type) else []
+    rows = sum(len(level) for level in levels if not pa.types.is_null(level.type))
+    return rows + sum(value_count(level) for level in levels)
+
+
 def _items(array: pa.Array) -> pa.Array:
     """Return all items of all lists; of a map, structs of key and value."""
     if not pa.types.is_map(array.type):
@@ -146,6 +156,8 @@ def _encode_leaf(array: pa.Array) -> tuple[int, bytes]:
 def _decode_level(reader: ByteReader, arrow_type: pa.DataType, row_count: int) -> pa.Array:
     encoding, kind, reserved, null_count = reader.unpack(_LAYOUT)
     reader.require(reserved == 0, "a reserved field is not zero")
+    if not pa.types.is_null(arrow_type):
+        reader.claim(row_count)
     validity = decode_validity(reader, kind, row_count, null_count)
     if row_count == 0 or kind == ALL_NULL:
         return pa.nulls(row_count, arrow_type)

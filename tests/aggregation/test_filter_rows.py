@@ -7,7 +7,7 @@ import selecting as oracle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projseg.aggregation.expressions_over_rows import vector_from_arrow
+from projseg.aggregation.concat import vector_from_arrow
 from projseg.aggregation.filter_rows import filter_rows
 from projseg.aggregation.rows import MemorySource, RowIds, all_rows
 from projseg.algebra.expressions.bind import bind

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projseg.aggregation.expressions_over_rows import vector_from_arrow
+from projseg.aggregation.concat import vector_from_arrow
 from projseg.aggregation.group_rows import group_rows
 from projseg.aggregation.keys import make_key
 from projseg.errors import InvalidInputError

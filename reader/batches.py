@@ -1,0 +1,119 @@
+"""How many rows of a source are decoded at a time.
+
+A column of few bytes may hold very many rows: constants, runs, steps of one size. An ordinary
+source is decoded whole, which is quickest; one whose columns would take very much more memory than
+its file, a batch at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from projseg.aggregation.rows import RowRange, Rows
+from projseg.reader.segment_source import SegmentSource
+from projseg.segment_format.limits import PAGE_ROWS_MAX
+from projseg.segment_format.vectors import Ids
+
+BATCH_BYTES: Final = 16 << 20
+"""About what the decoded columns of a batch take, and what the texts of a returned one take."""
+
+_BATCH_ROWS_MIN: Final = 1 << 12
+_WORK_BYTES: Final = 24  # of a row: its group, a mask, a computed value
+
+
+def rows_at_a_time(
+    source: SegmentSource, names: Iterable[str], states: Iterable[str] = ()
+) -> int | None:
+    """Return how many rows of a source may be decoded together, None for all of them.
+
+    Parameters
+    ----------
+    source : SegmentSource
+        The base table or a projection of one segment.
+    names, states : iterable of str
+        The columns that are read, and the state columns.
+
+    Returns
+    -------
+    int or None
+        A whole number of pages, or where rows are very wide a part of one.
+    """
+    row_bytes = _WORK_BYTES
+    row_bytes += sum(source.value_bytes(name) for name in names)
+    row_bytes += sum(source.value_bytes(name, is_state=True) for name in states)
+    if source.row_count * row_bytes <= source.whole_bytes_max:
+        return None
+    rows = max(BATCH_BYTES // row_bytes, _BATCH_ROWS_MIN)
+    return rows if rows < PAGE_ROWS_MAX else rows // PAGE_ROWS_MAX * PAGE_ROWS_MAX
+
+
+def cut(
+    rows: RowRange, rows_max: int, source: SegmentSource, names: Iterable[str]
+) -> Iterator[RowRange]:
+    """Yield the ranges to decode one after the other; one if there are no rows.
+
+    Parameters
+    ----------
+    rows : RowRange
+        Of `source`.
+    rows_max : int
+        What `rows_at_a_time` returned.
+    source : SegmentSource
+        Where they are.
+    names : iterable of str
+        The columns that are read; pages of texts and of nested values differ much in size.
+    """
+    opaque = [name for name in names if source.is_opaque(name)]
+    for start in range(rows.start, max(rows.end, rows.start + 1), rows_max):
+        yield from _halves(RowRange(start, min(start + rows_max, rows.end)), source, opaque)
+
+
+def _halves(rows: RowRange, source: SegmentSource, names: Sequence[str]) -> Iterator[RowRange]:
+    raw_bytes = sum(source.raw_bytes(name, rows) for name in names)
+    if len(rows) <= 1 or raw_bytes <= BATCH_BYTES:
+        yield rows
+        return
+    middle = (rows.start + rows.end) // 2
+    yield from _halves(RowRange(rows.start, middle), source, names)
+    yield from _halves(RowRange(middle, rows.end), source, names)
+
+
+def cut_by_bytes(
+    rows: Rows, source: SegmentSource, names: Iterable[str], rows_max: int
+) -> list[Rows]:
+    """Cut rows so that no part's texts take more than BATCH_BYTES, unless it is a single row.
+
+    Parameters
+    ----------
+    rows : Rows
+        Of `source`.
+    source : SegmentSource
+        Where they are.
+    names : iterable of str
+        Columns whose values are returned: texts that ids stand for are written out.
+    rows_max : int
+        Rows of a part, at most.
+    """
+    sizes = np.zeros(0, np.int64)
+    for name in names:
+        dictionary = source.dictionary(name)
+        if dictionary is None or dictionary.longest_value * rows_max <= BATCH_BYTES:
+            continue
+        vector = rows.vector(name)
+        assert isinstance(vector, Ids), "it has a dictionary"
+        taken = vector.dictionary.value_sizes.take(vector.ids)
+        sizes = taken if len(sizes) == 0 else sizes + taken
+    ends = np.cumsum(sizes)
+    parts, first = [], 0
+    while first < len(rows):
+        end = min(first + rows_max, len(rows))
+        if len(ends):
+            before = int(ends[first - 1]) if first else 0
+            fitting = int(np.searchsorted(ends, before + BATCH_BYTES, side="right"))
+            end = min(end, max(fitting, first + 1))
+        parts.append(rows.slice(first, end))
+        first = end
+    return parts

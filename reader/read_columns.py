@@ -1,0 +1,58 @@
+"""Which columns a plan reads from one source."""
+
+from __future__ import annotations
+
+from projseg.algebra.aggregators.primitive import Primitive
+from projseg.algebra.aggregators.states import state_fields
+from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.query_spec import QuerySpec
+from projseg.algebra.source_plan import (
+    AddRows,
+    AddWeighted,
+    Feed,
+    FoldSeveral,
+    MergeStates,
+    SourcePlan,
+)
+from projseg.algebra.stored_names import state_column_name
+
+
+def columns_read(query: QuerySpec, source: SourcePlan) -> tuple[set[str], set[str]]:
+    """Return the names of the columns, and those of the state columns, that a source is read for.
+
+    Parameters
+    ----------
+    query : QuerySpec
+        What was asked.
+    source : SourcePlan
+        How one source of a segment answers it; not from metadata.
+    """
+    expressions = [*source.keys, *([] if source.filter is None else [source.filter])]
+    states: set[str] = set()
+    for primitive, feed in zip(query.primitives, source.feeds, strict=True):
+        _collect(feed, primitive, expressions, states)
+    names = {name for expression in expressions for name in expression.columns}
+    for named in query.columns:
+        names |= named.expression.columns
+    if source.interval is not None and source.time_column is not None:
+        names.add(source.time_column)
+    return names, states
+
+
+def _collect(
+    feed: Feed, primitive: Primitive, expressions: list[Expression], states: set[str]
+) -> None:
+    """Add what a feed reads: expressions over columns, and names of state columns."""
+    match feed:
+        case FoldSeveral():
+            for part in feed.feeds:
+                _collect(part, primitive, expressions, states)
+        case AddRows() | AddWeighted():
+            expressions += feed.arguments
+            if isinstance(feed, AddWeighted):
+                states.add(state_column_name(feed.count_prefix, "count"))
+        case MergeStates():
+            states |= {state_column_name(feed.prefix, p) for p, _ in state_fields(primitive)}
+    condition = getattr(feed, "filter", None)
+    if condition is not None:
+        expressions.append(condition)
