@@ -172,10 +172,18 @@ def write_bomb(location, row_count, columns):
         row_count=row_count,
         byte_count=len(content),
         footer_checksum=TAIL_LAYOUT.unpack(content[-TAIL_LAYOUT.size :])[5],
-        columns={name: ColumnZone(None, None, 0, False, False, 8) for name in columns},
+        columns={name: _zone(column, row_count) for name, column in columns.items()},
     )
     with storage.create(entry.file) as sink:
         sink.write(content)
         sink.commit()
     commit(storage, snapshot, Append((entry,)), write_id=write_id, operation="append")
     return len(content)
+
+
+def _zone(column, row_count):
+    """What a manifest says of the column: how many nulls and bytes, and no bounds."""
+    part, claims = column.page
+    page_count = row_count // claims["row_count"]
+    null_count = page_count * claims.get("null_count", 0)
+    return ColumnZone(None, None, null_count, False, False, page_count * len(part))
