@@ -278,5 +278,15 @@ def cache_statistics() -> CacheStatistics:
     """Return what the process keeps in memory between queries, and how often it helped.
 
     `PROJSEG_CACHE_BYTES` sets the budget: a number of bytes, or one with a suffix, such as 4G.
+
+    Returns
+    -------
+    CacheStatistics
+        As of this moment.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_OPTION, if the setting is no size.
     """
     return KEPT.statistics()

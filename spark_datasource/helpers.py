@@ -26,7 +26,7 @@ from projseg.spark_datasource.options import OPTIONS
 from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.session_zone import SESSION_ZONE
 from projseg.spark_datasource.told_errors import told_error
-from projseg.table import IntervalLike
+from projseg.table_version import IntervalLike
 
 Expressions = str | Sequence[str]
 Location = str | os.PathLike[str]
@@ -39,6 +39,11 @@ def register(spark: SparkSession) -> None:
 
     An installed projseg is found without this; a session that was running when it was installed,
     or a machine where another `pyspark_*` package is broken, needs it.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session.
     """
     spark.dataSource.register(ProjsegDataSource)
 
@@ -68,14 +73,20 @@ def read(
         The session.
     location : str or path
         The table.
-    group_by, aggregators, filter, interval, columns : as for `Table.query`
-        Neither `group_by` nor `aggregators` nor `granularity`: rows of the table.
+    group_by, aggregators, filter, interval, columns
+        As of `Table.query`. Neither `group_by` nor `aggregators` nor `granularity`: rows of the
+        table.
     granularity : str or None
         Adds the floored time column first, as the option of that name.
     context : mapping or None
-        As for `Table.query`; `timezone` is the session's unless given.
+        As of `Table.query`; `timezone` is the session's unless given.
     version : int or None
         The table version; None: the newest.
+
+    Returns
+    -------
+    DataFrame
+        Nothing is read before Spark runs it.
 
     Raises
     ------
@@ -126,7 +137,9 @@ def write(df: DataFrame, location: Location, mode: str = "error", **options: Any
     Raises
     ------
     InvalidInputError
-        PROJSEG_TABLE_EXISTS, PROJSEG_BAD_OPTION, PROJSEG_UNKNOWN_OPTION.
+        PROJSEG_TABLE_EXISTS, PROJSEG_BAD_OPTION, PROJSEG_UNKNOWN_OPTION, PROJSEG_SCHEMA_MISMATCH.
+    ProjsegError
+        What else the writer refuses, as of `Table.append` and `Table.create`.
     """
     if mode not in _SAVE_MODES:
         raise InvalidInputError(

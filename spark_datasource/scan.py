@@ -101,9 +101,9 @@ class Scan:
             return metadata_rows(self.snapshot, self.request.metadata_table)
         if self.request.is_explain:
             # Imported here: explanations draw on a library that no other request needs.
-            from projseg.explain import Explain
+            from projseg.explain import explain_plan
 
-            return Explain.of(self.storage, plan_query(self.snapshot, self.query)).segments
+            return explain_plan(self.storage, plan_query(self.snapshot, self.query)).segments
         return None
 
     @cached_property

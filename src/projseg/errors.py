@@ -189,7 +189,7 @@ class UnsupportedFeatureError(ProjsegError):
 
 
 class LimitExceededError(ProjsegError):
-    """Refused before allocating: a declared size passes a limit of `limits.py`."""
+    """What was asked for, or what a file declares, passes a stated limit."""
 
 
 class InvalidInputError(ProjsegError, ValueError):
@@ -225,7 +225,7 @@ class StorageError(ProjsegError, OSError):
 
 
 class CommitError(ProjsegError):
-    """The commit did not happen; nothing committed before is harmed."""
+    """A commit failed, or cannot be told to have happened; nothing committed before is harmed."""
 
 
 class CommitConflictError(CommitError):

@@ -61,18 +61,6 @@ class Explain:
     query: QuerySpec
     total_milliseconds: float | None = None
 
-    @classmethod
-    def of(cls, storage: Storage, plan: QueryPlan, *, analyze: bool = False) -> Explain:
-        """Return the explanation of a plan; `analyze` runs it and measures."""
-        total = None
-        if analyze:
-            reads, total = run_and_measure(storage, plan)
-        else:
-            reads = list(planned_reads(plan))
-        schema = ANALYZED_SCHEMA if analyze else SEGMENTS_SCHEMA
-        table = pa.Table.from_pylist([_row(read) for read in reads], schema)
-        return cls(table, plan.pruned_count, plan.query, total)
-
     @property
     def sources(self) -> dict[str, int]:
         """How many reads have each source; base rows count as `base`."""
@@ -88,14 +76,27 @@ class Explain:
         return {name: dict(codes) for name, codes in counts.items()}
 
     def named_segments(self) -> list[dict[str, Any]]:
-        """Return `segments` as mappings whose source is a name: `base` for base rows."""
+        """Return `segments` as mappings whose source is a name: `base` for base rows.
+
+        Returns
+        -------
+        list of dict
+            One for each source read; `rejected` is a mapping, too.
+        """
         return [
             {**row, "source": _source_name(row["source"]), "rejected": dict(row["rejected"])}
             for row in self.segments.to_pylist()
         ]
 
     def to_json(self) -> str:
-        """Return the whole explanation as JSON text; base rows are called `base`."""
+        """Return the whole explanation as JSON text; base rows are called `base`.
+
+        Returns
+        -------
+        str
+            An object: query, sources, rejections, pruned_segments, segments, and milliseconds if
+            the query was analysed.
+        """
         content: dict[str, Any] = {
             "query": describe_query(self.query),
             "sources": self.sources,
@@ -154,6 +155,18 @@ class Explain:
             f"reads {rows:,} rows, {size:,} bytes from {self._sources_text()}; "
             f"{self.pruned_segments} segments pruned{took}"
         )
+
+
+def explain_plan(storage: Storage, plan: QueryPlan, *, analyze: bool = False) -> Explain:
+    """Return the explanation of a plan; `analyze` runs it and measures."""
+    total = None
+    if analyze:
+        reads, total = run_and_measure(storage, plan)
+    else:
+        reads = list(planned_reads(plan))
+    schema = ANALYZED_SCHEMA if analyze else SEGMENTS_SCHEMA
+    table = pa.Table.from_pylist([_row(read) for read in reads], schema)
+    return Explain(table, plan.pruned_count, plan.query, total)
 
 
 def describe_query(query: QuerySpec) -> str:

@@ -23,7 +23,15 @@ ChangeOf: TypeAlias = Callable[[tuple[SegmentEntry, ...]], Change]
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What an append or overwrite published: the table version, and what it added."""
+    """What an append or overwrite published.
+
+    Parameters
+    ----------
+    version : int
+        The table version written.
+    segments, rows : int
+        How many it added.
+    """
 
     version: int
     segments: int

@@ -18,6 +18,7 @@ LAYERS = [
     {"maintenance"},
     {"projection", "rows"},
     {"declarations", "explain", "table_write"},
+    {"table_version"},
     {"table"},
     {"spark_datasource", "benchmarks"},
     {"cli"},

@@ -1,0 +1,324 @@
+"""`TableVersion`: what can be asked of one version of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from projseg.algebra.interval import Interval
+from projseg.algebra.query_spec import QuerySpec, bind_query
+from projseg.explain import Explain, explain_plan
+from projseg.reader.query import plan_query, run_final
+from projseg.reader.row_scan import scan, scan_table
+from projseg.table_layer import metadata_tables
+from projseg.table_layer.snapshot import Snapshot
+from projseg.table_layer.storage import Storage
+from projseg.table_layer.table_properties import TableProperties
+
+if TYPE_CHECKING:
+    from projseg.maintenance.verify import Finding
+
+Expressions = str | Sequence[str]
+IntervalLike = str | tuple[Any, Any] | Interval
+
+
+class TableVersion:
+    """A table at one version, to be read.
+
+    Parameters
+    ----------
+    storage : Storage
+        Where the table is.
+    snapshot : Snapshot
+        The version.
+    """
+
+    def __init__(self, storage: Storage, snapshot: Snapshot) -> None:
+        self._storage = storage
+        self._snapshot = snapshot
+
+    def __repr__(self) -> str:
+        segments, rows = len(self._snapshot.segments), self._snapshot.row_count
+        where = f"{self.location} at version {self.version}"
+        return f"<Table {where}: {rows:,} rows in {segments:,} segments>"
+
+    @property
+    def location(self) -> str:
+        """Where the table is: an absolute path."""
+        return self._storage.location
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, in projseg's types."""
+        return self._snapshot.properties.schema
+
+    @property
+    def version(self) -> int:
+        """The version this object reads; the first is 0."""
+        return self._snapshot.version
+
+    @property
+    def properties(self) -> TableProperties:
+        """What was declared at creation, and the projections that are declared now."""
+        return self._snapshot.properties
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The version as the engine has it; not part of what later releases keep."""
+        return self._snapshot
+
+    def query(
+        self,
+        group_by: Expressions = (),
+        aggregators: Expressions = (),
+        filter: str | None = None,
+        interval: IntervalLike | None = None,
+        having: str | None = None,
+        order_by: Expressions = (),
+        limit: int | None = None,
+        columns: Expressions | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> pa.Table:
+        """Return a query's final rows.
+
+        Each segment answers from its cheapest projection that fits, or from base rows; the rows
+        returned are the same either way.
+
+        Parameters
+        ----------
+        group_by : str or sequence of str
+            Spark SQL expressions, `expression [AS name]`.
+        aggregators : str or sequence of str
+            Aggregates, `sum(added) FILTER (WHERE ...) AS added`. Without these and without
+            `group_by` the query is a row scan of `columns`.
+        filter : str or None
+            Keeps rows for which it is true.
+        interval : str, pair of datetimes or None
+            Half-open range of the time column.
+        having : str or None
+            Over the output's columns.
+        order_by : str or sequence of str
+            Over the output's columns, `expression [ASC|DESC] [NULLS FIRST|LAST]`.
+        limit : int or None
+            Rows to return at most; ties fall to the grouping columns, of rows to time.
+        columns : str or sequence of str, or None
+            Of a row scan; None is all.
+        context : mapping or None
+            useProjection, forceProjections, noProjections, excludeProjections, timezone, threads.
+
+        Returns
+        -------
+        pa.Table
+            One row for each group, with the grouping columns and then the aggregates; of a row
+            scan, its columns.
+
+        Raises
+        ------
+        InvalidInputError
+            If the query does not fit the table: PROJSEG_UNKNOWN_COLUMN, PROJSEG_BAD_EXPRESSION,
+            PROJSEG_BAD_AGGREGATE, PROJSEG_BAD_QUERY, PROJSEG_BAD_INTERVAL,
+            PROJSEG_UNKNOWN_CONTEXT_KEY, PROJSEG_BAD_CONTEXT_VALUE, PROJSEG_UNKNOWN_TIME_ZONE,
+            PROJSEG_UNKNOWN_PROJECTION.
+        ProjectionNotUsableError
+            If `useProjection` or `forceProjections` cannot be met.
+        UnsupportedFeatureError
+            PROJSEG_UNSUPPORTED_FUNCTION.
+        LimitExceededError
+            If an expression is too long, or an answer too large.
+        EvaluationError
+            If an expression meets a value that Spark's ANSI mode refuses.
+        StorageError, CorruptionError
+            If a file cannot be read, or is damaged.
+        """
+        query = self._bind(
+            group_by, aggregators, filter, interval, having, order_by, limit, columns, context
+        )
+        if query.is_row_scan:
+            return scan_table(self._storage, plan_query(self._snapshot, query))
+        return run_final(self._storage, plan_query(self._snapshot, query))
+
+    def scan(
+        self,
+        columns: Expressions | None = None,
+        filter: str | None = None,
+        interval: IntervalLike | None = None,
+        limit: int | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> pa.RecordBatchReader:
+        """Return rows as a stream of batches, for answers that need not fit in memory.
+
+        Parameters
+        ----------
+        columns, filter, interval, limit, context
+            As of `query`.
+
+        Returns
+        -------
+        pa.RecordBatchReader
+            Batches are made a few ahead of the reader, in threads.
+
+        Raises
+        ------
+        ProjsegError
+            As of `query`; what is wrong with values or files is raised by the reader.
+        """
+        query = self._bind((), (), filter, interval, None, (), limit, columns, context)
+        plan = plan_query(self._snapshot, query)
+        batches = scan(self._storage, plan, plan.segments)
+        return pa.RecordBatchReader.from_batches(query.output_schema, batches)
+
+    def explain(
+        self,
+        group_by: Expressions = (),
+        aggregators: Expressions = (),
+        filter: str | None = None,
+        interval: IntervalLike | None = None,
+        having: str | None = None,
+        order_by: Expressions = (),
+        limit: int | None = None,
+        columns: Expressions | None = None,
+        context: Mapping[str, Any] | None = None,
+        *,
+        analyze: bool = False,
+    ) -> Explain:
+        """Return, for each segment the query reads, its source and why others were not used.
+
+        Parameters
+        ----------
+        group_by, aggregators, filter, interval, having, order_by, limit, columns, context
+            As of `query`.
+        analyze : bool
+            Run the query, and add rows, bytes and milliseconds as they were.
+
+        Returns
+        -------
+        Explain
+            Printed, it is a tree.
+
+        Raises
+        ------
+        ProjsegError
+            As of `query`; about values only with `analyze`.
+        """
+        query = self._bind(
+            group_by, aggregators, filter, interval, having, order_by, limit, columns, context
+        )
+        return explain_plan(self._storage, plan_query(self._snapshot, query), analyze=analyze)
+
+    def _bind(
+        self,
+        group_by: Expressions,
+        aggregators: Expressions,
+        condition: str | None,
+        interval: IntervalLike | None,
+        having: str | None,
+        order_by: Expressions,
+        limit: int | None,
+        columns: Expressions | None,
+        context: Mapping[str, Any] | None,
+    ) -> QuerySpec:
+        return bind_query(
+            self.schema,
+            self._snapshot.properties.time_column,
+            group_by=group_by,
+            aggregators=aggregators,
+            filter=condition,
+            interval=interval,
+            having=having,
+            order_by=order_by,
+            limit=limit,
+            columns=columns,
+            context=context,
+        )
+
+    def history(self) -> pa.Table:
+        """Return the versions that are kept, newest first.
+
+        Returns
+        -------
+        pa.Table
+            version, timestamp (of the commit), operation, metrics, write_id, rows, bytes (of all
+            segments).
+
+        Raises
+        ------
+        StorageError, CorruptTableError
+            If a version cannot be read.
+        """
+        return metadata_tables.history(self._storage)
+
+    def detail(self) -> dict[str, Any]:
+        """Return the table's declaration and its totals.
+
+        Returns
+        -------
+        dict
+            location, table_id, version, columns (name to type), time_column, segment_granularity,
+            cluster_by, target_segment_rows, projections (names), properties, segments (count),
+            rows, bytes.
+        """
+        return metadata_tables.detail(self._snapshot)
+
+    def segments(self) -> pa.Table:
+        """Return a row a segment, by time.
+
+        Returns
+        -------
+        pa.Table
+            segment (its file), interval_start, interval_end, min_time, max_time, rows, bytes,
+            projections (names), not_built (reason by name).
+        """
+        return metadata_tables.segments(self._snapshot)
+
+    def projections(self) -> pa.Table:
+        """Return a row a declared projection.
+
+        Returns
+        -------
+        pa.Table
+            name, group_by, aggregators, filter, definition_hash, segments (that hold it),
+            segments_missing (that do not), rows, bytes.
+        """
+        return metadata_tables.projections(self._snapshot)
+
+    def projection_stats(self) -> pa.Table:
+        """Return a row for each projection of each segment, built or not.
+
+        Returns
+        -------
+        pa.Table
+            segment, projection, definition_hash, rows, bytes, base_rows (of the segment),
+            is_current (whether the table declares it so now), not_built (the reason, or null).
+        """
+        return metadata_tables.projection_stats(self._snapshot)
+
+    def columns(self) -> pa.Table:
+        """Return a row a column, with its totals over all segments.
+
+        Returns
+        -------
+        pa.Table
+            column, type, bytes, null_count, segments (that have it).
+        """
+        return metadata_tables.columns(self._snapshot)
+
+    def verify(self, deep: bool = False) -> list[Finding]:
+        """Check every file of this version, read anew, past every cache.
+
+        Parameters
+        ----------
+        deep : bool
+            Also compare what the table says of columns, times and order with the rows, and every
+            projection with its recomputation from them.
+
+        Returns
+        -------
+        list of Finding
+            What is wrong; nothing if all is well.
+        """
+        # Imported here, so that a process that only asks starts without it.
+        from projseg.maintenance.verify import verify_table
+
+        return verify_table(self._storage, self._snapshot, deep=deep)
