@@ -12,6 +12,7 @@ from function_notes import (
     REGEX_HEAD,
     SYNTAX,
 )
+from regions import cell, code, row
 
 from projseg.algebra.aggregate_call import bind_aggregate
 from projseg.algebra.aggregators import functions as aggregate_registry
@@ -107,7 +108,7 @@ def _family(family: str, notes: list) -> list[str]:
     for names, syntax, meaning, example in notes:
         others = names.split()[1:]
         also = f" Also {', '.join(f'`{name}`' for name in others)}." if others else ""
-        rows.append(_row(_code(syntax), _cell(meaning) + also, *_worked_out(example)))
+        rows.append(row(code(syntax), cell(meaning) + also, *_worked_out(example)))
     return [
         f"### {family}",
         "",
@@ -119,11 +120,11 @@ def _family(family: str, notes: list) -> list[str]:
 
 
 def _syntax_row(syntax: str, meaning: str, example: str | None) -> str:
-    return _row(_code(syntax), _cell(meaning), *(_worked_out(example) if example else ("", "")))
+    return row(code(syntax), cell(meaning), *(_worked_out(example) if example else ("", "")))
 
 
 def _worked_out(example: str) -> tuple[str, str]:
-    return _code(example), _code(text_of(example))
+    return code(example), code(text_of(example))
 
 
 def _aggregate_row(name: str) -> str:
@@ -133,7 +134,7 @@ def _aggregate_row(name: str) -> str:
     takes = ", ".join(kind.name for kind in function.arguments)
     filtered = " with the condition as FILTER" if name == "count_if" else ""
     stored = " and ".join(_stored(name)) + filtered
-    return _row(_code(name), takes, _results(function), _cell(AGGREGATES[name]) + also, stored)
+    return row(code(name), takes, _results(function), cell(AGGREGATES[name]) + also, stored)
 
 
 _SAMPLES = (pa.int64(), pa.float64(), pa.decimal128(10, 2), pa.string(), pa.bool_())
@@ -168,7 +169,7 @@ def _regex_row(what: str, how: str, example: str | None) -> str:
     shown = f"`{example}`" if example and len(example) < 40 else ""
     if how == "refused":
         _check_refused(example)
-    return _row(_cell(what), how, _cell(shown))
+    return row(cell(what), how, cell(shown))
 
 
 def _check_refused(pattern: str) -> None:
@@ -178,15 +179,3 @@ def _check_refused(pattern: str) -> None:
     except (UnsupportedFeatureError, LimitExceededError):
         return
     raise SystemExit(f"docs/function_notes.py: '{pattern}' is not refused")
-
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
-def _code(text: str) -> str:
-    return f"`{_cell(text)}`" if text else ""

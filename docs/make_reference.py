@@ -3,7 +3,10 @@
 import sys
 from pathlib import Path
 
+from api_reference import api_parts
+from command_reference import command_parts
 from function_reference import functions_page
+from regions import filled
 
 from projseg import errors
 from projseg.errors import CODES
@@ -59,7 +62,10 @@ def options_page() -> str:
 
 def main() -> int:
     """Write the pages, or tell which differ."""
+    command_line, python_api = HERE / "command-line.md", HERE / "python-api.md"
     pages = {
+        command_line: filled(command_line.read_text(), command_parts()),
+        python_api: filled(python_api.read_text(), api_parts()),
         HERE / "errors.md": errors_page(),
         HERE / "options.md": options_page(),
         HERE / "functions.md": functions_page(),

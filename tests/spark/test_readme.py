@@ -1,4 +1,4 @@
-"""The README's examples run as they stand and print what it says they print."""
+"""The README's and the pages' examples for Spark run as they stand and print what they say."""
 
 import contextlib
 import io
@@ -7,34 +7,52 @@ from pathlib import Path
 
 import pytest
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
-EXAMPLE = re.compile(r"```python( spark)?\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+EXAMPLE = re.compile(r"```python( spark)?\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
+PAGES = [
+    path
+    for path in [README, *sorted((ROOT / "docs").glob("*.md"))]
+    if "```python spark\n" in path.read_text()
+]
 
 
-def examples():
-    return {bool(kind): (code, output) for kind, code, output in EXAMPLE.findall(README)}
-
-
-def run(code, **names):
+def run(code, names):
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(code, "README.md", "exec"), names)
+        exec(compile(code, "example", "exec"), names)
     return printed.getvalue()
+
+
+def examples(page, for_spark):
+    found = EXAMPLE.findall(page.read_text())
+    return [(code, output) for kind, code, output in found if bool(kind) == for_spark]
 
 
 def test_the_python_example_prints_what_it_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, output = examples()[False]
-    assert run(code) == output
+    ((code, output),) = examples(README, for_spark=False)
+    assert run(code, {}) == output
 
 
 @pytest.mark.spark
-def test_the_spark_example_prints_what_it_says(tmp_path, monkeypatch, spark):
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_the_spark_examples_print_what_they_say(page, tmp_path, monkeypatch, spark):
+    """`df` has the rows that the page's examples in Python start with."""
     monkeypatch.chdir(tmp_path)
-    python, _ = examples()[False]
     names = {}
-    with contextlib.redirect_stdout(io.StringIO()):
-        exec(compile(python, "README.md", "exec"), names)
-    code, output = examples()[True]
-    df = spark.createDataFrame(names["rows"])
-    assert run(code, spark=spark, df=df, location=str(tmp_path / "spark")).strip() == output.strip()
+    run(examples(page, for_spark=False)[0][0], names)
+    names |= {"spark": spark, "df": data_frame(spark, names["rows"])}
+    names["location"] = str(tmp_path / "spark")
+    for code, output in examples(page, for_spark=True):
+        assert run(code, names).strip() == output.strip()
+
+
+def data_frame(spark, rows):
+    if isinstance(rows, dict):
+        return spark.createDataFrame(list(zip(*rows.values(), strict=True)), list(rows))
+    return spark.createDataFrame(rows)
+
+
+def test_the_readme_and_the_api_have_examples_for_spark():
+    assert {"README.md", "python-api.md"} <= {page.name for page in PAGES}

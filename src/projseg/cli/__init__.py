@@ -3,9 +3,10 @@
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | an error, told in one line on standard error |
+| 1 | an error, told in one line on standard error; `demo` or `doctor` found a fault |
 | 2 | the command was not understood |
 | 3 | a verification failed, or a benchmark found a regression |
+| 130 | interrupted from the keyboard |
 """
 
 from __future__ import annotations
@@ -50,19 +51,19 @@ def _options(
 
 
 app.command("demo")(demo.demo)
-app.command("doctor")(doctor.doctor)
+app.command("import")(load.load)
+app.command("query")(query.query)
+app.command("explain")(query.explain)
 app.command("describe")(describe.describe)
 app.command("schema")(describe.schema)
 app.command("segments")(describe.segments)
 app.command("projections")(describe.projections)
 app.command("history")(describe.history)
 app.command("inspect")(inspect.inspect)
-app.command("query")(query.query)
-app.command("explain")(query.explain)
-app.command("import")(load.load)
 app.command("add-projection")(change.add_projection)
 app.command("drop-projection")(change.drop_projection)
 app.command("verify")(verify.verify)
+app.command("doctor")(doctor.doctor)
 
 
 @app.command(
@@ -71,7 +72,7 @@ app.command("verify")(verify.verify)
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )
 def bench(context: typer.Context) -> None:
-    """Run, compare and report benchmarks; `projseg bench --help` lists the verbs."""
+    """Run, compare and report benchmarks; `projseg bench --help` lists the commands."""
     # Imported here: the harness needs DuckDB and psutil, which only the extra [bench] installs.
     from projseg.benchmarks.cli import app as bench_app
 

@@ -20,7 +20,7 @@ Version = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", help="Do it; without this, only say what it would do.")]
 GroupBy = Annotated[
     list[str] | None,
-    typer.Option("--group-by", "-g", help="SQL expressions, separated by commas; repeatable."),
+    typer.Option("--group-by", "-g", help="SQL expressions, separated by commas."),
 ]
 Aggregators = Annotated[
     list[str] | None,

@@ -19,27 +19,48 @@ from projseg.cli.declarations import parse_declarations
 from projseg.cli.output import print_fields
 from projseg.declarations import check_declared
 
-Files = Annotated[list[str], typer.Argument(help="Parquet, CSV or JSON lines; text ones also .gz.")]
+Files = Annotated[
+    list[str],
+    typer.Argument(help="Parquet, CSV or JSON lines; text also as .gz, .bz2 or .zst."),
+]
 
 
 def load(
     location: Location,
     files: Files,
     *,
-    time_column: Annotated[str | None, typer.Option("--time-column")] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option("--time-column", help="The column that intervals and segments go by."),
+    ] = None,
     segment_granularity: Annotated[
-        str | None, typer.Option("--segment-granularity", help="Such as day; default: all.")
+        str | None,
+        typer.Option(
+            "--segment-granularity",
+            help="A segment lies within one such chunk: hour, day, P10D; default: all.",
+        ),
     ] = None,
     cluster_by: Annotated[
-        list[str] | None, typer.Option("--cluster-by", help="Sort order inside a segment.")
+        list[str] | None,
+        typer.Option("--cluster-by", help="Columns that a segment is sorted by, before time."),
     ] = None,
-    target_segment_rows: Annotated[int | None, typer.Option("--target-segment-rows", min=1)] = None,
+    target_segment_rows: Annotated[
+        int | None,
+        typer.Option(
+            "--target-segment-rows",
+            min=1,
+            help="Rows at which a segment is full; default: 3,000,000.",
+        ),
+    ] = None,
     projection: Annotated[
         list[str] | None,
-        typer.Option("--projection", "-p", help="A declaration as JSON, or NAME=SELECT ..."),
+        typer.Option(
+            "--projection", "-p", help="JSON, or NAME=SELECT columns, aggregates GROUP BY ALL."
+        ),
     ] = None,
     types: Annotated[
-        list[str] | None, typer.Option("--type", help="column=type; repeatable.")
+        list[str] | None,
+        typer.Option("--type", help="COLUMN=TYPE, a type of Spark SQL; default: as found."),
     ] = None,
     output: Output = None,
 ) -> None:

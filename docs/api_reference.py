@@ -1,0 +1,200 @@
+"""Parts of docs/python-api.md: signatures and docstrings of all that `projseg` offers."""
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from docstrings import Docstring, Entry, parsed
+from regions import WIDTH, code, wrapped
+
+import projseg
+from projseg import errors
+from projseg.errors import ProjsegError
+from projseg.maintenance.finding import Finding
+from projseg.memory.cache import CacheStatistics
+
+_RETURNED = (Finding, CacheStatistics)
+_ANSWERS = (projseg.Commit, projseg.Explain, *_RETURNED)
+"""Classes whose objects projseg makes: they have fields, and no call to show."""
+_HERE = Path(__file__).parent
+_PAGES = ("../README.md", "projections.md", "memory.md", "python-api.md")
+_EXAMPLE = re.compile(r"^(#+) ([^\n]*)$|```python(?: spark)?\n(.*?)```", re.MULTILINE | re.DOTALL)
+_INSTANCES = {
+    "Table": "table",
+    "Explain": "plan",
+    "Commit": "commit",
+    "Finding": "finding",
+    "CacheStatistics": "found",
+}
+"""What the examples call an object of each class."""
+
+
+def public_objects() -> dict[str, Any]:
+    """Return what the page documents, by name: the public names, and classes that they return."""
+    public = {name: getattr(projseg, name) for name in projseg.__all__}
+    return public | {kind.__name__: kind for kind in _RETURNED}
+
+
+def public_members(kind: type) -> dict[str, Any]:
+    """Return the public methods and properties of a class by name, inherited ones too."""
+    found = {
+        name: member
+        for base in kind.__mro__[:-1]
+        if base.__module__.startswith("projseg")
+        for name, member in vars(base).items()
+        if not name.startswith("_")
+    }
+    return {
+        name: member.__func__ if isinstance(member, classmethod | staticmethod) else member
+        for name, member in found.items()
+        if isinstance(member, classmethod | staticmethod | property) or inspect.isfunction(member)
+    }
+
+
+def api_parts() -> dict[str, str]:
+    """Return the parts of the page by name."""
+    found = public_objects()
+    return {
+        "names": _listed(_name_rows(found)),
+        "errors": _errors(),
+        **{name: "\n\n".join(_paragraphs(name, one)) for name, one in found.items()},
+    }
+
+
+def _name_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, one in found.items():
+        shown = code(f"projseg.{name}" if name in projseg.__all__ else name)
+        yield f"[{shown}](#{_anchor(name)})", " ".join(parsed(one).summary.split())
+
+
+def _errors() -> str:
+    kinds = [
+        kind
+        for kind in vars(errors).values()
+        if inspect.isclass(kind) and issubclass(kind, ProjsegError) and kind is not ProjsegError
+    ]
+    rows = [(code(kind.__name__), " ".join(parsed(kind).summary.split())) for kind in kinds]
+    return _listed(rows)
+
+
+def _listed(rows: Iterable[tuple[str, str]]) -> str:
+    return "\n".join(wrapped(f"- {name}: {meaning}", "  ") for name, meaning in rows)
+
+
+def _paragraphs(name: str, one: Any) -> Iterator[str]:
+    """Yield Markdown of a function or of a class with its members."""
+    if not inspect.isclass(one):
+        yield from _documented(name, one, f"projseg.{name}", f"projseg.{name}")
+        return
+    home = "projseg." if name in projseg.__all__ else ""
+    instance = _INSTANCES.get(name, "")
+    yield from _documented(
+        name, one, f"{home}{name}", instance if one in _ANSWERS else f"{home}{name}"
+    )
+    for member_name, member in public_members(one).items():
+        full = f"{name}.{member_name}"
+        is_made = next(iter(_parameters(member)), None) == "cls"
+        yield from _documented(
+            full, member, full, f"projseg.{full}" if is_made else f"{instance}.{member_name}"
+        )
+
+
+def _documented(heading: str, one: Any, shown: str, called: str) -> Iterator[str]:
+    docstring = parsed(one)
+    yield f"### {heading}"
+    signature = _signature(shown, one)
+    if signature:
+        yield f"```py\n{signature}\n```"
+    yield from map(wrapped, [docstring.summary, *docstring.paragraphs])
+    yield from _sections(docstring, "Fields" if one in _ANSWERS else "Parameters")
+    example = _example_of(called)
+    if example:
+        yield f"Example: {example}."
+
+
+def _sections(docstring: Docstring, parameters: str) -> Iterator[str]:
+    for name, entries in docstring.sections.items():
+        if entries:
+            yield f"**{parameters if name == 'Parameters' else name}**"
+            yield "\n".join(wrapped(f"- {_entry(entry)}", "  ") for entry in entries)
+
+
+def _entry(entry: Entry) -> str:
+    names = ", ".join(f"`{name}`" for name in entry.names)
+    kind = f"({entry.kind})" if names and entry.kind else entry.kind
+    head = " ".join(part for part in (names, kind) if part)
+    return f"{head}: {entry.meaning}" if entry.meaning else head
+
+
+def _parameters(one: Any) -> Mapping[str, inspect.Parameter]:
+    function = one.__init__ if inspect.isclass(one) else one
+    return {} if isinstance(one, property) else inspect.signature(function).parameters
+
+
+def _signature(name: str, one: Any) -> str:
+    """Return a call as Python writes it, on one line or with a parameter on each; or nothing."""
+    if isinstance(one, property):
+        return f"{name}: {_annotation(inspect.signature(_getter(one)).return_annotation)}"
+    if one in _ANSWERS:
+        return ""
+    found = [p for p in _parameters(one).values() if p.name not in ("self", "cls")]
+    shown = list(_shown_parameters(found))
+    returned = None if inspect.isclass(one) else inspect.signature(one).return_annotation
+    ending = "" if returned is None else f" -> {_annotation(returned)}"
+    line = f"{name}({', '.join(shown)}){ending}"
+    if len(line) <= WIDTH:
+        return line
+    return "\n".join([f"{name}(", *(f"    {text}," for text in shown), f"){ending}"])
+
+
+def _getter(one: property) -> Callable[..., Any]:
+    if one.fget is None:
+        raise SystemExit(f"{one!r} cannot be read")
+    return one.fget
+
+
+def _shown_parameters(found: Iterable[inspect.Parameter]) -> Iterator[str]:
+    is_keyword_only = False
+    for parameter in found:
+        if parameter.kind is parameter.KEYWORD_ONLY and not is_keyword_only:
+            is_keyword_only = True
+            yield "*"
+        plain = parameter.replace(annotation=parameter.empty)
+        annotation = _annotation(parameter.annotation)
+        if parameter.default is parameter.empty:
+            yield f"{plain}: {annotation}"
+        else:
+            yield f"{parameter.name}: {annotation} = {_default(parameter.default)}"
+
+
+def _default(value: Any) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
+    return f"{value:_}" if type(value) is int else repr(value)
+
+
+def _annotation(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "Any")
+
+
+def _example_of(called: str) -> str:
+    """Return a link to the first example that uses a name, or an empty text."""
+    used = re.compile(rf"(?<![\w.]){re.escape(called)}\b")
+    for page in _PAGES:
+        heading = ""
+        for _, title, example in _EXAMPLE.findall((_HERE / page).read_text()):
+            heading = title or heading
+            if used.search(example):
+                return f"[{heading}]({_link(page)}#{_anchor(heading)})"
+    return ""
+
+
+def _link(page: str) -> str:
+    return "" if page == "python-api.md" else page
+
+
+def _anchor(heading: str) -> str:
+    """Return a heading's anchor as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

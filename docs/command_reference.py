@@ -1,0 +1,156 @@
+"""Parts of docs/command-line.md: commands, their arguments and options, from the typer apps."""
+
+import inspect
+import types
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import typer
+from regions import cell, code, table, wrapped
+from typer.models import ArgumentInfo, OptionInfo
+
+from projseg import cli
+from projseg.benchmarks.cli import app as bench_app
+
+_VALUES = {str: "TEXT", int: "INTEGER", float: "NUMBER", Path: "PATH", bool: ""}
+_LIKE = {"explain": "query"}
+"""Commands that take all that another takes; their tables have only what they add."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An argument or option of a command, as its row of the table says."""
+
+    shown: str
+    meaning: str
+    is_argument: bool
+    is_repeatable: bool
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of `projseg`: `query`, or `bench run`."""
+
+    name: str
+    function: Callable[..., Any]
+
+    @property
+    def help(self) -> list[str]:
+        """What the command is for, in paragraphs."""
+        return (inspect.getdoc(self.function) or "").split("\n\n")
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """Its arguments, then its options."""
+        found = inspect.signature(self.function, eval_str=True).parameters.values()
+        return sorted(map(_parameter, found), key=lambda one: not one.is_argument)
+
+    @property
+    def usage(self) -> str:
+        """How it is written."""
+        arguments = [
+            one.shown + "..." * one.is_repeatable for one in self.parameters if one.is_argument
+        ]
+        return " ".join(["projseg", self.name, *arguments, "[OPTIONS]"])
+
+
+def commands() -> dict[str, Command]:
+    """Return all commands by name, those of `bench` last."""
+    return {command.name: command for command in [*_of(cli.app, ""), *_of(bench_app, "bench ")]}
+
+
+def command_parts() -> dict[str, str]:
+    """Return the parts of the page by name."""
+    found = commands()
+    parts = {name.replace(" ", "-"): _part(command, found) for name, command in found.items()}
+    listed = [(f"[`{name}`](#{_anchor(name)})", cell(found[name].help[0])) for name in found]
+    return {
+        "commands": table(("command", "what it does"), listed),
+        "exit-codes": (cli.__doc__ or "").split("\n\n")[1],
+        **parts,
+    }
+
+
+def _of(app: typer.Typer, prefix: str) -> Iterator[Command]:
+    for registered in app.registered_commands:
+        function = registered.callback
+        if function is None:
+            raise SystemExit(f"a command of '{prefix}' has no function")
+        name = registered.name or function.__name__.replace("_", "-")
+        if not registered.context_settings:  # with them, it hands all it is given to another app
+            yield Command(prefix + name, function)
+
+
+def _anchor(name: str) -> str:
+    return f"projseg-{name}".replace(" ", "-")
+
+
+def _part(command: Command, all_commands: dict[str, Command]) -> str:
+    rows = _rows(command.parameters)
+    like = _LIKE.get(command.name)
+    paragraphs = [wrapped(text) for text in command.help]
+    paragraphs.append(f"```\n{command.usage}\n```")
+    if like is not None:
+        others = _rows(all_commands[like].parameters)
+        if not set(others) <= set(rows):
+            raise SystemExit(f"'{command.name}' lacks options of '{like}'; see _LIKE")
+        rows = [row for row in rows if row not in others]
+        paragraphs.append(f"Arguments and options are those of [`{like}`](#{_anchor(like)}), and:")
+    if rows:
+        paragraphs.append(table(("argument or option", "meaning"), rows))
+    return "\n\n".join(paragraphs)
+
+
+def _rows(parameters: Iterable[Parameter]) -> list[tuple[str, str]]:
+    return [(code(one.shown) if one.is_argument else one.shown, one.meaning) for one in parameters]
+
+
+def _parameter(given: inspect.Parameter) -> Parameter:
+    value, *notes = get_args(given.annotation)
+    info = next((note for note in notes if isinstance(note, ArgumentInfo | OptionInfo)), None)
+    if info is None or not info.help:
+        raise SystemExit(f"parameter '{given.name}' of a command has no help text")
+    types_given = [one for one in get_args(value) if one is not types.NoneType]
+    is_union = get_origin(value) in (types.UnionType,)
+    value = types_given[0] if is_union else value
+    is_list = get_origin(value) is list
+    value = get_args(value)[0] if is_list else value
+    if isinstance(info, ArgumentInfo):
+        return Parameter(given.name.upper(), cell(info.help), True, is_list)
+    names = ", ".join(f"`{name}`" for name in _option_names(given.name, info, value))
+    shown = f"{names} {_value_text(value)}".strip()
+    return Parameter(shown, cell(info.help) + _ending(given.default, info, is_list), False, is_list)
+
+
+def _option_names(name: str, info: OptionInfo, value: Any) -> list[str]:
+    # In an annotation, typer takes the first name for the default, and mends that when it runs.
+    named = [one for one in (info.default, *(info.param_decls or ())) if str(one).startswith("-")]
+    if named:
+        return sorted(named, key=len, reverse=True)
+    long = f"--{name.replace('_', '-')}"
+    return [long, f"--no-{long[2:]}"] if value is bool else [long]
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, type) and issubclass(value, Enum):
+        return "\\|".join(f"`{one.value}`" for one in value)
+    return _VALUES[value]
+
+
+def _ending(default: Any, info: OptionInfo, is_list: bool) -> str:
+    """Return what the help text leaves to the declaration: repetition, least value, default."""
+    told = [" Repeatable."] if is_list and "epeatable" not in (info.help or "") else []
+    if info.min is not None:
+        told.append(f" At least {info.min}.")
+    if default not in (None, "", False) or (default == 0 and default is not False):
+        told.append(f" Default: {_default_text(default)}.")
+    return "".join(told)
+
+
+def _default_text(default: Any) -> str:
+    if isinstance(default, bool):
+        return "yes" if default else "no"
+    return f"{default:,}" if isinstance(default, int) and default >= 10_000 else str(default)
