@@ -61,11 +61,15 @@ class _Buckets:
         Position of each piece's bucket in `starts`; None: each piece has its own, in order.
     starts : int64[m]
         Start of each bucket, ascending.
+    width : int
+        Length in microseconds of all pieces, but that the first and the last may be shorter; 0
+        where lengths differ, as those of months do.
     """
 
     begins: NDArray[np.int64]
     bucket_of: NDArray[np.intp] | None
     starts: NDArray[np.int64]
+    width: int
 
 
 def _buckets(granularity: Granularity, low: int, high: int) -> _Buckets | None:
@@ -74,9 +78,10 @@ def _buckets(granularity: Granularity, low: int, high: int) -> _Buckets | None:
         return None
     begins, floors = granularity.pieces(low, high + 1)
     if bool(np.all(floors[1:] > floors[:-1])):
-        return _Buckets(begins, None, floors)
+        is_even = len(begins) > 1 and bool(np.all(np.diff(begins[1:]) == granularity.micros))
+        return _Buckets(begins, None, floors, granularity.micros if is_even else 0)
     starts, bucket_of = np.unique(floors, return_inverse=True)
-    return _Buckets(begins, bucket_of, starts)
+    return _Buckets(begins, bucket_of, starts, 0)
 
 
 def _bucket_ids(
@@ -91,10 +96,8 @@ def _bucket_ids(
         counts = np.diff(np.concatenate([[0], edges, [len(values)]]))
         pieces = np.arange(len(begins)) if buckets.bucket_of is None else buckets.bucket_of
         return np.repeat(pieces.astype(dtype), counts)
-    widths = np.diff(begins[1:])
-    if buckets.bucket_of is None and len(widths) and bool(np.all(widths == widths[0])):
-        # The first piece may begin within its bucket; the others are as long as their buckets.
-        positions = (values - begins[1]) // widths[0] + 1
+    if buckets.width:
+        positions = (values - begins[1]) // buckets.width + 1
     else:
         positions = np.searchsorted(begins, values, side="right") - 1
         if buckets.bucket_of is not None:
