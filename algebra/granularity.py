@@ -10,7 +10,8 @@ of its bucket. What that means where the clock is changed is Spark's meaning:
   hour, day) even past the instant; in others it is where the clock goes on.
 - Longer buckets, dates and the fields of the clock look at what the clock shows and not at its
   offset: each reading belongs to one bucket, however often it comes. Such a bucket starts when the
-  clock first shows its start, or goes on after skipping it.
+  clock first shows its start, or goes on after skipping it. (In this Spark 4.3.0 alone differs,
+  by a regression: docs/spark.md.)
 
 So floors ascend with time only between changes of the clock; `bucket_order` knows where they do.
 """

@@ -36,6 +36,7 @@ def compare_sources(seed, location, zone, counts):
         query = make_query(r, case, for_spark=False)
         context = {"timezone": zone if r.random() < 0.9 else r.choice(ODD_ZONES)}
         expected = answer(case.table, query, {**context, "noProjections": True})
+        assert not isinstance(expected, str), (seed, zone, query, context, expected)
         ways = [{}, {"forceProjections": True}]
         ways += [{"useProjection": name} for name in case.names]
         for way in ways:
