@@ -24,8 +24,12 @@ from typing import Final
 
 LOGGER: Final = logging.getLogger("projseg.spark")
 
-# What tasks run, by the name that Spark's pickles and its daemon import it by.
+# What tasks run, by the name that Spark's pickles and its daemon import it by, and what a query
+# imports only where it needs it.
 _MODULES: Final = (
+    "projseg.algebra.aggregators.hll",
+    "projseg.algebra.aggregators.theta",
+    "projseg.algebra.expressions.regex.java_regex",
     "projseg.spark_datasource.batch_reader",
     "projseg.spark_datasource.batch_writer",
     "projseg.writer.table_writer",

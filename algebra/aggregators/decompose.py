@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from projseg.algebra.aggregate_call import AggregateCall
 from projseg.algebra.aggregators.distinct import DistinctState
 from projseg.algebra.aggregators.functions import HLL_LG_K
-from projseg.algebra.aggregators.hll import HllState
 from projseg.algebra.aggregators.inputs import numbers_of_array, taken
 from projseg.algebra.aggregators.moments import MomentsState
 from projseg.algebra.aggregators.primitive import Primitive, State
 from projseg.algebra.aggregators.results import average_to_arrow
 from projseg.segment_format.vectors import Numbers, Vector
+
+if TYPE_CHECKING:
+    from projseg.algebra.aggregators.hll import HllState
 
 _PRIMITIVES: Final[dict[str, tuple[str, ...]]] = {
     "count": ("count",),
@@ -77,8 +79,8 @@ def finish_call(
     first = states[0]
     if call.function == "avg":
         return _average(call, first, states[1].columns()["count"], selection)
-    if isinstance(first, HllState) and call.function == "approx_count_distinct":
-        return first.estimates(selection)
+    if call.function == "approx_count_distinct":
+        return cast("HllState", first).estimates(selection)
     if isinstance(first, MomentsState):
         return first.spread(call.function, selection)
     if isinstance(first, DistinctState) and call.function != "count_distinct":

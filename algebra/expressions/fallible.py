@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from projseg.algebra.expressions.coercion import is_floating, is_integral
-from projseg.algebra.expressions.regex.java_regex import java_regex
+from projseg.algebra.expressions.regex import read_pattern
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 
 _SAFE: Final = frozenset(
@@ -88,7 +88,8 @@ def _pattern_may_fail(call: Call) -> bool:
     if not isinstance(pattern, Literal):
         return True
     is_regex = call.function == "rlike" and isinstance(pattern.value, str)
-    return is_regex and java_regex(str(pattern.value)).may_fail  # bind has read a constant pattern
+    # `bind` has read a constant pattern, so this refuses none.
+    return is_regex and read_pattern(str(pattern.value)).may_fail
 
 
 def is_lossless(source: pa.DataType, wanted: pa.DataType) -> bool:

@@ -9,11 +9,12 @@ import pyarrow as pa
 import pytest
 
 from projseg.algebra.aggregators.primitive import Primitive
-from projseg.algebra.aggregators.states import STATES, state_fields
+from projseg.algebra.aggregators.states import SKETCHES, STATES, state_fields
 from projseg.algebra.expressions.tree import Column
 from projseg.segment_format.types import TIMESTAMP, type_name
 
 SPEC = Path(__file__).resolve().parents[2] / "SPEC.md"
+FUNCTIONS = [*STATES, *SKETCHES]
 
 
 def spec_rows() -> list[tuple[str, str, str]]:
@@ -37,10 +38,10 @@ def as_written(field_type: pa.DataType, x: pa.DataType) -> set[str]:
 
 
 def test_every_function_is_in_the_table():
-    assert {function for function, _, _ in spec_rows()} == set(STATES)
+    assert {function for function, _, _ in spec_rows()} == set(FUNCTIONS)
 
 
-@pytest.mark.parametrize("function", STATES)
+@pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("x", [pa.int32(), pa.decimal128(9, 2), pa.float64()], ids=str)
 def test_state_columns_are_those_of_the_spec(function, x):
     arguments = (Column(x, "x"), Column(TIMESTAMP, "t"))

@@ -84,6 +84,29 @@ def rest():
 assert in_child(rest) == repr(rest())
 print(in_child(lambda: ask(location)))
 """
+DURING_AN_IMPORT = """
+import importlib.abc, signal, time
+
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "projseg.kernels.hll_bytes":
+            begun.set()
+            time.sleep(0.3)
+
+def estimate():
+    return projseg.Table(location).query(aggregators="approx_count_distinct(name) AS n").num_rows
+
+begun = threading.Event()
+sys.meta_path.insert(0, Slow())
+other = threading.Thread(target=estimate)
+other.start()
+begun.wait()
+def answer():
+    signal.alarm(60)  # rather than wait for ever
+    return estimate()
+print(in_child(answer))
+other.join()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -152,3 +175,7 @@ def test_counts_of_threads_beyond_the_limit_are_refused(location, threads):
 def test_the_most_threads_are_accepted(location):
     asked = {"aggregators": "count(*) AS n", "context": {"threads": 256}}
     assert projseg.Table(location).query(**asked).to_pylist() == [{"n": ROWS}]
+
+
+def test_a_child_forked_during_a_late_import_can_import_it_too(location, tmp_path):
+    assert answer_of(DURING_AN_IMPORT, location, folder=tmp_path) == "1"

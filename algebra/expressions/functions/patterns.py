@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from projseg.algebra.expressions.coercion import bad_expression, cast_to
 from projseg.algebra.expressions.functions.rule import Datum, Evaluator, Rule, literal_of
 from projseg.algebra.expressions.functions.text import by_row
-from projseg.algebra.expressions.regex.java_regex import java_regex
+from projseg.algebra.expressions.regex import read_pattern
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import EvaluationError, InvalidInputError, ProjsegError
 
@@ -160,12 +160,12 @@ def _rlike(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     text, pattern = arguments
     if not isinstance(pattern, pa.Scalar) or isinstance(text, pa.Scalar):
         return by_row(_matches_regex, arguments, row_count, call.type)
-    return java_regex(pattern.as_py()).search(text)
+    return read_pattern(pattern.as_py()).search(text)
 
 
 def _matches_regex(text: str, pattern: str) -> bool:
     try:
-        found = java_regex(pattern)
+        found = read_pattern(pattern)
     except ProjsegError as error:
         raise EvaluationError("PROJSEG_EVALUATION_BAD_ARGUMENT", error.message) from error
     return bool(found.search(pa.array([text]))[0].as_py())
@@ -174,7 +174,7 @@ def _matches_regex(text: str, pattern: str) -> bool:
 def _build_rlike(arguments: tuple[Expression, ...], zone: str) -> Expression:
     text, pattern = (cast_to(argument, pa.string(), zone) for argument in arguments)
     if isinstance(pattern, Literal) and isinstance(pattern.value, str):
-        java_regex(pattern.value)
+        read_pattern(pattern.value)
     return Call(pa.bool_(), "rlike", (text, pattern))
 
 

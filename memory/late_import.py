@@ -1,0 +1,18 @@
+"""What is imported at its first use, so that a process that asks one small question starts without.
+
+    with late_import:
+        from projseg.algebra.aggregators.hll import HllState
+
+A child forked while another thread imports a module could never import it itself: Python's lock of
+that module would stay held. So whatever a query may import late, it imports while no fork happens.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from projseg.memory.forks import hold_while_forking
+
+late_import: Final = threading.RLock()
+hold_while_forking(late_import)
