@@ -13,16 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.roaring_build import (
-    BITMAP_BYTES,
-    CONTAINER_ROWS,
-    bitmap_sizes,
-    postings,
-    write_bitmaps,
-)
 from projseg.kernels.roaring_read import MALFORMED, bitmap_count, read_bitmap
-from projseg.segment_format.byte_reader import ByteReader, corrupt, padded
-from projseg.segment_format.column_writer import PartSink
+from projseg.segment_format.byte_reader import ByteReader, corrupt
 from projseg.segment_format.footer import Section
 from projseg.segment_format.frame import HEAD_LAYOUT
 
@@ -36,74 +28,8 @@ INDEX_BLOCK_DTYPE: Final = np.dtype(  # SPEC.md section 8.1
         ("checksum", "<u8"),
     ]
 )
-_BLOCK_BYTES: Final = 64 * 1024  # a block is cut at the first bitmap that passes this
-_DOUBT: Final = 1.25  # a sample may look this much worse than the whole and still be tried
-_CONTAINER_HEADER_BYTES: Final = 4
-_SIZE_BYTES: Final = 4  # of a bitmap's size, at the start of its block
 _Found = TypeVar("_Found")
 _DENSE_SHARE: Final = 1 / 16  # of the rows, from which a mask sorts faster than sorting
-
-
-def write_index(sink: PartSink, ids: NDArray[Any], cardinality: int, bytes_max: int) -> bytes:
-    """Write the index of a column if it takes no more than `bytes_max`.
-
-    Parameters
-    ----------
-    sink : PartSink
-        Takes the blocks.
-    ids : unsigned[n]
-        Dictionary ids, each below `cardinality`.
-    cardinality : int
-    bytes_max : int
-        What the index may cost: the bytes of the column's own pages, or one bit a row.
-
-    Returns
-    -------
-    bytes
-        The blocks' directory, empty if no index was written.
-    """
-    if not _may_pay(ids, cardinality, bytes_max):
-        return b""
-    rows = postings(ids, cardinality)
-    sizes = bitmap_sizes(rows)
-    if int(sizes.sum()) + _SIZE_BYTES * cardinality > bytes_max:
-        return b""
-    content = write_bitmaps(rows, sizes)
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    records = []
-    for first, end in _blocks(sizes):
-        lengths = sizes[first:end].astype("<u4").tobytes()
-        block = padded(lengths) + content[starts[first] : starts[end]].tobytes()
-        part = sink.part(block)
-        records.append((part.file_offset, part.byte_count, first, end - first, 0, part.checksum))
-    return np.array(records, INDEX_BLOCK_DTYPE).tobytes()
-
-
-def _may_pay(ids: NDArray[Any], cardinality: int, bytes_max: int) -> bool:
-    """Whether an index could be small enough, judged from the rows in the middle of the column.
-
-    Every id costs a header, and so does every container of it; there each run costs two bytes at
-    least, until the container is a full bitmap.
-    """
-    if cardinality < 2 or len(ids) == 0 or (8 + _SIZE_BYTES) * cardinality > bytes_max:
-        return False
-    middle = max(0, len(ids) - CONTAINER_ROWS) // 2
-    sample = ids[middle : middle + CONTAINER_ROWS]
-    starts = np.flatnonzero(sample[1:] != sample[:-1]) + 1
-    runs = np.bincount(sample[starts])
-    containers = np.minimum(2 * runs, BITMAP_BYTES)[runs > 0] + _CONTAINER_HEADER_BYTES
-    return float(containers.sum()) * len(ids) / len(sample) <= _DOUBT * bytes_max
-
-
-def _blocks(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Yield [first, end) of the ids of each block."""
-    ends = np.cumsum(sizes + _SIZE_BYTES)
-    first = 0
-    while first < len(sizes):
-        limit = (ends[first - 1] if first else 0) + _BLOCK_BYTES
-        end = max(first + 1, int(np.searchsorted(ends, limit, side="right")))
-        yield first, end
-        first = end
 
 
 class BitmapIndex:
@@ -112,7 +38,7 @@ class BitmapIndex:
     Parameters
     ----------
     directory : bytes
-        As `write_index` returned it.
+        As `bitmap_writer.write_index` returned it.
     cardinality, row_count : int
         Of the column's dictionary and table.
     parts_end : int

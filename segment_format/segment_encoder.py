@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from projseg.errors import InvalidInputError
-from projseg.segment_format.bitmap_index import write_index
+from projseg.segment_format.bitmap_writer import write_index
 from projseg.segment_format.column_writer import PartSink, vector_pages, write_pages
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.dictionary_pages import dictionary_pages

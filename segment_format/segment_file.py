@@ -19,7 +19,7 @@ from projseg.segment_format.bitmap_index import BitmapIndex
 from projseg.segment_format.byte_reader import corrupt
 from projseg.segment_format.checksum import file_seed, part_checksum
 from projseg.segment_format.dictionary import Dictionary
-from projseg.segment_format.dictionary_pages import order_problem
+from projseg.segment_format.dictionary_order import order_problem
 from projseg.segment_format.footer import (
     ColumnEntry,
     DictionaryEntry,
@@ -46,7 +46,6 @@ from projseg.segment_format.page_decoder import (
 from projseg.segment_format.page_directory import PageDirectory
 from projseg.segment_format.types import is_fixed_width, parse_type_name
 from projseg.segment_format.vectors import Ids, Opaque, Vector
-from projseg.segment_format.verification import verify_segment
 from projseg.segment_format.zone_map import PageZones, page_zones
 
 ReadRange = Callable[[int, int], bytes]  # (offset, size) -> exactly `size` bytes
@@ -362,6 +361,9 @@ class SegmentFile:
 
     def verify(self) -> int:
         """Read all of the file and prove every claim it makes; return how many parts it has."""
+        # Imported here, so that a process that only asks starts without it.
+        from projseg.segment_format.verification import verify_segment
+
         return verify_segment(self)
 
     def pages(
