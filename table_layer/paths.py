@@ -6,8 +6,8 @@ have made, so it cannot leave the table's directory. SPEC.md "Table", names.
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 import uuid
 from dataclasses import dataclass
 from typing import Final
@@ -119,7 +119,7 @@ def is_probe_name(name: str) -> bool:
 
 def temporary_name(name: str) -> str:
     """Return a fresh name to write to before `name` is published."""
-    return f"{name}.{secrets.token_hex(8)}.tmp"
+    return f"{name}.{os.urandom(8).hex()}.tmp"
 
 
 def is_temporary(name: str) -> bool:

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from projseg.algebra.interval import Interval
-from projseg.algebra.projection_parse import parse_projection
-from projseg.declarations import (
-    ProjectionDeclared,
-    SchemaDeclared,
-    declaration_of,
-    declare_properties,
-    declared,
-    schema_of,
-)
 from projseg.errors import InvalidInputError
-from projseg.rows import Rows
-from projseg.table_layer.change import Append, Change, Overwrite, SetProperties
-from projseg.table_layer.commit import commit, create_table
-from projseg.table_layer.paths import new_write_id
 from projseg.table_layer.snapshot import open_snapshot
 from projseg.table_layer.storage import open_storage
 from projseg.table_layer.table_properties import TARGET_SEGMENT_ROWS
 from projseg.table_layer.versions import is_table as _is_table
 from projseg.table_version import IntervalLike, TableVersion
-from projseg.table_write import ChangeOf, Commit, OnSegment, create_with_rows, write_rows
+
+# A process that only asks starts without the modules that write; each method imports its own.
+if TYPE_CHECKING:
+    from projseg.declarations import ProjectionDeclared, SchemaDeclared
+    from projseg.rows import Rows
+    from projseg.table_write import Commit, OnSegment
 
 
 def is_table(location: str | os.PathLike[str]) -> bool:
@@ -129,20 +122,20 @@ class Table(TableVersion):
         CommitError, StorageError
             As of `append`.
         """
-        storage = open_storage(location)
-        properties_declared = declare_properties(
-            schema_of(schema),
+        from projseg.table_write import create
+
+        create(
+            open_storage(location),
+            schema,
             time_column=time_column,
             segment_granularity=segment_granularity,
             cluster_by=cluster_by,
             projections=projections,
             target_segment_rows=target_segment_rows,
             properties=properties,
+            data=data,
+            on_segment=on_segment,
         )
-        if data is None:
-            create_table(storage, properties_declared)
-        else:
-            create_with_rows(storage, properties_declared, data, on_segment=on_segment)
         return cls(location)
 
     def refresh(self) -> Table:
@@ -188,7 +181,11 @@ class Table(TableVersion):
         StorageError
             If a file cannot be written; nothing was committed.
         """
-        return self._write(data, lambda entries: Append(entries), "append", on_segment)
+        from projseg.table_write import append
+
+        self._check_newest()
+        self._snapshot, made = append(self._snapshot, data, on_segment=on_segment)
+        return made
 
     def overwrite(
         self,
@@ -219,19 +216,13 @@ class Table(TableVersion):
         CommitError, StorageError
             As of `append`.
         """
+        from projseg.table_write import overwrite
+
         self._check_newest()
         # Rows that others appended since this object was opened are to be replaced as well.
         self.refresh()
-        pair = None if interval is None else _bounds(interval)
-        return self._write(data, lambda entries: Overwrite(entries, pair), "overwrite", on_segment)
-
-    def _write(
-        self, data: Rows, change_of: ChangeOf, operation: str, on_segment: OnSegment | None
-    ) -> Commit:
-        self._check_newest()
-        self._snapshot, made = write_rows(
-            self._snapshot, data, change_of, operation=operation, on_segment=on_segment
-        )
+        bounds = None if interval is None else _bounds(interval)
+        self._snapshot, made = overwrite(self._snapshot, data, bounds, on_segment=on_segment)
         return made
 
     def add_projection(self, declaration: ProjectionDeclared) -> int:
@@ -257,17 +248,11 @@ class Table(TableVersion):
         CommitError, StorageError
             As of `append`.
         """
+        from projseg.table_write import add_projection
+
         self._check_newest()
-        properties = self._snapshot.properties
-        spec = parse_projection(
-            declaration_of(declaration),
-            properties.schema,
-            time_column=properties.time_column,
-            segment_granularity=properties.segment_granularity,
-        )
-        return self._set_projections(
-            SetProperties(add_projections=(declared(spec),)), "add projection"
-        )
+        self._snapshot = add_projection(self._snapshot, declaration)
+        return self._snapshot.version
 
     def drop_projection(self, name: str) -> int:
         """Withdraw a projection from segments written from now on.
@@ -289,13 +274,10 @@ class Table(TableVersion):
         CommitError, StorageError
             As of `append`.
         """
-        return self._set_projections(SetProperties(drop_projections=(name,)), "drop projection")
+        from projseg.table_write import drop_projection
 
-    def _set_projections(self, change: Change, operation: str) -> int:
         self._check_newest()
-        self._snapshot = commit(
-            self._storage, self._snapshot, change, write_id=new_write_id(), operation=operation
-        )
+        self._snapshot = drop_projection(self._snapshot, name)
         return self._snapshot.version
 
     def _check_newest(self) -> None:

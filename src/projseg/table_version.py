@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from projseg.algebra.interval import Interval
 from projseg.algebra.query_spec import QuerySpec, bind_query
-from projseg.explain import Explain, explain_plan
 from projseg.reader.query import plan_query, run_final
 from projseg.reader.row_scan import scan, scan_table
 from projseg.table_layer import metadata_tables
@@ -18,6 +17,7 @@ from projseg.table_layer.storage import Storage
 from projseg.table_layer.table_properties import TableProperties
 
 if TYPE_CHECKING:
+    from projseg.explain import Explain
     from projseg.maintenance.verify import Finding
 
 Expressions = str | Sequence[str]
@@ -202,6 +202,9 @@ class TableVersion:
         ProjsegError
             As of `query`; about values only with `analyze`.
         """
+        # Imported here, so that a process that only asks starts without it.
+        from projseg.explain import explain_plan
+
         query = self._bind(
             group_by, aggregators, filter, interval, having, order_by, limit, columns, context
         )

@@ -1,14 +1,23 @@
-"""Put rows into a table: segments first, then the one commit that lists them."""
+"""Write a table: its rows, segments first, then the one commit that lists them; its projections."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from projseg.algebra.projection_parse import parse_projection
+from projseg.declarations import (
+    ProjectionDeclared,
+    SchemaDeclared,
+    declaration_of,
+    declare_properties,
+    declared,
+    schema_of,
+)
 from projseg.errors import StorageError
 from projseg.rows import Rows, batches_of
-from projseg.table_layer.change import Change
+from projseg.table_layer.change import Append, Change, Overwrite, SetProperties
 from projseg.table_layer.commit import commit, create_table, not_committed, refuse_existing
 from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.own_files import given_back_on_failure
@@ -16,6 +25,7 @@ from projseg.table_layer.paths import new_write_id
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.storage import Storage
 from projseg.table_layer.table_properties import TableProperties
+from projseg.writer.table_writer import write_segments
 
 OnSegment: TypeAlias = Callable[[SegmentEntry], object]
 ChangeOf: TypeAlias = Callable[[tuple[SegmentEntry, ...]], Change]
@@ -38,7 +48,55 @@ class Commit:
     rows: int
 
 
-def write_rows(
+def append(
+    base: Snapshot, data: Rows, *, on_segment: OnSegment | None = None
+) -> tuple[Snapshot, Commit]:
+    """Add rows to the table version `base`; see `Table.append`."""
+    return _write_rows(
+        base, data, lambda entries: Append(entries), operation="append", on_segment=on_segment
+    )
+
+
+def overwrite(
+    base: Snapshot,
+    data: Rows,
+    bounds: tuple[int, int] | None,
+    *,
+    on_segment: OnSegment | None = None,
+) -> tuple[Snapshot, Commit]:
+    """Replace all rows of the table version `base`, or those of `[start, end)` in microseconds."""
+    return _write_rows(
+        base,
+        data,
+        lambda entries: Overwrite(entries, bounds),
+        operation="overwrite",
+        on_segment=on_segment,
+    )
+
+
+def add_projection(base: Snapshot, declaration: ProjectionDeclared) -> Snapshot:
+    """Declare a projection for the segments written after the table version `base`."""
+    properties = base.properties
+    spec = parse_projection(
+        declaration_of(declaration),
+        properties.schema,
+        time_column=properties.time_column,
+        segment_granularity=properties.segment_granularity,
+    )
+    change = SetProperties(add_projections=(declared(spec),))
+    return _set_projections(base, change, "add projection")
+
+
+def drop_projection(base: Snapshot, name: str) -> Snapshot:
+    """Withdraw a projection from the segments written after the table version `base`."""
+    return _set_projections(base, SetProperties(drop_projections=(name,)), "drop projection")
+
+
+def _set_projections(base: Snapshot, change: Change, operation: str) -> Snapshot:
+    return commit(base.storage, base, change, write_id=new_write_id(), operation=operation)
+
+
+def _write_rows(
     base: Snapshot,
     data: Rows,
     change_of: ChangeOf,
@@ -83,24 +141,40 @@ def write_rows(
     return snapshot, Commit(snapshot.version, len(entries), _row_count(entries))
 
 
-def create_with_rows(
+def create(
     storage: Storage,
-    properties: TableProperties,
-    data: Rows,
+    schema: SchemaDeclared,
     *,
-    on_segment: OnSegment | None = None,
+    time_column: str | None,
+    segment_granularity: str,
+    cluster_by: Sequence[str],
+    projections: Sequence[ProjectionDeclared],
+    target_segment_rows: int,
+    properties: Mapping[str, str] | None,
+    data: Rows | None,
+    on_segment: OnSegment | None,
 ) -> Snapshot:
-    """Publish a new table whose first version holds rows; there is no table if anything fails.
+    """Publish a new table, empty or with rows; there is none if anything fails.
 
-    Parameters
-    ----------
-    storage : Storage
-        Where the table is to be.
-    properties : TableProperties
-        What it declares.
-    data, on_segment
-        As of `write_rows`.
+    Parameters are those of `Table.create`; `storage` is where the table is to be.
     """
+    declared_properties = declare_properties(
+        schema_of(schema),
+        time_column=time_column,
+        segment_granularity=segment_granularity,
+        cluster_by=cluster_by,
+        projections=projections,
+        target_segment_rows=target_segment_rows,
+        properties=properties,
+    )
+    if data is None:
+        return create_table(storage, declared_properties)
+    return _create_with_rows(storage, declared_properties, data, on_segment)
+
+
+def _create_with_rows(
+    storage: Storage, properties: TableProperties, data: Rows, on_segment: OnSegment | None
+) -> Snapshot:
     write_id = new_write_id()
     refuse_existing(storage)
     with given_back_on_failure(storage, write_id, None) as files:
@@ -118,9 +192,6 @@ def _write_segments(
     on_segment: OnSegment | None,
     files: list[str],
 ) -> tuple[SegmentEntry, ...]:
-    # Imported here, so that a process that only asks starts without the writer.
-    from projseg.writer.table_writer import write_segments
-
     try:
         storage.check_writable()
         batches = batches_of(data, properties.schema)
