@@ -52,8 +52,10 @@ _ACCUMULATE = """
 import numpy as np
 from projseg.kernels import gather
 from projseg.kernels.delta import accumulate
+from projseg.kernels.kernel import interpreter
 
-values = np.ones(200_000, np.int64)  # so many that the kernel is not interpreted
+interpreter.retire()
+values = np.ones(200_000, np.int64)
 accumulate(values)
 print(values[-3:].tolist())
 """
