@@ -20,14 +20,13 @@ from projseg.errors import InvalidInputError
 from projseg.spark_datasource.commit_message import SegmentsWritten
 from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.write_request import WriteRequest
-from projseg.spark_datasource.write_target import find_target, reason_to_skip
+from projseg.spark_datasource.write_target import WriteTarget, find_target, overtaken_target
 from projseg.table_layer.change import Append, Change, Overwrite
 from projseg.table_layer.commit import commit, create_table
 from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.own_files import given_back_on_failure, remove
 from projseg.table_layer.paths import new_write_id
-from projseg.table_layer.snapshot import Snapshot, open_snapshot
-from projseg.table_layer.table_properties import check_options
+from projseg.table_layer.snapshot import open_snapshot
 from projseg.writer.table_writer import write_segments
 
 LOGGER: Final = logging.getLogger("projseg.spark")
@@ -85,17 +84,24 @@ class ProjsegWriter(DataSourceArrowWriter):
 
     def _publish(self, entries: tuple[SegmentEntry, ...]) -> None:
         """Commit to the table, or make it by its first commit."""
-        change = self._change(entries)  # refuses rows outside the interval before a table is made
+        change = self._change(self._target, entries)  # refuses rows outside the interval
         metrics = {
             "added_segments": len(entries),
             "added_rows": sum(entry.row_count for entry in entries),
         }
-        base = self._base(entries, metrics)
-        if base is None:
+        target = self._target
+        if target.base_version is None:
+            overtaken = self._make_table(entries, metrics)
+            if overtaken is None:
+                return
+            target, change = overtaken, self._change(overtaken, entries)
+        if target.reason_to_skip:
+            LOGGER.warning("write %s published nothing: %s", self._write_id, target.reason_to_skip)
+            remove(target.storage, [entry.file for entry in entries])
             return
         commit(
-            self._target.storage,
-            base,
+            target.storage,
+            open_snapshot(target.storage, target.base_version),
             change,
             write_id=self._write_id,
             operation="overwrite" if self._overwrite else "append",
@@ -117,20 +123,16 @@ class ProjsegWriter(DataSourceArrowWriter):
             finished,
         )
 
-    def _change(self, entries: tuple[SegmentEntry, ...]) -> Change:
+    def _change(self, target: WriteTarget, entries: tuple[SegmentEntry, ...]) -> Change:
         if self._overwrite:
-            return Overwrite(entries, self._target.interval, self._target.added_columns)
-        return Append(entries, self._target.added_columns)
+            return Overwrite(entries, target.interval, target.added_columns)
+        return Append(entries, target.added_columns)
 
-    def _base(self, entries: tuple[SegmentEntry, ...], metrics: dict[str, int]) -> Snapshot | None:
-        """Return the version to build on; None if there is nothing left to commit.
-
-        The first write makes the table, with its rows in it. Where another first write won the
-        race, this one comes after it, if the two agree, or leaves that table alone.
-        """
+    def _make_table(
+        self, entries: tuple[SegmentEntry, ...], metrics: dict[str, int]
+    ) -> WriteTarget | None:
+        """Make the table, with its rows in it, or return the one that another write made first."""
         target = self._target
-        if target.base_version is not None:
-            return open_snapshot(target.storage, target.base_version)
         try:
             create_table(
                 target.storage,
@@ -140,29 +142,8 @@ class ProjsegWriter(DataSourceArrowWriter):
                 metrics=metrics,
                 txn=self._request.transaction,
             )
-            return None
         except InvalidInputError as error:
             if error.code != "PROJSEG_TABLE_EXISTS":
                 raise
-        snapshot = open_snapshot(target.storage)
-        if reason := reason_to_skip(self._request, snapshot):
-            LOGGER.warning("write %s published nothing: %s", self._write_id, reason)
-            remove(target.storage, [entry.file for entry in entries])
-            return None
-        made = target.properties
-        columns = {column.name: column for column in snapshot.properties.columns}
-        for column in made.columns:
-            if columns.get(column.name, column) != column:
-                raise InvalidInputError(
-                    "PROJSEG_SCHEMA_MISMATCH",
-                    f"column '{column.name}' is {column.type} in these rows and "
-                    f"{columns[column.name].type} in the table, which another write has just "
-                    "made; cast it and write again",
-                )
-        check_options(
-            snapshot.properties,
-            time_column=made.time_column,
-            segment_granularity=made.segment_granularity,
-            cluster_by=made.cluster_by,
-        )
-        return snapshot
+            return overtaken_target(self._request, target, overwrite=self._overwrite)
+        return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -19,6 +19,8 @@ from projseg.table_layer.table_properties import (
     columns_of,
 )
 from projseg.writer.input_rows import check_schema
+
+_WRITE_AGAIN: Final = "write again, as an append to that table"
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) ->
         return WriteTarget(storage, None, _new_properties(request, schema), (), interval)
     snapshot = open_snapshot(storage)
     properties = snapshot.properties
-    if reason := reason_to_skip(request, snapshot):
+    if reason := _reason_to_skip(request, snapshot):
         return WriteTarget(storage, snapshot.version, properties, reason_to_skip=reason)
     check_declared(
         properties,
@@ -84,7 +86,43 @@ def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) ->
     return WriteTarget(storage, snapshot.version, properties, added, interval)
 
 
-def reason_to_skip(request: WriteRequest, existing: Snapshot) -> str:
+def overtaken_target(request: WriteRequest, wanted: WriteTarget, *, overwrite: bool) -> WriteTarget:
+    """Return the target of a first write whose table another write has made meanwhile.
+
+    The segments are written already, for the table that was wanted: the one that is there must
+    have their columns, in their types, and their layout.
+
+    Raises
+    ------
+    InvalidInputError
+        As `find_target`, and if the two tables differ in what the segments depend on.
+    """
+    found = find_target(request, wanted.properties.schema, overwrite=overwrite)
+    if found.reason_to_skip:
+        return found
+    made = found.properties
+    types = {column.name: column.type for column in made.columns}
+    for column in wanted.properties.columns:
+        if types.get(column.name) != column.type:
+            there = f"is {types[column.name]} in" if column.name in types else "is not in"
+            raise InvalidInputError(
+                "PROJSEG_SCHEMA_MISMATCH",
+                f"column '{column.name}' is {column.type} in these rows and {there} the table "
+                f"that another write has just made at {found.storage.location}; {_WRITE_AGAIN}",
+            )
+    for option in ("time_column", "segment_granularity", "cluster_by"):
+        mine, others = getattr(wanted.properties, option), getattr(made, option)
+        if mine != others:
+            raise InvalidInputError(
+                "PROJSEG_OPTION_CONTRADICTS_TABLE",
+                f"these rows were written with {option}={mine!r} and the table that another write "
+                f"has just made at {found.storage.location} has {option}={others!r}; "
+                f"{_WRITE_AGAIN}",
+            )
+    return found
+
+
+def _reason_to_skip(request: WriteRequest, existing: Snapshot) -> str:
     """Return why a write leaves the table that is there alone, or an empty text.
 
     Raises

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,10 +44,10 @@ class Write:
     def __init__(self, location, values, *, overwrite=False, schema=LONG, **options):
         request = parse_write_request({"path": location, **options})
         self.writer = ProjsegWriter(request, schema, overwrite=overwrite)
-        self.values = values
+        self.rows = dict.fromkeys(schema.names, values)
 
     def commit(self):
-        batches = pa.table({"n": self.values}).to_batches()
+        batches = pa.table(self.rows).to_batches()
         self.writer.commit([self.writer.write(iter(batches))])
 
 
@@ -109,6 +110,48 @@ def test_a_first_write_of_other_types_than_the_table_made_meanwhile_is_refused(l
     double = t.StructType([t.StructField("n", t.DoubleType())])
     late, early = Write(location, [0.5], schema=double), Write(location, [1])
     early.commit()
-    with pytest.raises(InvalidInputError, match="column 'n' is double"):
+    with pytest.raises(InvalidInputError, match="column 'n' holds double"):
         late.commit()
     assert values_of(location) == [1]
+    assert is_clean(location)
+
+
+@pytest.mark.parametrize("name", ["m", "N"])
+def test_a_first_write_loses_no_column_that_the_table_made_meanwhile_lacks(location, name):
+    other = t.StructType([t.StructField(name, t.LongType())])
+    late, early = Write(location, [0], schema=other), Write(location, [1])
+    early.commit()
+    with pytest.raises(InvalidInputError):
+        late.commit()
+    assert values_of(location) == [1]
+    assert is_clean(location)
+
+
+def test_a_first_write_that_merges_schemas_adds_its_columns_to_the_table_made_meanwhile(location):
+    wide = t.StructType([t.StructField(name, t.LongType()) for name in "nm"])
+    late, early = Write(location, [0], schema=wide, mergeSchema="true"), Write(location, [1])
+    early.commit()
+    late.commit()
+    rows = projseg.Table(location).query(order_by="n").to_pylist()
+    assert rows == [{"n": 0, "m": 0}, {"n": 1, "m": None}]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"timeColumn": "n"},
+        {"timeColumn": "n", "segmentGranularity": "DAY"},
+        {"clusterBy": "n"},
+    ],
+    ids=str,
+)
+def test_a_first_write_of_another_layout_than_the_table_made_meanwhile_is_refused(location, option):
+    time = t.StructType([t.StructField("n", t.TimestampType())])
+    moment = [datetime(2020, 1, 1, tzinfo=UTC)]
+    late = Write(location, moment, schema=time)
+    early = Write(location, moment, schema=time, **option)
+    early.commit()
+    with pytest.raises(InvalidInputError, match="PROJSEG_OPTION_CONTRADICTS_TABLE"):
+        late.commit()
+    assert values_of(location) == moment
+    assert is_clean(location)
