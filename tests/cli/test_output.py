@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -10,6 +11,8 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from projseg.cli.output import OutputFormat, chosen_format, print_fields, print_rows
 
@@ -72,3 +75,24 @@ def test_a_record_is_printed_in_every_format(capsys, chosen):
     printed = capsys.readouterr().out
     assert "rows" in printed
     assert '["a", "b"]' in printed.replace('""', '"')
+
+
+COLUMNS = st.tuples(
+    st.integers(1, 20),
+    st.one_of(
+        st.integers(1, 24).map(lambda digits: 10**digits - 1),
+        st.integers(1, 40).map(lambda length: "x" * length),
+    ),
+)
+
+
+@given(st.lists(COLUMNS, min_size=1, max_size=12))
+@example([(4, "h" * 6), (8, "g" * 40), (11, "a" * 40), (6, "NULL"), (15, "d" * 32), (8, 2),
+          (16, 0), (4, 4), (5, 160)])  # fmt: skip
+def test_no_table_is_cut_at_its_right_edge(columns):
+    row = {f"{number}{'n' * length}": value for number, (length, value) in enumerate(columns)}
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        print_rows([row], OutputFormat.TABLE)
+    lines = printed.getvalue().splitlines()
+    assert all(line.rstrip()[-1] in "┓┃┩│┘" for line in lines if line[:1] in "┏┃┡│└")
