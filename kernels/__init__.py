@@ -1,1 +1,1 @@
-"""Numba kernels: free functions over arrays, each behind a guard, each with a slow twin."""
+"""Numba kernels: free functions over arrays, each behind a guard."""

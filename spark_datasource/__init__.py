@@ -1,4 +1,4 @@
-"""The only folder that imports pyspark: `format("projseg")` and the helpers around it."""
+"""Spark's data source: `format("projseg")`, and the helpers around it."""
 
 from projseg.extras import require
 

@@ -35,3 +35,16 @@ def test_references_are_current():
     command = [sys.executable, str(ROOT / "docs/make_reference.py"), "--check"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_files_that_the_architecture_names_exist():
+    folder = ""
+    for line in (ROOT / "ARCHITECTURE.md").read_text().splitlines():
+        if re.fullmatch(r"`[\w/]+/`.*", line):
+            folder = line.split("`")[1]
+        if line.startswith(("#", "1.", "- **")):
+            folder = ""
+        for name in re.findall(r"`([\w/*]+(?:\.py|/))`", line):
+            found = [*ROOT.glob(name), *(ROOT / "src/projseg").glob(name)]
+            found += (ROOT / folder).rglob(name.rstrip("/")) if folder else []
+            assert found, f"{name} in: {line}"
