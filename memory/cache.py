@@ -204,10 +204,10 @@ class Cache:
         value = load()
         return self.put(key, value, byte_count_of(value), owners=owners)
 
-    def drop(self, kind: str) -> None:
-        """Forget all entries of a kind."""
+    def clear(self) -> None:
+        """Forget all entries."""
         with self._lock:
-            for key in [key for key in self._entries if key[0] == kind]:
+            for key in list(self._entries):
                 self._drop(key)
 
     def statistics(self) -> CacheStatistics:

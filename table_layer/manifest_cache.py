@@ -44,10 +44,6 @@ class ManifestCache:
         )
         return kept[0]
 
-    def clear(self) -> None:
-        """Forget all manifests."""
-        self._cache.drop(_KIND)
-
 
 def _held_bytes(manifest: Manifest, reference: ManifestReference) -> int:
     share = manifest.decoded_count / max(1, len(manifest))

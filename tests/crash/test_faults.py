@@ -13,10 +13,10 @@ from projseg.errors import (
     CommitStateUnknownError,
     InvalidInputError,
 )
+from projseg.memory.cache import KEPT
 from projseg.table_layer import local_storage
 from projseg.table_layer.change import Append
 from projseg.table_layer.commit import append, commit, create_table
-from projseg.table_layer.manifest_cache import MANIFESTS
 from projseg.table_layer.paths import METADATA_PREFIX, is_temporary, snapshot_name
 from projseg.table_layer.snapshot import is_table, list_versions, open_snapshot
 from projseg.table_layer.storage import PutOutcomeUnknownError, open_storage
@@ -39,7 +39,7 @@ def outcome_of_append(storage):
 def check(storage, outcomes):
     """What was acknowledged is listed, what was refused is not, and the log has no gap."""
     assert {outcome for outcome, _ in outcomes} <= {"kept", "refused", "unknown"}
-    MANIFESTS.clear()
+    KEPT.clear()
     snapshot = open_snapshot(storage)
     listed = [entry.write_id for entry in snapshot.segments]
     assert len(set(listed)) == len(listed)

@@ -11,9 +11,9 @@ from race import CONTEXT, run_and_die
 from recorded_os import DyingOs
 from small_tables import files_of, new_table, new_write_id, put_segment
 
+from projseg.memory.cache import KEPT
 from projseg.table_layer import local_storage
 from projseg.table_layer.commit import append
-from projseg.table_layer.manifest_cache import MANIFESTS
 from projseg.table_layer.snapshot import list_versions, open_snapshot
 from projseg.table_layer.storage import open_storage
 
@@ -24,7 +24,7 @@ def append_one(storage, write_id):
 
 
 def listed_ids(storage):
-    MANIFESTS.clear()
+    KEPT.clear()
     snapshot = open_snapshot(storage)
     assert list_versions(storage) == list(range(snapshot.version + 1))
     for entry in snapshot.segments:

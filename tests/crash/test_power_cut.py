@@ -8,9 +8,9 @@ from recorded_os import RecordedOs
 from small_tables import files_of, new_table, new_write_id, put_segment, small_properties
 
 from projseg.errors import InvalidInputError, ProjsegError
+from projseg.memory.cache import KEPT
 from projseg.table_layer import local_storage
 from projseg.table_layer.commit import append, create_table
-from projseg.table_layer.manifest_cache import MANIFESTS
 from projseg.table_layer.snapshot import open_snapshot
 from projseg.table_layer.storage import open_storage
 
@@ -47,7 +47,7 @@ def test_append(tmp_path, monkeypatch):
         # Names that the record removes or adds decide; what was there before stays.
         place = tmp_path / f"state{next(numbers)}"
         materialise(state, before, root, place)
-        MANIFESTS.clear()
+        KEPT.clear()
         found = open_storage(place)
         snapshot = open_snapshot(found)
         expected = {1: base, 2: after}[snapshot.version]
@@ -97,7 +97,7 @@ def test_create_with_a_segment(tmp_path, monkeypatch):
     for done, state in crash_states(events):
         place = tmp_path / f"state{next(numbers)}"
         materialise(state, before, root, place)
-        MANIFESTS.clear()
+        KEPT.clear()
         found = open_storage(place)
         try:
             snapshot = open_snapshot(found)
@@ -130,7 +130,7 @@ def test_the_enumeration_finds_a_missing_sync(tmp_path, monkeypatch, skipped):
     for number, state in enumerate(states):
         place = tmp_path / f"state{number}"
         materialise(state, before, root, place)
-        MANIFESTS.clear()
+        KEPT.clear()
         found = open_storage(place)
         try:
             snapshot = open_snapshot(found)

@@ -7,9 +7,9 @@ from race import run_processes
 from small_tables import HOUR_US, files_of, new_table, new_write_id, put_segment
 
 from projseg.errors import CommitConflictError, InvalidInputError
+from projseg.memory.cache import KEPT
 from projseg.table_layer.change import Append, Overwrite, Replace
 from projseg.table_layer.commit import append, commit
-from projseg.table_layer.manifest_cache import MANIFESTS
 from projseg.table_layer.snapshot import history, list_versions, open_snapshot
 from projseg.table_layer.storage import open_storage
 
@@ -115,7 +115,7 @@ class Actor:
 
 def interleave(location, seed, steps):
     """Let actors look and commit in a random order; a dict is the expected table."""
-    MANIFESTS.clear()
+    KEPT.clear()
     rng = random.Random(seed)
     storage, _ = new_table(location)
     actors = [Actor(storage, rng) for _ in range(4)]

@@ -17,9 +17,9 @@ from projseg.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
+from projseg.memory.cache import KEPT
 from projseg.table_layer import sealed_json
 from projseg.table_layer.commit import append
-from projseg.table_layer.manifest_cache import MANIFESTS
 from projseg.table_layer.paths import snapshot_name
 from projseg.table_layer.snapshot import latest_version, open_snapshot
 from projseg.table_layer.storage import open_storage
@@ -35,7 +35,7 @@ def table(tmp_path):
 
 
 def read_all(storage):
-    MANIFESTS.clear()
+    KEPT.clear()
     return list(open_snapshot(storage).segments)
 
 
