@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# One process for each processor, up to four; tests/conftest.py says what stays together.
+SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist loadgroup
+
 # Environments for other releases of what projseg runs on, and the tests that run in all of them.
 OTHERS := .venvs
 PYTHONS := 3.11 3.12 3.13
@@ -14,7 +17,7 @@ QUICK_TESTS := tests/cli tests/install/test_extras.py tests/query/test_without_p
 # Warnings of old or new releases of others are not ours to heed.
 PYTEST_ELSEWHERE := bin/python -m pytest -o filterwarnings=default
 
-.PHONY: demo demo-spark test check nightly bench clean
+.PHONY: demo demo-spark test check lint nightly bench clean
 .PHONY: test-minimums test-pythons test-spark-matrix
 
 demo: $(VENV)/installed
@@ -23,17 +26,19 @@ demo: $(VENV)/installed
 demo-spark: $(VENV)/installed
 	$(BIN)/projseg demo --spark
 
-test: $(VENV)/installed-dev check
-	$(BIN)/pytest
+test: lint
+	$(BIN)/pytest $(SIDE_BY_SIDE)
 
-check: $(VENV)/installed-dev
+check: lint
+	$(BIN)/pytest tests/house_style
+
+lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest tests/house_style
 
 nightly: $(VENV)/installed-dev
-	PROJSEG_NIGHTLY=1 $(BIN)/pytest -m "slow or not slow" --timeout 7200
+	PROJSEG_NIGHTLY=1 $(BIN)/pytest $(SIDE_BY_SIDE) -m "slow or not slow" --timeout 7200
 	$(MAKE) test-minimums test-pythons test-spark-matrix
 
 # The oldest releases that pyproject.toml allows.

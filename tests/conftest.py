@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
@@ -15,3 +16,10 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("projseg")
+
+
+def pytest_collection_modifyitems(items):
+    """Give a file's tests to one process, and all of Spark's to one, which has one session."""
+    for item in items:
+        is_spark = HERE / "spark" in item.path.parents
+        item.add_marker(pytest.mark.xdist_group("spark" if is_spark else str(item.path)))
