@@ -82,8 +82,8 @@ def _match(name: str, schema: pa.Schema) -> str:
             return str(known)
     raise InvalidInputError(
         "PROJSEG_SCHEMA_MISMATCH",
-        f"column '{name}' is not in the table{did_you_mean(name, schema.names)}; "
-        "write with mergeSchema=true to add it",
+        f"column '{name}' is not in the table{did_you_mean(name, schema.names)}; leave it out, or "
+        "add it by a write through Spark with option mergeSchema",
     )
 
 

@@ -9,7 +9,9 @@ import pytest
 
 from projseg.algebra.source_plan import ReasonCode
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+ALL_PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
 EXAMPLE = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 PAGES = [path for path in sorted(DOCS.glob("*.md")) if "```python\n" in path.read_text()]
 
@@ -35,7 +37,21 @@ def test_every_reason_of_explain_is_explained(code):
     assert f"`{code}" in (DOCS / "projections.md").read_text()
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda path: path.name)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#:]+\.\w+)(?:#[^)]*)?\)", page.read_text()):
-        assert (page.parent / target).exists(), target
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text()):
+        path = page.parent / target if target else page
+        assert path.exists(), target
+        assert not anchor or anchor in anchors(path), f"{target}#{anchor}"
+
+
+def anchors(page):
+    """The anchors of a page's headings, as GitHub makes them."""
+    without_code = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", without_code, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_readme_links_every_page():
+    linked = set(re.findall(r"\]\(([\w/.-]+\.md)", (ROOT / "README.md").read_text()))
+    assert {str(page.relative_to(ROOT)) for page in ALL_PAGES} - linked <= {"README.md"}
