@@ -10,8 +10,10 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from projseg.cli import input_files
 from projseg.cli.input_files import cast_batches, open_file, stored_bytes, table_schema
 from projseg.errors import InvalidInputError
+from projseg.segment_format.types import type_name
 
 ROWS = pa.table({"time": ["2015-09-12T00:47:08.770Z", None], "n": [1, 2], "s": ["x", None]})
 TYPES = pa.schema([("time", pa.timestamp("us", tz="UTC")), ("n", pa.int64()), ("s", pa.string())])
@@ -80,3 +82,39 @@ def test_a_column_that_the_table_lacks_is_refused(tmp_path):
     target = pa.schema([("time", pa.string()), ("n", pa.int64())])
     with pytest.raises(InvalidInputError, match="column 's' that the table lacks"):
         list(cast_batches(path, open_file(path, lambda _: None), target))
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind", "first"),
+    [
+        (["2024-05-01T08:00:00Z"], "timestamp", "2024-05-01T08:00:00+00:00"),
+        (["2024-05-01T08:00:00+02:00", None], "timestamp", "2024-05-01T06:00:00+00:00"),
+        (["2024-05-01 08:00:00-0530"], "timestamp", "2024-05-01T13:30:00+00:00"),
+        (["2024-05-01T08:00:00"], "timestamp_ntz", "2024-05-01T08:00:00"),
+        (["2024-05-01"], "timestamp_ntz", "2024-05-01T00:00:00"),
+        (["2024-05-01T08:00:00Z", "2024-05-01T08:00:00"], "string", "2024-05-01T08:00:00Z"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.json", "a.json.gz"])
+def test_times_of_whole_seconds_in_json_keep_their_zone(tmp_path, name, texts, kind, first):
+    path = str(tmp_path / name)
+    lines = "".join(json.dumps({"n": 1, "t": text, "s": "x"}) + "\n" for text in texts)
+    with gzip.open(path, "wt") if name.endswith(".gz") else open(path, "w") as file:
+        file.write(lines)
+    reader = open_file(path, lambda _: None)
+    schema = table_schema(reader.schema, [], None)
+    assert schema.names == ["n", "t", "s"]
+    assert type_name(schema.field("t").type) == kind
+    rows = pa.Table.from_batches(cast_batches(path, reader, schema), schema)
+    value = rows.column("t")[0].as_py()
+    assert (value if kind == "string" else value.isoformat()) == first
+
+
+def test_a_time_with_a_zone_after_times_without_is_refused_by_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(input_files, "BLOCK_BYTES", 64)
+    path = tmp_path / "a.json"
+    times = ["2024-05-01T08:00:00"] * 20 + ["2024-05-01T08:00:00Z"]
+    path.write_text("".join(json.dumps({"t": time}) + "\n" for time in times))
+    reader = open_file(str(path), lambda _: None)
+    with pytest.raises(InvalidInputError, match=r"PROJSEG_BAD_INPUT_FILE.*a\.json.*zone offset"):
+        list(cast_batches(str(path), reader, table_schema(reader.schema, [], None)))

@@ -9,10 +9,10 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.json
 import pyarrow.parquet
 
 from projseg.algebra.expressions.type_text import parse_type
+from projseg.cli.json_times import open_json
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.types import TIMESTAMP, normal_type, type_name
 
@@ -118,8 +118,11 @@ def _open_csv(
 def _open_json(
     path: str, compression: str | None, advance: Callable[[int], None]
 ) -> pa.RecordBatchReader:
-    options = pyarrow.json.ReadOptions(block_size=BLOCK_BYTES)
-    return pyarrow.json.open_json(_stream(path, compression, advance), read_options=options)
+    return open_json(
+        lambda: _stream(path, compression, lambda _: None),
+        lambda: _stream(path, compression, advance),
+        BLOCK_BYTES,
+    )
 
 
 def _stream(path: str, compression: str | None, advance: Callable[[int], None]) -> pa.NativeFile:
