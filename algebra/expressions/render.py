@@ -24,6 +24,7 @@ from projseg.algebra.expressions.interval_text import Span
 from projseg.algebra.expressions.literals import decimal_literal
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.granularity import Granularity
+from projseg.algebra.period import DAY
 from projseg.algebra.time_zones import is_fixed, zone_table
 from projseg.errors import InvalidInputError
 from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ, is_nested, type_name
@@ -106,7 +107,9 @@ def _zone_of(call: Call) -> str | None:
     return str(call.parameters[-1]) if has_zone else _field_zone(call)
 
 
-_ZONED: Final = frozenset({"cast", "hour", "minute", "second", "second_with_fraction"})
+_ZONED: Final = frozenset(
+    {"cast", "hour", "minute", "second", "second_with_fraction", "time_bucket"}
+)
 
 
 def _field_zone(call: Call) -> str | None:
@@ -205,6 +208,13 @@ def _add_interval(call: Call, zone: str) -> str:
     return f"({_text(call.arguments[0], zone)} + INTERVAL '{Span(months, days, micros).text}')"
 
 
+def _time_bucket(call: Call, zone: str) -> str:
+    months, micros, origin = (int(str(part)) for part in call.parameters[:3])
+    size = Span(months, micros // DAY, micros % DAY).text
+    origin_text = f"TIMESTAMP '{np.datetime64(origin, 'us')}Z'"
+    return f"time_bucket(INTERVAL '{size}', {_text(call.arguments[0], zone)}, {origin_text})"
+
+
 def _time_field(call: Call, zone: str) -> str:
     return f"{call.function}({_text(_without_floor(call), zone)})"
 
@@ -283,6 +293,7 @@ _SPECIAL: Final[dict[str, Callable[[Call, str], str]]] = {
     "rtrim": _trim,
     "~": _prefix,
     "add_interval": _add_interval,
+    "time_bucket": _time_bucket,
     "time_floor": _time_floor,
     **dict.fromkeys((*DATE_FIELDS, *CLOCK_FIELDS), _time_field),
 }

@@ -89,6 +89,26 @@ def test_every_spelling_of_an_hour_is_one_floor(text):
 
 
 @pytest.mark.parametrize(
+    ("size", "zone", "function"),
+    [
+        ("1 DAY", LOS_ANGELES, "time_floor"),
+        ("2 MONTHS", LOS_ANGELES, "time_floor"),
+        ("36 HOURS", LOS_ANGELES, "time_bucket"),
+        ("36 HOURS", "+05:30", "time_floor"),
+        ("1 DAY", "America/Sao_Paulo", "time_bucket"),
+        ("3 DAYS", "Atlantic/Azores", "time_bucket"),
+        ("1 MONTH", "America/Havana", "time_bucket"),
+        ("45 MINUTES", "America/Havana", "time_floor"),
+    ],
+)
+@pytest.mark.parametrize("origin", ["", ", TIMESTAMP '2001-07-04T00:30:00Z'"])
+def test_steps_whose_starts_meet_no_change_of_clock_are_floors(size, zone, function, origin):
+    bucket = bind(f"time_bucket(INTERVAL {size}, t{origin})", SCHEMA, timezone=zone)
+    assert bucket.function == function or (origin and function == "time_bucket")
+    assert bind(to_sql(bucket), SCHEMA) == bucket
+
+
+@pytest.mark.parametrize(
     ("one", "other"),
     [
         ("to_date(t)", "CAST(t AS DATE)"),

@@ -394,6 +394,27 @@ def spark_text(moment):
             "2015-11-01T04:00",
         ),
         ("America/Havana", "date_trunc('DAY', TIMESTAMP '2015-11-01T05:30Z')", "2015-11-01T05:00"),
+        # Steps of days start at one instant each; what is left of whole days is exact.
+        (
+            "Atlantic/Azores",
+            "time_bucket(INTERVAL 1 DAY, TIMESTAMP '2024-10-27T00:30Z')",
+            "2024-10-26T00:00",
+        ),
+        (
+            "Atlantic/Azores",
+            "time_bucket(INTERVAL 1 DAY, TIMESTAMP '2024-10-27T01:30Z')",
+            "2024-10-27T01:00",
+        ),
+        (
+            "America/New_York",
+            "time_bucket(INTERVAL 36 HOURS, TIMESTAMP '2024-07-03T04:30Z')",
+            "2024-07-02T16:00",
+        ),
+        (
+            "Asia/Tokyo",
+            "time_bucket(INTERVAL 1 MONTH, TIMESTAMP '1887-12-31T14:50Z')",
+            "1887-11-30T14:41:01",
+        ),
     ],
 )
 def test_instants_about_changes_of_clocks_as_spark_gives_them(zone, text, expected):

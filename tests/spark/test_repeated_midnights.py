@@ -44,10 +44,22 @@ def micros_of(text):
     return Interval.parse((text, text)).start_us
 
 
-def truncations(spark, times, zone, words=str):
-    """Return Spark's truncations of instants to each unit: {instant: {unit: start}}."""
-    keys = {unit: words(f"date_trunc('{unit}', time)") for unit in UNITS}
-    columns = [f"unix_micros({key}) AS {unit}" for unit, key in keys.items()]
+TRUNCATIONS = {unit: f"date_trunc('{unit}', time)" for unit in UNITS}
+STEPS = {
+    f"{count}_{unit}": f"time_bucket(INTERVAL '{count}' {unit}, time)"
+    for count, unit in [
+        *((45, "MINUTE"), (5, "HOUR"), (24, "HOUR"), (36, "HOUR"), (1, "DAY"), (2, "DAY")),
+        *((1, "WEEK"), (10, "DAY"), (1, "MONTH"), (2, "MONTH"), (1, "YEAR")),
+    ]
+}
+STEPS |= {
+    f"{name}_FROM": f"{text[:-1]}, TIMESTAMP '2001-07-04 00:30:00')" for name, text in STEPS.items()
+}
+
+
+def sparks_starts(spark, times, zone, keys):
+    """Return what Spark gives for some keys at each instant: {instant: {name: start}}."""
+    columns = [f"unix_micros({key}) AS {name}" for name, key in keys.items()]
     rows = spark.createDataFrame(pa.table({"micros": pa.array(times, pa.int64())}))
     rows = rows.selectExpr("micros", "timestamp_micros(micros) AS time")
     with settings(spark, {TIME_ZONE: zone}):
@@ -55,12 +67,12 @@ def truncations(spark, times, zone, words=str):
     return {row.pop("micros"): row for row in found}
 
 
-def own_truncations(location, times, zone):
-    """Return a table's truncations of instants to each unit, as `truncations` does."""
+def own_starts(location, times, zone, keys):
+    """Return what a table gives, as `sparks_starts` does."""
     table = projseg.Table.create(location, pa.schema([("time", TIMESTAMP)]), time_column="time")
     table.append(pa.table({"time": pa.array(times, pa.int64()).cast(TIMESTAMP)}))
-    keys = ["time AS micros", *(f"date_trunc('{unit}', time) AS {unit}" for unit in UNITS)]
-    answer = table.query(keys, "count(*) AS n", context={"timezone": zone}).drop_columns(["n"])
+    group_by = ["time AS micros", *(f"{key} AS {name}" for name, key in keys.items())]
+    answer = table.query(group_by, "count(*) AS n", context={"timezone": zone}).drop_columns(["n"])
     found = pa.table({name: answer[name].cast(pa.int64()) for name in answer.column_names})
     return {row.pop("micros"): row for row in found.to_pylist()}
 
@@ -81,26 +93,49 @@ def instants(spark, zone):
     return sorted({change + distance for change in changes for distance in DISTANCES})
 
 
-def check_zone(spark, location, zone):
+def check_truncations(spark, location, zone):
+    """Compare every unit about every change; return whether Spark's `date_trunc` differs."""
     times = instants(spark, zone)
-    expected = own_truncations(location, times, zone)
+    expected = own_starts(location, times, zone, TRUNCATIONS)
     as_sparks = with_the_offset_of_each(expected, zone) if spark.version == "4.3.0" else expected
+    through_dates = {unit: by_dates(key) for unit, key in TRUNCATIONS.items()}
     for how in (GENERATED, INTERPRETED):
         with settings(spark, how):
-            assert truncations(spark, times, zone) == as_sparks, how
-            assert truncations(spark, times, zone, by_dates) == expected, how
+            assert sparks_starts(spark, times, zone, TRUNCATIONS) == as_sparks, how
+            assert sparks_starts(spark, times, zone, through_dates) == expected, how
     return expected != as_sparks
+
+
+def check_steps(spark, location, zone):
+    times = instants(spark, zone)
+    with settings(spark, GENERATED):
+        expected = sparks_starts(spark, times, zone, STEPS)
+    found = own_starts(location, times, zone, STEPS)
+    assert [
+        (at, name) for at in times for name in STEPS if found[at][name] != expected[at][name]
+    ] == []
 
 
 @pytest.mark.parametrize("zone", CI_ZONES)
 def test_truncations_are_sparks_but_for_what_4_3_0_tells_apart(spark, tmp_path, zone):
-    assert check_zone(spark, str(tmp_path / "t"), zone) == (spark.version == "4.3.0")
+    assert check_truncations(spark, str(tmp_path / "t"), zone) == (spark.version == "4.3.0")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("zone", sorted(set(ODD_ZONES) - set(CI_ZONES)))
 def test_truncations_are_sparks_elsewhere(spark, tmp_path, zone):
-    assert not check_zone(spark, str(tmp_path / "t"), zone)
+    assert not check_truncations(spark, str(tmp_path / "t"), zone)
+
+
+@pytest.mark.parametrize("zone", CI_ZONES)
+def test_time_buckets_are_sparks(spark, tmp_path, zone):
+    check_steps(spark, str(tmp_path / "t"), zone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("zone", sorted(set(ODD_ZONES) - set(CI_ZONES)))
+def test_time_buckets_are_sparks_elsewhere(spark, tmp_path, zone):
+    check_steps(spark, str(tmp_path / "t"), zone)
 
 
 @pytest.mark.parametrize("how", [GENERATED, INTERPRETED], ids=["generated", "interpreted"])
@@ -165,5 +200,5 @@ def test_a_month_of_two_first_midnights_begins_at_the_earlier(
         assert dict(zip(keys, found["v"].to_pylist(), strict=True)) == expected, context
         assert table.explain(**query, context=context).sources == sources
     with settings(spark, GENERATED):
-        sparks = truncations(spark, TIMES, HAVANA, by_dates)
+        sparks = sparks_starts(spark, TIMES, HAVANA, {unit: by_dates(key)})
     assert [sparks[micros][unit] for micros in TIMES] == starts

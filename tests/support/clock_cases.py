@@ -39,7 +39,8 @@ SPARK_KEYS = [
         "date_trunc('HOUR', time) + INTERVAL '30' MINUTE",
     ),
     *("time_bucket(INTERVAL '2' DAY, time)", "time_bucket(INTERVAL '1' MONTH, time)"),
-    "time_bucket(INTERVAL '45' MINUTE, time)",
+    *("time_bucket(INTERVAL '45' MINUTE, time)", "time_bucket(INTERVAL '36' HOUR, time)"),
+    *("time_bucket(INTERVAL '1' DAY, time)", "to_date(time_bucket(INTERVAL '1' WEEK, time))"),
 ]
 PERIODS = [
     *("PT7M", "PT15M", "PT30M", "PT45M", "PT1H", "PT2H", "PT6H", "PT7H", "PT12H", "P1D", "P2D"),

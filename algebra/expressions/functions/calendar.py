@@ -142,7 +142,14 @@ def moved_by_months(days: NDArray[np.int64], months: Any) -> NDArray[np.int64]:
     return np.asarray(first + np.minimum(days - first_of_month(old), length - 1), dtype=np.int64)
 
 
-def _in_range(values: NDArray[np.int64], call: Call, valid: NDArray[np.bool_]) -> pa.Array:
+def in_range(values: NDArray[np.int64], call: Call, valid: NDArray[np.bool_]) -> pa.Array:
+    """Return times, int64[n], as an array of the call's type.
+
+    Raises
+    ------
+    EvaluationError
+        If a valid one lies outside years 1 to 9999.
+    """
     unit = DAY if call.type == pa.date32() else 1
     inside = (values >= MIN_MICROS // unit) & (values < MAX_MICROS // unit)
     if not np.all(inside | ~valid):
@@ -155,18 +162,31 @@ def _add_interval(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.
     values = integers(arguments[0], row_count)
     valid = valid_mask(arguments[0], row_count)
     if pa.types.is_date32(call.type):
-        return _in_range(moved_by_months(values, months) + days, call, valid)
+        return in_range(moved_by_months(values, months) + days, call, valid)
     zone = str(call.parameters[3]) if len(call.parameters) > 3 else "UTC"
     for step_months, step_days in ((months, 0), (0, days)):
         if step_months or step_days:
-            values = _moved_by_calendar(values, step_months, step_days, zone)
-    return _in_range(values + micros, call, valid)
+            values = moved_by_calendar(values, step_months, step_days, zone)
+    return in_range(values + micros, call, valid)
 
 
-def _moved_by_calendar(
-    micros: NDArray[np.int64], months: int, days: int, zone: str
+def moved_by_calendar(
+    micros: NDArray[np.int64],
+    months: int | NDArray[np.int64],
+    days: int | NDArray[np.int64],
+    zone: str,
 ) -> NDArray[np.int64]:
-    """Return instants moved by the clock, each under its own offset if the clock shows it so."""
+    """Return instants moved by the clock, each under its own offset if the clock shows it so.
+
+    Parameters
+    ----------
+    micros : int64[n]
+        Instants, UTC microseconds.
+    months, days : int or int64[n]
+        How far; months first.
+    zone : str
+        Whose clock.
+    """
     table = zone_table(zone, MAX_MICROS)
     local = table.to_local(micros)
     moved = moved_by_months(local // DAY, months) + days
@@ -176,13 +196,13 @@ def _moved_by_calendar(
 def _date_add(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     left, right = (integers(argument, row_count) for argument in arguments)
     moved = left + right if call.function == "date_add" else left - right
-    return _in_range(moved, call, all_valid(arguments, row_count))
+    return in_range(moved, call, all_valid(arguments, row_count))
 
 
 def _add_months(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     days, months = (integers(argument, row_count) for argument in arguments)
     months = np.clip(months, -240_000, 240_000)
-    return _in_range(moved_by_months(days, months), call, all_valid(arguments, row_count))
+    return in_range(moved_by_months(days, months), call, all_valid(arguments, row_count))
 
 
 def _datediff(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
@@ -200,7 +220,7 @@ def _micros_of(unit: int) -> Evaluator:
     def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
         values = integers(arguments[0], row_count)
         limited = np.clip(values, MIN_MICROS // unit - 1, MAX_MICROS // unit)
-        return _in_range(limited * unit, call, valid_mask(arguments[0], row_count))
+        return in_range(limited * unit, call, valid_mask(arguments[0], row_count))
 
     return evaluate
 

@@ -16,6 +16,7 @@ from projseg.algebra.expressions.functions import (
     struct,
     text,
     text_shapes,
+    time_bucket,
     time_fields,
     time_floor,
 )
@@ -31,6 +32,7 @@ RULES: Final[dict[str, Rule]] = {
     **text.RULES,
     **text_shapes.RULES,
     **time_fields.RULES,
+    **time_bucket.RULES,
     **time_floor.RULES,
 }
 """Name as written, lower case -> its type rule."""
@@ -47,6 +49,7 @@ EVALUATORS: Final[dict[str, Evaluator]] = {
     **text.EVALUATORS,
     **text_shapes.EVALUATORS,
     **time_fields.EVALUATORS,
+    **time_bucket.EVALUATORS,
     **time_floor.EVALUATORS,
 }
 """Node's function -> its evaluation; `lazy` adds those that choose what they compute."""

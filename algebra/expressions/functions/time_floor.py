@@ -25,7 +25,6 @@ from projseg.algebra.expressions.literals import datetime_micros, is_timestamp
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.granularity import Granularity
 from projseg.algebra.period import DAY
-from projseg.algebra.time_zones import zone_table
 from projseg.segment_format.types import TIMESTAMP
 
 _UNITS: Final[dict[str, str]] = {
@@ -90,7 +89,7 @@ def _build_timestamp_floor(arguments: tuple[Expression, ...], zone: str) -> Expr
     clock = named if argument.type == TIMESTAMP else "UTC"
     granularity = Granularity.parse(period, clock)
     if len(arguments) > 2 and not _is_null(arguments[2]):
-        granularity = granularity.with_origin(_origin_micros(arguments[2], argument.type))
+        granularity = granularity.with_origin(origin_micros(arguments[2], argument.type))
     return time_floor(argument, granularity)
 
 
@@ -105,8 +104,14 @@ def _is_null(argument: Expression) -> bool:
     return isinstance(argument, Literal) and argument.value is None
 
 
-def _origin_micros(origin: Expression, arrow_type: pa.DataType) -> int:
-    """Return the origin's instant; for a date or timestamp_ntz its clock reading as UTC."""
+def origin_micros(origin: Expression, arrow_type: pa.DataType) -> int:
+    """Return the origin's instant; for a date or timestamp_ntz its clock reading as UTC.
+
+    Raises
+    ------
+    InvalidInputError
+        If the origin is no constant of a fitting type.
+    """
     if not isinstance(origin, Literal) or not is_timestamp(origin.type):
         raise bad_expression("the origin of a time floor must be a timestamp constant")
     if arrow_type != TIMESTAMP and origin.type == TIMESTAMP:
@@ -115,44 +120,42 @@ def _origin_micros(origin: Expression, arrow_type: pa.DataType) -> int:
     return datetime_micros(origin.value)
 
 
-def _build_time_bucket(arguments: tuple[Expression, ...], zone: str) -> Expression:
-    """`time_bucket(interval, x[, origin])`: days and months by the session's clock."""
-    argument = _as_timestamp(arguments[1], "time_bucket", zone)
-    span = parse_interval(str(literal_of(arguments, 0, "the size of time_bucket")))
-    is_zoned = argument.type == TIMESTAMP
-    by_calendar = span.months or span.micros % DAY == 0
-    clock = zone if is_zoned and by_calendar else "UTC"
-    granularity = _positive("time_bucket", span.months, span.micros, clock)
-    if is_zoned and not by_calendar:
-        midnight = zone_table(zone).to_utc(np.zeros(1, dtype=np.int64))
-        granularity = granularity.with_origin(int(midnight[0]))
-    if len(arguments) > 2:
-        granularity = granularity.with_origin(_origin_micros(arguments[2], argument.type))
-    return time_floor(argument, granularity)
-
-
 def _build_window(arguments: tuple[Expression, ...], zone: str) -> Expression:
     """`window(x, size[, slide[, start]]).start`: aligned to 1970 in UTC, whatever the session."""
-    argument = _as_timestamp(arguments[0], "window", zone)
+    argument = as_timestamp(arguments[0], "window", zone)
     texts = [str(literal_of(arguments, i, "a window's size")) for i in range(1, len(arguments))]
     spans = [parse_interval(text) for text in texts]
     if any(span.months for span in spans):
         raise bad_expression("a window's size has days or less, not months")
     if len(spans) > 1 and spans[1] != spans[0]:
         raise bad_expression("only tumbling windows give one start for a row: slide = size")
-    granularity = _positive("window", 0, spans[0].micros, "UTC")
+    granularity = positive_granularity("window", 0, spans[0].micros, "UTC")
     shift = spans[2].micros if len(spans) > 2 else 0
     return time_floor(argument, Granularity(micros=granularity.micros, origin=shift))
 
 
-def _as_timestamp(argument: Expression, function: str, zone: str) -> Expression:
+def as_timestamp(argument: Expression, function: str, zone: str) -> Expression:
+    """Return a timestamp or timestamp_ntz as it is, a text or date as a timestamp.
+
+    Raises
+    ------
+    InvalidInputError
+        If the argument is none of these.
+    """
     if argument.type in (pa.string(), pa.date32()):
         return cast_to(argument, TIMESTAMP, zone)
     require_type(is_timestamp(argument.type), function, argument, "a timestamp")
     return argument
 
 
-def _positive(function: str, months: int, micros: int, zone: str) -> Granularity:
+def positive_granularity(function: str, months: int, micros: int, zone: str) -> Granularity:
+    """Return the granularity of an interval that must be of months or of exact units.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is of both, or not positive.
+    """
     if months < 0 or micros < 0 or bool(months) == bool(micros):
         raise bad_expression(
             f"the size of {function} must be positive, of months or of exact units"
@@ -176,7 +179,6 @@ RULES: Final[dict[str, Rule]] = {
     "trunc": Rule(_build_trunc, 2, 2),
     "timestamp_floor": Rule(_build_timestamp_floor, 2, 4),
     "time_floor": Rule(_build_timestamp_floor, 2, 4),
-    "time_bucket": Rule(_build_time_bucket, 2, 3),
 }
 WINDOW_START: Final = Rule(_build_window, 2, 4)
 EVALUATORS: Final[dict[str, Evaluator]] = {"time_floor": evaluate_floor}
