@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.aggregation.keys import Key
@@ -29,8 +30,7 @@ _DENSE_GROUPS_PER_ROW: Final = 2
 _DENSE_GROUPS_MAX: Final = 1 << 24
 
 
-@dataclass(frozen=True, slots=True)
-class GroupedRows:
+class GroupedRows(msgspec.Struct, frozen=True):
     """Rows with their groups.
 
     Parameters

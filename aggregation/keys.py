@@ -7,9 +7,9 @@ keys come out in the order of the grouping columns.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,8 +24,7 @@ from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 _DENSE_RANGE_MAX: Final = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(msgspec.Struct, frozen=True):
     """Ids of one grouping column.
 
     Parameters

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from projseg.aggregation.rows import Rows
 from projseg.algebra.expressions.tree import Call, Column, Expression
@@ -14,8 +15,7 @@ from projseg.segment_format.arrow_arrays import numpy_dtype
 from projseg.segment_format.vectors import Numbers
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(msgspec.Struct, frozen=True):
     """A column that is added (sign 1) or subtracted (sign -1)."""
 
     name: str
@@ -23,8 +23,7 @@ class Term:
     sign: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True):
     """Terms whose signed sum is the value of a sub-expression, which lies in [low, high]."""
 
     terms: tuple[Term, ...]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
@@ -26,8 +27,7 @@ _COMPARISONS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class NumberRange:
+class NumberRange(msgspec.Struct, frozen=True):
     """Values of `name` between `low` and `high`; None is unbounded.
 
     Parameters

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -38,8 +38,7 @@ class Partial(Protocol):
         """Return where in the states the groups at `selection` stand; None means all, in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoldedPartial:
+class FoldedPartial(msgspec.Struct, frozen=True):
     """Groups that were folded.
 
     Parameters
@@ -73,8 +72,7 @@ class FoldedPartial:
         return self.group_ids if selection is None else self.group_ids[selection]
 
 
-@dataclass(frozen=True)
-class StoredPartial:
+class StoredPartial(msgspec.Struct, frozen=True, dict=True):
     """Groups as a projection stores them: nothing to fold, since its rows are the groups.
 
     Parameters

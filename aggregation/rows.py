@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,8 +31,7 @@ class ColumnSource(Protocol):
         """Return the rows [first, end) of a column, without decoding pages outside."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemorySource:
+class MemorySource(msgspec.Struct, frozen=True):
     """Columns held as vectors of one length."""
 
     row_count: int
@@ -53,8 +52,7 @@ class MemorySource:
         return self.vectors[name].slice(first, end)
 
 
-@dataclass(frozen=True, slots=True)
-class RowRange:
+class RowRange(msgspec.Struct, frozen=True):
     """The contiguous selection [start, end)."""
 
     start: int
@@ -64,8 +62,7 @@ class RowRange:
         return self.end - self.start
 
 
-@dataclass(frozen=True, slots=True)
-class RowIds:
+class RowIds(msgspec.Struct, frozen=True):
     """A selection by ascending row ids."""
 
     ids: NDArray[np.uint32]
@@ -77,8 +74,7 @@ class RowIds:
 Selection = RowRange | RowIds
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(msgspec.Struct, frozen=True):
     """The selected rows of a source; each column is fetched once.
 
     Parameters
@@ -93,7 +89,7 @@ class Rows:
     selection: Selection
     # The rows this is a subset of, and where in them.
     _origin: tuple[Rows, NDArray[np.uint32]] | None = None
-    _fetched: dict[tuple[str, bool], Vector] = field(default_factory=dict)
+    _fetched: dict[tuple[str, bool], Vector] = msgspec.field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.selection)
@@ -145,8 +141,7 @@ class Rows:
         return Rows(self.source, RowIds(ids), (self, positions))
 
 
-@dataclass(frozen=True, slots=True)
-class MaskedRows:
+class MaskedRows(msgspec.Struct, frozen=True):
     """Rows of which only those count for which `mask` is true; None: all of them.
 
     While most rows count, folding all of them and dropping one group costs less than fetching the

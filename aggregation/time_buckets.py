@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -49,8 +49,7 @@ def bucket_vector(times: Numbers, granularity: Granularity, result_type: pa.Data
     return Ids(ids, Dictionary(dictionary_values))
 
 
-@dataclass(frozen=True, slots=True)
-class _Buckets:
+class _Buckets(msgspec.Struct, frozen=True):
     """Pieces of time that lie in one bucket each, and the buckets.
 
     Parameters

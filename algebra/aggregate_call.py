@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+import msgspec
 import pyarrow as pa
 import sqlglot
 from sqlglot import Token, TokenType
@@ -31,8 +32,7 @@ _DISTINCT: Final = frozenset({"count", "sum", "avg"})
 _SAME_WITH_DISTINCT: Final = frozenset({"min", "max"})
 
 
-@dataclass(frozen=True)
-class AggregateCall:
+class AggregateCall(msgspec.Struct, frozen=True):
     """One aggregate of a query or a projection.
 
     Parameters

@@ -7,10 +7,10 @@ columns weighed by a stored count.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from projseg.algebra.aggregators.primitive import Primitive
 from projseg.algebra.aggregators.states import state_fields

@@ -7,9 +7,9 @@ depends on. What is worked out for the first of them serves the others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -32,8 +32,7 @@ from projseg.algebra.source_plan import Reason
 from projseg.algebra.value_set import order_key
 
 
-@dataclass(frozen=True, slots=True)
-class Fitting:
+class Fitting(msgspec.Struct, frozen=True):
     """A projection that fits.
 
     Parameters
@@ -54,8 +53,7 @@ class Fitting:
     rank: tuple[int, int, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Verdicts:
+class Verdicts(msgspec.Struct, frozen=True):
     """Which projections fit, and why the others do not."""
 
     fitting: tuple[Fitting, ...]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,8 +14,7 @@ _FEW: Final = 256
 """Readings up to which months are counted one by one, not looked up among all months' starts."""
 
 
-@dataclass(frozen=True)
-class ClockCut:
+class ClockCut(msgspec.Struct, frozen=True):
     """Buckets of equal length on a clock that is never changed.
 
     Parameters

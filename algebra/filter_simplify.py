@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import pyarrow as pa
 
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
@@ -25,8 +25,7 @@ from projseg.algebra.value_set import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Outcomes:
+class Outcomes(msgspec.Struct, frozen=True):
     """Which of the three truth values a condition can have among some rows."""
 
     true: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from projseg.algebra.interval import Interval
 from projseg.algebra.projection_spec import TimeGrouping
@@ -10,8 +10,7 @@ from projseg.algebra.segment_facts import SegmentFacts
 from projseg.algebra.source_plan import Reason, ReasonCode
 
 
-@dataclass(frozen=True, slots=True)
-class Cover:
+class Cover(msgspec.Struct, frozen=True):
     """The parts of an interval.
 
     Parameters

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 from sqlglot import exp
 
 from projseg.algebra.aggregate_call import AggregateCall, bind_aggregate
@@ -21,8 +22,7 @@ from projseg.algebra.expressions.tree import Column, Expression
 from projseg.errors import InvalidInputError, ProjsegError
 
 
-@dataclass(frozen=True)
-class Outputs:
+class Outputs(msgspec.Struct, frozen=True):
     """What a result's columns are, and what they are made of.
 
     Parameters

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from projseg.errors import InvalidInputError
 
@@ -21,8 +22,7 @@ _PERIOD: Final = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Period:
+class Period(msgspec.Struct, frozen=True):
     """A length of time on the calendar: months, weeks and exact microseconds.
 
     Weeks stay apart because one week starts on Monday, which seven days do not.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+import msgspec
 import pyarrow as pa
 
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
@@ -30,8 +30,7 @@ from projseg.memory.lazy import cached_property
 _COMPARISONS: Final = frozenset(("=", "!=", "<", "<=", ">", ">=", "<=>"))
 
 
-@dataclass(frozen=True)
-class Truth:
+class Truth(msgspec.Struct, frozen=True, dict=True):
     """Where a predicate over one term is true and where it is false.
 
     Parameters

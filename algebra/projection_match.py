@@ -6,7 +6,7 @@ the cost are settled segment by segment in `interval_cover` and `projection_choi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from projseg.algebra.aggregate_feeds import FeedFinder
 from projseg.algebra.expressions.predicates import conjunction
@@ -20,8 +20,7 @@ from projseg.algebra.segment_view import SegmentView
 from projseg.algebra.source_plan import Feed, Reason, ReasonCode
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(msgspec.Struct, frozen=True):
     """How a projection answers, whatever the interval.
 
     Parameters

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -41,8 +40,7 @@ class _Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _DEFINITION_DECODER: Final = msgspec.json.Decoder(_Definition)
 
 
-@dataclass(frozen=True)
-class TimeGrouping:
+class TimeGrouping(msgspec.Struct, frozen=True):
     """The grouping column that places a projection's rows in time.
 
     Parameters
@@ -57,8 +55,7 @@ class TimeGrouping:
     granularity: Granularity
 
 
-@dataclass(frozen=True)
-class StoredFloor:
+class StoredFloor(msgspec.Struct, frozen=True):
     """A grouping column that tells a time's bucket.
 
     Parameters
@@ -76,8 +73,7 @@ class StoredFloor:
     start: Expression
 
 
-@dataclass(frozen=True)
-class ProjectionSpec:
+class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
     """A checked projection, its expressions over the base table's columns.
 
     Parameters

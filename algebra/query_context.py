@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from projseg.algebra.time_zones import zone_name
 from projseg.errors import InvalidInputError, did_you_mean
@@ -12,8 +13,7 @@ from projseg.errors import InvalidInputError, did_you_mean
 THREADS_MAX: Final = 256  # of all queries of a process together: the size of its pool
 
 
-@dataclass(frozen=True)
-class QueryContext:
+class QueryContext(msgspec.Struct, frozen=True):
     """How a query wants to be run.
 
     Parameters

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, NoReturn, TypeAlias
 
+import msgspec
 import pyarrow as pa
 
 from projseg.algebra.aggregate_call import AggregateCall, bind_aggregate, result_type
@@ -30,8 +30,7 @@ Texts: TypeAlias = str | Sequence[str] | None
 IntervalLike: TypeAlias = Interval | str | Sequence[datetime | date | str] | None
 
 
-@dataclass(frozen=True)
-class QuerySpec:
+class QuerySpec(msgspec.Struct, frozen=True, dict=True):
     """A bound query. With neither keys nor aggregates it is a row scan of `columns`.
 
     Parameters
@@ -70,7 +69,7 @@ class QuerySpec:
     columns: tuple[NamedExpression, ...] = ()
     time_column: str | None = None
     time_type: pa.DataType | None = None
-    context: QueryContext = field(default_factory=QueryContext)
+    context: QueryContext = msgspec.field(default_factory=QueryContext)
 
     @property
     def is_row_scan(self) -> bool:

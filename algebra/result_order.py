@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from projseg.algebra.expressions.bind import NamedExpression
 from projseg.algebra.expressions.tree import Column, Expression
@@ -20,8 +21,7 @@ _SUFFIX: Final = re.compile(
 _ORDINAL: Final = re.compile(r"[+-]?\s*[0-9]+")
 
 
-@dataclass(frozen=True)
-class OrderTerm:
+class OrderTerm(msgspec.Struct, frozen=True):
     """One term of ORDER BY.
 
     Parameters

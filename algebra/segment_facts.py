@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from projseg.algebra.projection_spec import ProjectionSpec
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnFacts:
+class ColumnFacts(msgspec.Struct, frozen=True):
     """What is known of one column's values in a segment.
 
     Parameters
@@ -32,8 +32,7 @@ class ColumnFacts:
     is_exact: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class StoredProjection:
+class StoredProjection(msgspec.Struct, frozen=True):
     """A projection that a segment holds.
 
     Parameters
@@ -52,11 +51,10 @@ class StoredProjection:
     spec: ProjectionSpec
     row_count: int
     byte_count: int
-    column_bytes: Mapping[str, int] = field(default_factory=dict)
+    column_bytes: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFacts:
+class SegmentFacts(msgspec.Struct, frozen=True):
     """One segment as the planner sees it.
 
     Parameters
@@ -83,10 +81,10 @@ class SegmentFacts:
 
     name: str
     row_count: int
-    columns: Mapping[str, ColumnFacts] = field(default_factory=dict)
-    column_bytes: Mapping[str, int] = field(default_factory=dict)
+    columns: Mapping[str, ColumnFacts] = msgspec.field(default_factory=dict)
+    column_bytes: Mapping[str, int] = msgspec.field(default_factory=dict)
     time_minimum_us: int | None = None
     time_maximum_us: int | None = None
     projections: tuple[StoredProjection, ...] = ()
-    not_built: Mapping[str, str] = field(default_factory=dict)
+    not_built: Mapping[str, str] = msgspec.field(default_factory=dict)
     deleted_row_count: int = 0

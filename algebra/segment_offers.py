@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
 from projseg.algebra.candidate_group import Fitting
 from projseg.algebra.expressions.predicates import conjunction, conjuncts
@@ -22,8 +22,7 @@ from projseg.algebra.time_bounds import interval_conditions
 _EVERYTHING = Cover(None)
 
 
-@dataclass(frozen=True, slots=True)
-class BaseRows:
+class BaseRows(msgspec.Struct, frozen=True):
     """How base rows answer a query; the same in every segment that leaves as much of its filter.
 
     Parameters

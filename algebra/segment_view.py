@@ -6,7 +6,8 @@ Segments with equal views match alike, so that of thousands of segments only a f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from projseg.algebra.expressions.tree import Expression, Literal
 from projseg.algebra.filter_implication import Premises
@@ -17,8 +18,7 @@ Refinement = tuple[Granularity, Granularity, str]
 """(stored buckets, buckets asked for, the column both cut)."""
 
 
-@dataclass(frozen=True)
-class SegmentView:
+class SegmentView(msgspec.Struct, frozen=True, dict=True):
     """A query as one segment sees it.
 
     Parameters

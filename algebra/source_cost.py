@@ -7,9 +7,10 @@ read and decode a byte.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from projseg.algebra.aggregators.primitive import Primitive
 from projseg.algebra.aggregators.states import state_fields
@@ -38,8 +39,7 @@ _SELECTIVITY: Final = {"=": 0.1, "is_null": 0.1, "in": 0.25, "like": 0.25}
 _RANGE_SELECTIVITY: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class ReadShape:
+class ReadShape(msgspec.Struct, frozen=True):
     """What answering from a source touches, for each of its rows.
 
     Parameters

@@ -7,8 +7,9 @@ one source and feeds the query's primitives, so that states merge whatever the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.interval import Interval
@@ -33,8 +34,7 @@ class ReasonCode(StrEnum):
     COSTLIER = "COSTLIER"
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(msgspec.Struct, frozen=True):
     """A code and what it is about; `str()` is what `explain` shows."""
 
     code: ReasonCode
@@ -44,8 +44,7 @@ class Reason:
         return f"{self.code} {self.detail}".rstrip()
 
 
-@dataclass(frozen=True)
-class AddRows:
+class AddRows(msgspec.Struct, frozen=True):
     """Fold rows of the source in as if they were base rows.
 
     Parameters
@@ -60,8 +59,7 @@ class AddRows:
     filter: Expression | None = None
 
 
-@dataclass(frozen=True)
-class AddWeighted:
+class AddWeighted(msgspec.Struct, frozen=True):
     """Fold rows of a projection in, each as many times as base rows stand behind it.
 
     Parameters
@@ -79,8 +77,7 @@ class AddWeighted:
     filter: Expression | None = None
 
 
-@dataclass(frozen=True)
-class MergeStates:
+class MergeStates(msgspec.Struct, frozen=True):
     """Merge stored states.
 
     Parameters
@@ -95,15 +92,13 @@ class MergeStates:
     filter: Expression | None = None
 
 
-@dataclass(frozen=True)
-class FoldSeveral:
+class FoldSeveral(msgspec.Struct, frozen=True):
     """Fold every one of these into the same state: sum(a + b) from sum(a) and sum(b)."""
 
     feeds: tuple[Feed, ...]
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """A whole segment's answer from metadata.
 
     Parameters
@@ -119,8 +114,7 @@ class Known:
 Feed = AddRows | AddWeighted | MergeStates | FoldSeveral | Known
 
 
-@dataclass(frozen=True)
-class SourcePlan:
+class SourcePlan(msgspec.Struct, frozen=True):
     """How one source of a segment answers the query, or one interval of it.
 
     Parameters
@@ -164,8 +158,7 @@ class SourcePlan:
         return None if self.source is None else self.source.name
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """The plans for one segment and the reason of every candidate that is not among them.
 
     Parameters
@@ -177,7 +170,7 @@ class Choice:
     """
 
     plans: tuple[SourcePlan, ...]
-    rejected: Mapping[str, Reason] = field(default_factory=dict)
+    rejected: Mapping[str, Reason] = msgspec.field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:

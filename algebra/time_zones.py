@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 import zoneinfo
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,8 +39,7 @@ _STEP: Final = 3 * DAY
 _CYCLE_MICROS: Final = 146_097 * DAY
 
 
-@dataclass(frozen=True, eq=False)
-class ZoneTable:
+class ZoneTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     """The offsets of one zone.
 
     Parameters

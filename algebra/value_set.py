@@ -11,10 +11,10 @@ import datetime
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 
 from projseg.algebra.bucket_order import (
@@ -35,8 +35,7 @@ _BOTTOM: Final[Cut] = (0,)
 _TOP: Final[Cut] = (2,)
 
 
-@dataclass(frozen=True, slots=True)
-class ValueSet:
+class ValueSet(msgspec.Struct, frozen=True):
     """Values between cuts, and perhaps null.
 
     Parameters

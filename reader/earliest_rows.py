@@ -7,10 +7,10 @@ before the latest of them is looked at: later segments are not opened, later pag
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -33,8 +33,7 @@ from projseg.table_layer.storage import Storage
 _STEP_ROWS: Final = 2 * PAGE_ROWS_MAX
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True):
     """Some rows of one source: what is looked at in one step."""
 
     number: int
@@ -48,8 +47,7 @@ class _Part:
         return MIN_MICROS if self.entry.min_time_us is None else self.entry.min_time_us
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
+class _Places(msgspec.Struct, frozen=True):
     """Where rows are.
 
     Parameters

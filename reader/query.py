@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from math import gcd, prod
 from typing import Final
 
+import msgspec
 import pyarrow as pa
 
 from projseg.aggregation.concat import vector_from_arrow
@@ -45,16 +45,14 @@ _ROWS_A_GROUP_MIN: Final = 8
 _ROWS_INLINE_MAX: Final = 1 << 14
 
 
-@dataclass(frozen=True)
-class SegmentPlan:
+class SegmentPlan(msgspec.Struct, frozen=True):
     """One segment that a query must read, and how."""
 
     entry: SegmentEntry
     choice: Choice
 
 
-@dataclass(frozen=True)
-class QueryPlan:
+class QueryPlan(msgspec.Struct, frozen=True):
     """All that running a query needs; it can be pickled and divided among processes.
 
     Parameters
@@ -178,8 +176,7 @@ def _partial_of_no_rows(query: QuerySpec) -> Partial:
     return FoldedPartial(keys, states, None, group_count)
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
+class _Task(msgspec.Struct, frozen=True):
     """Fold part of one source of one segment."""
 
     storage: Storage

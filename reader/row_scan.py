@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from itertools import chain, count
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.aggregation.expressions_over_rows import evaluate_over

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import lru_cache
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from projseg.algebra.projection_spec import ProjectionSpec, from_definition
 from projseg.algebra.segment_facts import ColumnFacts, SegmentFacts, StoredProjection

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -37,13 +37,12 @@ _ROW_BYTES: Final = 8
 _SPARSE_ROWS_MIN: Final = 4 * PAGE_ROWS_MAX
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
+class _Opened(msgspec.Struct, frozen=True):
     """An open segment and what it was compared with, so that comparing again costs a look."""
 
     segment: SegmentFile
     entry: SegmentEntry
-    specs: dict[str, ProjectionSpec] = field(default_factory=dict)
+    specs: dict[str, ProjectionSpec] = msgspec.field(default_factory=dict)
 
     def require(self, entry: SegmentEntry, schema: pa.Schema) -> None:
         if self.entry is not entry and self.entry != entry:
@@ -107,8 +106,7 @@ def _open(storage: Storage, entry: SegmentEntry, schema: pa.Schema, owner: Owner
     return _Opened(segment, entry)
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentSource:
+class SegmentSource(msgspec.Struct, frozen=True):
     """The base table or a projection of one segment.
 
     Parameters

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from projseg.algebra.interval import Interval, micros_to_iso
 from projseg.algebra.source_plan import (
@@ -24,8 +26,7 @@ from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.storage import Storage
 
 
-@dataclass(frozen=True, slots=True)
-class SourceRead:
+class SourceRead(msgspec.Struct, frozen=True):
     """One source of one segment.
 
     Parameters

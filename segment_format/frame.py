@@ -7,9 +7,9 @@ tail   footer's place, version, feature flags, checksum of footer and tail, magi
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import xxhash
 
 from projseg.errors import UnsupportedFeatureError
@@ -38,8 +38,7 @@ def check_head(content: bytes, file_id: bytes, version: int, path: str) -> None:
         raise corrupt(path, "head", "differs from what the footer says of this file")
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(msgspec.Struct, frozen=True):
     """The last bytes of the file. Its layout never changes, whatever the format version."""
 
     footer_offset: int

@@ -6,9 +6,9 @@ SPEC.md section 5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,8 +39,7 @@ HAS_NAN: Final = 2  # flags: a value is NaN
 FLAGS_KNOWN: Final = HAS_BOUNDS | HAS_NAN
 
 
-@dataclass(frozen=True, eq=False)
-class PageDirectory:
+class PageDirectory(msgspec.Struct, frozen=True, eq=False):
     """The pages of one column or dictionary, in row order.
 
     Parameters

@@ -11,11 +11,12 @@ All are immutable by agreement; `take` and `slice` return vectors of the same ki
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.kernels.gather import gather
@@ -26,8 +27,7 @@ from projseg.segment_format.types import numbers_to_arrow
 _HASHES_BYTES: Final = 16  # of one value: for HLL and for theta sketches
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ids:
+class Ids(msgspec.Struct, frozen=True, eq=False):
     """Dictionary ids, one a row.
 
     Parameters
@@ -67,8 +67,7 @@ class Ids:
         return self.dictionary.values_of(self.ids)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Numbers:
+class Numbers(msgspec.Struct, frozen=True, eq=False):
     """Fixed-width values, one a row: value = base + values[row].
 
     Physical meaning by logical type: integers as they are; decimal(p, s) as the unscaled integer;
@@ -147,8 +146,7 @@ class Numbers:
         return numbers_to_arrow(self.values, self.type, self.validity, self.base)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Opaque:
+class Opaque(msgspec.Struct, frozen=True, eq=False):
     """Values no kernel looks into, as an Arrow array of the logical type."""
 
     array: pa.Array

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from projseg.segment_format.page_directory import HAS_BOUNDS, HAS_NAN, PageDirectory
 
 
-@dataclass(frozen=True, eq=False)
-class PageZones:
+class PageZones(msgspec.Struct, frozen=True, eq=False):
     """Zone maps of the p pages of a column.
 
     Parameters

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
+from msgspec.structs import replace
 from pyspark.sql.types import StructType
 
 from projseg.algebra.interval import Interval

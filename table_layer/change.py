@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from projseg.algebra.interval import Interval
 from projseg.errors import InvalidInputError
@@ -12,16 +13,14 @@ from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.table_properties import ColumnDeclaration, ProjectionDeclaration
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(msgspec.Struct, frozen=True):
     """Add segments, and with `add_columns` the columns they bring. Always applies."""
 
     entries: tuple[SegmentEntry, ...]
     add_columns: tuple[ColumnDeclaration, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Overwrite:
+class Overwrite(msgspec.Struct, frozen=True):
     """Put segments in place of those that the base lists in `interval`, or of all of them.
 
     Rows appended by others since the base stay: the overwrite counts as before them. It conflicts
@@ -56,8 +55,7 @@ class Overwrite:
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class SetProperties:
+class SetProperties(msgspec.Struct, frozen=True):
     """Change what the table declares; segments stay as they are.
 
     Conflicts if others gave one of the names another meaning since the base.
@@ -66,11 +64,10 @@ class SetProperties:
     add_projections: tuple[ProjectionDeclaration, ...] = ()
     drop_projections: tuple[str, ...] = ()
     add_columns: tuple[ColumnDeclaration, ...] = ()
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Replace:
+class Replace(msgspec.Struct, frozen=True):
     """Put segments in place of others that hold the same rows, or fewer if rows are deleted.
 
     Conflicts unless every removed file is still listed. For compaction, materialisation, deletes.

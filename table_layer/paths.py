@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from projseg.errors import InvalidInputError
 
@@ -31,8 +32,7 @@ _TEMPORARY: Final = re.compile(r"(.+)\.[0-9a-f]{16}\.tmp", re.DOTALL)
 _NUMBER_MAX: Final = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentName:
+class SegmentName(msgspec.Struct, frozen=True):
     """What a segment file's name says: who wrote it, in which try, as which of its files."""
 
     write_id: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import pyarrow as pa
 
 from projseg.algebra.aggregators.results import average_type
@@ -17,8 +17,7 @@ THETA_LG_K: Final = 12
 _LG_K_RANGES: Final = {"hll_sketch_agg": (4, 21), "theta_sketch_agg": (4, 26)}
 
 
-@dataclass(frozen=True)
-class TypeClass:
+class TypeClass(msgspec.Struct, frozen=True):
     """The types that an argument may have; `name` completes "needs ..."."""
 
     name: str
@@ -56,8 +55,7 @@ _THETA: Final = TypeClass(
 )
 
 
-@dataclass(frozen=True)
-class AggregateFunction:
+class AggregateFunction(msgspec.Struct, frozen=True):
     """What an aggregate function takes and returns.
 
     Parameters

@@ -16,9 +16,9 @@ sample variances", 1979: no large squares are subtracted from each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -102,8 +102,7 @@ class MomentsState:
         return primitive_array(values, divisors > 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Moments:
+class _Moments(msgspec.Struct, frozen=True):
     """Moments of groups.
 
     Parameters

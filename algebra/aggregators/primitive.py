@@ -7,9 +7,9 @@ once. Two aggregates that need the same primitive share it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -22,8 +22,7 @@ from projseg.memory.pool import zeros
 from projseg.segment_format.vectors import Vector
 
 
-@dataclass(frozen=True)
-class Primitive:
+class Primitive(msgspec.Struct, frozen=True, dict=True):
     """One mergeable state over rows.
 
     Parameters
@@ -52,8 +51,7 @@ class Primitive:
         return f"{self.function}({', '.join(inputs)}){suffix}"
 
 
-@dataclass(frozen=True)
-class Groups:
+class Groups(msgspec.Struct, frozen=True, dict=True):
     """Which group each row belongs to.
 
     Parameters

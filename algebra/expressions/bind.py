@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
+import msgspec
 import pyarrow as pa
 from sqlglot import exp
 
@@ -17,8 +17,7 @@ from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.time_zones import zone_name
 
 
-@dataclass(frozen=True)
-class NamedExpression:
+class NamedExpression(msgspec.Struct, frozen=True):
     """An expression and the name of its column in an output."""
 
     name: str

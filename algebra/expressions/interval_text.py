@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from projseg.algebra.expressions.coercion import bad_expression
 from projseg.algebra.period import DAY, HOUR, MINUTE, SECOND
@@ -33,8 +34,7 @@ _SPANS: Final = {
 }
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(msgspec.Struct, frozen=True):
     """An interval constant; days stand apart because a day need not have 24 hours.
 
     Parameters

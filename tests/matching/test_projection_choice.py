@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +12,7 @@ from matching_cases import (
     reason,
     spec,
 )
+from msgspec.structs import replace
 
 from projseg.algebra.granularity import Granularity
 from projseg.algebra.interval import Interval

@@ -1,9 +1,9 @@
-import dataclasses
 import json
 
 import pyarrow as pa
 import pytest
 from matching_cases import SCHEMA, spec
+from msgspec.structs import replace
 
 import projseg.projection
 from projseg.algebra.granularity import Granularity
@@ -272,5 +272,5 @@ def test_keys_beside_sql_are_refused():
 
 
 def test_specs_are_values():
-    assert dataclasses.replace(parse(SQL), name="x") != parse(SQL)
+    assert replace(parse(SQL), name="x") != parse(SQL)
     assert hash(parse(SQL)) == hash(parse(KEYWORDS))

@@ -1,10 +1,10 @@
 """A query has one answer, whether projections serve it or not, on any mix of segments."""
 
 import collections
-from dataclasses import replace
 
 import pytest
 from matching_tables import answer, make_query, make_table, random_of
+from msgspec.structs import replace
 from scale import IS_NIGHTLY
 
 import projseg.algebra.projection_choice as planner

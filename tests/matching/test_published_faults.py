@@ -4,11 +4,10 @@ matching.md section 4. That rows come out right is tested on whole tables elsewh
 no plan is made which could make them wrong.
 """
 
-from dataclasses import replace
-
 import pyarrow as pa
 import pytest
 from matching_cases import chosen, facts, micros, only_plan, query, reason, spec
+from msgspec.structs import replace
 
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.projection_choice import check_forced

@@ -1,11 +1,10 @@
 """Times about changes of the clock that once moved rows to another bucket."""
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pytest
 from expressions import floor_instant
+from msgspec.structs import replace
 
 import projseg
 import projseg.algebra.projection_choice as planner

@@ -3,10 +3,10 @@
 import collections
 import random
 import zlib
-from dataclasses import replace
 
 import pytest
 from clock_cases import answer, changes_of, make_case, make_query
+from msgspec.structs import replace
 from odd_zones import ODD_ZONES
 
 import projseg.algebra.projection_choice as planner

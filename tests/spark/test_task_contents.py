@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib.metadata
 import pickle
 import tracemalloc
-from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 import zstandard
+from msgspec.structs import replace
 
 import projseg
 from projseg.errors import InvalidInputError, LimitExceededError

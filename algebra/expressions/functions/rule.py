@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -23,8 +23,7 @@ Evaluator: TypeAlias = Callable[[Call, Sequence[Any], int], pa.Array]
 """(call, one datum for each argument, row count) -> array of `call.type`."""
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """How a written function becomes a node.
 
     Parameters
