@@ -13,6 +13,7 @@ from spark_clocks import (
     TIME_ZONE,
     agreed_changes,
     by_dates,
+    knows,
     period_starts_shown_twice,
     settings,
 )
@@ -51,6 +52,9 @@ def compare_with_spark(spark, seed, location, zone, counts):
     r = random.Random(seed + 1)
     for _ in range(QUERIES_A_TABLE):
         query = make_query(r, case, for_spark=True)
+        if not knows(spark, sql_of(query)):
+            counts["unknown"] += 1
+            continue
         with settings(spark, {**GENERATED, TIME_ZONE: zone}):
             expected = comparable(spark.sql(in_sparks_words(sql_of(query))).toArrow())
         ways = [{"noProjections": True}, {}, *({"useProjection": name} for name in case.names)]
@@ -68,7 +72,7 @@ def compare_rounds(spark, location, zone, round_count):
     for round_number in range(round_count):
         seed = zlib.crc32(zone.encode()) + round_number
         compare_with_spark(spark, seed, str(location / str(round_number)), zone, counts)
-    assert counts["queries"] == round_count * QUERIES_A_TABLE
+    assert counts["queries"] + counts["unknown"] == round_count * QUERIES_A_TABLE
 
 
 @pytest.mark.parametrize("zone", CI_ZONES)

@@ -95,6 +95,11 @@ def period_starts_shown_twice(zone):
     return found
 
 
+def knows(spark, sql):
+    """Whether a release of Spark has all functions of a text: `time_bucket` came with 4.2."""
+    return "time_bucket" not in sql or spark.catalog.functionExists("time_bucket")
+
+
 def by_dates(sql):
     """Return a text whose weeks, months, quarters and years begin when their first date does.
 
