@@ -10,7 +10,7 @@ SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist loadgroup
 OTHERS := .venvs
 PYTHONS := 3.11 3.12 3.13
 SPARK_RELEASES := 4.0 4.1 4.2 4.3
-TEST_TOOLS := datasketches duckdb hypothesis pytest pytest-timeout
+TEST_TOOLS := datasketches duckdb hypothesis pytest pytest-timeout pytest-xdist
 QUICK_TESTS := tests/cli tests/install/test_extras.py tests/query/test_without_pandas.py \
 	tests/query/test_table_writes.py tests/query/test_scan.py tests/table_layer/test_commit.py \
 	tests/segment_format/test_round_trip.py tests/segment_format/test_spec.py
