@@ -3,14 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-# One process for each processor, up to four; tests/conftest.py says what stays together.
-SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist loadgroup
+# A process for each processor, up to four; tests/conftest.py says what stays in one.
+SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4
 
 # Environments for other releases of what projseg runs on, and the tests that run in all of them.
 OTHERS := .venvs
 PYTHONS := 3.11 3.12 3.13
 SPARK_RELEASES := 4.0 4.1 4.2 4.3
-TEST_TOOLS := datasketches duckdb hypothesis pytest pytest-timeout pytest-xdist
+TEST_TOOLS := datasketches duckdb hypothesis pytest pytest-timeout
 QUICK_TESTS := tests/cli tests/install/test_extras.py tests/query/test_without_pandas.py \
 	tests/query/test_table_writes.py tests/query/test_scan.py tests/table_layer/test_commit.py \
 	tests/segment_format/test_round_trip.py tests/segment_format/test_spec.py

@@ -18,8 +18,13 @@ settings.register_profile(
 settings.load_profile("projseg")
 
 
-def pytest_collection_modifyitems(items):
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
     """Give a file's tests to one process, and all of Spark's to one, which has one session."""
-    for item in items:
-        is_spark = HERE / "spark" in item.path.parents
-        item.add_marker(pytest.mark.xdist_group("spark" if is_spark else str(item.path)))
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneSessionScheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return "spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
+
+    return OneSessionScheduling(config, log)
