@@ -13,7 +13,7 @@ from projseg.aggregation.rows import Rows
 from projseg.aggregation.time_buckets import bucket_vector
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.tree import Call, Column, Expression
-from projseg.algebra.granularity import Granularity
+from projseg.algebra.time.granularity import Granularity
 from projseg.segment_format.arrow_arrays import filled_values, primitive_array
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.vectors import Ids, Numbers, Vector, held_bytes, text_bytes

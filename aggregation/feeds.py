@@ -19,7 +19,7 @@ from projseg.algebra.aggregators.inputs import valid_rows
 from projseg.algebra.aggregators.primitive import Groups, Primitive, State
 from projseg.algebra.aggregators.states import new_state, state_fields
 from projseg.algebra.expressions.tree import Column, Expression
-from projseg.algebra.source_plan import (
+from projseg.algebra.planning.source_plan import (
     AddRows,
     AddWeighted,
     Feed,
@@ -27,7 +27,7 @@ from projseg.algebra.source_plan import (
     Known,
     MergeStates,
 )
-from projseg.algebra.stored_names import state_column_name
+from projseg.algebra.projection.stored_names import state_column_name
 from projseg.kernels.gather import gather
 from projseg.segment_format.arrow_arrays import array_of
 from projseg.segment_format.vectors import Numbers, Vector

@@ -21,7 +21,7 @@ from projseg.aggregation.rows import Rows
 from projseg.algebra.aggregators.primitive import Primitive, State
 from projseg.algebra.aggregators.states import new_state
 from projseg.algebra.expressions.tree import Column, Expression
-from projseg.algebra.source_plan import AddRows, Feed, MergeStates
+from projseg.algebra.planning.source_plan import AddRows, Feed, MergeStates
 
 
 def fold(

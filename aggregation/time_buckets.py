@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.granularity import Granularity
+from projseg.algebra.time.granularity import Granularity
 from projseg.segment_format.dictionary import Dictionary, narrow_id_dtype
 from projseg.segment_format.types import MICROS_A_DAY, numbers_to_arrow
 from projseg.segment_format.vectors import Ids, Numbers, Vector

@@ -19,11 +19,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from projseg.algebra.projection_choice import Planner
-from projseg.algebra.projection_parse import parse_projection
-from projseg.algebra.projection_spec import ProjectionSpec
-from projseg.algebra.query_spec import bind_query
-from projseg.algebra.segment_facts import ColumnFacts, SegmentFacts, StoredProjection
+from projseg.algebra.planning.planner import Planner
+from projseg.algebra.projection.parse import parse_projection
+from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.algebra.proofs.segment_facts import ColumnFacts, SegmentFacts, StoredProjection
+from projseg.algebra.query.spec import bind_query
 from projseg.segment_format.types import TIMESTAMP
 
 SEGMENT_COUNT: Final = 10_000

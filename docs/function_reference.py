@@ -14,7 +14,7 @@ from function_notes import (
 )
 from regions import cell, code, row
 
-from projseg.algebra.aggregate_call import bind_aggregate
+from projseg.algebra.aggregates.call import bind_aggregate
 from projseg.algebra.aggregators import functions as aggregate_registry
 from projseg.algebra.aggregators.decompose import decompose
 from projseg.algebra.expressions.bind import bind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from projseg.algebra.projection_spec import from_definition
+from projseg.algebra.projection.spec import from_definition
 from projseg.table_layer.footer_match import Mismatch
 from projseg.table_layer.manifest import (
     Manifest,

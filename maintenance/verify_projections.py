@@ -21,8 +21,8 @@ from projseg.aggregation.partial import Partial
 from projseg.algebra.aggregators.primitive import Primitive
 from projseg.algebra.aggregators.states import state_fields
 from projseg.algebra.expressions.tree import Call
-from projseg.algebra.projection_spec import ProjectionSpec, from_definition
-from projseg.algebra.stored_names import state_column_name, stored_column
+from projseg.algebra.projection.spec import ProjectionSpec, from_definition
+from projseg.algebra.projection.stored_names import state_column_name, stored_column
 from projseg.errors import ProjsegError
 from projseg.maintenance.paged_source import PagedSource
 from projseg.segment_format.arrow_arrays import filled_values

@@ -12,8 +12,8 @@ from projseg.aggregation.partial import Partial, key_arrow
 from projseg.algebra.aggregators.decompose import decompose, finish_call
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.tree import Column
-from projseg.algebra.query_spec import QuerySpec
-from projseg.algebra.result_order import OrderTerm, ascending
+from projseg.algebra.query.result_order import OrderTerm, ascending
+from projseg.algebra.query.spec import QuerySpec
 from projseg.reader.top_rows import Positions, Ranks, key_ranks, sorted_positions, term_ranks
 from projseg.segment_format.arrow_arrays import filled_values, primitive_array
 

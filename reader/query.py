@@ -17,12 +17,12 @@ from projseg.aggregation.partial import FoldedPartial, Partial
 from projseg.aggregation.rows import MaskedRows, MemorySource, RowRange, Rows
 from projseg.algebra.aggregators.states import new_state
 from projseg.algebra.expressions.tree import Column
-from projseg.algebra.forced_projections import check_excluded, check_forced
-from projseg.algebra.projection_choice import Planner
-from projseg.algebra.projection_spec import ProjectionSpec, from_definition
-from projseg.algebra.query_spec import QuerySpec
-from projseg.algebra.source_plan import Choice, MergeStates, SourcePlan
-from projseg.algebra.stored_names import stored_column
+from projseg.algebra.planning.forced_projections import check_excluded, check_forced
+from projseg.algebra.planning.planner import Planner
+from projseg.algebra.planning.source_plan import Choice, MergeStates, SourcePlan
+from projseg.algebra.projection.spec import ProjectionSpec, from_definition
+from projseg.algebra.projection.stored_names import stored_column
+from projseg.algebra.query.spec import QuerySpec
 from projseg.memory.cache import KEPT
 from projseg.reader.batches import cut, rows_at_a_time
 from projseg.reader.finish import finish

@@ -5,8 +5,7 @@ from __future__ import annotations
 from projseg.algebra.aggregators.primitive import Primitive
 from projseg.algebra.aggregators.states import state_fields
 from projseg.algebra.expressions.tree import Expression
-from projseg.algebra.query_spec import QuerySpec
-from projseg.algebra.source_plan import (
+from projseg.algebra.planning.source_plan import (
     AddRows,
     AddWeighted,
     Feed,
@@ -14,7 +13,8 @@ from projseg.algebra.source_plan import (
     MergeStates,
     SourcePlan,
 )
-from projseg.algebra.stored_names import state_column_name
+from projseg.algebra.projection.stored_names import state_column_name
+from projseg.algebra.query.spec import QuerySpec
 
 
 def columns_read(query: QuerySpec, source: SourcePlan) -> tuple[set[str], set[str]]:

@@ -18,9 +18,9 @@ from projseg.aggregation.rows import RowRange, Rows
 from projseg.algebra.expressions.bind import NamedExpression
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.tree import Column
-from projseg.algebra.query_spec import QuerySpec
-from projseg.algebra.result_order import OrderTerm, ascending
-from projseg.algebra.source_plan import SourcePlan
+from projseg.algebra.planning.source_plan import SourcePlan
+from projseg.algebra.query.result_order import OrderTerm, ascending
+from projseg.algebra.query.spec import QuerySpec
 from projseg.reader.batches import BATCH_BYTES, cut, cut_by_bytes, rows_at_a_time
 from projseg.reader.earliest_rows import EarliestRows
 from projseg.reader.query import QueryPlan, SegmentPlan, open_source

@@ -8,8 +8,8 @@ from functools import lru_cache
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.projection_spec import ProjectionSpec, from_definition
-from projseg.algebra.segment_facts import ColumnFacts, SegmentFacts, StoredProjection
+from projseg.algebra.projection.spec import ProjectionSpec, from_definition
+from projseg.algebra.proofs.segment_facts import ColumnFacts, SegmentFacts, StoredProjection
 from projseg.errors import CorruptTableError, one_line
 from projseg.table_layer.column_bounds import bound_decoder
 from projseg.table_layer.manifest import ColumnZone, SegmentEntry

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from projseg.aggregation.concat import concat_vectors
 from projseg.aggregation.rows import RowRange
-from projseg.algebra.projection_spec import ProjectionSpec
+from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.memory.cache import KEPT, Key, Owner
 from projseg.segment_format.bitmap_index import BitmapIndex
 from projseg.segment_format.dictionary import Dictionary

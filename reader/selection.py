@@ -13,7 +13,7 @@ from projseg.aggregation.number_ranges import value_range
 from projseg.aggregation.rows import MaskedRows, RowIds, RowRange, Rows
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.tree import Expression
-from projseg.algebra.interval import Interval
+from projseg.algebra.time.interval import Interval
 from projseg.reader.segment_source import SegmentSource
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.limits import PAGE_ROWS_MAX

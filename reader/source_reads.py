@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from projseg.algebra.interval import Interval, micros_to_iso
-from projseg.algebra.source_plan import (
+from projseg.algebra.planning.source_plan import (
     Reason,
     SourcePlan,
 )
+from projseg.algebra.time.interval import Interval, micros_to_iso
 from projseg.reader.query import (
     QueryPlan,
     SegmentPlan,

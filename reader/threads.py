@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
-from projseg.algebra.query_context import THREADS_MAX
-from projseg.algebra.query_spec import QuerySpec
+from projseg.algebra.query.context import THREADS_MAX
+from projseg.algebra.query.spec import QuerySpec
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from projseg.algebra.result_order import OrderTerm
+from projseg.algebra.query.result_order import OrderTerm
 from projseg.segment_format.arrow_arrays import filled_values, primitive_values
 from projseg.segment_format.types import arrow_to_numbers, is_fixed_width
 from projseg.segment_format.vectors import Ids, Vector

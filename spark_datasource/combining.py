@@ -13,7 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from projseg.algebra.aggregate_call import AggregateCall, result_type
+from projseg.algebra.aggregates.call import AggregateCall, result_type
 from projseg.algebra.expressions.render import to_sql
 from projseg.segment_format.types import type_name
 

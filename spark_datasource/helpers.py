@@ -14,9 +14,9 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql_functions
 
-from projseg.algebra.aggregate_call import AggregateCall, bind_aggregate
+from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate
 from projseg.algebra.expressions.bind import split_list
-from projseg.algebra.interval import Interval
+from projseg.algebra.time.interval import Interval
 from projseg.declarations import ProjectionDeclared, declaration_of
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
 from projseg.projection import Projection

@@ -8,10 +8,10 @@ import pyarrow as pa
 from msgspec.structs import replace
 from pyspark.sql.types import StructType
 
-from projseg.algebra.interval import Interval
-from projseg.algebra.period import DAY
-from projseg.algebra.query_spec import QuerySpec, bind_query
-from projseg.algebra.result_order import ascending
+from projseg.algebra.query.result_order import ascending
+from projseg.algebra.query.spec import QuerySpec, bind_query
+from projseg.algebra.time.interval import Interval
+from projseg.algebra.time.period import DAY
 from projseg.errors import InvalidInputError
 from projseg.memory.lazy import cached_property
 from projseg.reader.query import QueryPlan, plan_query

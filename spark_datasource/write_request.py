@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from projseg.algebra.interval import Interval
+from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
 from projseg.spark_datasource.options import Options
 from projseg.spark_datasource.session_zone import depends_on_zone, zone_missing

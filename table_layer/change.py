@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from projseg.algebra.interval import Interval
+from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
 from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.table_properties import ColumnDeclaration, ProjectionDeclaration

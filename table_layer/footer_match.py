@@ -12,8 +12,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from projseg.algebra.aggregators.states import state_fields
-from projseg.algebra.projection_spec import ProjectionSpec
-from projseg.algebra.stored_names import state_column_name, stored_column
+from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.algebra.projection.stored_names import state_column_name, stored_column
 from projseg.errors import CorruptTableError
 from projseg.segment_format.footer import Role, TableEntry
 from projseg.segment_format.segment_file import SegmentFile

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from projseg.algebra.projection_spec import from_definition
+from projseg.algebra.projection.spec import from_definition
 from projseg.segment_format.types import TIMESTAMP
 from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot

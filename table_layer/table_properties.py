@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from projseg.algebra.granularity import Granularity
+from projseg.algebra.time.granularity import Granularity
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.limits import name_problem
 from projseg.segment_format.types import is_nested, normal_type, parse_type_name, type_name

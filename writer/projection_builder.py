@@ -11,8 +11,8 @@ from projseg.aggregation.rows import MemorySource, all_rows
 from projseg.algebra.aggregators.primitive import Primitive
 from projseg.algebra.aggregators.results import exact_to_arrow
 from projseg.algebra.aggregators.states import state_fields
-from projseg.algebra.projection_spec import ProjectionSpec
-from projseg.algebra.stored_names import state_column_name, stored_column
+from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.algebra.projection.stored_names import state_column_name, stored_column
 from projseg.errors import ProjsegError
 from projseg.segment_format.vectors import Numbers, Opaque, Vector
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from projseg.aggregation.rows import MemorySource
-from projseg.algebra.projection_spec import ProjectionSpec
+from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.segment_encoder import SegmentEncoder, SegmentSummary
 from projseg.table_layer.manifest import SegmentEntry, StoredProjection

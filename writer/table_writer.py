@@ -10,8 +10,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from projseg.algebra.granularity import Granularity
-from projseg.algebra.projection_spec import ProjectionSpec, from_definition
+from projseg.algebra.projection.spec import ProjectionSpec, from_definition
+from projseg.algebra.time.granularity import Granularity
 from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.own_files import remove
 from projseg.table_layer.paths import segment_name

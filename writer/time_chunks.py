@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.granularity import Granularity
+from projseg.algebra.time.granularity import Granularity
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.types import MICROS_A_DAY, arrow_to_numbers
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.aggregate_call import AggregateCall
+from projseg.algebra.aggregates.call import AggregateCall
 from projseg.algebra.aggregators.distinct import DistinctState
 from projseg.algebra.aggregators.functions import HLL_LG_K
 from projseg.algebra.aggregators.inputs import numbers_of_array, taken

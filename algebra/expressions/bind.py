@@ -14,7 +14,7 @@ from projseg.algebra.expressions.dialect import parse_sql, split_list
 from projseg.algebra.expressions.limits import check_depth, room_to_recurse
 from projseg.algebra.expressions.naming import spark_name
 from projseg.algebra.expressions.tree import Column, Expression
-from projseg.algebra.time_zones import zone_name
+from projseg.algebra.time.time_zones import zone_name
 
 
 class NamedExpression(msgspec.Struct, frozen=True):

@@ -13,6 +13,11 @@ from projseg.algebra.expressions.binder_columns import ColumnScope
 from projseg.algebra.expressions.binder_types import written_type
 from projseg.algebra.expressions.canonical import canonical
 from projseg.algebra.expressions.coercion import bad_expression, cast_to, is_floating
+from projseg.algebra.expressions.duration_text import (
+    Span,
+    parse_interval,
+    parse_interval_range,
+)
 from projseg.algebra.expressions.functions.arithmetic import arithmetic, negative
 from projseg.algebra.expressions.functions.boolean import logical
 from projseg.algebra.expressions.functions.calendar import add_interval, date_arithmetic
@@ -22,11 +27,6 @@ from projseg.algebra.expressions.functions.numeric import bitwise, bitwise_not
 from projseg.algebra.expressions.functions.table import RULES
 from projseg.algebra.expressions.functions.time_fields import extract
 from projseg.algebra.expressions.functions.time_floor import WINDOW_START
-from projseg.algebra.expressions.interval_text import (
-    Span,
-    parse_interval,
-    parse_interval_range,
-)
 from projseg.algebra.expressions.literals import (
     FALSE,
     TRUE,
@@ -35,7 +35,7 @@ from projseg.algebra.expressions.literals import (
     literal,
 )
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.algebra.time_zones import zone_name
+from projseg.algebra.time.time_zones import zone_name
 from projseg.errors import UnsupportedFeatureError, did_you_mean
 
 _Names: TypeAlias = dict[type[exp.Expression], str]

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from projseg.algebra.expressions.fallible import is_lossless
 from projseg.algebra.expressions.tree import Call, Expression
-from projseg.algebra.granularity import Granularity
-from projseg.algebra.period import DAY, WEEK
-from projseg.algebra.refinement import always_refines
-from projseg.algebra.time_zones import is_fixed, zone_table
+from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.period import DAY, WEEK
+from projseg.algebra.time.refinement import always_refines
+from projseg.algebra.time.time_zones import is_fixed, zone_table
 from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
 
 

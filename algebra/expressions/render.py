@@ -19,13 +19,13 @@ from sqlglot import exp
 
 from projseg.algebra.expressions.coercion import is_decimal
 from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.duration_text import Span
 from projseg.algebra.expressions.functions.time_fields import CLOCK_FIELDS, DATE_FIELDS
-from projseg.algebra.expressions.interval_text import Span
 from projseg.algebra.expressions.literals import decimal_literal
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
-from projseg.algebra.granularity import Granularity
-from projseg.algebra.period import DAY
-from projseg.algebra.time_zones import is_fixed, zone_table
+from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.period import DAY
+from projseg.algebra.time.time_zones import is_fixed, zone_table
 from projseg.errors import InvalidInputError
 from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ, is_nested, type_name
 

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from projseg.algebra.expressions.type_text import parse_type
-from projseg.algebra.projection_parse import parse_projection, parse_projections
-from projseg.algebra.projection_spec import ProjectionSpec
+from projseg.algebra.projection.parse import parse_projection, parse_projections
+from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.errors import InvalidInputError
 from projseg.projection import Projection
 from projseg.segment_format.types import normal_type

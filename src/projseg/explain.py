@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from projseg.algebra.expressions.render import to_sql
-from projseg.algebra.query_spec import QuerySpec
-from projseg.algebra.source_plan import ReasonCode
+from projseg.algebra.planning.source_plan import ReasonCode
+from projseg.algebra.query.spec import QuerySpec
 from projseg.reader.query import QueryPlan
 from projseg.reader.source_reads import SourceRead, planned_reads, run_and_measure
 from projseg.table_layer.storage import Storage

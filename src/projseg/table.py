@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from projseg.algebra.interval import Interval
+from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
 from projseg.table_layer.snapshot import open_snapshot
 from projseg.table_layer.storage import open_storage

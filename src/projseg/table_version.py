@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from projseg.algebra.interval import Interval
-from projseg.algebra.query_spec import QuerySpec, bind_query
+from projseg.algebra.query.spec import QuerySpec, bind_query
+from projseg.algebra.time.interval import Interval
 from projseg.reader.query import plan_query, run_final
 from projseg.reader.row_scan import scan, scan_table
 from projseg.table_layer import metadata_tables

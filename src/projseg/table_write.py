@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from projseg.algebra.projection_parse import parse_projection
+from projseg.algebra.projection.parse import parse_projection
 from projseg.declarations import (
     ProjectionDeclared,
     SchemaDeclared,

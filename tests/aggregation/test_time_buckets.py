@@ -12,9 +12,9 @@ from odd_zones import ODD_ZONES
 
 import projseg
 from projseg.aggregation.time_buckets import bucket_vector
-from projseg.algebra.granularity import Granularity
-from projseg.algebra.period import MINUTE
-from projseg.algebra.time_zones import zone_table
+from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.period import MINUTE
+from projseg.algebra.time.time_zones import zone_table
 from projseg.segment_format.types import TIMESTAMP
 from projseg.segment_format.vectors import Numbers
 

@@ -8,17 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odd_zones import ODD_ZONES
 
-from projseg.algebra.bucket_order import (
+from projseg.algebra.time.bucket_order import (
     end_of_before,
     first_at_or_after,
     highest_start_to,
     is_divided,
     lowest_start_from,
 )
-from projseg.algebra.granularity import Granularity
-from projseg.algebra.interval import Interval
-from projseg.algebra.period import DAY, MINUTE
-from projseg.algebra.time_zones import zone_table
+from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.interval import Interval
+from projseg.algebra.time.period import DAY, MINUTE
+from projseg.algebra.time.time_zones import zone_table
 
 PERIODS = ["PT1M", "PT7M", "PT30M", "PT45M", "PT1H", "PT5H", "P1D", "P1W", "P1M"]
 REACH = 80 * DAY  # further than a bucket of these and any change of a clock go

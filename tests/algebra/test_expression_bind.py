@@ -16,7 +16,7 @@ from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.predicates import conjunction, conjuncts
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Call, Column, Literal
-from projseg.algebra.granularity import Granularity
+from projseg.algebra.time.granularity import Granularity
 from projseg.errors import (
     EvaluationError,
     InvalidInputError,

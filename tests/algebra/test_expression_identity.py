@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import projseg
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.render import to_sql
-from projseg.algebra.query_spec import bind_query
+from projseg.algebra.query.spec import bind_query
 
 SCHEMA = pa.schema([("x", pa.float64()), ("s", pa.string()), ("d", pa.decimal128(9, 2))])
 

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 import projseg
-from projseg.algebra.druid_expression import translate_expression
+from projseg.algebra.druid.expressions import translate_expression
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.limits import DEPTH_MAX, JSON_DEPTH_MAX, TEXT_CHARACTERS_MAX
 from projseg.algebra.expressions.render import to_sql
-from projseg.algebra.projection_parse import parse_projection
-from projseg.algebra.query_spec import bind_query
+from projseg.algebra.projection.parse import parse_projection
+from projseg.algebra.query.spec import bind_query
 from projseg.errors import LimitExceededError, ProjsegError
 
 ROWS = pa.table(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projseg.algebra.interval import Interval
-from projseg.algebra.time_zones import MAX_MICROS, MIN_MICROS
+from projseg.algebra.time.interval import Interval
+from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.errors import InvalidInputError
 
 DAY = 86_400_000_000

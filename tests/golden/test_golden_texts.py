@@ -9,7 +9,7 @@ import xxhash
 from golden_texts import PATH, build, canonical, definition, schema
 from spec_tables import section_text
 
-from projseg.algebra.projection_spec import from_definition
+from projseg.algebra.projection.spec import from_definition
 
 GOLDEN = json.loads(PATH.read_text(encoding="utf-8"))
 TEXTS = [(zone, text) for zone, texts in GOLDEN["canonical"].items() for text in texts]

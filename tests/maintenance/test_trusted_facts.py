@@ -10,7 +10,7 @@ from forged_tables import Lie, Original
 from using_tables import SCHEMA, sound_table
 
 import projseg
-from projseg.algebra.projection_spec import from_definition
+from projseg.algebra.projection.spec import from_definition
 from projseg.maintenance.verify import Finding
 
 FILE, ROWS, BYTES, CHECKSUM, INTERVAL, MIN_TIME, MAX_TIME, COLUMNS, PROJECTIONS, NOT_BUILT = (

@@ -2,10 +2,10 @@ import pyarrow as pa
 import pytest
 from matching_cases import SCHEMA
 
-from projseg.algebra.druid_expression import translate_expression
+from projseg.algebra.druid.expressions import translate_expression
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.render import to_sql
-from projseg.algebra.projection_parse import parse_projection
+from projseg.algebra.projection.parse import parse_projection
 from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError
 
 

@@ -14,14 +14,14 @@ from matching_cases import (
 )
 from msgspec.structs import replace
 
-from projseg.algebra.granularity import Granularity
-from projseg.algebra.interval import Interval
-from projseg.algebra.interval_cover import Cover, cover, data_interval
-from projseg.algebra.projection_choice import Planner, check_forced
-from projseg.algebra.projection_spec import TimeGrouping
-from projseg.algebra.segment_facts import ColumnFacts, StoredProjection
-from projseg.algebra.source_plan import Known, Reason
-from projseg.algebra.stored_names import stored_column
+from projseg.algebra.planning.interval_cover import Cover, cover, data_interval
+from projseg.algebra.planning.planner import Planner, check_forced
+from projseg.algebra.planning.source_plan import Known, Reason
+from projseg.algebra.projection.spec import TimeGrouping
+from projseg.algebra.projection.stored_names import stored_column
+from projseg.algebra.proofs.segment_facts import ColumnFacts, StoredProjection
+from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.interval import Interval
 from projseg.errors import ProjectionNotUsableError
 
 HOURLY = spec("hourly", ["date_trunc('HOUR', time) AS h", "channel"], ["sum(added)", "count(*)"])

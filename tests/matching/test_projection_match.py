@@ -5,9 +5,9 @@ import pytest
 from matching_cases import SCHEMA, chosen, facts, instant, only_plan, query, reason, spec
 
 from projseg.algebra.expressions.render import to_sql
-from projseg.algebra.query_spec import bind_query
-from projseg.algebra.segment_facts import ColumnFacts
-from projseg.algebra.source_plan import AddRows, AddWeighted, FoldSeveral, MergeStates
+from projseg.algebra.planning.source_plan import AddRows, AddWeighted, FoldSeveral, MergeStates
+from projseg.algebra.proofs.segment_facts import ColumnFacts
+from projseg.algebra.query.spec import bind_query
 
 HOURLY = spec(
     "hourly",

@@ -6,9 +6,9 @@ from matching_cases import SCHEMA, spec
 from msgspec.structs import replace
 
 import projseg.projection
-from projseg.algebra.granularity import Granularity
-from projseg.algebra.projection_parse import parse_projection, parse_projections
-from projseg.algebra.projection_spec import from_definition
+from projseg.algebra.projection.parse import parse_projection, parse_projections
+from projseg.algebra.projection.spec import from_definition
+from projseg.algebra.time.granularity import Granularity
 from projseg.errors import CorruptTableError, InvalidInputError, ProjsegError
 
 

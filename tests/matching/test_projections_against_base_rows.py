@@ -7,7 +7,7 @@ from matching_tables import answer, make_query, make_table, random_of
 from msgspec.structs import replace
 from scale import IS_NIGHTLY
 
-import projseg.algebra.projection_choice as planner
+import projseg.algebra.planning.planner as planner
 
 TABLES = 1_250 if IS_NIGHTLY else 32
 QUERIES_A_TABLE = 16

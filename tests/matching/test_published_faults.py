@@ -10,12 +10,12 @@ from matching_cases import chosen, facts, micros, only_plan, query, reason, spec
 from msgspec.structs import replace
 
 from projseg.algebra.expressions.render import to_sql
-from projseg.algebra.projection_choice import check_forced
-from projseg.algebra.projection_parse import parse_projection
-from projseg.algebra.query_spec import bind_query
-from projseg.algebra.segment_facts import ColumnFacts
-from projseg.algebra.source_plan import AddRows, AddWeighted, MergeStates
-from projseg.algebra.stored_names import stored_column
+from projseg.algebra.planning.planner import check_forced
+from projseg.algebra.planning.source_plan import AddRows, AddWeighted, MergeStates
+from projseg.algebra.projection.parse import parse_projection
+from projseg.algebra.projection.stored_names import stored_column
+from projseg.algebra.proofs.segment_facts import ColumnFacts
+from projseg.algebra.query.spec import bind_query
 from projseg.errors import InvalidInputError
 
 HOURLY = spec(

@@ -1,6 +1,6 @@
 import pytest
 
-from projseg.algebra.query_context import QueryContext, parse_context
+from projseg.algebra.query.context import QueryContext, parse_context
 from projseg.errors import InvalidInputError
 
 

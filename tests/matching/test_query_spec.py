@@ -5,8 +5,8 @@ import pytest
 from matching_cases import SCHEMA, micros, query
 
 from projseg.algebra.expressions.render import to_sql
-from projseg.algebra.interval import Interval
-from projseg.algebra.query_spec import bind_query
+from projseg.algebra.query.spec import bind_query
+from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError, ProjsegError
 
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projseg.algebra.granularity import Granularity
-from projseg.algebra.value_set import (
+from projseg.algebra.proofs.value_set import (
     ANYTHING,
     NOTHING,
     NULL_ONLY,
@@ -20,6 +19,7 @@ from projseg.algebra.value_set import (
     order_key,
     unfloored,
 )
+from projseg.algebra.time.granularity import Granularity
 
 UNIVERSE = range(-2, 12)
 HOUR = 3_600_000_000

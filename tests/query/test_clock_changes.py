@@ -7,11 +7,11 @@ from expressions import floor_instant
 from msgspec.structs import replace
 
 import projseg
-import projseg.algebra.projection_choice as planner
+import projseg.algebra.planning.planner as planner
 from projseg.aggregation import expressions_over_rows
-from projseg.algebra.granularity import Granularity
-from projseg.algebra.interval import Interval
-from projseg.algebra.period import DAY, HOUR, MINUTE
+from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.interval import Interval
+from projseg.algebra.time.period import DAY, HOUR, MINUTE
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import TIMESTAMP, numbers_to_arrow
 from projseg.segment_format.vectors import Ids

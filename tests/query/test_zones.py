@@ -9,8 +9,8 @@ from clock_cases import answer, changes_of, make_case, make_query
 from msgspec.structs import replace
 from odd_zones import ODD_ZONES
 
-import projseg.algebra.projection_choice as planner
-from projseg.algebra.interval import Interval
+import projseg.algebra.planning.planner as planner
+from projseg.algebra.time.interval import Interval
 
 START, END = (Interval.parse((f"{year}-01-01",) * 2).start_us for year in (1840, 2060))
 CI_ZONES = ODD_ZONES[::4]

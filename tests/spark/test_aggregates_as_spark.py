@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from support.state_cases import vector_of
 
-from projseg.algebra.aggregate_call import bind_aggregate, result_type
+from projseg.algebra.aggregates.call import bind_aggregate, result_type
 from projseg.algebra.aggregators.decompose import decompose, finish_call
 from projseg.algebra.aggregators.primitive import Groups
 from projseg.algebra.aggregators.states import new_state

@@ -10,7 +10,7 @@ import pytest
 
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.time_zones import MAX_MICROS, MIN_MICROS
+from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.errors import EvaluationError, ProjsegError
 
 pytestmark = pytest.mark.spark

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from projseg.algebra.aggregate_call import bind_aggregate
+from projseg.algebra.aggregates.call import bind_aggregate
 from projseg.algebra.aggregators.functions import FUNCTIONS
 from projseg.spark_datasource.combining import _SPLITS, combine
 

@@ -23,9 +23,9 @@ from spark_clocks import (
 )
 
 import projseg
-from projseg.algebra.interval import Interval
-from projseg.algebra.period import DAY, HOUR, MINUTE
-from projseg.algebra.time_zones import zone_table
+from projseg.algebra.time.interval import Interval
+from projseg.algebra.time.period import DAY, HOUR, MINUTE
+from projseg.algebra.time.time_zones import zone_table
 from projseg.segment_format.types import TIMESTAMP
 
 pytestmark = pytest.mark.spark

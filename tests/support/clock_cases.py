@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 import projseg
-from projseg.algebra.period import DAY, HOUR, MINUTE, SECOND
-from projseg.algebra.time_zones import zone_table
+from projseg.algebra.time.period import DAY, HOUR, MINUTE, SECOND
+from projseg.algebra.time.time_zones import zone_table
 from projseg.errors import ProjsegError
 
 SCHEMA = pa.schema(

@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from projseg.algebra.projection_choice import Choice, choose
-from projseg.algebra.projection_parse import parse_projection
-from projseg.algebra.projection_spec import ProjectionSpec
-from projseg.algebra.query_spec import QuerySpec, bind_query
-from projseg.algebra.segment_facts import ColumnFacts, SegmentFacts, StoredProjection
-from projseg.algebra.source_plan import SourcePlan
+from projseg.algebra.planning.planner import Choice, choose
+from projseg.algebra.planning.source_plan import SourcePlan
+from projseg.algebra.projection.parse import parse_projection
+from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.algebra.proofs.segment_facts import ColumnFacts, SegmentFacts, StoredProjection
+from projseg.algebra.query.spec import QuerySpec, bind_query
 
 SCHEMA = pa.schema(
     [

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 from clock_cases import changes_of
 
-from projseg.algebra.interval import Interval
-from projseg.algebra.period import DAY, SECOND
-from projseg.algebra.time_zones import zone_table
+from projseg.algebra.time.interval import Interval
+from projseg.algebra.time.period import DAY, SECOND
+from projseg.algebra.time.time_zones import zone_table
 
 START, END = (Interval.parse((f"{year}-01-01",) * 2).start_us for year in (1840, 2045))
 TIME_ZONE = "spark.sql.session.timeZone"

@@ -15,6 +15,7 @@ from projseg.algebra.expressions.coercion import (
     is_integral,
     is_numeric,
 )
+from projseg.algebra.expressions.duration_text import Span
 from projseg.algebra.expressions.functions.rule import (
     Datum,
     Evaluator,
@@ -27,10 +28,9 @@ from projseg.algebra.expressions.functions.rule import (
     valid_mask,
 )
 from projseg.algebra.expressions.functions.time_fields import first_of_month, months_since_1970
-from projseg.algebra.expressions.interval_text import Span
 from projseg.algebra.expressions.tree import Call, Expression
-from projseg.algebra.period import DAY, SECOND
-from projseg.algebra.time_zones import MAX_MICROS, MIN_MICROS, zone_table
+from projseg.algebra.time.period import DAY, SECOND
+from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_table
 from projseg.errors import EvaluationError
 from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
 

@@ -31,8 +31,8 @@ from projseg.algebra.expressions.functions.rule import (
 from projseg.algebra.expressions.functions.text_formats import to_text
 from projseg.algebra.expressions.functions.text_parsing import double_to_decimal, parse_text
 from projseg.algebra.expressions.tree import Call
-from projseg.algebra.period import DAY, SECOND
-from projseg.algebra.time_zones import MAX_MICROS, MIN_MICROS, zone_table
+from projseg.algebra.time.period import DAY, SECOND
+from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_table
 from projseg.segment_format.arrow_arrays import primitive_array, scalar_of
 from projseg.segment_format.types import (
     TIMESTAMP,

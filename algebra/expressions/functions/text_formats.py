@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from projseg.algebra.expressions.coercion import is_floating
 from projseg.algebra.expressions.functions.rule import from_integers, integers, valid_mask
-from projseg.algebra.time_zones import zone_table
+from projseg.algebra.time.time_zones import zone_table
 from projseg.errors import EvaluationError
 from projseg.segment_format.arrow_arrays import array_of, scalar_of
 from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ

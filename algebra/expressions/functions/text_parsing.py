@@ -19,8 +19,8 @@ from projseg.algebra.expressions.functions.rule import (
     overflow,
     valid_mask,
 )
-from projseg.algebra.period import DAY, HOUR, MINUTE, SECOND
-from projseg.algebra.time_zones import MAX_MICROS, MIN_MICROS, zone_name, zone_table
+from projseg.algebra.time.period import DAY, HOUR, MINUTE, SECOND
+from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_name, zone_table
 from projseg.errors import EvaluationError, InvalidInputError
 from projseg.segment_format.arrow_arrays import (
     array_of,

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.clock_cut import months_of
+from projseg.algebra.expressions.duration_text import parse_interval
 from projseg.algebra.expressions.functions.calendar import in_range, moved_by_calendar
 from projseg.algebra.expressions.functions.rule import (
     Datum,
@@ -32,11 +32,11 @@ from projseg.algebra.expressions.functions.time_floor import (
     positive_granularity,
     time_floor,
 )
-from projseg.algebra.expressions.interval_text import parse_interval
 from projseg.algebra.expressions.tree import Call, Expression
-from projseg.algebra.granularity import Granularity
-from projseg.algebra.period import DAY
-from projseg.algebra.time_zones import MAX_MICROS, zone_table
+from projseg.algebra.time.clock_cut import months_of
+from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.period import DAY
+from projseg.algebra.time.time_zones import MAX_MICROS, zone_table
 from projseg.segment_format.types import TIMESTAMP
 
 

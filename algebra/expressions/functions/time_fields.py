@@ -26,9 +26,9 @@ from projseg.algebra.expressions.functions.rule import (
 )
 from projseg.algebra.expressions.functions.time_floor import time_floor
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.algebra.granularity import Granularity
-from projseg.algebra.period import DAY, HOUR, MINUTE, SECOND
-from projseg.algebra.time_zones import zone_table
+from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.period import DAY, HOUR, MINUTE, SECOND
+from projseg.algebra.time.time_zones import zone_table
 from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ, numbers_to_arrow
 
 DATE_FIELDS: Final[dict[str, str]] = {

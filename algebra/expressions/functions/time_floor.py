@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from projseg.algebra.expressions.coercion import bad_expression, cast_to, is_datetime
+from projseg.algebra.expressions.duration_text import parse_interval
 from projseg.algebra.expressions.functions.rule import (
     Datum,
     Evaluator,
@@ -20,11 +21,10 @@ from projseg.algebra.expressions.functions.rule import (
     require_type,
     valid_mask,
 )
-from projseg.algebra.expressions.interval_text import parse_interval
 from projseg.algebra.expressions.literals import datetime_micros, is_timestamp
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.algebra.granularity import Granularity
-from projseg.algebra.period import DAY
+from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.period import DAY
 from projseg.segment_format.types import TIMESTAMP
 
 _UNITS: Final[dict[str, str]] = {

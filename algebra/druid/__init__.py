@@ -1,0 +1,1 @@
+"""Druid's JSON form of a projection, read as Spark SQL text."""

@@ -1,0 +1,142 @@
+"""Spark's interval constants: `1 hour`, `1 day 2 hours`, `1-2 year to month`."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from projseg.algebra.expressions.coercion import bad_expression
+from projseg.algebra.time.period import DAY, HOUR, MINUTE, SECOND
+
+_MICROS: Final = {
+    "microsecond": 1,
+    "millisecond": 1000,
+    "second": SECOND,
+    "minute": MINUTE,
+    "hour": HOUR,
+}
+_DAYS: Final = {"day": 1, "week": 7}
+_MONTHS: Final = {"month": 1, "quarter": 3, "year": 12}
+_PART: Final = re.compile(r"([+-]?)\s*(\d+)(?:\.(\d{1,9}))?\s*([a-z]+)", re.IGNORECASE)
+_SPANS: Final = {
+    ("year", "month"): r"(?P<sign>[+-]?)(?P<year>\d+)-(?P<month>\d+)",
+    ("day", "hour"): r"(?P<sign>[+-]?)(?P<day>\d+) (?P<hour>\d+)",
+    ("day", "minute"): r"(?P<sign>[+-]?)(?P<day>\d+) (?P<hour>\d+):(?P<minute>\d+)",
+    ("day", "second"): r"(?P<sign>[+-]?)(?P<day>\d+) (?P<hour>\d+):(?P<minute>\d+):"
+    r"(?P<second>\d+)(?:\.(?P<fraction>\d{1,9}))?",
+    ("hour", "minute"): r"(?P<sign>[+-]?)(?P<hour>\d+):(?P<minute>\d+)",
+    ("hour", "second"): r"(?P<sign>[+-]?)(?P<hour>\d+):(?P<minute>\d+):(?P<second>\d+)"
+    r"(?:\.(?P<fraction>\d{1,9}))?",
+    ("minute", "second"): r"(?P<sign>[+-]?)(?P<minute>\d+):(?P<second>\d+)"
+    r"(?:\.(?P<fraction>\d{1,9}))?",
+}
+
+
+class Span(msgspec.Struct, frozen=True):
+    """An interval constant; days stand apart because a day need not have 24 hours.
+
+    Parameters
+    ----------
+    months, days, clock_micros : int
+        Calendar months, calendar days, and exact microseconds.
+    """
+
+    months: int = 0
+    days: int = 0
+    clock_micros: int = 0
+
+    @property
+    def micros(self) -> int:
+        """Days of 24 hours and the exact part together."""
+        return self.days * DAY + self.clock_micros
+
+    def plus(self, other: Span) -> Span:
+        """Return both, one after the other."""
+        return Span(
+            self.months + other.months,
+            self.days + other.days,
+            self.clock_micros + other.clock_micros,
+        )
+
+    def negated(self) -> Span:
+        """Return the same length backwards."""
+        return Span(-self.months, -self.days, -self.clock_micros)
+
+    @property
+    def text(self) -> str:
+        """What `parse_interval` reads back."""
+        unit, size = next((u, n) for u, n in reversed(_MICROS.items()) if not self.clock_micros % n)
+        clock = self.clock_micros // size
+        parts = ((self.months, "month"), (self.days, "day"), (clock, unit))
+        return " ".join(f"{n} {name}" for n, name in parts if n) or "0 second"
+
+
+def parse_interval(text: str) -> Span:
+    """Return the interval of texts such as `1 hour` and `interval 2 days 3 minutes`.
+
+    Raises
+    ------
+    InvalidInputError
+        If the text is no interval.
+    """
+    body = re.sub(r"^\s*interval\b", "", text, flags=re.IGNORECASE).strip()
+    total, position = Span(), 0
+    while position < len(body):
+        match = _PART.match(body, position)
+        if match is None:
+            raise _bad(text)
+        total = total.plus(_unit_span(text, match))
+        position = match.end()
+        position += len(body[position:]) - len(body[position:].lstrip(" ,"))
+    if not body:
+        raise _bad(text)
+    return total
+
+
+def parse_interval_range(text: str, first: str, last: str) -> Span:
+    """Return the interval of a text between two units, such as `1 2` day to hour.
+
+    Raises
+    ------
+    InvalidInputError
+        If the text does not have that form.
+    """
+    pattern = _SPANS.get((first.casefold(), last.casefold()))
+    match = re.fullmatch(pattern, text.strip()) if pattern else None
+    if match is None:
+        raise _bad(f"{text} {first} to {last}")
+    fields = {
+        k: int(v) for k, v in match.groupdict().items() if k not in ("sign", "fraction") and v
+    }
+    fraction = int((match.groupdict().get("fraction") or "").ljust(9, "0")) // 1000
+    total = Span(clock_micros=fraction)
+    for unit, count in fields.items():
+        total = total.plus(_span(unit, count))
+    return total.negated() if match["sign"] == "-" else total
+
+
+def _unit_span(text: str, match: re.Match[str]) -> Span:
+    sign, count, fraction, unit = match.groups()
+    unit = unit.casefold().removesuffix("s")
+    if fraction and unit != "second":
+        raise _bad(text)
+    span = _span(unit, int(count))
+    if fraction:
+        span = span.plus(Span(clock_micros=int(fraction.ljust(9, "0")) // 1000))
+    return span.negated() if sign == "-" else span
+
+
+def _span(unit: str, count: int) -> Span:
+    if unit in _MICROS:
+        return Span(clock_micros=count * _MICROS[unit])
+    if unit in _DAYS:
+        return Span(days=count * _DAYS[unit])
+    if unit in _MONTHS:
+        return Span(months=count * _MONTHS[unit])
+    raise _bad(f"{count} {unit}")
+
+
+def _bad(text: str) -> Exception:
+    return bad_expression(f"'{text}' is no interval; write such as '1 hour' or '2 days'")

@@ -1,0 +1,178 @@
+"""Where each of a query's primitives comes from in a projection, if it can.
+
+In order of preference: the same state as stored, narrowed by a FILTER over grouping columns if need
+be; values of grouping columns, for what does not care how often a value occurs; values of grouping
+columns weighed by a stored count.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+from msgspec.structs import replace
+
+from projseg.algebra.aggregators.primitive import Primitive
+from projseg.algebra.aggregators.states import state_fields
+from projseg.algebra.expressions.predicates import conjunction, conjuncts
+from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.algebra.planning.grouping_rewrite import GroupingRewriter, NotStored
+from projseg.algebra.planning.segment_view import SegmentView
+from projseg.algebra.planning.source_plan import (
+    AddRows,
+    AddWeighted,
+    Feed,
+    FoldSeveral,
+    MergeStates,
+)
+from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.algebra.proofs.filter_implication import Premises
+from projseg.algebra.proofs.integer_ranges import fits, without_widening
+
+IDEMPOTENT: Final = frozenset(
+    ("min", "max", "min_by", "max_by", "bit_and", "bit_or", "distinct", "hll", "theta")
+)
+"""Primitives that a repeated value does not change."""
+BY_TIME: Final = frozenset(("min_by", "max_by"))
+"""Primitives of (value, time) that take rows without a value, but none without a time."""
+WEIGHABLE: Final = frozenset(("sum", "moments", "bit_xor"))
+"""Primitives for which it matters how often a value occurs."""
+
+
+class FeedFinder:
+    """Finds feeds in one projection of one segment.
+
+    Parameters
+    ----------
+    spec : ProjectionSpec
+        Whose states are stored.
+    view : SegmentView
+        What is known of the rows in question.
+    rewriter : GroupingRewriter
+        From base columns to grouping columns of `spec`.
+    """
+
+    def __init__(self, spec: ProjectionSpec, view: SegmentView, rewriter: GroupingRewriter) -> None:
+        self._spec = spec
+        self._rewriter = rewriter
+        self._context = (*spec.filter_conjuncts, *view.known)
+        self._premises = view.premises if not spec.filter_conjuncts else Premises(self._context)
+
+    def find(self, primitive: Primitive) -> Feed | None:
+        """Return how to feed a primitive, None if the projection cannot."""
+        if primitive.text in self._spec.primitive_by_text:
+            return MergeStates(primitive.text)
+        conditions = self._open(conjuncts(primitive.filter))
+        return (
+            self._merged(primitive, conditions)
+            or self._added(primitive, conditions)
+            or self._weighed(primitive, conditions)
+            or self._sum_of_sums(primitive, conditions)
+        )
+
+    def _open(self, conditions: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        """Return the conditions that are not known to hold anyway."""
+        return tuple(c for c in conditions if not self._premises.imply(c))
+
+    def _merged(
+        self,
+        primitive: Primitive,
+        conditions: tuple[Expression, ...],
+        also_known: tuple[Expression, ...] = (),
+    ) -> MergeStates | None:
+        """Merge a stored state of the same rows, or of more rows that can be told apart."""
+        if primitive.function == "count":
+            conditions = (*conditions, *self._open(_have_values(primitive.arguments)))
+        wanted = Premises((*self._context, *conditions, *also_known))
+        found = []
+        for stored in self._spec.primitives:
+            if not _is_alike(stored, primitive):
+                continue
+            needed = _conditions(stored)
+            if not all(wanted.imply(condition) for condition in needed):
+                continue
+            left = Premises((*self._context, *needed)) if needed else self._premises
+            residual = self._rewritten([c for c in conditions if not left.imply(c)])
+            if residual is not None:
+                found.append(MergeStates(stored.text, conjunction(residual)))
+        return min(found, key=lambda feed: feed.filter is not None, default=None)
+
+    def _added(self, primitive: Primitive, conditions: tuple[Expression, ...]) -> AddRows | None:
+        """Fold the grouping columns' values in, where it does not matter how often they occur."""
+        arguments = self._rewritten(primitive.arguments)
+        if not arguments:
+            return None
+        deciding = arguments[-1:] if primitive.function in BY_TIME else arguments
+        if any(isinstance(a, Literal) and a.value is None for a in deciding):
+            return AddRows(tuple(arguments))  # no row counts without it, so nothing is ever folded
+        residual = self._rewritten(conditions)
+        if primitive.function not in IDEMPOTENT or residual is None:
+            return None
+        return AddRows(tuple(arguments), conjunction(residual))
+
+    def _weighed(
+        self, primitive: Primitive, conditions: tuple[Expression, ...]
+    ) -> AddWeighted | None:
+        """Fold the grouping columns' values in as often as a stored count says."""
+        arguments = self._rewritten(primitive.arguments)
+        if primitive.function not in WEIGHABLE or not arguments:
+            return None
+        have_values = _have_values(primitive.arguments)
+        count = self._merged(Primitive("count", ()), conditions, have_values)
+        if count is None:
+            return None
+        return AddWeighted(tuple(arguments), count.prefix, count.filter)
+
+    def _sum_of_sums(
+        self, primitive: Primitive, conditions: tuple[Expression, ...]
+    ) -> FoldSeveral | None:
+        """Answer sum(a + b) from sum(a) and sum(b).
+
+        Only of whole numbers, whose sums are exact; only where neither is ever null, since a row
+        with one null adds nothing; and only where no row overflows, since base rows would raise.
+        """
+        total = primitive.arguments[0] if primitive.arguments else None
+        is_sum = primitive.function == "sum" and isinstance(total, Call) and total.function == "+"
+        if not is_sum or total is None or not self._premises.imply(fits(total)):
+            return None
+        feeds = []
+        for part in total.children:
+            plain = without_widening(part)
+            alike = replace(primitive, arguments=(plain,))
+            if state_fields(alike) != state_fields(primitive):
+                return None
+            if not self._premises.is_not_null(plain):
+                return None
+            merged = self._merged(alike, conditions)
+            if merged is None:
+                return None
+            feeds.append(merged)
+        return FoldSeveral(tuple(feeds))
+
+    def _rewritten(
+        self, expressions: list[Expression] | tuple[Expression, ...]
+    ) -> list[Expression] | None:
+        try:
+            return [self._rewriter.rewrite(expression) for expression in expressions]
+        except NotStored:
+            return None
+
+
+def _is_alike(stored: Primitive, wanted: Primitive) -> bool:
+    """Whether two primitives differ at most in which rows they take."""
+    if stored.function != wanted.function or stored.parameters != wanted.parameters:
+        return False
+    return stored.function == "count" or stored.arguments == wanted.arguments
+
+
+def _conditions(stored: Primitive) -> tuple[Expression, ...]:
+    """Return what a row fulfils that a stored primitive takes; count(x) takes rows with an x."""
+    own = conjuncts(stored.filter)
+    return (*own, *_have_values(stored.arguments)) if stored.function == "count" else own
+
+
+def _have_values(arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    return tuple(
+        Call(pa.bool_(), "not", (Call(pa.bool_(), "is_null", (argument,)),))
+        for argument in arguments
+    )

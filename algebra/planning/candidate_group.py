@@ -1,0 +1,252 @@
+"""The projections that some segments have in common, and which of them fit a query there.
+
+Thousands of segments hold the same projections, and look the same to a query in all that matching
+depends on. What is worked out for the first of them serves the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from projseg.algebra.aggregators.primitive import Primitive
+from projseg.algebra.expressions.predicates import conjuncts
+from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.planning.column_index import ColumnIndex
+from projseg.algebra.planning.projection_match import Match, match_view
+from projseg.algebra.planning.segment_view import Refinement, SegmentView
+from projseg.algebra.planning.source_cost import ReadShape, read_shape
+from projseg.algebra.planning.source_plan import Reason
+from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.algebra.proofs.filter_simplify import ZoneSets, outcomes
+from projseg.algebra.proofs.integer_ranges import fits
+from projseg.algebra.proofs.segment_facts import SegmentFacts
+from projseg.algebra.proofs.value_set import order_key
+from projseg.algebra.query.spec import QuerySpec
+from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.period import DAY
+from projseg.algebra.time.refinement import always_refines, refines
+
+
+class Fitting(msgspec.Struct, frozen=True):
+    """A projection that fits.
+
+    Parameters
+    ----------
+    index : int
+        Its position among the segment's projections.
+    match : Match
+        How it answers.
+    shape : ReadShape
+        What that touches.
+    rank : tuple
+        What decides between equal costs: coarser, then fewer grouping columns, then by name.
+    """
+
+    index: int
+    match: Match
+    shape: ReadShape
+    rank: tuple[int, int, str]
+
+
+class Verdicts(msgspec.Struct, frozen=True):
+    """Which projections fit, and why the others do not."""
+
+    fitting: tuple[Fitting, ...]
+    rejected: dict[str, Reason]
+
+
+class CandidateGroup:
+    """One set of projections, seen by one query.
+
+    Parameters
+    ----------
+    query : QuerySpec
+        The query.
+    specs : sequence of ProjectionSpec
+        What a segment of the group stores, in its order.
+    allowed : frozenset of int
+        Positions of those that the query context lets serve.
+    """
+
+    def __init__(
+        self, query: QuerySpec, specs: Sequence[ProjectionSpec], allowed: frozenset[int]
+    ) -> None:
+        self._query = query
+        self._specs = tuple(specs)
+        self._allowed = allowed
+        self._verdicts: dict[SegmentView, Verdicts] = {}
+        self._index = ColumnIndex(self._specs)
+        own = [self._specs[index] for index in sorted(allowed)]
+        self._predicates = _predicates(query, own)
+        self._constant_columns = _constant_columns(query, own)
+        self._always, self._sometimes = _refinements(query, own)
+
+    def verdicts(
+        self, facts: SegmentFacts, zones: ZoneSets, conditions: tuple[Expression, ...]
+    ) -> Verdicts:
+        """Return which projections fit a segment, `conditions` being left of the query's filter."""
+        view = self._view(facts, zones, conditions)
+        if view not in self._verdicts:
+            self._verdicts[view] = self._work_out(view)
+        return self._verdicts[view]
+
+    def _view(
+        self, facts: SegmentFacts, zones: ZoneSets, conditions: tuple[Expression, ...]
+    ) -> SegmentView:
+        proved = [p for p in self._predicates if outcomes(p, zones).is_always_true]
+        constants = [
+            (column.name, value)
+            for column in self._constant_columns
+            if (value := _constant(column, facts)) is not None
+        ]
+        found = [r for r in self._sometimes if _refines_here(r, facts, self._query.time_column)]
+        return SegmentView(
+            conditions=conditions,
+            bounds=self._query.bounds,
+            proved=frozenset(proved),
+            constants=tuple(constants),
+            refinements=self._always.union(found) if found else self._always,
+        )
+
+    def _work_out(self, view: SegmentView) -> Verdicts:
+        candidates, rejected = self._index.narrow(self._query, view, self._allowed)
+        fitting = []
+        for index in candidates:
+            spec = self._specs[index]
+            found = match_view(self._query, spec, view)
+            if isinstance(found, Reason):
+                rejected[spec.name] = found
+            else:
+                shape = read_shape(
+                    found.keys,
+                    tuple(conjuncts(found.filter)),
+                    self._query.primitives,
+                    found.feeds,
+                )
+                fitting.append(Fitting(index, found, shape, _rank(spec)))
+        return Verdicts(tuple(fitting), rejected)
+
+
+def _rank(spec: ProjectionSpec) -> tuple[int, int, str]:
+    granularity = Granularity.ALL if spec.time_grouping is None else spec.time_grouping.granularity
+    return (-granularity.length_micros, len(spec.grouping), spec.name)
+
+
+def _predicates(query: QuerySpec, specs: Sequence[ProjectionSpec]) -> tuple[Expression, ...]:
+    """Return the conditions whose truth in a segment can decide whether a projection fits."""
+    own_filters = [p.filter for p in query.primitives]
+    stored = [p for spec in specs for p in spec.primitives if p.function == "count" or p.filter]
+    found: list[Expression] = [c for spec in specs for c in spec.filter_conjuncts]
+    found += [c for condition in own_filters for c in conjuncts(condition)]
+    found += [c for primitive in stored for c in conjuncts(primitive.filter)]
+    columns = dict.fromkeys(
+        node
+        for primitive in (*query.primitives, *stored)
+        for argument in primitive.arguments
+        for node in argument.walk()
+        if isinstance(node, Column)
+    )
+    found += [not_null(column) for column in columns]
+    found += [fits(p.arguments[0]) for p in query.primitives if is_integer_sum(p)]
+    return tuple(dict.fromkeys(found))
+
+
+def is_integer_sum(primitive: Primitive) -> bool:
+    """Whether it is sum(a + b) of whole numbers."""
+    argument = primitive.arguments[0] if primitive.arguments else None
+    if not isinstance(argument, Call) or primitive.function != "sum":
+        return False
+    return argument.function == "+" and bool(pa.types.is_integer(argument.type))
+
+
+def not_null(expression: Expression) -> Expression:
+    """Return the condition that an expression has a value."""
+    return Call(pa.bool_(), "not", (Call(pa.bool_(), "is_null", (expression,)),))
+
+
+def _constant_columns(query: QuerySpec, specs: Sequence[ProjectionSpec]) -> tuple[Column, ...]:
+    """Return the columns whose value, if there is but one, could stand in for them."""
+    stored_by_all = [set(spec.column_by_expression) for spec in specs]
+    return tuple(
+        column
+        for column in query.columns_read
+        if not stored_by_all or not all(column in stored for stored in stored_by_all)
+    )
+
+
+def _constant(column: Column, facts: SegmentFacts) -> Literal | None:
+    values = facts.columns.get(column.name)
+    if values is None or values.null_count >= facts.row_count:
+        return Literal(column.type, None)
+    is_single = values.is_exact and not values.null_count and values.minimum == values.maximum
+    if not is_single or values.minimum is None or pa.types.is_floating(column.type):
+        return None
+    if pa.types.is_temporal(column.type):
+        return None  # every segment has its own times: too many views for what it saves
+    return Literal(column.type, values.minimum)
+
+
+def _refinements(
+    query: QuerySpec, specs: Sequence[ProjectionSpec]
+) -> tuple[frozenset[Refinement], tuple[Refinement, ...]]:
+    """Return the refinements that hold at all times, and those that some segments may show."""
+    wanted = {
+        (node.arguments[0], node.parameters[0])
+        for expression in query.expressions
+        for node in expression.walk()
+        if isinstance(node, Call) and node.function == "time_floor"
+    }
+    pairs = {
+        (floor.granularity, granularity, moment.name)
+        for spec in specs
+        for floor in spec.stored_floors
+        for moment, granularity in wanted
+        if isinstance(moment, Column)
+        and moment == floor.moment
+        and isinstance(granularity, Granularity)
+        and granularity != floor.granularity
+    }
+    always = frozenset(pair for pair in pairs if always_refines(pair[0], pair[1]))
+    return always, tuple(sorted(pairs - always, key=str))
+
+
+def _refines_here(refinement: Refinement, facts: SegmentFacts, time_column: str | None) -> bool:
+    stored, wanted, name = refinement
+    values = facts.columns.get(name)
+    if values is None or values.null_count >= facts.row_count:
+        return True
+    low, high = facts.time_minimum_us, facts.time_maximum_us
+    if name != time_column or low is None:
+        low, high = _micros(values.minimum), _micros(values.maximum)
+    if low is None or high is None:
+        return False
+    return _refines_around(stored, wanted, low, high)
+
+
+def _micros(value: object) -> int | None:
+    for arrow_type, unit in ((pa.timestamp("us"), 1), (pa.date32(), DAY)):
+        if (key := order_key(value, arrow_type)) is not None:
+            return int(key) * unit
+    return None
+
+
+_SHARED_TIME = 32 * DAY
+
+
+def _refines_around(stored: Granularity, wanted: Granularity, low: int, high: int) -> bool:
+    """Ask for a long time first, which many segments share, then for the very times."""
+    around = low // _SHARED_TIME * _SHARED_TIME, (high // _SHARED_TIME + 1) * _SHARED_TIME
+    if _refines(stored, wanted, *around):
+        return True
+    ends = np.array([low, high])
+    if not np.array_equal(wanted.floor(stored.floor(ends)), wanted.floor(ends)):
+        return False  # as `refines` would find, at many times the price
+    return _refines(stored, wanted, low, high + 1)
+
+
+_refines = lru_cache(maxsize=65536)(refines)

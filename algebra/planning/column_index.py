@@ -1,0 +1,70 @@
+"""Which projections keep which columns: most of a thousand are ruled out without a look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.tree import Column, Expression
+from projseg.algebra.planning.segment_view import SegmentView
+from projseg.algebra.planning.source_plan import Reason, ReasonCode
+from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.algebra.query.spec import QuerySpec
+
+
+class ColumnIndex:
+    """For each base column, a bit for each projection whose grouping columns read it.
+
+    Parameters
+    ----------
+    specs : sequence of ProjectionSpec
+        The projections; bit i is the i-th.
+    """
+
+    def __init__(self, specs: Sequence[ProjectionSpec]) -> None:
+        self._specs = specs
+        self._keeping: dict[str, int] = {}
+        self._without_time = 0
+        for index, spec in enumerate(specs):
+            bit = 1 << index
+            for column in spec.read_columns:
+                self._keeping[column] = self._keeping.get(column, 0) | bit
+
+    def narrow(
+        self, query: QuerySpec, view: SegmentView, allowed: frozenset[int]
+    ) -> tuple[list[int], dict[str, Reason]]:
+        """Return the projections that keep all columns the keys read, and why the others do not."""
+        left = sum(1 << index for index in allowed)
+        rejected: dict[str, Reason] = {}
+        if query.is_row_scan:
+            reason = Reason(ReasonCode.ROW_SCAN)
+            return [], {self._specs[index].name: reason for index in _bits(left)}
+        for named in query.keys:
+            for name in sorted(named.expression.columns):
+                if name in view.constant_by_column:
+                    continue
+                lacking = left & ~self._keeping.get(name, 0)
+                left &= ~lacking
+                reason = _missing(named.expression, name, query.time_column)
+                rejected |= {self._specs[index].name: reason for index in _bits(lacking)}
+        return list(_bits(left)), rejected
+
+
+def _missing(key: Expression, column: str, time_column: str | None) -> Reason:
+    is_column = isinstance(key, Column)
+    text = column if is_column else to_sql(key)
+    if column == time_column:
+        return Reason(ReasonCode.GRANULARITY_TOO_COARSE, text)
+    is_plain = (
+        ReasonCode.MISSING_GROUPING_COLUMN if is_column else ReasonCode.MISSING_VIRTUAL_COLUMN
+    )
+    return Reason(is_plain, text)
+
+
+def _bits(mask: int) -> list[int]:
+    found = []
+    while mask:
+        lowest = mask & -mask
+        found.append(lowest.bit_length() - 1)
+        mask ^= lowest
+    return found

@@ -1,0 +1,134 @@
+"""Rewrite an expression over base columns into one over a projection's grouping columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.planning.segment_view import SegmentView
+from projseg.algebra.planning.source_plan import ReasonCode
+from projseg.algebra.projection.spec import ProjectionSpec, StoredFloor
+from projseg.algebra.proofs.value_set import order_key
+from projseg.algebra.query.time_bounds import time_literal
+from projseg.algebra.time.bucket_order import is_divided
+from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.time_zones import MAX_MICROS
+from projseg.memory.lazy import cached_property
+
+
+class NotStored(Exception):
+    """An expression's value cannot be had from the grouping columns.
+
+    Parameters
+    ----------
+    code : ReasonCode
+        MISSING_GROUPING_COLUMN, GRANULARITY_TOO_COARSE or TIME_ZONE.
+    column : str
+        The base column that would be needed.
+    """
+
+    def __init__(self, code: ReasonCode, column: str) -> None:
+        super().__init__(code, column)
+        self.code = code
+        self.column = column
+
+
+class GroupingRewriter:
+    """Rewrites for one projection of one segment.
+
+    Parameters
+    ----------
+    spec : ProjectionSpec
+        Whose grouping columns to use.
+    view : SegmentView
+        What is known of the segment.
+    """
+
+    def __init__(self, spec: ProjectionSpec, view: SegmentView) -> None:
+        self._spec = spec
+        self._view = view
+
+    @cached_property
+    def _floors(self) -> tuple[StoredFloor, ...]:
+        return self._spec.stored_floors
+
+    def rewrite(self, expression: Expression) -> Expression:
+        """Return an equal expression over `Column` nodes named by the grouping columns.
+
+        Raises
+        ------
+        NotStored
+            If the grouping columns do not determine the value.
+        """
+        stored = self._spec.column_by_expression.get(expression)
+        if stored is not None:
+            return stored
+        if isinstance(expression, Column):
+            constant = self._view.constant_by_column.get(expression.name)
+            if constant is not None:
+                return constant
+            raise NotStored(self._missing_code(expression), expression.name)
+        if not isinstance(expression, Call):
+            return expression
+        if (found := self._from_floor(expression)) is not None:
+            return found
+        return replace(expression, arguments=tuple(map(self.rewrite, expression.arguments)))
+
+    def _missing_code(self, column: Column) -> ReasonCode:
+        is_floored = any(floor.moment == column for floor in self._floors)
+        is_time = column.name == self._spec.time_column
+        if is_floored or (is_time and self._spec.time_grouping is None):
+            return ReasonCode.GRANULARITY_TOO_COARSE
+        return ReasonCode.MISSING_GROUPING_COLUMN
+
+    def _from_floor(self, call: Call) -> Expression | None:
+        """Answer a function that looks at time through a truncation, from a stored finer one."""
+        if call.function != "time_floor":
+            return self._comparison_from_floor(call)
+        (moment,), (wanted,) = call.arguments, call.parameters
+        assert isinstance(wanted, Granularity)
+        floors = [floor for floor in self._floors if floor.moment == moment]
+        if (
+            not floors
+            or not isinstance(moment, Column)
+            or moment in self._spec.column_by_expression
+        ):
+            return None
+        for floor in floors:
+            if self._view.refines(floor.granularity, wanted, moment.name):
+                is_same = floor.granularity == wanted
+                return floor.start if is_same else replace(call, arguments=(floor.start,))
+        is_zone = any(_refines_in_one_zone(floor.granularity, wanted) for floor in floors)
+        code = ReasonCode.TIME_ZONE if is_zone else ReasonCode.GRANULARITY_TOO_COARSE
+        raise NotStored(code, moment.name)
+
+    def _comparison_from_floor(self, call: Call) -> Expression | None:
+        """Compare stored buckets instead of times, where the constant divides buckets."""
+        if call.function not in ("<", "<=", ">", ">="):
+            return None
+        left, right = call.arguments  # canonical: a constant stands on the right
+        function = call.function
+        if not isinstance(right, Literal) or not pa.types.is_timestamp(left.type):
+            return None
+        micros = order_key(right.value, left.type)
+        if micros is None or micros >= MAX_MICROS - 1 or left in self._spec.column_by_expression:
+            return None
+        is_after = function in ("<=", ">")
+        boundary = micros + is_after
+        for floor in self._floors:
+            if floor.moment == left and is_divided(floor.granularity, boundary):
+                limit = time_literal(boundary, right.type)
+                return Call(call.type, "<" if function[0] == "<" else ">=", (floor.start, limit))
+        return None
+
+
+def _refines_in_one_zone(stored: Granularity, wanted: Granularity) -> bool:
+    """Whether only the zones stand between two truncations."""
+    if stored.timezone == wanted.timezone or wanted.is_none or stored.is_all:
+        return False
+    if stored.months:
+        return bool(wanted.months) and wanted.months % stored.months == 0
+    same_clock = not wanted.micros or wanted.micros % stored.micros == 0
+    return same_clock and stored.length_micros <= wanted.length_micros

@@ -1,0 +1,132 @@
+"""Which source answers each segment, and why no other: the cheapest that fits.
+
+`Planner` keeps what depends on the query and on sets of projections, so that a table of many
+segments costs little for each; `choose` is the same for one segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.planning.candidate_group import CandidateGroup
+from projseg.algebra.planning.forced_projections import check_forced
+from projseg.algebra.planning.interval_cover import data_interval
+from projseg.algebra.planning.segment_metadata import metadata_plan
+from projseg.algebra.planning.segment_offers import BaseRows, SegmentOffers
+from projseg.algebra.planning.source_cost import base_shape
+from projseg.algebra.planning.source_plan import Choice, Reason, ReasonCode
+from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.algebra.proofs.filter_simplify import ZoneSets, simplify
+from projseg.algebra.proofs.segment_facts import SegmentFacts
+from projseg.algebra.query.spec import QuerySpec
+from projseg.algebra.time.interval import Interval
+
+__all__ = ["Planner", "check_forced", "choose"]
+
+_EMPTY = Choice(())
+
+
+class Planner:
+    """Chooses sources for one query, segment after segment.
+
+    Parameters
+    ----------
+    query : QuerySpec
+        The query.
+    declared : sequence of ProjectionSpec
+        The table's present projections, so that those a segment lacks are reported.
+    """
+
+    def __init__(self, query: QuerySpec, declared: Sequence[ProjectionSpec] = ()) -> None:
+        self._query = query
+        self._declared = tuple(declared)
+        self._groups: dict[tuple[str, ...], tuple[CandidateGroup, dict[str, Reason]]] = {}
+        self._base: dict[tuple[Expression, ...], BaseRows] = {}
+
+    def choose(self, facts: SegmentFacts) -> Choice:
+        """Return what answers the query's part of a segment; without plans if no row can match."""
+        query = self._query
+        data = data_interval(facts)
+        if facts.row_count == 0 or not self._may_overlap(data):
+            return _EMPTY
+        zones = ZoneSets(facts)
+        conditions, is_empty = simplify(query.conditions, zones)
+        if is_empty:
+            return _EMPTY
+        offers = SegmentOffers(query, facts, self._base_rows(conditions), data)
+        context = query.context
+        if (
+            not conditions
+            and offers.is_whole
+            and not context.is_forced
+            and not context.no_projections
+        ):
+            plan = metadata_plan(query, facts)
+            if plan is not None:
+                return Choice((plan,), self._skipped(facts))
+        group, barred = self._group(facts)
+        verdicts = group.verdicts(facts, zones, conditions)
+        return offers.cheapest(verdicts.fitting, {**barred, **verdicts.rejected})
+
+    def _may_overlap(self, data: Interval | None) -> bool:
+        wanted = self._query.interval
+        return wanted is None or (data is not None and wanted.overlaps(data))
+
+    def _base_rows(self, conditions: tuple[Expression, ...]) -> BaseRows:
+        if conditions not in self._base:
+            shape = base_shape(self._query, conditions)
+            self._base[conditions] = BaseRows.of(self._query, conditions, shape)
+        return self._base[conditions]
+
+    def _skipped(self, facts: SegmentFacts) -> dict[str, Reason]:
+        """Return why projections are not read where metadata answers."""
+        reason = Reason(ReasonCode.COSTLIER, "than metadata, which is not read")
+        _, barred = self._group(facts)
+        return {**{stored.spec.name: reason for stored in facts.projections}, **barred}
+
+    def _group(self, facts: SegmentFacts) -> tuple[CandidateGroup, dict[str, Reason]]:
+        deleted = "deleted" if facts.deleted_row_count else ""
+        key = (deleted, *(stored.spec.definition for stored in facts.projections))
+        if facts.not_built:
+            key = (*key, *map(str, sorted(facts.not_built.items())))
+        if key not in self._groups:
+            specs = [stored.spec for stored in facts.projections]
+            barred = self._barred(specs, facts)
+            allowed = [index for index, spec in enumerate(specs) if spec.name not in barred]
+            self._groups[key] = (CandidateGroup(self._query, specs, frozenset(allowed)), barred)
+        return self._groups[key]
+
+    def _barred(self, specs: Sequence[ProjectionSpec], facts: SegmentFacts) -> dict[str, Reason]:
+        """Return why projections are out before any matching."""
+        names = [spec.name for spec in specs]
+        absent = [spec.name for spec in self._declared if spec.name not in names]
+        barred = {name: Reason(ReasonCode.NOT_IN_SEGMENT) for name in absent}
+        for name, why in facts.not_built.items():
+            if name not in names:
+                barred[name] = Reason(ReasonCode.NOT_IN_SEGMENT, f"not built: {why}")
+        for name in (*names, *barred):
+            if (reason := self._ban(name)) is not None:
+                barred[name] = reason
+        if facts.deleted_row_count:
+            stale = Reason(ReasonCode.NOT_IN_SEGMENT, "rows were deleted after it was built")
+            barred = {**dict.fromkeys(names, stale), **barred}
+        return barred
+
+    def _ban(self, name: str) -> Reason | None:
+        """Return what the query context has against a projection."""
+        context = self._query.context
+        if context.no_projections:
+            return Reason(ReasonCode.DISABLED, "noProjections is set")
+        if name in context.exclude_projections:
+            return Reason(ReasonCode.EXCLUDED, "excludeProjections names it")
+        if context.use_projection not in (None, name):
+            return Reason(ReasonCode.EXCLUDED, f"useProjection names '{context.use_projection}'")
+        return None
+
+
+def choose(
+    query: QuerySpec, facts: SegmentFacts, declared: Sequence[ProjectionSpec] = ()
+) -> Choice:
+    """Return what answers a query on one segment; see `Planner` for many."""
+    return Planner(query, declared).choose(facts)

@@ -1,0 +1,56 @@
+"""Answers that need no read: a whole segment's count, smallest and largest value."""
+
+from __future__ import annotations
+
+import math
+
+from projseg.algebra.aggregators.primitive import Primitive
+from projseg.algebra.expressions.tree import Column
+from projseg.algebra.planning.source_plan import Known, SourcePlan
+from projseg.algebra.proofs.segment_facts import ColumnFacts, SegmentFacts
+from projseg.algebra.query.spec import QuerySpec
+
+
+def metadata_plan(query: QuerySpec, facts: SegmentFacts) -> SourcePlan | None:
+    """Return the plan that takes every primitive from metadata, None if one is not exact there.
+
+    The caller has seen that no filter and no interval leaves out a row of the segment.
+    """
+    if query.keys or not query.aggregates or facts.deleted_row_count:
+        return None
+    found = [_known(primitive, facts) for primitive in query.primitives]
+    feeds = tuple(feed for feed in found if feed is not None)
+    if len(feeds) < len(found):
+        return None
+    return SourcePlan(source=None, keys=(), feeds=feeds, is_metadata=True)
+
+
+def _known(primitive: Primitive, facts: SegmentFacts) -> Known | None:
+    if primitive.filter is not None or primitive.function not in ("count", "min", "max"):
+        return None
+    if not primitive.arguments:
+        return Known(facts.row_count)
+    column = primitive.arguments[0]
+    if not isinstance(column, Column) or len(primitive.arguments) > 1:
+        return None
+    return _known_of_column(primitive.function, facts.columns.get(column.name), facts.row_count)
+
+
+def _known_of_column(function: str, values: ColumnFacts | None, row_count: int) -> Known | None:
+    """Return what is known of a column, which is all null where the segment lacks it."""
+    null_count = row_count if values is None else values.null_count
+    if function == "count":
+        return Known(row_count - null_count)
+    if values is None or null_count == row_count:
+        return Known(None)
+    return _extreme(function, values)
+
+
+def _extreme(function: str, values: ColumnFacts) -> Known | None:
+    """Return the exact extreme, NaN being the largest value."""
+    if not values.is_exact:
+        return None
+    if values.has_nan and (function == "max" or values.minimum is None):
+        return Known(math.nan)
+    value = values.minimum if function == "min" else values.maximum
+    return None if value is None else Known(value)

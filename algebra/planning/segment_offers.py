@@ -1,0 +1,217 @@
+"""The ways to answer a query on one segment, what each costs, and the plans of the cheapest."""
+
+from __future__ import annotations
+
+import msgspec
+import pyarrow as pa
+from msgspec.structs import replace
+
+from projseg.algebra.expressions.predicates import conjunction, conjuncts
+from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.planning.candidate_group import Fitting
+from projseg.algebra.planning.interval_cover import Cover, cover, is_no_condition, share_of
+from projseg.algebra.planning.source_cost import ReadShape
+from projseg.algebra.planning.source_plan import AddRows, Choice, Reason, ReasonCode, SourcePlan
+from projseg.algebra.projection.spec import ProjectionSpec, TimeGrouping
+from projseg.algebra.projection.stored_names import stored_column
+from projseg.algebra.proofs.segment_facts import SegmentFacts
+from projseg.algebra.query.spec import QuerySpec
+from projseg.algebra.query.time_bounds import interval_conditions
+from projseg.algebra.time.interval import Interval
+
+_EVERYTHING = Cover(None)
+
+
+class BaseRows(msgspec.Struct, frozen=True):
+    """How base rows answer a query; the same in every segment that leaves as much of its filter.
+
+    Parameters
+    ----------
+    shape : ReadShape
+        What that touches.
+    keys : tuple of Expression
+        Grouping columns, or the columns of a row scan.
+    feeds : tuple of AddRows
+        One for each primitive.
+    filter : Expression or None
+        What is left of the query's filter.
+    """
+
+    shape: ReadShape
+    keys: tuple[Expression, ...]
+    feeds: tuple[AddRows, ...]
+    filter: Expression | None
+
+    @classmethod
+    def of(cls, query: QuerySpec, conditions: tuple[Expression, ...], shape: ReadShape) -> BaseRows:
+        """Return how they answer a query of which `conditions` are left."""
+        outputs = query.columns if query.is_row_scan else query.keys
+        return cls(
+            shape,
+            keys=tuple(named.expression for named in outputs),
+            feeds=tuple(AddRows(p.arguments, p.filter) for p in query.primitives),
+            filter=conjunction(conditions),
+        )
+
+
+class SegmentOffers:
+    """One segment's part of a query.
+
+    Parameters
+    ----------
+    query : QuerySpec
+        The query.
+    facts : SegmentFacts
+        The segment; some row of it may match.
+    base : BaseRows
+        How its base rows answer.
+    data : Interval or None
+        `data_interval` of the segment.
+    """
+
+    def __init__(
+        self,
+        query: QuerySpec,
+        facts: SegmentFacts,
+        base: BaseRows,
+        data: Interval | None,
+    ) -> None:
+        self._query = query
+        self._facts = facts
+        self._base = base
+        self._data = data
+        self._edge_plans: dict[Interval, SourcePlan] = {}
+        self._covers: dict[TimeGrouping | None, Cover | Reason] = {}
+        time = facts.columns.get(query.time_column or "")
+        self._has_null_time = time is not None and time.null_count > 0
+        self.is_whole = self._is_free(query.interval)
+
+    def _is_free(self, interval: Interval | None) -> bool:
+        """Whether an interval leaves out no row of this segment."""
+        return is_no_condition(interval, self._data, has_null_time=self._has_null_time)
+
+    def cheapest(self, fitting: tuple[Fitting, ...], rejected: dict[str, Reason]) -> Choice:
+        """Return the plans of the cheapest source, and the price of each other as its reason.
+
+        Parameters
+        ----------
+        fitting : tuple of Fitting
+            Projections that fit but for the interval.
+        rejected : dict of str to Reason
+            Why others do not; completed here.
+        """
+        offers = []
+        for candidate in fitting:
+            found = self._cover(candidate)
+            if isinstance(found, Reason):
+                rejected[candidate.match.spec.name] = found
+            else:
+                cost = self._cost(candidate, found)
+                cost += sum(self._edge_plan(edge, fitting).cost for edge in found.edges)
+                offers.append((cost, candidate.rank, candidate, found))
+        best = min(offers, key=lambda offer: offer[:2]) if offers else None
+        if best is None or not self._query.context.is_forced:
+            base_cost = self._base_cost(self._query.interval)
+            if best is None or base_cost < best[0]:
+                _explain(offers, base_cost, set(), rejected)
+                return Choice((self._base_plan(self._query.interval),), rejected)
+        cost, _, candidate, found = best
+        plans = [self._projection_plan(candidate, found)]
+        plans += [self._edge_plan(edge, fitting) for edge in found.edges]
+        used = {plan.source.name for plan in plans if plan.source is not None}
+        _explain(offers, cost, used, rejected)
+        return Choice(tuple(plans), rejected)
+
+    def _cover(self, candidate: Fitting) -> Cover | Reason:
+        if self.is_whole:
+            return _EVERYTHING
+        time = candidate.match.spec.time_grouping
+        if time not in self._covers:
+            self._covers[time] = self._cover_of(time, self._query.interval)
+        return self._covers[time]
+
+    def _cover_of(self, time: TimeGrouping | None, interval: Interval | None) -> Cover | Reason:
+        return cover(time, interval, self._data, has_null_time=self._has_null_time)
+
+    def _share(self, found: Cover) -> float:
+        return 1.0 if self._data is None else found.share(self._data)
+
+    def _cost(self, candidate: Fitting, found: Cover) -> int:
+        stored = self._facts.projections[candidate.index]
+        return candidate.shape.cost(
+            stored.row_count,
+            stored.column_bytes,
+            stored.byte_count,
+            self._share(found),
+            self._facts.row_count,
+        )
+
+    def _edge_plan(self, edge: Interval, fitting: tuple[Fitting, ...]) -> SourcePlan:
+        """Return the cheapest plan for an edge: base rows, or a projection of finer buckets."""
+        if edge not in self._edge_plans:
+            plans = [self._base_plan(edge)]
+            for candidate in fitting:
+                found = self._cover_of(candidate.match.spec.time_grouping, edge)
+                if isinstance(found, Cover) and not found.edges:
+                    plans.append(self._projection_plan(candidate, found))
+            self._edge_plans[edge] = min(plans, key=lambda p: (p.cost, p.source_name or ""))
+        return self._edge_plans[edge]
+
+    def _projection_plan(self, candidate: Fitting, found: Cover) -> SourcePlan:
+        match = candidate.match
+        stored = self._facts.projections[candidate.index]
+        plan = SourcePlan(
+            source=match.spec,
+            keys=match.keys,
+            feeds=match.feeds,
+            filter=match.filter,
+            row_count=round(stored.row_count * self._share(found)),
+            cost=self._cost(candidate, found),
+        )
+        return plan if found.buckets is None else _within(plan, match.spec, found.buckets)
+
+    def _base_share(self, interval: Interval | None) -> float:
+        return 1.0 if interval is None or self._data is None else share_of(interval, self._data)
+
+    def _base_cost(self, interval: Interval | None) -> int:
+        facts = self._facts
+        byte_count = sum(facts.column_bytes.values())
+        share = self._base_share(interval)
+        return self._base.shape.cost(facts.row_count, facts.column_bytes, byte_count, share)
+
+    def _base_plan(self, interval: Interval | None) -> SourcePlan:
+        is_free = self._is_free(interval)
+        return SourcePlan(
+            source=None,
+            keys=self._base.keys,
+            feeds=self._base.feeds,
+            filter=self._base.filter,
+            interval=None if is_free else interval,
+            time_column=None if is_free else self._query.time_column,
+            row_count=round(self._facts.row_count * self._base_share(interval)),
+            cost=self._base_cost(interval),
+        )
+
+
+_Offer = tuple[int, tuple[int, int, str], Fitting, Cover]
+
+
+def _explain(
+    offers: list[_Offer], best_cost: int, used: set[str], rejected: dict[str, Reason]
+) -> None:
+    """Note what the projections that are not used would have cost."""
+    for cost, _, candidate, _ in offers:
+        name = candidate.match.spec.name
+        if name not in used:
+            rejected[name] = Reason(ReasonCode.COSTLIER, f"{cost:,} against {best_cost:,}")
+
+
+def _within(plan: SourcePlan, spec: ProjectionSpec, buckets: Interval) -> SourcePlan:
+    """Return the plan restricted to buckets; by its filter where time is kept as a date."""
+    time = spec.time_grouping
+    assert time is not None
+    column = stored_column(spec.grouping[time.index].expression)
+    if pa.types.is_timestamp(column.type):
+        return replace(plan, interval=buckets, time_column=column.name)
+    conditions = (*conjuncts(plan.filter), *interval_conditions(buckets, column))
+    return replace(plan, filter=conjunction(conditions))

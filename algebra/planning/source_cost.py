@@ -1,0 +1,177 @@
+"""What a source costs: bytes to read, and work on rows expressed in bytes.
+
+The figures need only be right against each other. One byte-equivalent is about what a core needs to
+read and decode a byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from projseg.algebra.aggregators.primitive import Primitive
+from projseg.algebra.aggregators.states import state_fields
+from projseg.algebra.expressions.tree import Call, Expression
+from projseg.algebra.planning.source_plan import (
+    AddRows,
+    AddWeighted,
+    Feed,
+    FoldSeveral,
+    MergeStates,
+)
+from projseg.algebra.projection.stored_names import state_column_name
+from projseg.algebra.query.spec import QuerySpec
+
+_ROW_WORK: Final = 1
+_KEY_WORK: Final = 4
+_COMPUTED_WORK: Final = 16
+"""For each call in an expression that is worked out row by row."""
+_FOLD_WORK: Final = 2
+_SKETCH_ADD_WORK: Final = 24
+_SKETCH_MERGE_WORK: Final = 400
+_SKETCHES: Final = frozenset(("hll", "theta", "distinct"))
+_ASSUMED_COLUMN_BYTES: Final = 4
+"""Bytes a row of a column whose size is not known."""
+_SELECTIVITY: Final = {"=": 0.1, "is_null": 0.1, "in": 0.25, "like": 0.25}
+_RANGE_SELECTIVITY: Final = 0.5
+
+
+class ReadShape(msgspec.Struct, frozen=True):
+    """What answering from a source touches, for each of its rows.
+
+    Parameters
+    ----------
+    filter_columns : tuple of str
+        Stored columns that the filter reads of every row.
+    fold_columns : tuple of str
+        Stored columns that are read of the rows that pass.
+    filter_work, fold_work : int
+        Byte-equivalents of work on a row.
+    weighed_work : int
+        Byte-equivalents of work on each base row that stands behind a weighed one.
+    selectivity : float
+        The part of the rows that is expected to pass.
+    """
+
+    filter_columns: tuple[str, ...]
+    fold_columns: tuple[str, ...]
+    filter_work: int
+    fold_work: int
+    weighed_work: int
+    selectivity: float
+
+    def cost(
+        self,
+        row_count: int,
+        column_bytes: Mapping[str, int],
+        byte_count: int,
+        share: float,
+        base_row_count: int = 0,
+    ) -> int:
+        """Return the cost of reading a share of a source.
+
+        Parameters
+        ----------
+        row_count : int
+            The source's rows.
+        column_bytes : mapping of str to int
+            Its stored bytes by column.
+        byte_count : int
+            A bound on the bytes of columns whose own are not known.
+        share : float
+            The part of its rows that lies in the interval, 0 to 1.
+        base_row_count : int
+            Base rows that stand behind a projection's.
+        """
+        assumed = min(row_count * _ASSUMED_COLUMN_BYTES, byte_count)
+        sizes = column_bytes.get
+        filter_bytes = sum(sizes(name, assumed) for name in self.filter_columns)
+        fold_bytes = sum(sizes(name, assumed) for name in self.fold_columns)
+        filtering = filter_bytes + row_count * self.filter_work
+        folding = fold_bytes + row_count * self.fold_work + base_row_count * self.weighed_work
+        return round(share * (filtering + self.selectivity * folding))
+
+
+def base_shape(query: QuerySpec, conditions: tuple[Expression, ...]) -> ReadShape:
+    """Return what a query touches in base rows, `conditions` being left of its filter."""
+    outputs = query.columns if query.is_row_scan else query.keys
+    keys = tuple(named.expression for named in outputs)
+    feeds = tuple(AddRows(p.arguments, p.filter) for p in query.primitives)
+    time = () if query.interval is None or query.time_column is None else (query.time_column,)
+    return read_shape(keys, conditions, query.primitives, feeds, time)
+
+
+def read_shape(
+    keys: tuple[Expression, ...],
+    conditions: tuple[Expression, ...],
+    primitives: tuple[Primitive, ...],
+    feeds: tuple[Feed, ...],
+    more_columns: tuple[str, ...] = (),
+) -> ReadShape:
+    """Return what expressions over a source's columns touch."""
+    filter_columns = _columns(conditions)
+    fold_columns = dict.fromkeys((*more_columns, *_columns(keys)))
+    work = _ROW_WORK + sum(_KEY_WORK + _computing(key) for key in keys)
+    for primitive, feed in zip(primitives, feeds, strict=True):
+        fold_columns |= dict.fromkeys(_feed_columns(primitive, feed))
+        work += _feed_work(primitive, feed)
+    return ReadShape(
+        filter_columns=filter_columns,
+        fold_columns=tuple(name for name in fold_columns if name not in filter_columns),
+        filter_work=sum(_ROW_WORK + _computing(condition) for condition in conditions),
+        fold_work=work,
+        weighed_work=_FOLD_WORK * sum(isinstance(feed, AddWeighted) for feed in feeds),
+        selectivity=_selectivity(conditions),
+    )
+
+
+def _columns(expressions: Iterable[Expression | None]) -> tuple[str, ...]:
+    found = (expression.columns for expression in expressions if expression is not None)
+    return tuple(dict.fromkeys(name for names in found for name in sorted(names)))
+
+
+def _computing(expression: Expression) -> int:
+    return _COMPUTED_WORK * sum(isinstance(node, Call) for node in expression.walk())
+
+
+def _feed_columns(primitive: Primitive, feed: Feed) -> tuple[str, ...]:
+    match feed:
+        case MergeStates(prefix, condition):
+            return (*_stored_columns(primitive, prefix), *_columns([condition]))
+        case AddWeighted(arguments, prefix, condition):
+            return (state_column_name(prefix, "count"), *_columns([*arguments, condition]))
+        case AddRows(arguments, condition):
+            return _columns([*arguments, condition])
+        case FoldSeveral(feeds):
+            return tuple(name for part in feeds for name in _feed_columns(primitive, part))
+    return ()
+
+
+@lru_cache(maxsize=4096)
+def _stored_columns(primitive: Primitive, prefix: str) -> tuple[str, ...]:
+    return tuple(state_column_name(prefix, part) for part, _ in state_fields(primitive))
+
+
+def _feed_work(primitive: Primitive, feed: Feed) -> int:
+    is_sketch = primitive.function in _SKETCHES
+    if isinstance(feed, FoldSeveral):
+        return sum(_feed_work(primitive, part) for part in feed.feeds)
+    if isinstance(feed, MergeStates):
+        work = _SKETCH_MERGE_WORK if is_sketch else _FOLD_WORK
+    elif isinstance(feed, AddRows | AddWeighted):
+        work = _SKETCH_ADD_WORK if is_sketch else _FOLD_WORK
+        work += sum(_computing(argument) for argument in feed.arguments)
+    else:
+        return 0
+    return work if feed.filter is None else work + _ROW_WORK + _computing(feed.filter)
+
+
+def _selectivity(conditions: tuple[Expression, ...]) -> float:
+    share = 1.0
+    for condition in conditions:
+        function = condition.function if isinstance(condition, Call) else "="
+        share *= _SELECTIVITY.get(function, _RANGE_SELECTIVITY)
+    return share

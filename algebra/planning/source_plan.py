@@ -1,0 +1,189 @@
+"""What an executor must read to answer a query on one segment, and why not from elsewhere.
+
+A `Choice` covers the query's part of a segment with plans over disjoint intervals; each plan reads
+one source and feeds the query's primitives, so that states merge whatever the sources were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.algebra.time.interval import Interval
+
+
+class ReasonCode(StrEnum):
+    """Why a projection is not what a segment is answered from."""
+
+    NOT_IN_SEGMENT = "NOT_IN_SEGMENT"
+    DISABLED = "DISABLED"
+    EXCLUDED = "EXCLUDED"
+    MISSING_GROUPING_COLUMN = "MISSING_GROUPING_COLUMN"
+    MISSING_VIRTUAL_COLUMN = "MISSING_VIRTUAL_COLUMN"
+    GRANULARITY_TOO_COARSE = "GRANULARITY_TOO_COARSE"
+    TIME_ZONE = "TIME_ZONE"
+    UNALIGNED_INTERVAL = "UNALIGNED_INTERVAL"
+    FILTER_NOT_IMPLIED = "FILTER_NOT_IMPLIED"
+    FILTER_COLUMN_NOT_STORED = "FILTER_COLUMN_NOT_STORED"
+    AGGREGATOR_NOT_STORED = "AGGREGATOR_NOT_STORED"
+    ROW_SCAN = "ROW_SCAN"
+    COSTLIER = "COSTLIER"
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """A code and what it is about; `str()` is what `explain` shows."""
+
+    code: ReasonCode
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.detail}".rstrip()
+
+
+class AddRows(msgspec.Struct, frozen=True):
+    """Fold rows of the source in as if they were base rows.
+
+    Parameters
+    ----------
+    arguments : tuple of Expression
+        The primitive's inputs, over the source's columns.
+    filter : Expression or None
+        Rows where it is not true are left out.
+    """
+
+    arguments: tuple[Expression, ...]
+    filter: Expression | None = None
+
+
+class AddWeighted(msgspec.Struct, frozen=True):
+    """Fold rows of a projection in, each as many times as base rows stand behind it.
+
+    Parameters
+    ----------
+    arguments : tuple of Expression
+        The primitive's inputs, over grouping columns.
+    count_prefix : str
+        Text of the stored count that says how often; a row that counts 0 must be skipped.
+    filter : Expression or None
+        Rows where it is not true are left out.
+    """
+
+    arguments: tuple[Expression, ...]
+    count_prefix: str
+    filter: Expression | None = None
+
+
+class MergeStates(msgspec.Struct, frozen=True):
+    """Merge stored states.
+
+    Parameters
+    ----------
+    prefix : str
+        Text of the stored primitive; its columns are `f"{prefix}.{part}"`.
+    filter : Expression or None
+        Over grouping columns; rows where it is not true are left out.
+    """
+
+    prefix: str
+    filter: Expression | None = None
+
+
+class FoldSeveral(msgspec.Struct, frozen=True):
+    """Fold every one of these into the same state: sum(a + b) from sum(a) and sum(b)."""
+
+    feeds: tuple[Feed, ...]
+
+
+class Known(msgspec.Struct, frozen=True):
+    """A whole segment's answer from metadata.
+
+    Parameters
+    ----------
+    value : object
+        For a count the number of rows counted, for min and max the value, as in `Literal`; None
+        where there is no value.
+    """
+
+    value: object
+
+
+Feed = AddRows | AddWeighted | MergeStates | FoldSeveral | Known
+
+
+class SourcePlan(msgspec.Struct, frozen=True):
+    """How one source of a segment answers the query, or one interval of it.
+
+    Parameters
+    ----------
+    source : ProjectionSpec or None
+        The projection; None for base rows or metadata.
+    keys : tuple of Expression
+        The query's keys in order, over the source's columns: base columns, or `Column` nodes named
+        by a grouping column's output name.
+    feeds : tuple of Feed
+        One for each of the query's primitives, in order.
+    filter : Expression or None
+        What is left to check on the source's rows, over the same names.
+    interval : Interval or None
+        What is left to check on `time_column`, half-open.
+    time_column : str or None
+        The source's column that `interval` applies to.
+    is_metadata : bool
+        Nothing is read: every feed is `Known`.
+    row_count : int
+        Rows of the source that are expected to be scanned.
+    cost : int
+        The estimate by which the choice was made, in bytes and byte-equivalents of work.
+    """
+
+    source: ProjectionSpec | None
+    keys: tuple[Expression, ...]
+    feeds: tuple[Feed, ...]
+    filter: Expression | None = None
+    interval: Interval | None = None
+    time_column: str | None = None
+    is_metadata: bool = False
+    row_count: int = 0
+    cost: int = 0
+
+    @property
+    def source_name(self) -> str | None:
+        """What `explain` calls the source: a projection's name, `metadata`, None for base rows."""
+        if self.is_metadata:
+            return "metadata"
+        return None if self.source is None else self.source.name
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """The plans for one segment and the reason of every candidate that is not among them.
+
+    Parameters
+    ----------
+    plans : tuple of SourcePlan
+        Over disjoint intervals; empty where no row of the segment can match.
+    rejected : mapping of str to Reason
+        By projection name.
+    """
+
+    plans: tuple[SourcePlan, ...]
+    rejected: Mapping[str, Reason] = msgspec.field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the segment need not be read at all."""
+        return not self.plans
+
+    @property
+    def from_metadata(self) -> bool:
+        """Whether metadata alone answers."""
+        return any(plan.is_metadata for plan in self.plans)
+
+    @property
+    def projection(self) -> ProjectionSpec | None:
+        """The projection that serves most, None if none does."""
+        used = [plan for plan in self.plans if plan.source is not None]
+        return max(used, key=lambda plan: plan.cost).source if used else None

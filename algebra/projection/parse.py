@@ -1,0 +1,241 @@
+"""The three forms of a projection's declaration, to one checked `ProjectionSpec`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from projseg.algebra.aggregates.call import bind_aggregate
+from projseg.algebra.druid.declaration import DeclaredTexts, translate_druid
+from projseg.algebra.expressions.bind import bind, bind_named, split_list
+from projseg.algebra.expressions.limits import JSON_DEPTH_MAX, is_too_deep_json
+from projseg.algebra.projection.spec import ProjectionSpec, from_definition
+from projseg.algebra.projection.sql import translate_sql
+from projseg.algebra.time.granularity import Granularity
+from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
+from projseg.segment_format.types import is_nested, type_name
+
+BASE_NAME: Final = "__base"
+_KEYWORD_KEYS: Final = ("name", "group_by", "groupBy", "aggregators", "where", "filter")
+_Bound = TypeVar("_Bound")
+
+
+class DeclaredProjection(Protocol):
+    """What `projseg.Projection` offers."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def group_by(self) -> Iterable[str]:
+        """Grouping columns as SQL."""
+
+    @property
+    def aggregators(self) -> Iterable[str]:
+        """Aggregates as SQL."""
+
+    @property
+    def where(self) -> str | None:
+        """Condition as SQL."""
+
+
+_SOURCE_NAMES: Final = ("base", "metadata")
+
+Declaration: TypeAlias = Mapping[str, Any] | DeclaredProjection | str
+
+
+def parse_projection(
+    declaration: Declaration,
+    schema: pa.Schema,
+    *,
+    time_column: str | None = None,
+    segment_granularity: str | Granularity = "all",
+) -> ProjectionSpec:
+    """Return the spec that a declaration means for a table of `schema`.
+
+    Parameters
+    ----------
+    declaration : mapping, Projection or str
+        `Projection(...)`, the same as a mapping, `{"name", "sql"}`, or Druid's JSON; a text is one
+        of the mappings as JSON.
+    schema : pa.Schema
+        The base table's columns.
+    time_column : str or None
+        The table's time column, which Druid's JSON calls `__time`.
+    segment_granularity : str or Granularity
+        How the table is cut into segments.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the projection, the column and the reason.
+    """
+    texts = _declared_texts(declaration, schema, time_column)
+    _check_name(texts.name)
+    owner = f"projection '{texts.name}'"
+    bind_call = partial(bind_aggregate, time_column=time_column)
+    grouping = tuple(_within(owner, bind_named, text, schema) for text in texts.group_by)
+    aggregators = tuple(_within(owner, bind_call, text, schema) for text in texts.aggregators)
+    condition = None if texts.where is None else _within(owner, bind, texts.where, schema)
+    spec = ProjectionSpec(texts.name, grouping, aggregators, condition, time_column)
+    _check_outputs(owner, spec)
+    _check_types(owner, spec)
+    _check_time_bucket(owner, spec, segment_granularity)
+    _check_definition(owner, spec, schema)
+    return spec
+
+
+def parse_projections(
+    declarations: Iterable[Declaration] | str,
+    schema: pa.Schema,
+    *,
+    time_column: str | None = None,
+    segment_granularity: str | Granularity = "all",
+) -> tuple[ProjectionSpec, ...]:
+    """Return the specs of several declarations, whose names must differ.
+
+    A text is a JSON array of declarations, or one of them.
+    """
+    if isinstance(declarations, str):
+        given = _from_json(declarations)
+        declarations = given if isinstance(given, list) else [given]
+    specs = tuple(
+        parse_projection(
+            declaration, schema, time_column=time_column, segment_granularity=segment_granularity
+        )
+        for declaration in declarations
+    )
+    names = [spec.name for spec in specs]
+    for name in names:
+        if names.count(name) > 1:
+            _refuse(f"projection '{name}'", "is declared more than once; give each its own name")
+    return specs
+
+
+def _from_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        _refuse("a projection", f"is declared by text that is no JSON: {error}")
+
+
+def _declared_texts(
+    declaration: Declaration, schema: pa.Schema, time_column: str | None
+) -> DeclaredTexts:
+    declared: Any = _from_json(declaration) if isinstance(declaration, str) else declaration
+    if is_too_deep_json(declared):
+        _refuse(
+            "a projection", f"is declared by JSON that is nested more than {JSON_DEPTH_MAX} deep"
+        )
+    if isinstance(declared, bool | int | float | list | None):
+        _refuse("a projection", f"is declared by {declared!r}; give an object or a Projection")
+    if not isinstance(declared, Mapping):
+        group_by, aggregators = _list(declared.group_by), _list(declared.aggregators)
+        return DeclaredTexts(declared.name, group_by, aggregators, declared.where)
+    given = dict(declared)
+    if "type" in given or "groupingColumns" in given or "virtualColumns" in given:
+        return translate_druid(given, schema, time_column)
+    owner = f"projection {given.get('name')!r}"
+    if "sql" in given:
+        _check_keys(owner, given, ("name", "sql"))
+        return translate_sql(given.get("name"), given["sql"])
+    _check_keys(owner, given, _KEYWORD_KEYS)
+    for one, other in (("group_by", "groupBy"), ("where", "filter")):
+        if one in given and other in given:
+            _refuse(owner, f"gives both {one} and {other}; they are the same, keep one")
+    return DeclaredTexts(
+        name=given.get("name", ""),
+        group_by=_list(given.get("group_by", given.get("groupBy"))),
+        aggregators=_list(given.get("aggregators")),
+        where=given.get("where", given.get("filter")),
+    )
+
+
+def _list(value: str | Iterable[str] | None) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    return tuple(split_list(value) if isinstance(value, str) else value)
+
+
+def _refuse(owner: str, problem: str) -> NoReturn:
+    raise InvalidInputError("PROJSEG_BAD_PROJECTION", f"{owner} {problem}")
+
+
+def _check_keys(owner: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    for key in given:
+        if key not in known:
+            hint = did_you_mean(str(key), (*known, "sql", "groupingColumns", "type"))
+            _refuse(owner, f"has an unknown key '{key}'{hint}")
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name.strip():
+        _refuse("a projection", f"needs a name as text, found {name!r}")
+    if name.startswith("__"):
+        reserved = "the base table" if name == BASE_NAME else "projseg itself"
+        _refuse(f"projection '{name}'", f"begins with __, which is reserved for {reserved}")
+    if name in _SOURCE_NAMES:
+        _refuse(f"projection '{name}'", "has a name by which explain calls another source")
+
+
+def _within(
+    owner: str, binder: Callable[[str, pa.Schema], _Bound], text: str, schema: pa.Schema
+) -> _Bound:
+    """Bind a text, with the projection's name in front of whatever is wrong with it."""
+    if not isinstance(text, str):
+        _refuse(owner, f"needs SQL text, found {text!r}")
+    try:
+        return binder(text, schema)
+    except ProjsegError as error:
+        raise type(error)(error.code, f"{owner}, '{text}': {error.message}") from error
+
+
+def _check_outputs(owner: str, spec: ProjectionSpec) -> None:
+    if not spec.grouping and not spec.aggregators:
+        _refuse(owner, "has no grouping column and no aggregator; it would store nothing")
+    names = [named.name for named in spec.grouping] + [call.name for call in spec.aggregators]
+    for name in names:
+        if names.count(name) > 1:
+            _refuse(owner, f"has two outputs named '{name}'; give one another alias")
+
+
+def _check_types(owner: str, spec: ProjectionSpec) -> None:
+    for named in spec.grouping:
+        if is_nested(named.expression.type):
+            _refuse(
+                owner,
+                f"cannot group by '{named.name}': its type is {type_name(named.expression.type)}; "
+                "group by a field of it that is a plain value",
+            )
+    if spec.filter is not None and not pa.types.is_boolean(spec.filter.type):
+        _refuse(owner, f"has a filter of type {type_name(spec.filter.type)}; it must be boolean")
+
+
+def _check_definition(owner: str, spec: ProjectionSpec, schema: pa.Schema) -> None:
+    """Read the definition as every writer and reader will: what passes a limit is refused here."""
+    try:
+        from_definition(spec.definition, schema)
+    except ProjsegError as error:
+        raise type(error)(error.code, f"{owner}: {error.message}") from error
+
+
+def _check_time_bucket(
+    owner: str, spec: ProjectionSpec, segment_granularity: str | Granularity
+) -> None:
+    if isinstance(segment_granularity, str):
+        segment_granularity = Granularity.parse(segment_granularity)
+    time = spec.time_grouping
+    if time is None or segment_granularity.is_all:
+        return
+    if time.granularity.length_micros > segment_granularity.length_micros:
+        _refuse(
+            owner,
+            f"groups time by {time.granularity} in column '{spec.grouping[time.index].name}', "
+            f"which is coarser than the segment granularity {segment_granularity}; "
+            "use a finer bucket or coarser segments",
+        )

@@ -1,0 +1,130 @@
+"""A small sound prover: conditions that are all true of a row may force another one to be true.
+
+It knows sets of values of one term, nulls, conjunction and disjunction. A proof it does not find is
+not a refutation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+from typing import Final, TypeGuard
+
+from projseg.algebra.expressions.literals import TRUE
+from projseg.algebra.expressions.predicates import conjuncts
+from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.algebra.proofs.function_nulls import NULL_FROM_NULL, is_null_only_from_null
+from projseg.algebra.proofs.predicate_truth import truth_of
+from projseg.algebra.proofs.value_set import ANYTHING, NOTHING, ValueSet, floored, unfloored
+
+_CASES_MAX: Final = 64
+"""Combinations of disjuncts that one proof may try, so that planning time stays bounded."""
+
+
+class Premises:
+    """Conditions that are true of every row in question.
+
+    Parameters
+    ----------
+    conditions : iterable of Expression
+        Boolean expressions; each is true, not merely not false.
+    """
+
+    def __init__(self, conditions: Iterable[Expression]) -> None:
+        self.conditions = frozenset(part for whole in conditions for part in conjuncts(whole))
+        self._sets: dict[Expression, ValueSet] = {}
+        self._not_null: set[Expression] = set()
+        self._proved: dict[Expression, bool] = {}
+        for condition in self.conditions:
+            self._learn(condition)
+
+    def _learn(self, condition: Expression) -> None:
+        truth = truth_of(condition)
+        if truth is not None:
+            known = self._sets.get(truth.term, ANYTHING)
+            self._sets[truth.term] = known.intersection(truth.true)
+            if not truth.true.has_null:
+                self._learn_not_null(truth.term)
+        else:
+            self._learn_not_null(condition)
+
+    def _learn_not_null(self, expression: Expression) -> None:
+        """Note what cannot be null where `expression` is not null."""
+        self._not_null.add(expression)
+        if isinstance(expression, Call) and expression.function in NULL_FROM_NULL:
+            for argument in expression.arguments:
+                self._learn_not_null(argument)
+
+    @property
+    def is_contradiction(self) -> bool:
+        """Whether no row can fulfil them, as far as one term at a time tells."""
+        return any(known.is_empty for known in self._sets.values())
+
+    def is_not_null(self, expression: Expression) -> bool:
+        """Whether they prove that an expression has a value."""
+        if isinstance(expression, Literal):
+            return expression.value is not None
+        if expression in self._not_null or not self._sets.get(expression, ANYTHING).has_null:
+            return True
+        return (
+            isinstance(expression, Call)
+            and is_null_only_from_null(expression)
+            and all(self.is_not_null(argument) for argument in expression.arguments)
+        )
+
+    def imply(self, goal: Expression) -> bool:
+        """Whether `goal` is proved to be true wherever all of them are true."""
+        if goal not in self._proved:
+            self._proved[goal] = self._prove(goal) or self._prove_by_cases(goal)
+        return self._proved[goal]
+
+    def _known(self, term: Expression) -> ValueSet:
+        """Return the values that a term may have."""
+        known = self._sets.get(term, ANYTHING)
+        for other, values in self._sets.items():
+            if _is_floor_of(term, other):
+                known = known.intersection(floored(values, other.type, term.parameters[0]))
+            if _is_floor_of(other, term):
+                known = known.intersection(unfloored(values, term.type, other.parameters[0]))
+        return known.without_null() if self.is_not_null(term) else known
+
+    def _prove(self, goal: Expression) -> bool:
+        if goal in self.conditions or goal == TRUE or self.is_contradiction:
+            return True
+        truth = truth_of(goal)
+        if truth is not None:
+            return self._known(truth.term).is_within(truth.true)
+        if not isinstance(goal, Call) or goal.function not in ("and", "or"):
+            return False
+        if goal.function == "and":
+            return all(self.imply(part) for part in goal.arguments)
+        return any(self.imply(part) for part in goal.arguments) or self._cover(goal)
+
+    def _cover(self, goal: Call) -> bool:
+        """Whether disjuncts over one term together take in all that the term may be."""
+        true_sets: dict[Expression, ValueSet] = {}
+        for part in goal.arguments:
+            if (truth := truth_of(part)) is not None:
+                true_sets[truth.term] = true_sets.get(truth.term, NOTHING).union(truth.true)
+        return any(self._known(term).is_within(found) for term, found in true_sets.items())
+
+    def _prove_by_cases(self, goal: Expression) -> bool:
+        """Try each disjunct of a premise in turn: what all of them imply is implied."""
+        choices = [c for c in self.conditions if isinstance(c, Call) and c.function == "or"]
+        if prod(len(choice.arguments) for choice in choices) > _CASES_MAX:
+            return False
+        for choice in choices:
+            others = self.conditions - {choice}
+            if all(Premises([*others, part]).imply(goal) for part in choice.arguments):
+                return True
+        return False
+
+
+def _is_floor_of(floor: Expression, moment: Expression) -> TypeGuard[Call]:
+    is_floor = isinstance(floor, Call) and floor.function == "time_floor"
+    return is_floor and floor.children == (moment,)
+
+
+def implies(conditions: Iterable[Expression], goal: Expression) -> bool:
+    """Whether `goal` is proved true of every row of which all conditions are true."""
+    return Premises(conditions).imply(goal)

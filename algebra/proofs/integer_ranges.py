@@ -1,0 +1,46 @@
+"""Whole numbers added up: which values a sum of columns can have, and whether it can overflow."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.algebra.proofs.value_set import ANY_VALUE, ANYTHING, NULL_ONLY, ValueSet
+
+
+def without_widening(expression: Expression) -> Expression:
+    """Return what stands inside casts from whole numbers to wider ones."""
+    while isinstance(expression, Call) and expression.function == "cast":
+        (inner,) = expression.arguments
+        both = (inner.type, expression.type)
+        if not all(map(pa.types.is_integer, both)) or both[0].bit_width > both[1].bit_width:
+            break
+        expression = inner
+    return expression
+
+
+def fits(total: Expression) -> Expression:
+    """Return the condition that a whole number lies in the range of its type.
+
+    It is true of every value that there is; zone facts prove it only where no row overflows.
+    """
+    largest = (1 << (total.type.bit_width - 1)) - 1
+    bounds = (
+        Call(pa.bool_(), ">=", (total, Literal(total.type, -largest - 1))),
+        Call(pa.bool_(), "<=", (total, Literal(total.type, largest))),
+    )
+    return Call(pa.bool_(), "and", bounds)
+
+
+def sum_of(parts: tuple[ValueSet, ...], arrow_type: pa.DataType) -> ValueSet:
+    """Return a set that holds every sum of one value of each part, in unbounded whole numbers."""
+    if not pa.types.is_integer(arrow_type):
+        return ANYTHING
+    has_null = any(part.has_null for part in parts)
+    if any(not part.cuts for part in parts):
+        return NULL_ONLY if has_null else ValueSet(())
+    if any(len(cut) == 1 for part in parts for cut in (part.cuts[0], part.cuts[-1])):
+        return ValueSet(ANY_VALUE.cuts, has_null)
+    low = sum(part.cuts[0][1] for part in parts)
+    high = sum(part.cuts[-1][1] - 1 for part in parts)
+    return ValueSet(((1, low, 0), (1, high + 1, 0)), has_null)

@@ -1,0 +1,205 @@
+"""For which values of its one term a predicate is true, and for which it is false.
+
+A term is what a predicate compares with constants: a column, or any expression over columns.
+Whatever is neither true nor false is null.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.proofs.value_set import (
+    ANY_VALUE,
+    ANYTHING,
+    NOTHING,
+    NULL_ONLY,
+    ValueSet,
+    any_of,
+    between,
+    only,
+)
+from projseg.memory.lazy import cached_property
+
+_COMPARISONS: Final = frozenset(("=", "!=", "<", "<=", ">", ">=", "<=>"))
+
+
+class Truth(msgspec.Struct, frozen=True, dict=True):
+    """Where a predicate over one term is true and where it is false.
+
+    Parameters
+    ----------
+    term : Expression
+        What the predicate depends on.
+    true, false : ValueSet
+        Disjoint sets of the term's values.
+    """
+
+    term: Expression
+    true: ValueSet
+    false: ValueSet
+
+    @cached_property
+    def null(self) -> ValueSet:
+        """Where it is neither."""
+        return self.true.union(self.false).complement()
+
+
+@lru_cache(maxsize=8192)
+def truth_of(predicate: Expression) -> Truth | None:
+    """Return the truth of a predicate over a single term, None where it is not of that form."""
+    if not isinstance(predicate, Call):
+        return _truth_of_term(predicate) if isinstance(predicate, Column) else None
+    if predicate.function in _CONNECTIVES:
+        return _CONNECTIVES[predicate.function](predicate)
+    if predicate.function in _COMPARISONS:
+        return _comparison(predicate)
+    if predicate.function in _LEAVES:
+        return _LEAVES[predicate.function](predicate)
+    return None
+
+
+def _truth_of_term(term: Expression) -> Truth | None:
+    if not pa.types.is_boolean(term.type):
+        return None
+    true, false = only(True, term.type), only(False, term.type)
+    return None if true is None or false is None else Truth(term, true, false)
+
+
+def _all_of(predicate: Call) -> Truth | None:
+    parts = [truth_of(part) for part in predicate.arguments]
+    found = [part for part in parts if part is not None]
+    if len(found) < len(parts) or len({part.term for part in found}) != 1:
+        return None
+    true, false = found[0].true, found[0].false
+    for part in found[1:]:
+        true, false = true.intersection(part.true), false.union(part.false)
+    return Truth(found[0].term, true, false)
+
+
+def _any_of(predicate: Call) -> Truth | None:
+    parts = [truth_of(part) for part in predicate.arguments]
+    found = [part for part in parts if part is not None]
+    if len(found) < len(parts) or len({part.term for part in found}) != 1:
+        return None
+    true, false = found[0].true, found[0].false
+    for part in found[1:]:
+        true, false = true.union(part.true), false.intersection(part.false)
+    return Truth(found[0].term, true, false)
+
+
+def _negation(predicate: Call) -> Truth | None:
+    inner = truth_of(predicate.arguments[0])
+    return None if inner is None else Truth(inner.term, inner.false, inner.true)
+
+
+def _comparison(predicate: Call) -> Truth | None:
+    left, right = predicate.arguments  # canonical: a constant stands on the right
+    function = predicate.function
+    if not isinstance(right, Literal) or isinstance(left, Literal):
+        return None
+    if function == "<=>":
+        return _null_safe(left, right.value)
+    true = _compared(function, right.value, left.type)
+    if true is None:
+        return None
+    false = true.complement().without_null()
+    return Truth(left, false, true) if function == "!=" else Truth(left, true, false)
+
+
+def _null_safe(left: Expression, value: object) -> Truth | None:
+    """`x <=> constant`, and `condition IS TRUE`, which never are null."""
+    inner = truth_of(left) if isinstance(left, Call) else None
+    if inner is not None and isinstance(value, bool):
+        true = inner.true if value else inner.false
+        return Truth(inner.term, true, true.complement())
+    found = NULL_ONLY if value is None else only(value, left.type)
+    return None if found is None else Truth(left, found, found.complement())
+
+
+def _compared(function: str, value: object, arrow_type: pa.DataType) -> ValueSet | None:
+    if function in ("=", "!="):
+        return only(value, arrow_type)
+    if function in ("<", "<="):
+        return between(None, value, arrow_type, with_high=function == "<=")
+    return between(value, None, arrow_type, with_low=function == ">=")
+
+
+def _membership(predicate: Call) -> Truth | None:
+    term, *candidates = predicate.arguments
+    options = [option.value for option in candidates if isinstance(option, Literal)]
+    if isinstance(term, Literal) or len(options) < len(candidates):
+        return None
+    true = any_of([value for value in options if value is not None], term.type)
+    if true is None:
+        return None
+    return Truth(term, true, NOTHING if None in options else true.complement().without_null())
+
+
+def _is_null(predicate: Call) -> Truth | None:
+    (term,) = predicate.arguments
+    return None if isinstance(term, Literal) else Truth(term, NULL_ONLY, ANY_VALUE)
+
+
+def _is_nan(predicate: Call) -> Truth | None:
+    (term,) = predicate.arguments
+    true = only(math.nan, term.type)
+    return (
+        None if true is None or isinstance(term, Literal) else Truth(term, true, true.complement())
+    )
+
+
+def _like(predicate: Call) -> Truth | None:
+    term, pattern = predicate.arguments[:2]
+    if not isinstance(pattern, Literal) or isinstance(term, Literal) or predicate.parameters:
+        return None
+    if not isinstance(pattern.value, str):
+        return None
+    body = pattern.value.rstrip("%")
+    if any(special in body for special in "%_\\"):
+        return None
+    is_prefix = body != pattern.value
+    true = prefixed(body) if is_prefix else only(body, term.type)
+    return None if true is None else Truth(term, true, true.complement().without_null())
+
+
+def _starts_with(predicate: Call) -> Truth | None:
+    term, prefix = predicate.arguments
+    if not isinstance(prefix, Literal) or not isinstance(prefix.value, str):
+        return None
+    true = prefixed(prefix.value)
+    return (
+        None if isinstance(term, Literal) else Truth(term, true, true.complement().without_null())
+    )
+
+
+def prefixed(prefix: str) -> ValueSet:
+    """Return the strings that begin with a prefix, in code point order."""
+    kept = prefix.rstrip("\U0010ffff")
+    start = ((1, prefix, 0),)
+    if not kept:
+        return ValueSet((*start, ANYTHING.cuts[1])) if prefix else ANY_VALUE
+    following = ord(kept[-1]) + 1
+    if 0xD800 <= following <= 0xDFFF:
+        following = 0xE000  # no string holds a surrogate
+    return ValueSet((*start, (1, kept[:-1] + chr(following), 0)))
+
+
+_CONNECTIVES: Final[dict[str, Callable[[Call], Truth | None]]] = {
+    "and": _all_of,
+    "or": _any_of,
+    "not": _negation,
+}
+_LEAVES: Final[dict[str, Callable[[Call], Truth | None]]] = {
+    "in": _membership,
+    "is_null": _is_null,
+    "isnan": _is_nan,
+    "like": _like,
+    "startswith": _starts_with,
+}

@@ -1,0 +1,129 @@
+"""The query context: flags that steer the choice of a source without changing any answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from projseg.algebra.time.time_zones import zone_name
+from projseg.errors import InvalidInputError, did_you_mean
+
+THREADS_MAX: Final = 256  # of all queries of a process together: the size of its pool
+
+
+class QueryContext(msgspec.Struct, frozen=True):
+    """How a query wants to be run.
+
+    Parameters
+    ----------
+    use_projection : str or None
+        The only projection that may serve; the query fails where it does not fit.
+    force_projections : bool
+        The query fails where no projection fits.
+    no_projections : bool
+        Base rows only; wins over the other flags.
+    exclude_projections : frozenset of str
+        Names that must not serve.
+    timezone : str
+        The session time zone of time functions.
+    threads : int or None
+        How many threads may work, at most THREADS_MAX; None leaves it to the reader.
+    """
+
+    use_projection: str | None = None
+    force_projections: bool = False
+    no_projections: bool = False
+    exclude_projections: frozenset[str] = frozenset()
+    timezone: str = "UTC"
+    threads: int | None = None
+
+    @property
+    def is_forced(self) -> bool:
+        """Whether base rows are no legal source."""
+        return not self.no_projections and (
+            self.force_projections or self.use_projection is not None
+        )
+
+
+def parse_context(options: Mapping[str, Any] | QueryContext | None) -> QueryContext:
+    """Read a query context from options such as `{"forceProjections": "true"}`.
+
+    Keys are case-insensitive; values may be text.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_CONTEXT_KEY or PROJSEG_BAD_CONTEXT_VALUE.
+    """
+    if isinstance(options, QueryContext):
+        return options
+    known = {key.casefold(): key for key in _READERS}
+    fields: dict[str, Any] = {}
+    for given, value in (options or {}).items():
+        key = known.get(str(given).casefold())
+        if key is None:
+            raise InvalidInputError(
+                "PROJSEG_UNKNOWN_CONTEXT_KEY",
+                f"'{given}' is not a query context key{did_you_mean(str(given), _READERS)}; "
+                f"known are {', '.join(_READERS)}",
+            )
+        field_name, read = _READERS[key]
+        if value is not None:
+            fields[field_name] = read(key, value)
+    return QueryContext(**fields)
+
+
+def _refuse(key: str, value: object, expected: str) -> InvalidInputError:
+    return InvalidInputError(
+        "PROJSEG_BAD_CONTEXT_VALUE", f"context key {key} is {value!r}; it takes {expected}"
+    )
+
+
+def _read_flag(key: str, value: object) -> bool:
+    text = str(value).strip().casefold()
+    if text not in ("true", "false"):
+        raise _refuse(key, value, "true or false")
+    return text == "true"
+
+
+def _read_name(key: str, value: object) -> str | None:
+    if not isinstance(value, str):
+        raise _refuse(key, value, "the name of a projection")
+    return value.strip() or None
+
+
+def _read_names(key: str, value: object) -> frozenset[str]:
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list | tuple | set | frozenset) or not all(
+        isinstance(name, str) for name in names
+    ):
+        raise _refuse(key, value, "names of projections, comma-separated or as a list")
+    return frozenset(name.strip() for name in names if name.strip())
+
+
+def _read_timezone(key: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise _refuse(key, value, "a time zone's name, such as 'Europe/Madrid'")
+    return zone_name(value)
+
+
+def _read_threads(key: str, value: object) -> int:
+    try:
+        count = int(str(value))
+    except ValueError as error:
+        raise _refuse(key, value, f"a count of threads from 1 to {THREADS_MAX}") from error
+    if not 1 <= count <= THREADS_MAX:
+        raise _refuse(key, value, f"a count of threads from 1 to {THREADS_MAX}")
+    return count
+
+
+_READERS: Final[dict[str, tuple[str, Callable[[str, object], Any]]]] = {
+    "useProjection": ("use_projection", _read_name),
+    "forceProjections": ("force_projections", _read_flag),
+    "noProjections": ("no_projections", _read_flag),
+    "excludeProjections": ("exclude_projections", _read_names),
+    "timezone": ("timezone", _read_timezone),
+    "threads": ("threads", _read_threads),
+}

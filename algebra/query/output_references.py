@@ -1,0 +1,95 @@
+"""HAVING and ORDER BY: expressions over a result's columns, by name or by what they are made of.
+
+`HAVING sum(added) > 9` means the output that is `sum(added)`, whatever its alias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pyarrow as pa
+from msgspec.structs import replace
+from sqlglot import exp
+
+from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate
+from projseg.algebra.aggregates.text import call_text
+from projseg.algebra.aggregators.functions import ALIASES, FUNCTIONS
+from projseg.algebra.expressions.bind import NamedExpression, bind, bind_tree
+from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.limits import room_to_recurse
+from projseg.algebra.expressions.tree import Column, Expression
+from projseg.errors import InvalidInputError, ProjsegError
+
+
+class Outputs(msgspec.Struct, frozen=True):
+    """What a result's columns are, and what they are made of.
+
+    Parameters
+    ----------
+    schema : pa.Schema
+        The result's.
+    keys : sequence of NamedExpression
+        Its keys, or the columns of a row scan.
+    aggregates : sequence of AggregateCall
+        Its aggregates.
+    base : pa.Schema
+        The table's.
+    time_column : str or None
+        The table's time column.
+    timezone : str
+        Of functions of time.
+    """
+
+    schema: pa.Schema
+    keys: Sequence[NamedExpression]
+    aggregates: Sequence[AggregateCall]
+    base: pa.Schema
+    time_column: str | None
+    timezone: str
+
+    def bind(self, text: str) -> Expression:
+        """Return the expression of a text over the result's columns.
+
+        Raises
+        ------
+        InvalidInputError
+            If it names what the result does not have.
+        """
+        with room_to_recurse():
+            tree = parse_sql(text).transform(self._replaced)
+        try:
+            return bind_tree(tree, self.schema, self.timezone)
+        except ProjsegError as error:
+            if (key := self._key(text)) is not None:
+                return key
+            raise type(error)(
+                error.code, f"'{text}' is not over the result's columns: {error.message}"
+            ) from error
+
+    def _key(self, text: str) -> Expression | None:
+        """Return the output that is the very expression of a text over base columns."""
+        try:
+            wanted = bind(text, self.base, timezone=self.timezone)
+        except ProjsegError:
+            return None
+        names = [named.name for named in self.keys if named.expression == wanted]
+        return Column(wanted.type, names[0]) if names else None
+
+    def _replaced(self, node: exp.Expression) -> exp.Expression:
+        """Return the output column for an aggregate, any other node as it is."""
+        call = node.this if isinstance(node, exp.Filter) else node
+        name = call.name.casefold() if isinstance(call, exp.Anonymous) else ""
+        if name not in FUNCTIONS and name not in ALIASES:
+            return node
+        text = node.sql(dialect="spark")
+        wanted = bind_aggregate(
+            text, self.base, timezone=self.timezone, time_column=self.time_column
+        )
+        for found in self.aggregates:
+            if replace(found, name="") == replace(wanted, name=""):
+                return exp.column(exp.to_identifier(found.name, quoted=True))
+        raise InvalidInputError(
+            "PROJSEG_BAD_QUERY",
+            f"{call_text(wanted)} is not among the result's columns; add it to aggregators",
+        )

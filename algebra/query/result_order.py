@@ -1,0 +1,92 @@
+"""The order of a result: terms over its output columns, with Spark's place for nulls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from projseg.algebra.expressions.bind import NamedExpression
+from projseg.algebra.expressions.tree import Column, Expression
+from projseg.algebra.query.output_references import Outputs
+from projseg.errors import InvalidInputError
+from projseg.segment_format.types import is_nested, type_name
+
+_SUFFIX: Final = re.compile(
+    r"^(?P<term>.*?)(?:\s+(?P<way>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?$",
+    re.IGNORECASE | re.DOTALL,
+)
+_ORDINAL: Final = re.compile(r"[+-]?\s*[0-9]+")
+
+
+class OrderTerm(msgspec.Struct, frozen=True):
+    """One term of ORDER BY.
+
+    Parameters
+    ----------
+    expression : Expression
+        Over output columns.
+    is_descending : bool
+        Largest first.
+    nulls_first : bool
+        Where nulls go; first when ascending, last when descending, unless said otherwise.
+    """
+
+    expression: Expression
+    is_descending: bool = False
+    nulls_first: bool = True
+
+
+def bind_order(texts: Sequence[str], outputs: Outputs) -> tuple[OrderTerm, ...]:
+    """Return the terms of texts such as `edits DESC NULLS LAST`.
+
+    Raises
+    ------
+    InvalidInputError
+        If a text is no expression over the outputs, or its type has no order.
+    """
+    return tuple(_bind_term(text, outputs) for text in texts)
+
+
+def ascending(outputs: Sequence[NamedExpression]) -> tuple[OrderTerm, ...]:
+    """Return the order of a result by some of its columns, each ascending and nulls first."""
+    return tuple(OrderTerm(Column(o.expression.type, o.name)) for o in outputs)
+
+
+def is_ordinal(text: str) -> bool:
+    """Whether a text is a bare number, which SQL takes for a position among the outputs."""
+    return _ORDINAL.fullmatch(text.strip()) is not None
+
+
+def _bind_term(text: str, outputs: Outputs) -> OrderTerm:
+    parts = _SUFFIX.match(text.strip())
+    assert parts is not None
+    if is_ordinal(parts["term"]):
+        raise InvalidInputError(
+            "PROJSEG_BAD_QUERY",
+            f"cannot order by '{text.strip()}': a position names no output here; give its name",
+        )
+    expression = outputs.bind(parts["term"])
+    if is_nested(expression.type):
+        raise InvalidInputError(
+            "PROJSEG_BAD_QUERY", f"cannot order by '{text}' of type {type_name(expression.type)}"
+        )
+    is_descending = (parts["way"] or "").casefold() == "desc"
+    nulls = (parts["nulls"] or "").casefold()
+    return OrderTerm(expression, is_descending, nulls == "first" if nulls else not is_descending)
+
+
+def check_limit(limit: object) -> int | None:
+    """Return a limit that is a count or None.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is anything else.
+    """
+    is_count = isinstance(limit, int) and not isinstance(limit, bool) and limit >= 0
+    if limit is None or is_count:
+        return limit  # type: ignore[return-value]  # narrowed by is_count
+    raise InvalidInputError("PROJSEG_BAD_QUERY", f"limit is {limit!r}; it takes a count of rows")

@@ -1,0 +1,79 @@
+"""Between filters and intervals: bounds on the time column are both."""
+
+from __future__ import annotations
+
+import datetime
+
+import pyarrow as pa
+
+from projseg.algebra.expressions.predicates import conjuncts
+from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.proofs.predicate_truth import truth_of
+from projseg.algebra.proofs.value_set import Cut
+from projseg.algebra.time.interval import Interval
+from projseg.algebra.time.period import DAY
+from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
+
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def split_time_bounds(
+    condition: Expression | None, time_column: str | None, schema: pa.Schema
+) -> tuple[Interval | None, tuple[Expression, ...]]:
+    """Return the interval that a filter's conjuncts say exactly, and the other conjuncts."""
+    if condition is None:
+        return None, ()
+    parts = tuple(conjuncts(condition))
+    if time_column is None:
+        return None, parts
+    column = Column(schema.field(time_column).type, time_column)
+    found: Interval | None = None
+    rest = []
+    for part in parts:
+        bounds = _bounds(part, column)
+        if bounds is None:
+            rest.append(part)
+        elif found is None:
+            found = bounds
+        else:
+            found = found.intersect(bounds) or Interval(found.start_us, found.start_us)
+    return found, tuple(rest)
+
+
+def _bounds(part: Expression, column: Column) -> Interval | None:
+    """Return the interval that a condition on time alone says, if it says just one."""
+    truth = truth_of(part)
+    if truth is None or truth.term != column or truth.true.has_null or len(truth.true.cuts) != 2:
+        return None
+    start, end = (_cut_micros(cut, column.type) for cut in truth.true.cuts)
+    return Interval(start, end) if start <= end else None
+
+
+def _cut_micros(cut: Cut, arrow_type: pa.DataType) -> int:
+    if len(cut) == 1:
+        return MIN_MICROS if cut[0] == 0 else MAX_MICROS
+    unit = DAY if pa.types.is_date32(arrow_type) else 1
+    return min(max(int(cut[1]) * unit, MIN_MICROS), MAX_MICROS)
+
+
+def interval_conditions(interval: Interval, column: Expression) -> tuple[Expression, ...]:
+    """Return the conditions that say of a time or date that it lies in an interval."""
+    conditions = []
+    if interval.start_us > MIN_MICROS:
+        conditions.append(
+            Call(pa.bool_(), ">=", (column, time_literal(interval.start_us, column.type)))
+        )
+    if interval.end_us < MAX_MICROS:
+        conditions.append(
+            Call(pa.bool_(), "<", (column, time_literal(interval.end_us, column.type)))
+        )
+    return tuple(conditions)
+
+
+def time_literal(micros: int, arrow_type: pa.DataType) -> Literal:
+    """Return a bound on a timestamp, timestamp_ntz or date; a date's is rounded up to a day."""
+    if pa.types.is_date32(arrow_type):
+        days = -(-micros // DAY)
+        return Literal(arrow_type, _EPOCH.date() + datetime.timedelta(days=days))
+    moment = _EPOCH + datetime.timedelta(microseconds=micros)
+    return Literal(arrow_type, moment.replace(tzinfo=datetime.UTC) if arrow_type.tz else moment)

@@ -1,0 +1,75 @@
+"""Order between instants and the starts of their buckets, also where the clock is changed.
+
+A bucket may start after some of its instants, and later ones may lie in an earlier bucket, but
+only about a change of the clock: elsewhere a floor keeps the order of time, and what is asked here
+is the floor itself or the next boundary.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.period import DAY
+from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_table
+
+_MOVED_MAX: Final = 2 * DAY
+"""More than any change of a clock moves a start; the largest known is of 24 hours."""
+
+
+def first_at_or_after(granularity: Granularity, start: int) -> int:
+    """Return the first instant whose bucket starts at `start` or later."""
+    window = _window(granularity, start)
+    if window is None:
+        return _boundary_from(granularity, start)
+    begins, starts = granularity.pieces(*window)
+    found = begins[starts >= start]
+    return int(found[0]) if len(found) else window[1]
+
+
+def end_of_before(granularity: Granularity, start: int) -> int:
+    """Return the instant after the last one whose bucket starts before `start`."""
+    window = _window(granularity, start)
+    if window is None:
+        return _boundary_from(granularity, start)
+    begins, starts = granularity.pieces(*window)
+    found = np.append(begins[1:], window[1])[starts < start]
+    return int(found[-1]) if len(found) else window[0]
+
+
+def is_divided(granularity: Granularity, micros: int) -> bool:
+    """Whether buckets of earlier instants start before `micros`, and all others not before it."""
+    first = first_at_or_after(granularity, micros)
+    return first == micros and end_of_before(granularity, micros) == micros
+
+
+def lowest_start_from(granularity: Granularity, micros: int) -> int:
+    """Return the smallest start of the buckets of `micros` and of all later instants."""
+    window = _window(granularity, micros)
+    if window is None:
+        return granularity.floor_one(micros)
+    return int(granularity.pieces(micros, window[1])[1].min())
+
+
+def highest_start_to(granularity: Granularity, micros: int) -> int:
+    """Return the largest start of the buckets of `micros` and of all earlier instants."""
+    window = _window(granularity, micros)
+    if window is None:
+        return granularity.floor_one(micros)
+    return int(granularity.pieces(window[0], micros + 1)[1].max())
+
+
+def _window(granularity: Granularity, micros: int) -> tuple[int, int] | None:
+    """Return the time in which order must be looked up; None if no clock is changed there."""
+    reach = granularity.longest_micros + _MOVED_MAX
+    low, high = max(micros - reach, MIN_MICROS), min(micros + reach, MAX_MICROS)
+    zone = zone_table(granularity.timezone, high)
+    has_change = bool(((zone.starts > low - reach) & (zone.starts < high)).any())
+    return (low, high) if has_change and low < micros < high else None
+
+
+def _boundary_from(granularity: Granularity, micros: int) -> int:
+    is_start = granularity.is_boundary(micros)
+    return micros if is_start else granularity.next_boundary(micros)

@@ -1,0 +1,302 @@
+"""Granularities: the truncations of time, in any zone.
+
+A granularity cuts the local clock of its zone into buckets; `floor` maps an instant to the start
+of its bucket. What that means where the clock is changed is Spark's meaning:
+
+- `date_trunc` to a day or less keeps the offset of the instant: where the clock is set back, the
+  repeated hour is an hour of its own, and so is a day that begins in it. A start that only the
+  clock before the change shows is that instant, so that a bucket may come, go and come again. A
+  start that the clock skips moves on by as much as the clock does, in Spark's own units (minute,
+  hour, day) even past the instant; in others it is where the clock goes on.
+- Longer buckets, dates and the fields of the clock look at what the clock shows and not at its
+  offset: each reading belongs to one bucket, however often it comes. Such a bucket starts when the
+  clock first shows its start, or goes on after skipping it. (In this Spark 4.3.0 alone differs,
+  by a regression: docs/spark.md.)
+
+So floors ascend with time only between changes of the clock; `bucket_order` knows where they do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.algebra.time.clock_cut import ClockCut, months_of, months_to_micros
+from projseg.algebra.time.period import DAY, HOUR, MINUTE, SECOND, WEEK, parse_period
+from projseg.algebra.time.time_zones import (
+    MAX_MICROS,
+    MIN_MICROS,
+    is_fixed,
+    zone_name,
+    zone_table,
+)
+from projseg.errors import InvalidInputError, did_you_mean
+
+_MONDAY: Final = 4 * DAY
+"""1970-01-05, the first Monday of the epoch."""
+_SPARK_UNITS: Final = (MINUTE, HOUR, DAY)
+"""What Spark's `date_trunc` cuts by the clock and the offset; seconds need neither."""
+
+
+@dataclass(frozen=True)
+class Granularity:
+    """A truncation of time; `Granularity.ALL` and `.NONE` are the coarsest and the finest.
+
+    Parameters
+    ----------
+    months : int
+        Length in calendar months, or 0.
+    micros : int
+        Length in microseconds of the local clock, or 0; both 0 mean one bucket for all time.
+    origin : int
+        Local clock reading (microseconds since 1970-01-01T00:00) at which some bucket starts;
+        kept modulo the length, so that equal truncations are equal values.
+    timezone : str
+        Name of the zone whose clock is cut.
+    by_clock: bool
+        Whether a bucket is what the clock shows, whatever its offset. So are all that are longer
+        than a day; where the offset never changes it makes no difference, and is False.
+    """
+
+    months: int = 0
+    micros: int = 0
+    origin: int = 0
+    timezone: str = "UTC"
+    by_clock: bool = False
+
+    ALL: ClassVar[Granularity]
+    NONE: ClassVar[Granularity]
+
+    def __post_init__(self) -> None:
+        if self.months < 0 or self.micros < 0 or (self.months and self.micros):
+            raise InvalidInputError(
+                "PROJSEG_BAD_GRANULARITY",
+                f"a granularity has months or microseconds, not {self.months} and {self.micros}",
+            )
+        local = self.months or self.micros
+        zone = zone_name(self.timezone) if local and SECOND % (self.micros or DAY) else "UTC"
+        by_clock = not is_fixed(zone) and (self.by_clock or not 0 < self.micros <= DAY)
+        object.__setattr__(self, "timezone", zone)
+        object.__setattr__(self, "by_clock", by_clock)
+        object.__setattr__(self, "origin", self._normal_origin() if local else 0)
+
+    def _normal_origin(self) -> int:
+        if self.micros:
+            return self.origin % self.micros
+        month = int(months_of(np.array([self.origin]))[0])
+        within = self.origin - int(months_to_micros(np.array([month]))[0])
+        if within >= 28 * DAY:
+            raise InvalidInputError(
+                "PROJSEG_BAD_GRANULARITY",
+                "the origin of a period of months lies after the 28th, which not every month has",
+            )
+        return int(months_to_micros(np.array([month % self.months]))[0]) + within
+
+    @staticmethod
+    def parse(text: str, timezone: str = "UTC", origin: int | None = None) -> Granularity:
+        """Return the granularity of a Druid name (`hour`, `six_hour`) or ISO period (`PT15M`).
+
+        Parameters
+        ----------
+        text : str
+            The name or period, in any case.
+        timezone : str
+            The zone whose clock is cut.
+        origin : int or None
+            An instant, UTC microseconds, at which a bucket starts.
+
+        Raises
+        ------
+        InvalidInputError
+            If the text is neither, mixes months with days, or is empty time.
+        """
+        name = text.strip().casefold()
+        if name == "all":
+            return Granularity.ALL
+        if name == "none":
+            return Granularity.NONE
+        if name not in _DRUID_PERIODS and not name.startswith("p"):
+            raise InvalidInputError(
+                "PROJSEG_BAD_GRANULARITY",
+                f"'{text}' is no granularity; use all, none, {', '.join(_DRUID_PERIODS)} or an "
+                f"ISO period such as PT15M{did_you_mean(name, ['all', 'none', *_DRUID_PERIODS])}",
+            )
+        period = parse_period(_DRUID_PERIODS.get(name, name))
+        micros = period.micros + period.weeks * WEEK
+        if bool(period.months) == bool(micros):
+            raise InvalidInputError(
+                "PROJSEG_BAD_GRANULARITY",
+                f"'{text}' is no granularity: a period has either months and years or exact units",
+            )
+        is_week = period.weeks == 1 and period.micros == 0
+        granularity = Granularity(period.months, micros, _MONDAY if is_week else 0, timezone)
+        return granularity if origin is None else granularity.with_origin(origin)
+
+    def with_origin(self, micros: int) -> Granularity:
+        """Return this granularity with a bucket that starts at the instant `micros`."""
+        zone = zone_table(self.timezone, micros)
+        return replace(self, origin=int(zone.to_local(np.array([micros]))[0]))
+
+    @cached_property
+    def cut(self) -> ClockCut:
+        """How the clock's readings are cut; not for ALL."""
+        return ClockCut(self.months, self.micros, self.origin)
+
+    @property
+    def is_all(self) -> bool:
+        """Whether there is one bucket for all time."""
+        return not self.months and not self.micros
+
+    @property
+    def is_none(self) -> bool:
+        """Whether every instant is a bucket, so that `floor` changes nothing."""
+        return self.micros == 1
+
+    @property
+    def length_micros(self) -> int:
+        """The usual length of a bucket; for months, of the shortest one; for ALL, all time."""
+        if self.is_all:
+            return MAX_MICROS - MIN_MICROS
+        return self.micros or self.months // 12 * 365 * DAY + self.months % 12 * 28 * DAY
+
+    @property
+    def longest_micros(self) -> int:
+        """No less than the length of any bucket by a clock that is not changed."""
+        return self.micros or self.months * 31 * DAY
+
+    @property
+    def period_text(self) -> str:
+        """ISO period, `all` or `none`; the origin and the zone are not in it."""
+        if self.is_all or self.is_none:
+            return "all" if self.is_all else "none"
+        if self.months:
+            return f"P{self.months // 12}Y" if self.months % 12 == 0 else f"P{self.months}M"
+        if self.micros == WEEK and self.origin == _MONDAY:
+            return "P1W"
+        if self.micros % DAY == 0:
+            return f"P{self.micros // DAY}D"
+        for unit, letter in ((HOUR, "H"), (MINUTE, "M"), (SECOND, "S")):
+            if self.micros % unit == 0:
+                return f"PT{self.micros // unit}{letter}"
+        return f"PT{self.micros // SECOND}.{self.micros % SECOND:06}S"
+
+    @property
+    def has_default_origin(self) -> bool:
+        """Whether `parse(period_text, timezone)` gives this granularity back."""
+        return self.origin == 0 or self.period_text == "P1W"
+
+    def __str__(self) -> str:
+        origin = "" if self.has_default_origin else f" from {np.datetime64(self.origin, 'us')}"
+        return self.period_text + origin + ("" if self.timezone == "UTC" else f" {self.timezone}")
+
+    def floor(self, micros: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the start of each instant's bucket.
+
+        Parameters
+        ----------
+        micros : int64[n]
+            Instants, UTC microseconds.
+
+        Returns
+        -------
+        int64[n]
+            Starts, UTC microseconds; of ALL, `MIN_MICROS`. May be `micros` itself.
+        """
+        if self.is_none:
+            return micros
+        if self.is_all:
+            return np.full(len(micros), MIN_MICROS, dtype=np.int64)
+        if len(micros) == 0:
+            return np.zeros(0, dtype=np.int64)
+        zone = zone_table(self.timezone, int(micros.max()))
+        if len(zone.starts) == 1:
+            offset = int(zone.offsets[0])
+            return self.cut.floor(micros + offset) - offset if offset else self.cut.floor(micros)
+        index = zone.index_of(micros)
+        offsets = zone.offsets[index]
+        local = self.cut.floor(micros + offsets)
+        starts = local - offsets
+        settled = zone.shown_once_from if self.by_clock else zone.shown_from
+        astray = np.flatnonzero(local < settled[index])
+        moves_on = not self.by_clock and self.origin == 0 and self.micros in _SPARK_UNITS
+        resolve = zone.to_utc if moves_on else zone.first_shown
+        starts[astray] = resolve(local[astray])
+        return starts
+
+    def floor_one(self, micros: int) -> int:
+        """Return the start of one instant's bucket."""
+        return int(self.floor(np.array([micros], dtype=np.int64))[0])
+
+    def is_boundary(self, micros: int) -> bool:
+        """Whether a bucket starts at the instant."""
+        return not self.is_all and self.floor_one(micros) == micros
+
+    def next_boundary(self, micros: int) -> int:
+        """Return the first instant after `micros` that lies in another bucket.
+
+        Of ALL, and past the last timestamp, it is `MAX_MICROS`.
+        """
+        if self.is_all:
+            return MAX_MICROS
+        here, low = self.floor_one(micros), micros
+        while low < MAX_MICROS:
+            high = min(low + 2 * self.longest_micros, MAX_MICROS)
+            begins, starts = self.pieces(low, high)
+            others = begins[starts != here]
+            if len(others):
+                return int(others[0])
+            low = high
+        return MAX_MICROS
+
+    def pieces(self, low: int, high: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Cut `[low, high)` where the floor changes, and where the clock does.
+
+        Parameters
+        ----------
+        low, high : int
+            Instants, UTC microseconds, `low` before `high`.
+
+        Returns
+        -------
+        begins : int64[n]
+            The first instant of each piece, ascending; the first is `low`.
+        starts : int64[n]
+            The floor of every instant in the piece; may come again, and need not ascend.
+        """
+        if self.is_all:
+            return np.array([low]), np.array([MIN_MICROS])
+        zone = zone_table(self.timezone, high)
+        first, last = zone.index_of(np.array([low, high - 1])).tolist()
+        edges = [low, *zone.starts[first + 1 : last + 1].tolist(), high]
+        begins = []
+        offsets = zone.offsets[first : last + 1].tolist()
+        for begin, end, offset in zip(edges[:-1], edges[1:], offsets, strict=True):
+            begins.append(np.array([begin]))
+            begins.append(self.cut.starts(begin + 1 + offset, end + offset) - offset)
+        joint = np.concatenate(begins)
+        return joint, self.floor(joint)
+
+
+Granularity.ALL = Granularity()
+Granularity.NONE = Granularity(micros=1)
+
+_DRUID_PERIODS: Final[dict[str, str]] = {
+    "second": "PT1S",
+    "minute": "PT1M",
+    "five_minute": "PT5M",
+    "ten_minute": "PT10M",
+    "fifteen_minute": "PT15M",
+    "thirty_minute": "PT30M",
+    "hour": "PT1H",
+    "six_hour": "PT6H",
+    "eight_hour": "PT8H",
+    "day": "P1D",
+    "week": "P1W",
+    "month": "P1M",
+    "quarter": "P3M",
+    "year": "P1Y",
+}
