@@ -15,9 +15,10 @@ from projseg.aggregation.expressions_over_rows import evaluate_over
 from projseg.aggregation.filter_rows import is_true
 from projseg.aggregation.linear_sums import Term, linear_terms
 from projseg.aggregation.rows import Rows
-from projseg.algebra.aggregators.inputs import valid_rows
-from projseg.algebra.aggregators.primitive import Groups, Primitive, State
-from projseg.algebra.aggregators.states import new_state, state_fields
+from projseg.aggregation.states.inputs import valid_rows
+from projseg.aggregation.states.state import Groups, State
+from projseg.aggregation.states.table import new_state
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import (
     AddRows,
@@ -150,13 +151,13 @@ def _filtered(condition: Expression | None, rows: Rows, groups: Groups) -> tuple
 
 def stored_states(primitive: Primitive, prefix: str, rows: Rows) -> dict[str, Vector]:
     """Return the columns of a stored state by part, a row of the projection each."""
-    parts = [part for part, _ in state_fields(primitive)]
+    parts = [part for part, _ in primitive.fields]
     return {part: rows.vector(state_column_name(prefix, part), is_state=True) for part in parts}
 
 
 def known_columns(primitive: Primitive, value: object) -> dict[str, Vector]:
     """Return the one-row state columns of a count, minimum or maximum that metadata knows."""
-    ((part, arrow_type),) = state_fields(primitive)
+    ((part, arrow_type),) = primitive.fields
     return {part: vector_from_arrow(array_of([value], arrow_type))}
 
 
@@ -175,7 +176,7 @@ def _add_weighted(
         return
     product = _integer_product(inputs[0], weights) if primitive.function == "sum" else None
     if product is not None:
-        ((part, arrow_type),) = state_fields(primitive)
+        ((part, arrow_type),) = primitive.fields
         state.merge(groups, {part: replace(product, type=arrow_type)})
         return
     for start, end in _unfolded_slices(weights):

@@ -7,7 +7,6 @@ stored states; stitching segments is folding the states of all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +17,9 @@ from projseg.aggregation.group_rows import GroupedRows, group_rows, is_dense
 from projseg.aggregation.keys import make_key
 from projseg.aggregation.partial import FoldedPartial, Partial, StoredPartial
 from projseg.aggregation.rows import Rows
-from projseg.algebra.aggregators.primitive import Primitive, State
-from projseg.algebra.aggregators.states import new_state
+from projseg.aggregation.states.state import State
+from projseg.aggregation.states.table import new_state
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import AddRows, Feed, MergeStates
 
@@ -69,17 +69,13 @@ def fold(
     return partial_of(grouped, states)
 
 
-# What folds a row in less time than it takes to fetch it from its column.
-_QUICK_FUNCTIONS: Final = frozenset({"count", "sum", "min", "max"})
-
-
 def _may_fold_all(
     keys: Sequence[Expression], primitives: Sequence[Primitive], feeds: Sequence[Feed]
 ) -> bool:
     """Whether rows that do not count may be folded too: nothing raises an error, all is quick."""
     return (
         all(isinstance(key, Column) for key in keys)
-        and all(primitive.function in _QUICK_FUNCTIONS for primitive in primitives)
+        and all(primitive.kind.is_quick for primitive in primitives)
         and all(_is_plain(feed) for feed in feeds)
     )
 

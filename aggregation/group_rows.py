@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.aggregation.keys import Key
-from projseg.algebra.aggregators.primitive import Groups
+from projseg.aggregation.states.state import Groups
 from projseg.kernels.grouping import (
     append_digit,
     append_wide_digit,

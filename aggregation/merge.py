@@ -13,8 +13,9 @@ from projseg.aggregation.fold import partial_of
 from projseg.aggregation.group_rows import GroupedRows, group_rows
 from projseg.aggregation.keys import make_key
 from projseg.aggregation.partial import Partial
-from projseg.algebra.aggregators.primitive import Groups, Primitive
-from projseg.algebra.aggregators.states import new_state
+from projseg.aggregation.states.state import Groups
+from projseg.aggregation.states.table import new_state
+from projseg.algebra.aggregates.primitive import Primitive
 
 
 def merge_partials(

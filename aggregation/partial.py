@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.aggregators.primitive import Groups, Primitive, State
-from projseg.algebra.aggregators.states import new_state
+from projseg.aggregation.states.state import Groups, State
+from projseg.aggregation.states.table import new_state
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.memory.lazy import cached_property
 from projseg.segment_format.vectors import Vector
 

@@ -14,9 +14,7 @@ from function_notes import (
 )
 from regions import cell, code, row
 
-from projseg.algebra.aggregates.call import bind_aggregate
-from projseg.algebra.aggregators import functions as aggregate_registry
-from projseg.algebra.aggregators.decompose import decompose
+from projseg.algebra.aggregates import functions as aggregate_registry
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.functions.table import RULES
@@ -129,11 +127,10 @@ def _worked_out(example: str) -> tuple[str, str]:
 
 def _aggregate_row(name: str) -> str:
     function = aggregate_registry.FUNCTIONS[name]
-    aliases = [alias for alias, of in aggregate_registry.ALIASES.items() if of == name]
-    also = f" Also {', '.join(f'`{alias}`' for alias in aliases)}." if aliases else ""
+    also = f" Also {', '.join(map(code, function.aliases))}." if function.aliases else ""
     takes = ", ".join(kind.name for kind in function.arguments)
     filtered = " with the condition as FILTER" if name == "count_if" else ""
-    stored = " and ".join(_stored(name)) + filtered
+    stored = " and ".join(code(primitive) for primitive in function.primitives) + filtered
     return row(code(name), takes, _results(function), cell(AGGREGATES[name]) + also, stored)
 
 
@@ -151,18 +148,6 @@ def _results(function: aggregate_registry.AggregateFunction) -> str:
         return results[0]
     sources = [" and ".join(s for s, r in given if r == result) for result in results]
     return ", ".join(f"{r} for {s}" for r, s in zip(results, sources, strict=True))
-
-
-def _stored(name: str) -> list[str]:
-    """Return the primitives that make an aggregate's value."""
-    input_type = pa.bool_() if name.startswith("bool") or name == "count_if" else pa.int64()
-    schema = pa.schema([("t", pa.int64()), ("x", input_type)])
-    arguments = "x, t" if name in ("min_by", "max_by") else "x"
-    text = f"{name}({arguments})"
-    if name in ("count_distinct", "sum_distinct", "avg_distinct"):
-        text = f"{name.removesuffix('_distinct')}(DISTINCT x)"
-    call = bind_aggregate(text, schema, time_column="t")
-    return [f"`{primitive.function}`" for primitive in decompose(call)]
 
 
 def _regex_row(what: str, how: str, example: str | None) -> str:

@@ -18,8 +18,7 @@ from projseg.aggregation.filter_rows import filter_rows
 from projseg.aggregation.fold import fold_base_rows
 from projseg.aggregation.merge import merge_partials
 from projseg.aggregation.partial import Partial
-from projseg.algebra.aggregators.primitive import Primitive
-from projseg.algebra.aggregators.states import state_fields
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Call
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.algebra.projection.stored_names import state_column_name, stored_column
@@ -85,7 +84,7 @@ def _state_mismatches(
     columns: Mapping[str, Vector],
 ) -> Iterator[Mismatch]:
     tolerances: Mapping[str, NDArray[np.float64]] | None = None
-    for part, _ in state_fields(primitive):
+    for part, _ in primitive.fields:
         vector = columns[part]
         name = state_column_name(primitive.text, part)
         stored = segment.column(table.name, "state", name)

@@ -1,7 +1,7 @@
 """What is imported at its first use, so that a process that asks one small question starts without.
 
     with late_import:
-        from projseg.algebra.aggregators.hll import HllState
+        from projseg.aggregation.states.hll import HllState
 
 A child forked while another thread imports a module could never import it itself: Python's lock of
 that module would stay held. So whatever a query may import late, it imports while no fork happens.

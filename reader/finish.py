@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from projseg.aggregation.partial import Partial, key_arrow
-from projseg.algebra.aggregators.decompose import decompose, finish_call
+from projseg.aggregation.states.finish import finish_call
+from projseg.algebra.aggregates.decompose import decompose
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.query.result_order import OrderTerm, ascending

@@ -15,7 +15,7 @@ from projseg.aggregation.fold import fold, stored_partial
 from projseg.aggregation.merge import merge_partials
 from projseg.aggregation.partial import FoldedPartial, Partial
 from projseg.aggregation.rows import MaskedRows, MemorySource, RowRange, Rows
-from projseg.algebra.aggregators.states import new_state
+from projseg.aggregation.states.table import new_state
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.planning.forced_projections import check_excluded, check_forced
 from projseg.algebra.planning.planner import Planner

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from projseg.algebra.aggregators.primitive import Primitive
-from projseg.algebra.aggregators.states import state_fields
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.planning.source_plan import (
     AddRows,
@@ -52,7 +51,7 @@ def _collect(
             if isinstance(feed, AddWeighted):
                 states.add(state_column_name(feed.count_prefix, "count"))
         case MergeStates():
-            states |= {state_column_name(feed.prefix, p) for p, _ in state_fields(primitive)}
+            states |= {state_column_name(feed.prefix, p) for p, _ in primitive.fields}
     condition = getattr(feed, "filter", None)
     if condition is not None:
         expressions.append(condition)

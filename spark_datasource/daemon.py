@@ -27,8 +27,8 @@ LOGGER: Final = logging.getLogger("projseg.spark")
 # What tasks run, by the name that Spark's pickles and its daemon import it by, and what a query
 # imports only where it needs it.
 _MODULES: Final = (
-    "projseg.algebra.aggregators.hll",
-    "projseg.algebra.aggregators.theta",
+    "projseg.aggregation.states.hll",
+    "projseg.aggregation.states.theta",
     "projseg.algebra.expressions.regex.java_regex",
     "projseg.spark_datasource.batch_reader",
     "projseg.spark_datasource.batch_writer",

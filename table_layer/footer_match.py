@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from projseg.algebra.aggregators.states import state_fields
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.projection.stored_names import state_column_name, stored_column
 from projseg.errors import CorruptTableError
@@ -82,7 +81,7 @@ def stored_types(spec: ProjectionSpec) -> dict[tuple[Role, str], str]:
         ("grouping", column.name): type_name(column.type) for column in columns
     }
     for primitive in spec.primitives:
-        for part, arrow_type in state_fields(primitive):
+        for part, arrow_type in primitive.fields:
             types["state", state_column_name(primitive.text, part)] = type_name(arrow_type)
     return types
 

@@ -8,9 +8,8 @@ from projseg.aggregation.concat import vector_from_arrow
 from projseg.aggregation.filter_rows import filter_rows
 from projseg.aggregation.fold import fold_base_rows
 from projseg.aggregation.rows import MemorySource, all_rows
-from projseg.algebra.aggregators.primitive import Primitive
-from projseg.algebra.aggregators.results import exact_to_arrow
-from projseg.algebra.aggregators.states import state_fields
+from projseg.aggregation.states.final_values import exact_to_arrow
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.projection.stored_names import state_column_name, stored_column
 from projseg.errors import ProjsegError
@@ -74,7 +73,7 @@ def _build(source: MemorySource, spec: ProjectionSpec) -> BuiltProjection:
         )
         for index, primitive in enumerate(spec.primitives)
         for columns in [partial.state_columns(index)]
-        for part, _ in state_fields(primitive)
+        for part, _ in primitive.fields
     }
     return BuiltProjection(spec, group_count, grouping, states)
 

@@ -8,28 +8,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
 
 import msgspec
 import pyarrow as pa
 import sqlglot
 from sqlglot import Token, TokenType
 
-from projseg.algebra.aggregators.functions import (
+from projseg.algebra.aggregates.functions import (
     ALIASES,
+    DISTINCT_OF,
     FUNCTIONS,
     AggregateFunction,
-    parameter_range,
 )
 from projseg.algebra.expressions.bind import NamedExpression, bind_named
 from projseg.algebra.expressions.predicates import conjunction
 from projseg.algebra.expressions.tree import Column, Expression, Literal
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 from projseg.segment_format.types import type_name
-
-_BY_TIME: Final = frozenset({"first", "last"})
-_DISTINCT: Final = frozenset({"count", "sum", "avg"})
-_SAME_WITH_DISTINCT: Final = frozenset({"min", "max"})
 
 
 class AggregateCall(msgspec.Struct, frozen=True):
@@ -38,7 +33,7 @@ class AggregateCall(msgspec.Struct, frozen=True):
     Parameters
     ----------
     function : str
-        A key of `aggregators.functions.FUNCTIONS` (aliases resolved; count_if is a filtered count).
+        A key of `functions.FUNCTIONS` (aliases resolved; count_if is a filtered count).
     arguments : tuple of Expression
         Inputs; none for count(*); (x, time) for first, last, min_by and max_by.
     filter : Expression or None
@@ -103,7 +98,7 @@ def bind_aggregate(
     if given != ["*"]:
         _check_arguments(function, known, arguments, text)
     name = parts.alias or _default_name(parts, named, parameters, condition)
-    if function in _BY_TIME:
+    if known.goes_by_time:
         arguments = (*arguments, _time(schema, time_column, text))
     filters = [] if condition is None else [condition.expression]
     if function == "count_if":
@@ -210,39 +205,37 @@ def _parse(text: str) -> _CallText:
 
 def _function_name(parts: _CallText, text: str) -> str:
     function = ALIASES.get(parts.function, parts.function)
-    if function not in FUNCTIONS or function.endswith("_distinct") != (
-        function == "approx_count_distinct"
-    ):
-        names = [*FUNCTIONS, *ALIASES]
+    if function not in FUNCTIONS or function in DISTINCT_OF:
+        names = [*(name for name in FUNCTIONS if name not in DISTINCT_OF), *ALIASES]
         raise UnsupportedFeatureError(
             "PROJSEG_UNSUPPORTED_FUNCTION",
             f"'{parts.function}' in '{text}' is not an aggregate function that projseg knows"
             + did_you_mean(parts.function, names),
         )
-    if not parts.is_distinct or function in _SAME_WITH_DISTINCT:
+    if not parts.is_distinct:
         return function
-    if function not in _DISTINCT:
+    if not FUNCTIONS[function].distinct_form:
         raise UnsupportedFeatureError(
             "PROJSEG_UNSUPPORTED_FUNCTION",
             f"DISTINCT in '{text}' is not supported; count, sum, avg, min and max take it",
         )
-    return f"{function}_distinct"
+    return FUNCTIONS[function].distinct_form
 
 
 def _split_parameters(
     parts: _CallText, function: str, known: AggregateFunction
 ) -> tuple[list[str], tuple[object, ...]]:
     """Return the texts of the arguments, and the parameters after them."""
-    if known.default_parameter is None:
+    lg_k = known.lg_k
+    if lg_k is None:
         return parts.arguments, ()
     if len(parts.arguments) < 2:
-        return parts.arguments, (known.default_parameter,)
-    low, high = parameter_range(function)
+        return parts.arguments, (lg_k.default,)
     given = parts.arguments[1]
-    if len(parts.arguments) > 2 or not given.isdecimal() or not low <= int(given) <= high:
+    if len(parts.arguments) > 2 or not given.isdecimal() or not lg_k.low <= int(given) <= lg_k.high:
         raise InvalidInputError(
             "PROJSEG_BAD_AGGREGATE",
-            f"{function} takes a column and lgK, a whole number from {low} to {high};"
+            f"{function} takes a column and lgK, a whole number from {lg_k.low} to {lg_k.high};"
             f" found {', '.join(parts.arguments[1:])}",
         )
     return parts.arguments[:1], (int(given),)

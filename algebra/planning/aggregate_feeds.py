@@ -7,13 +7,10 @@ columns weighed by a stored count.
 
 from __future__ import annotations
 
-from typing import Final
-
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.aggregators.primitive import Primitive
-from projseg.algebra.aggregators.states import state_fields
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.predicates import conjunction, conjuncts
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.planning.grouping_rewrite import GroupingRewriter, NotStored
@@ -28,15 +25,6 @@ from projseg.algebra.planning.source_plan import (
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.filter_implication import Premises
 from projseg.algebra.proofs.integer_ranges import fits, without_widening
-
-IDEMPOTENT: Final = frozenset(
-    ("min", "max", "min_by", "max_by", "bit_and", "bit_or", "distinct", "hll", "theta")
-)
-"""Primitives that a repeated value does not change."""
-BY_TIME: Final = frozenset(("min_by", "max_by"))
-"""Primitives of (value, time) that take rows without a value, but none without a time."""
-WEIGHABLE: Final = frozenset(("sum", "moments", "bit_xor"))
-"""Primitives for which it matters how often a value occurs."""
 
 
 class FeedFinder:
@@ -102,11 +90,11 @@ class FeedFinder:
         arguments = self._rewritten(primitive.arguments)
         if not arguments:
             return None
-        deciding = arguments[-1:] if primitive.function in BY_TIME else arguments
+        deciding = arguments[-1:] if primitive.kind.is_by_time else arguments
         if any(isinstance(a, Literal) and a.value is None for a in deciding):
             return AddRows(tuple(arguments))  # no row counts without it, so nothing is ever folded
         residual = self._rewritten(conditions)
-        if primitive.function not in IDEMPOTENT or residual is None:
+        if not primitive.kind.is_idempotent or residual is None:
             return None
         return AddRows(tuple(arguments), conjunction(residual))
 
@@ -115,7 +103,7 @@ class FeedFinder:
     ) -> AddWeighted | None:
         """Fold the grouping columns' values in as often as a stored count says."""
         arguments = self._rewritten(primitive.arguments)
-        if primitive.function not in WEIGHABLE or not arguments:
+        if not primitive.kind.is_weighable or not arguments:
             return None
         have_values = _have_values(primitive.arguments)
         count = self._merged(Primitive("count", ()), conditions, have_values)
@@ -139,7 +127,7 @@ class FeedFinder:
         for part in total.children:
             plain = without_widening(part)
             alike = replace(primitive, arguments=(plain,))
-            if state_fields(alike) != state_fields(primitive):
+            if alike.fields != primitive.fields:
                 return None
             if not self._premises.is_not_null(plain):
                 return None

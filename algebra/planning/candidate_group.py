@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from projseg.algebra.aggregators.primitive import Primitive
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.planning.column_index import ColumnIndex

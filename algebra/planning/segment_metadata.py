@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from projseg.algebra.aggregators.primitive import Primitive
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.planning.source_plan import Known, SourcePlan
 from projseg.algebra.proofs.segment_facts import ColumnFacts, SegmentFacts

@@ -12,8 +12,7 @@ from typing import Final
 
 import msgspec
 
-from projseg.algebra.aggregators.primitive import Primitive
-from projseg.algebra.aggregators.states import state_fields
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.algebra.planning.source_plan import (
     AddRows,
@@ -30,9 +29,8 @@ _KEY_WORK: Final = 4
 _COMPUTED_WORK: Final = 16
 """For each call in an expression that is worked out row by row."""
 _FOLD_WORK: Final = 2
-_SKETCH_ADD_WORK: Final = 24
-_SKETCH_MERGE_WORK: Final = 400
-_SKETCHES: Final = frozenset(("hll", "theta", "distinct"))
+_SET_ADD_WORK: Final = 24
+_SET_MERGE_WORK: Final = 400
 _ASSUMED_COLUMN_BYTES: Final = 4
 """Bytes a row of a column whose size is not known."""
 _SELECTIVITY: Final = {"=": 0.1, "is_null": 0.1, "in": 0.25, "like": 0.25}
@@ -152,17 +150,17 @@ def _feed_columns(primitive: Primitive, feed: Feed) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _stored_columns(primitive: Primitive, prefix: str) -> tuple[str, ...]:
-    return tuple(state_column_name(prefix, part) for part, _ in state_fields(primitive))
+    return tuple(state_column_name(prefix, part) for part, _ in primitive.fields)
 
 
 def _feed_work(primitive: Primitive, feed: Feed) -> int:
-    is_sketch = primitive.function in _SKETCHES
+    is_set = primitive.kind.is_set
     if isinstance(feed, FoldSeveral):
         return sum(_feed_work(primitive, part) for part in feed.feeds)
     if isinstance(feed, MergeStates):
-        work = _SKETCH_MERGE_WORK if is_sketch else _FOLD_WORK
+        work = _SET_MERGE_WORK if is_set else _FOLD_WORK
     elif isinstance(feed, AddRows | AddWeighted):
-        work = _SKETCH_ADD_WORK if is_sketch else _FOLD_WORK
+        work = _SET_ADD_WORK if is_set else _FOLD_WORK
         work += sum(_computing(argument) for argument in feed.arguments)
     else:
         return 0

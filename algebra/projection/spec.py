@@ -11,9 +11,9 @@ import pyarrow as pa
 import xxhash
 
 from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate
+from projseg.algebra.aggregates.decompose import decompose
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.text import call_text, quoted
-from projseg.algebra.aggregators.decompose import decompose
-from projseg.algebra.aggregators.primitive import Primitive
 from projseg.algebra.expressions.bind import NamedExpression, bind
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.render import to_sql

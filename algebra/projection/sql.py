@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported there
 
-from projseg.algebra.aggregators.functions import ALIASES, FUNCTIONS
+from projseg.algebra.aggregates.functions import ALIASES, FUNCTIONS
 from projseg.algebra.druid.declaration import DeclaredTexts
 from projseg.algebra.expressions.bind import split_list
 from projseg.algebra.expressions.dialect import parse_sql

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from sqlglot import exp
 
 from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate
+from projseg.algebra.aggregates.functions import ALIASES, FUNCTIONS
 from projseg.algebra.aggregates.text import call_text
-from projseg.algebra.aggregators.functions import ALIASES, FUNCTIONS
 from projseg.algebra.expressions.bind import NamedExpression, bind, bind_tree
 from projseg.algebra.expressions.dialect import parse_sql
 from projseg.algebra.expressions.limits import room_to_recurse

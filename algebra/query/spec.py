@@ -10,8 +10,8 @@ import msgspec
 import pyarrow as pa
 
 from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate, result_type
-from projseg.algebra.aggregators.decompose import decompose
-from projseg.algebra.aggregators.primitive import Primitive
+from projseg.algebra.aggregates.decompose import decompose
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named, split_list
 from projseg.algebra.expressions.functions.time_floor import time_floor
 from projseg.algebra.expressions.predicates import conjunction, conjuncts

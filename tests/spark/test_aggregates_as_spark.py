@@ -12,10 +12,11 @@ import pyarrow as pa
 import pytest
 from support.state_cases import vector_of
 
+from projseg.aggregation.states.finish import finish_call
+from projseg.aggregation.states.state import Groups
+from projseg.aggregation.states.table import new_state
 from projseg.algebra.aggregates.call import bind_aggregate, result_type
-from projseg.algebra.aggregators.decompose import decompose, finish_call
-from projseg.algebra.aggregators.primitive import Groups
-from projseg.algebra.aggregators.states import new_state
+from projseg.algebra.aggregates.decompose import decompose
 from projseg.algebra.expressions.tree import Column
 from projseg.segment_format.types import TIMESTAMP, type_name
 

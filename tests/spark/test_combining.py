@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from projseg.algebra.aggregates.call import bind_aggregate
-from projseg.algebra.aggregators.functions import FUNCTIONS
+from projseg.algebra.aggregates.functions import FUNCTIONS
 from projseg.spark_datasource.combining import _SPLITS, combine
 
 SCHEMA = pa.schema(

@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from projseg.algebra.aggregators.inputs import ids_of, narrowed, numbers_of_array
-from projseg.algebra.aggregators.primitive import Groups, Primitive, State
-from projseg.algebra.aggregators.states import new_state
+from projseg.aggregation.states.inputs import ids_of, narrowed, numbers_of_array
+from projseg.aggregation.states.state import Groups, State
+from projseg.aggregation.states.table import new_state
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.segment_format.types import TIMESTAMP, is_fixed_width
 from projseg.segment_format.vectors import Opaque, Vector
 

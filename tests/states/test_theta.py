@@ -15,9 +15,10 @@ from oracle import theta as oracle
 from support.state_cases import folded, rows_of
 
 import projseg
-from projseg.algebra.aggregators.inputs import ids_of
-from projseg.algebra.aggregators.primitive import Groups, Primitive
-from projseg.algebra.aggregators.states import new_state
+from projseg.aggregation.states.inputs import ids_of
+from projseg.aggregation.states.state import Groups
+from projseg.aggregation.states.table import new_state
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import CorruptSegmentError
 from projseg.segment_format.vectors import Numbers, Opaque

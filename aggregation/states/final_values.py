@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from projseg.algebra.aggregates.result_types import average_type
 from projseg.errors import EvaluationError
 from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN
 from projseg.segment_format.types import numbers_to_arrow, type_name
 
-_DECIMAL_DIGITS_MAX: Final = 38
 _EXACT_AS_DOUBLE: Final = 1 << 53
 
 
@@ -53,14 +53,6 @@ def exact_to_arrow(
                 f" {type_name(final)} does not hold; cast its input to a wider type or to double",
             )
     return numbers_to_arrow(values, final, validity)
-
-
-def average_type(input_type: pa.DataType) -> pa.DataType:
-    """Return the type of Spark's avg over values of `input_type`."""
-    if pa.types.is_decimal(input_type):
-        digits = min(_DECIMAL_DIGITS_MAX, input_type.precision + 4)
-        return pa.decimal128(digits, min(_DECIMAL_DIGITS_MAX, input_type.scale + 4))
-    return pa.float64()
 
 
 def average_to_arrow(

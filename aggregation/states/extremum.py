@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.aggregators.inputs import ids_of, numbers_of_array, taken, union
-from projseg.algebra.aggregators.primitive import Groups, Primitive
+from projseg.aggregation.states.inputs import ids_of, numbers_of_array, taken, union
+from projseg.aggregation.states.state import Groups
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN, extreme_floats, max_into, min_into
 from projseg.kernels.order_keys import float_of_order_keys, float_order_keys
 from projseg.segment_format.arrow_arrays import numpy_dtype, primitive_array
@@ -62,11 +63,6 @@ class ExtremumState:
         self._uses_numbers = has_number_keys(self._type)
         self._numbers = self._no_best()
         self._parts: list[tuple[Dictionary, _Best]] = []
-
-    @staticmethod
-    def fields(primitive: Primitive) -> tuple[tuple[str, pa.DataType], ...]:
-        """Return the stored column: the value itself."""
-        return (("value", primitive.arguments[0].type),)
 
     def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
         """Fold values in; nulls do not count."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from projseg.algebra.aggregators.inputs import valid_rows
+from projseg.aggregation.states.inputs import valid_rows
 from projseg.kernels.theta_hash import theta_hash_bytes, theta_hash_int64
 from projseg.segment_format.arrow_arrays import filled_values
 from projseg.segment_format.dictionary import Dictionary

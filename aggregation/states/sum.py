@@ -9,9 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.aggregators.inputs import NumbersReader, taken
-from projseg.algebra.aggregators.primitive import Groups, Primitive
-from projseg.algebra.aggregators.results import exact_to_arrow
+from projseg.aggregation.states.final_values import exact_to_arrow
+from projseg.aggregation.states.inputs import NumbersReader, taken
+from projseg.aggregation.states.state import Groups
+from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.aggregates.result_types import sum_type
 from projseg.kernels.fold_extremum import INT64_MAX
 from projseg.kernels.fold_sum import (
     HALVES_ROWS_MAX,
@@ -22,16 +24,7 @@ from projseg.kernels.fold_sum import (
 from projseg.memory.pool import zeros
 from projseg.segment_format.vectors import Numbers, Vector
 
-DECIMAL_DIGITS_MAX: Final = 38
 _HIGH_BOUND_MAX: Final = 1 << 62
-
-
-def sum_type(input_type: pa.DataType) -> pa.DataType:
-    """Return the type of Spark's sum over values of `input_type`."""
-    if pa.types.is_decimal(input_type):
-        digits = min(DECIMAL_DIGITS_MAX, input_type.precision + 10)
-        return pa.decimal128(digits, input_type.scale)
-    return pa.float64() if pa.types.is_floating(input_type) else pa.int64()
 
 
 class SumState:
@@ -44,7 +37,7 @@ class SumState:
 
     def __init__(self, primitive: Primitive, group_count: int) -> None:
         self._primitive = primitive
-        self._fields = dict(self.fields(primitive))
+        self._fields = dict(primitive.fields)
         self._is_float = self._fields["sum"] == pa.float64()
         number = np.float64 if self._is_float else np.int64
         self._totals: NDArray[Any] = zeros(2 * group_count, number).reshape(group_count, 2)
@@ -53,15 +46,6 @@ class SumState:
         self._high_bound = 0
         self._extra: NDArray[Any] | None = None
         self._reader = NumbersReader()
-
-    @staticmethod
-    def fields(primitive: Primitive) -> tuple[tuple[str, pa.DataType], ...]:
-        """Return the stored column: a double, or a decimal wide enough for any partial sum."""
-        final = sum_type(primitive.arguments[0].type)
-        if final == pa.float64():
-            return (("sum", final),)
-        scale = final.scale if pa.types.is_decimal(final) else 0
-        return (("sum", pa.decimal128(DECIMAL_DIGITS_MAX, scale)),)
 
     def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
         """Add values."""

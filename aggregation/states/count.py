@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.aggregators.inputs import NumbersReader, both_valid, taken, valid_rows
-from projseg.algebra.aggregators.primitive import Groups, Primitive
+from projseg.aggregation.states.inputs import NumbersReader, both_valid, taken, valid_rows
+from projseg.aggregation.states.state import Groups
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.kernels.fold_count import add_counts, count_into
 from projseg.memory.pool import zeros
 from projseg.segment_format.vectors import Numbers, Vector
@@ -25,12 +26,6 @@ class CountState:
         self._counts: NDArray[np.int64] | None = None
         self._is_shared = False
         self._reader = NumbersReader()
-
-    @staticmethod
-    def fields(primitive: Primitive) -> tuple[tuple[str, pa.DataType], ...]:
-        """Return the stored columns."""
-        del primitive
-        return (("count", pa.int64()),)
 
     def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
         """Count rows; with no input, as many as the groups' ids."""

@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.aggregators.inputs import one_form, valid_rows, vector_of_array
-from projseg.algebra.aggregators.primitive import Groups, Primitive
-from projseg.algebra.aggregators.sum import SumState
+from projseg.aggregation.states.inputs import one_form, valid_rows, vector_of_array
+from projseg.aggregation.states.state import Groups
+from projseg.aggregation.states.sum import SumState
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.kernels.distinct_pairs import distinct_pairs
 from projseg.segment_format.arrow_arrays import filled_values, primitive_array, primitive_values
 from projseg.segment_format.vectors import Ids, Opaque, Vector
@@ -53,11 +54,6 @@ class DistinctState:
         self._group_count = group_count
         self._parts: list[_Part] = []
 
-    @staticmethod
-    def fields(primitive: Primitive) -> tuple[tuple[str, pa.DataType], ...]:
-        """Return the stored column: an array of the distinct values."""
-        return (("values", pa.list_(primitive.arguments[0].type)),)
-
     def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
         """Add values; nulls do not count."""
         vector = inputs[0]
@@ -84,7 +80,7 @@ class DistinctState:
         part = self._settled()
         offsets = primitive_array(part.starts.astype(np.int32))
         lists = pa.ListArray.from_arrays(offsets, part.values.take(primitive_array(part.ids)))
-        return {"values": Opaque(lists.cast(self.fields(self._primitive)[0][1]))}
+        return {"values": Opaque(lists.cast(self._primitive.fields[0][1]))}
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
         """Return the number of distinct values."""

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from oracle import folds
 from support.state_cases import NUMERIC_TYPES, VALUES_BY_TYPE, Rows, folded, rows_of, vector_of
 
-from projseg.algebra.aggregators.inputs import numbers_of_array
-from projseg.algebra.aggregators.primitive import Groups, Primitive
-from projseg.algebra.aggregators.states import new_state, state_fields
-from projseg.algebra.aggregators.sum import sum_type
+from projseg.aggregation.states.inputs import numbers_of_array
+from projseg.aggregation.states.state import Groups
+from projseg.aggregation.states.table import new_state
+from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.aggregates.result_types import sum_type
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import EvaluationError
 from projseg.segment_format.vectors import Numbers
@@ -42,7 +43,7 @@ def same(left: Any, right: Any) -> bool:
 
 def check_columns(state: Any, kind: Primitive, group_count: int) -> None:
     columns = state.columns()
-    stored = list(state_fields(kind))
+    stored = list(kind.fields)
     assert [(name, vector.type) for name, vector in columns.items()][: len(stored)] == stored
     assert all(len(vector) == group_count for vector in columns.values())
 

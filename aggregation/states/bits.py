@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.aggregators.inputs import NumbersReader, taken
-from projseg.algebra.aggregators.primitive import Groups, Primitive
+from projseg.aggregation.states.inputs import NumbersReader, taken
+from projseg.aggregation.states.state import Groups
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.kernels.fold_bits import BIT_AND, BIT_OR, BIT_XOR, bits_into
 from projseg.segment_format.vectors import Numbers, Vector
 
@@ -26,11 +27,6 @@ class BitsState:
         self._bits = np.full(group_count, -1 if self._operation == BIT_AND else 0, np.int64)
         self._seen = np.zeros(group_count, np.bool_)
         self._reader = NumbersReader()
-
-    @staticmethod
-    def fields(primitive: Primitive) -> tuple[tuple[str, pa.DataType], ...]:
-        """Return the stored column: the combined bits."""
-        return (("bits", primitive.arguments[0].type),)
 
     def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
         """Combine values; nulls do not count."""

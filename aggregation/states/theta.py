@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.aggregators.hashes import theta_hashes_of
-from projseg.algebra.aggregators.primitive import Groups, Primitive
+from projseg.aggregation.states.hashes import theta_hashes_of
+from projseg.aggregation.states.state import Groups
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.kernels.theta_bytes import parse_thetas, theta_bytes
 from projseg.kernels.theta_fold import THETA_MAX, bucket_hashes, merge_smallest
 from projseg.segment_format.arrow_arrays import primitive_array
@@ -32,12 +33,6 @@ class ThetaState:
         self._thetas = np.full(group_count, THETA_MAX, np.uint64)
         self._starts = np.zeros(group_count + 1, np.int64)
         self._hashes = np.zeros(0, np.uint64)
-
-    @staticmethod
-    def fields(primitive: Primitive) -> tuple[tuple[str, pa.DataType], ...]:
-        """Return the stored column: the sketch's bytes."""
-        del primitive
-        return (("sketch", pa.binary()),)
 
     def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
         """Fold values in, some rows at a time: the first lower the thetas for the others."""

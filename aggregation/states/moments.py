@@ -23,8 +23,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.aggregators.inputs import NumbersReader
-from projseg.algebra.aggregators.primitive import Groups, Primitive
+from projseg.aggregation.states.inputs import NumbersReader
+from projseg.aggregation.states.state import Groups
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.kernels.fold_deviations import deviations_into
 from projseg.kernels.fold_sum import sum_into
 from projseg.segment_format.arrow_arrays import primitive_array
@@ -46,12 +47,6 @@ class MomentsState:
         self._scale = 10.0**input_type.scale if pa.types.is_decimal(input_type) else 1.0
         self._moments = _Moments.of_nothing(group_count)
         self._reader = NumbersReader()
-
-    @staticmethod
-    def fields(primitive: Primitive) -> tuple[tuple[str, pa.DataType], ...]:
-        """Return the stored columns."""
-        del primitive
-        return (("count", pa.int64()), ("mean", pa.float64()), ("squares", pa.float64()))
 
     def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
         """Add values; nulls do not count."""

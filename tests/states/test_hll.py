@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from oracle import hll as oracle
 from support.state_cases import folded, rows_of
 
-from projseg.algebra.aggregators.hashes import hashes_of
-from projseg.algebra.aggregators.inputs import ids_of
-from projseg.algebra.aggregators.primitive import Groups, Primitive
-from projseg.algebra.aggregators.states import new_state
+from projseg.aggregation.states.hashes import hashes_of
+from projseg.aggregation.states.inputs import ids_of
+from projseg.aggregation.states.state import Groups
+from projseg.aggregation.states.table import new_state
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import CorruptSegmentError
 from projseg.kernels import hll_estimate

@@ -8,13 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from projseg.algebra.aggregators.primitive import Primitive
-from projseg.algebra.aggregators.states import SKETCHES, STATES, state_fields
+from projseg.aggregation.states.table import SKETCHES, STATES
+from projseg.algebra.aggregates.functions import FUNCTIONS
+from projseg.algebra.aggregates.primitive import PRIMITIVES, Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.segment_format.types import TIMESTAMP, type_name
 
 SPEC = Path(__file__).resolve().parents[2] / "SPEC.md"
-FUNCTIONS = [*STATES, *SKETCHES]
 
 
 def spec_rows() -> list[tuple[str, str, str]]:
@@ -37,16 +37,35 @@ def as_written(field_type: pa.DataType, x: pa.DataType) -> set[str]:
     return names
 
 
-def test_every_function_is_in_the_table():
-    assert {function for function, _, _ in spec_rows()} == set(FUNCTIONS)
+def test_every_primitive_is_in_the_table_and_has_states():
+    assert {function for function, _, _ in spec_rows()} == set(PRIMITIVES)
+    assert {*STATES, *SKETCHES} == set(PRIMITIVES)
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
+def test_every_aggregate_is_made_of_primitives_and_all_of_them_are_used():
+    made_of = {name for function in FUNCTIONS.values() for name in function.primitives}
+    assert made_of == set(PRIMITIVES)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_a_record_names_exists(name):
+    function = FUNCTIONS[name]
+    assert {function.distinct_form} <= {"", *FUNCTIONS}
+    if function.combination is not None:
+        parts = {part for part, _ in function.combination.parts}
+        assert parts <= set(FUNCTIONS)
+        assert not any(FUNCTIONS[part].goes_by_time for part in parts)
+    assert not set(function.aliases) & set(FUNCTIONS)
+
+
+@pytest.mark.parametrize("function", PRIMITIVES)
 @pytest.mark.parametrize("x", [pa.int32(), pa.decimal128(9, 2), pa.float64()], ids=str)
 def test_state_columns_are_those_of_the_spec(function, x):
     arguments = (Column(x, "x"), Column(TIMESTAMP, "t"))
+    if not PRIMITIVES[function].is_by_time:
+        arguments = arguments[:1]
     primitive = Primitive(function, arguments, None, (12,))
-    fields = state_fields(primitive)
+    fields = primitive.fields
     expected = [(part, written) for name, part, written in spec_rows() if name == function]
     assert [part for part, _ in fields] == [part for part, _ in expected]
     for (_, field_type), (_, written) in zip(fields, expected, strict=True):

@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.aggregators.extremum import has_number_keys, number_keys
-from projseg.algebra.aggregators.inputs import ids_of, numbers_of_array, valid_rows, vector_of_array
-from projseg.algebra.aggregators.primitive import Groups, Primitive
+from projseg.aggregation.states.extremum import has_number_keys, number_keys
+from projseg.aggregation.states.inputs import ids_of, numbers_of_array, valid_rows, vector_of_array
+from projseg.aggregation.states.state import Groups
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.kernels.fold_by_time import rows_by_time
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
@@ -36,12 +37,6 @@ class ByTimeState:
         self._group_count = group_count
         self._pending: list[tuple[NDArray[Any], list[Vector]]] = []
         self._is_settled = False
-
-    @staticmethod
-    def fields(primitive: Primitive) -> tuple[tuple[str, pa.DataType], ...]:
-        """Return the stored columns: the value, and the time it was taken at."""
-        value, time = primitive.arguments
-        return (("value", value.type), ("time", time.type))
 
     def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
         """Fold (value, time) rows in."""

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.aggregators.hashes import hashes_of
-from projseg.algebra.aggregators.primitive import Groups, Primitive
+from projseg.aggregation.states.hashes import hashes_of
+from projseg.aggregation.states.state import Groups
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.kernels.hll_bytes import (
     coupons_of_sketches,
     fold_sketch_registers,
@@ -56,12 +57,6 @@ class HllState:
         self._pairs = np.zeros(0, np.uint64)
         self._slots = np.full(group_count, -1, np.int32)
         self._registers = np.zeros((0, 1 << self._lg_k), np.uint8)
-
-    @staticmethod
-    def fields(primitive: Primitive) -> tuple[tuple[str, pa.DataType], ...]:
-        """Return the stored column: the sketch's bytes."""
-        del primitive
-        return (("sketch", pa.binary()),)
 
     def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
         """Fold values in."""

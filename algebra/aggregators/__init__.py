@@ -1,1 +1,0 @@
-"""Aggregate functions as mergeable states: one file for each state, `states` the table of them."""
