@@ -18,8 +18,9 @@ from projseg.maintenance.verify_listing import (
 )
 from projseg.maintenance.verify_segment import verify_listed_segment
 from projseg.table_layer.footer_match import Mismatch
-from projseg.table_layer.manifest import ManifestReference, SegmentEntry
+from projseg.table_layer.manifest import ManifestReference
 from projseg.table_layer.paths import snapshot_name
+from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot, read_version
 from projseg.table_layer.storage import Storage
 

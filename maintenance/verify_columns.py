@@ -23,7 +23,7 @@ from projseg.segment_format.types import (
 )
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 from projseg.table_layer.footer_match import Mismatch
-from projseg.table_layer.manifest import ColumnZone, SegmentEntry
+from projseg.table_layer.segment_entry import ColumnZone, SegmentEntry
 from projseg.writer.column_zones import zone_of
 from projseg.writer.sort_order import sort_values
 

@@ -6,13 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from projseg.algebra.projection.spec import from_definition
 from projseg.table_layer.footer_match import Mismatch
-from projseg.table_layer.manifest import (
-    Manifest,
-    ManifestReference,
-    SegmentEntry,
-    load_manifest,
-    time_range,
-)
+from projseg.table_layer.manifest import Manifest, ManifestReference, load_manifest, time_range
+from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.storage import Storage
 

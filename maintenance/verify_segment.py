@@ -23,8 +23,9 @@ from projseg.maintenance.verify_projections import verify_projection
 from projseg.segment_format.bitmap_index import BitmapIndex
 from projseg.segment_format.footer import BASE_TABLE, ColumnEntry, TableEntry
 from projseg.segment_format.segment_file import SegmentFile
+from projseg.segment_format.verification import verify_segment
 from projseg.table_layer.footer_match import Mismatch, footer_mismatches
-from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.table_properties import TableProperties
 from projseg.table_layer.verify_entries import check_listed
@@ -66,7 +67,7 @@ def _opened(snapshot: Snapshot, entry: SegmentEntry) -> SegmentFile:
 
 
 def _structure(segment: SegmentFile) -> Iterator[Mismatch]:
-    segment.verify()
+    verify_segment(segment)
     yield from ()
 
 

@@ -26,7 +26,7 @@ from projseg.reader.threads import Workers
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.segment_format.types import MICROS_A_DAY
 from projseg.segment_format.vectors import Ids, Numbers, Vector
-from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
 
 # Rows that are looked at before it is known better which can be among the earliest.

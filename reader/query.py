@@ -33,7 +33,7 @@ from projseg.reader.selection import select_rows
 from projseg.reader.threads import Workers, thread_count_of
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.limits import PAGE_ROWS_MAX
-from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.storage import Storage
 

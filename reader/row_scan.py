@@ -31,7 +31,7 @@ from projseg.reader.top_rows import Positions, Ranks, sorted_positions, term_ran
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.segment_format.vectors import text_bytes
-from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
 
 Parts = Sequence[tuple[Rows, NDArray[np.intp]]]

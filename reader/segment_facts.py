@@ -12,8 +12,8 @@ from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.algebra.proofs.segment_facts import ColumnFacts, SegmentFacts, StoredProjection
 from projseg.errors import CorruptTableError, one_line
 from projseg.table_layer.column_bounds import bound_decoder
-from projseg.table_layer.manifest import ColumnZone, SegmentEntry
-from projseg.table_layer.manifest import StoredProjection as ListedProjection
+from projseg.table_layer.segment_entry import ColumnZone, SegmentEntry
+from projseg.table_layer.segment_entry import StoredProjection as ListedProjection
 from projseg.table_layer.snapshot import Snapshot
 
 

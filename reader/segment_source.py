@@ -25,7 +25,7 @@ from projseg.table_layer.footer_match import (
     projection_mismatches,
     require_match,
 )
-from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
 from projseg.table_layer.verify_entries import check_listed, read_listed
 

@@ -22,7 +22,7 @@ from projseg.reader.query import (
 )
 from projseg.reader.read_columns import columns_read
 from projseg.reader.row_scan import scan_table
-from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
 
 

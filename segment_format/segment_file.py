@@ -359,13 +359,6 @@ class SegmentFile:
             raise corrupt(self.path, name, problem)
         return content
 
-    def verify(self) -> int:
-        """Read all of the file and prove every claim it makes; return how many parts it has."""
-        # Imported here, so that a process that only asks starts without it.
-        from projseg.segment_format.verification import verify_segment
-
-        return verify_segment(self)
-
     def pages(
         self, directory: PageDirectory, first_page: int, page_end: int, section: str
     ) -> PageRun:

@@ -7,7 +7,7 @@ and bitmap indexes say what the values say. SPEC.md section 10.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +20,11 @@ from projseg.segment_format.footer import ColumnEntry, Section, TableEntry
 from projseg.segment_format.frame import HEAD_LAYOUT, check_head
 from projseg.segment_format.page_decoder import decode_ids, decode_numbers
 from projseg.segment_format.page_directory import HAS_BOUNDS, HAS_NAN, PageDirectory
+from projseg.segment_format.segment_file import SegmentFile
 from projseg.segment_format.types import parse_type_name
 from projseg.segment_format.value_hashes import dictionary_hashes
 from projseg.segment_format.vectors import Ids, Numbers
 from projseg.segment_format.zone_map import float_bounds
-
-if TYPE_CHECKING:
-    from projseg.segment_format.segment_file import SegmentFile
 
 
 class PartPlace(NamedTuple):

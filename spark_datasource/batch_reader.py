@@ -26,7 +26,7 @@ from projseg.spark_datasource.scan import Scan
 from projseg.spark_datasource.schemas import transfer_schema
 from projseg.spark_datasource.session_zone import zone_of_task
 from projseg.spark_datasource.wanted_columns import check_wanted, shape_batch
-from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
 
 LOGGER: Final = logging.getLogger("projseg.spark")

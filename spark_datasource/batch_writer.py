@@ -23,9 +23,9 @@ from projseg.spark_datasource.write_request import WriteRequest
 from projseg.spark_datasource.write_target import WriteTarget, find_target, overtaken_target
 from projseg.table_layer.change import Append, Change, Overwrite
 from projseg.table_layer.commit import commit, create_table
-from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.own_files import given_back_on_failure, remove
 from projseg.table_layer.paths import new_write_id
+from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import open_snapshot
 from projseg.writer.table_writer import write_segments
 

@@ -19,7 +19,7 @@ from projseg.spark_datasource.metadata_tables import metadata_rows
 from projseg.spark_datasource.read_request import ReadRequest
 from projseg.spark_datasource.schemas import spark_schema
 from projseg.spark_datasource.session_zone import depends_on_zone, zone_missing
-from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot, history, open_snapshot
 from projseg.table_layer.storage import Storage, open_storage
 

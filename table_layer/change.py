@@ -9,7 +9,7 @@ import msgspec
 
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
-from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.table_properties import ColumnDeclaration, ProjectionDeclaration
 
 

@@ -25,7 +25,7 @@ from typing import Final
 import pyarrow as pa
 
 from projseg.table_layer.limits import BOUND_BYTES_MAX
-from projseg.table_layer.manifest import Bound
+from projseg.table_layer.segment_entry import Bound
 
 _EPOCH: Final = datetime(1970, 1, 1)
 _EPOCH_DAY: Final = date(1970, 1, 1)

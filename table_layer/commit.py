@@ -18,12 +18,12 @@ from typing import Final
 from projseg.errors import CommitConflictError, CommitError, InvalidInputError, StorageError
 from projseg.table_layer.change import Append, Change, added_entries, kind_of
 from projseg.table_layer.limits import COMMIT_TRIES_MAX
-from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.next_version import CommitLabel, NewManifests, next_file, now_us
 from projseg.table_layer.own_files import given_back_on_failure, remove
 from projseg.table_layer.paths import new_write_id
 from projseg.table_layer.publish import probe, publish
 from projseg.table_layer.rebase import rebase
+from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot, SnapshotFile, latest_version, read_version
 from projseg.table_layer.storage_contract import Storage
 from projseg.table_layer.storage_errors import storage_error

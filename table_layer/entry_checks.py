@@ -6,12 +6,8 @@ each other before anything is planned.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from projseg.segment_format.limits import SEGMENT_BYTES_MAX, SEGMENT_ROWS_MAX
-
-if TYPE_CHECKING:
-    from projseg.table_layer.manifest import Bound, ColumnZone, SegmentEntry
+from projseg.table_layer.segment_entry import Bound, ColumnZone, SegmentEntry
 
 
 def entry_problem(entry: SegmentEntry) -> str | None:

@@ -17,7 +17,7 @@ from projseg.errors import CorruptTableError
 from projseg.segment_format.footer import Role, TableEntry
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.segment_format.types import type_name
-from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.segment_entry import SegmentEntry
 
 
 class Mismatch(NamedTuple):

@@ -7,7 +7,7 @@ decoded only when somebody asks for that segment, so a planner prunes before it 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -18,107 +18,12 @@ from projseg.table_layer.entry_checks import entry_problem
 from projseg.table_layer.limits import MANIFEST_BYTES_MAX, MANIFEST_SEGMENTS_MAX
 from projseg.table_layer.paths import new_manifest_name, parse_segment_name
 from projseg.table_layer.sealed_json import SealedFile, checksum_of, read_sealed, seal, unseal
+from projseg.table_layer.segment_entry import Count, Micros, SegmentEntry
 from projseg.table_layer.storage_contract import Storage
-
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-Checksum64 = Annotated[int, msgspec.Meta(ge=0)]
-Micros = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-Bound = int | float | str | None
 
 NO_TIME_MIN: Final = 2**63 - 1
 NO_TIME_MAX: Final = -(2**63)
 """The empty time range (its end before its start) of a segment that holds no time value."""
-
-
-class ColumnZone(
-    msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
-):
-    """What a segment's base rows hold in one column.
-
-    Parameters
-    ----------
-    min, max : int, float, str or None
-        Bounds of the values that are neither null nor NaN, in the stored form of
-        `column_bounds`; None if there are none, or no bound is known.
-    null_count : int
-        Rows that are null.
-    has_nan : bool
-        Whether a row is NaN.
-    exact : bool
-        Whether both bounds are values of the column; otherwise they only enclose them.
-    bytes : int
-        Stored size of the column in the base table.
-    """
-
-    min: Bound
-    max: Bound
-    null_count: Count
-    has_nan: bool
-    exact: bool
-    bytes: Count
-
-
-class StoredProjection(
-    msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
-):
-    """A projection that a segment embeds; its definition is the snapshot's, by hash."""
-
-    name: str
-    definition_hash: str
-    row_count: Count
-    byte_count: Count
-    column_bytes: dict[str, Count]
-
-
-class SegmentEntry(
-    msgspec.Struct,
-    frozen=True,
-    array_like=True,
-    gc=False,
-    kw_only=True,
-    forbid_unknown_fields=True,
-):
-    """One listed segment: all that planning needs to know without opening the file.
-
-    Parameters
-    ----------
-    file : str
-        Name in the table, as `paths.segment_name` makes it.
-    write_id : str
-        The commit that added it.
-    row_count, byte_count : int
-        Of the base table; of the whole file.
-    footer_checksum : int
-        As the file's tail states it (unsigned 64 bits).
-    interval : (int, int) or None
-        `[start, end)` of its time chunk in microseconds UTC; None for the chunk of all time.
-    min_time_us, max_time_us : int or None
-        Smallest and largest value of the time column; None if it has none.
-    columns : dict of str to ColumnZone
-        By column name; a column added to the table later is missing.
-    projections : tuple of StoredProjection
-        What the segment embeds.
-    not_built : tuple of (name, definition_hash, reason)
-        What it was to embed and could not.
-    """
-
-    file: str
-    write_id: str
-    row_count: Count
-    byte_count: Count
-    footer_checksum: Checksum64
-    interval: tuple[Micros, Micros] | None = None
-    min_time_us: Micros | None = None
-    max_time_us: Micros | None = None
-    columns: dict[str, ColumnZone]
-    projections: tuple[StoredProjection, ...] = ()
-    not_built: tuple[tuple[str, str, str], ...] = ()
-
-    @property
-    def definition_hashes(self) -> set[str]:
-        """Hashes of all definitions this entry mentions."""
-        built = {projection.definition_hash for projection in self.projections}
-        return built | {definition_hash for _, definition_hash, _ in self.not_built}
 
 
 class ManifestReference(

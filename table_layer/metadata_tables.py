@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from projseg.algebra.projection.spec import from_definition
 from projseg.segment_format.types import TIMESTAMP
-from projseg.table_layer.manifest import SegmentEntry
+from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.snapshot import history as versions_of
 from projseg.table_layer.storage import Storage

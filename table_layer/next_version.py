@@ -12,9 +12,10 @@ from projseg.table_layer.limits import (
     SMALL_MANIFEST_SEGMENTS,
     SMALL_MANIFESTS_MAX,
 )
-from projseg.table_layer.manifest import ManifestReference, SegmentEntry, write_manifests
+from projseg.table_layer.manifest import ManifestReference, write_manifests
 from projseg.table_layer.paths import check_write_id
 from projseg.table_layer.rebase import Draft
+from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot, SnapshotFile, Transaction
 
 

@@ -20,7 +20,8 @@ from projseg.table_layer.change import (
     Replace,
     SetProperties,
 )
-from projseg.table_layer.manifest import ManifestReference, SegmentEntry
+from projseg.table_layer.manifest import ManifestReference
+from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.table_properties import (
     ColumnDeclaration,

@@ -15,10 +15,11 @@ import msgspec
 
 from projseg.errors import CorruptTableError, InvalidInputError
 from projseg.table_layer.change import ChangeKind
-from projseg.table_layer.manifest import Count, Manifest, ManifestReference, Micros, SegmentEntry
+from projseg.table_layer.manifest import Manifest, ManifestReference
 from projseg.table_layer.manifest_cache import MANIFESTS
 from projseg.table_layer.paths import snapshot_name
 from projseg.table_layer.sealed_json import SealedFile, read_sealed, seal, unseal
+from projseg.table_layer.segment_entry import Count, Micros, SegmentEntry
 from projseg.table_layer.storage_contract import Storage
 from projseg.table_layer.table_properties import TableProperties, check_properties
 from projseg.table_layer.versions import is_table, latest_version, list_versions

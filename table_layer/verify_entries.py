@@ -18,8 +18,9 @@ from projseg.errors import (
 )
 from projseg.segment_format.frame import TAIL_LAYOUT, parse_tail
 from projseg.table_layer.entry_checks import entry_problem
-from projseg.table_layer.manifest import SegmentEntry, is_storable
+from projseg.table_layer.manifest import is_storable
 from projseg.table_layer.paths import SegmentName, parse_segment_name, segment_name
+from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage_contract import Storage
 
 _LOST: Final = "vacuumed too early, or removed by hand? restore it from a copy"

@@ -13,7 +13,7 @@ from projseg.aggregation.rows import MemorySource
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.segment_encoder import SegmentEncoder, SegmentSummary
-from projseg.table_layer.manifest import SegmentEntry, StoredProjection
+from projseg.table_layer.segment_entry import SegmentEntry, StoredProjection
 from projseg.table_layer.storage import PutOutcomeUnknownError, Storage
 from projseg.table_layer.storage_errors import storage_error
 from projseg.writer.column_vectors import vectors_of

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.algebra.time.granularity import Granularity
-from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.own_files import remove
 from projseg.table_layer.paths import segment_name
+from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
 from projseg.table_layer.table_properties import TableProperties
 from projseg.writer.input_rows import normalise_batches

@@ -19,9 +19,9 @@ from projseg.errors import StorageError
 from projseg.rows import Rows, batches_of
 from projseg.table_layer.change import Append, Change, Overwrite, SetProperties
 from projseg.table_layer.commit import commit, create_table, not_committed, refuse_existing
-from projseg.table_layer.manifest import SegmentEntry
 from projseg.table_layer.own_files import given_back_on_failure
 from projseg.table_layer.paths import new_write_id
+from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.storage import Storage
 from projseg.table_layer.table_properties import TableProperties

@@ -11,6 +11,7 @@ from segment_bytes import open_segment, read_everything, same_bits
 
 from projseg.errors import CorruptSegmentError, LimitExceededError, UnsupportedFeatureError
 from projseg.segment_format.description import describe
+from projseg.segment_format.verification import verify_segment
 
 REFUSED = (CorruptSegmentError, LimitExceededError, UnsupportedFeatureError)
 TRUNCATED = ["every_type", "projections"]  # of at most 16 KiB
@@ -41,7 +42,7 @@ def test_golden_file_holds_what_it_was_built_from(name):
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_golden_file_verifies(name):
-    open_segment(read_golden(name)).verify()
+    verify_segment(open_segment(read_golden(name)))
 
 
 def test_every_encoding_is_in_a_golden_file():
@@ -81,7 +82,7 @@ def test_every_flipped_bit_is_found(name):
         damaged = bytearray(content)
         damaged[bit // 8] ^= 1 << bit % 8
         with pytest.raises(REFUSED):
-            open_segment(bytes(damaged)).verify()
+            verify_segment(open_segment(bytes(damaged)))
 
 
 READ_UNDER_AUDIT = """
@@ -98,7 +99,7 @@ files = [read_golden(name) for name in BUILDERS]
 def read_all():
     for content in files:
         read_everything(content)
-        open_segment(content).verify()
+        verify_segment(open_segment(content))
 
 
 read_all()

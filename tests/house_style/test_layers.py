@@ -1,6 +1,9 @@
 """Data flows one way: modules import only from lower layers; heavy libraries have a home."""
 
 import ast
+import re
+import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,7 @@ LAYERS = [
     {"spark_datasource", "benchmarks"},
     {"cli"},
 ]
+ROOMS = ["time", "expressions", "aggregates", "druid", "projection", "proofs", "query", "planning"]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 FOLDERS = [*sorted(p.name for p in (ROOT / "src/projseg").iterdir() if p.is_symlink())]
 HOMES = {
@@ -47,12 +51,36 @@ def modules():
         yield "cli", path
 
 
+def module_name(path):
+    """Return the dotted name that a file is imported by."""
+    try:
+        parts = path.relative_to(ROOT / "src").with_suffix("").parts
+    except ValueError:
+        parts = ("projseg", *path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts).removesuffix(".__init__")
+
+
 def imported(path):
+    """Yield the dotted name of all that a file imports, in whichever form it says so."""
+    package = module_name(path).split(".")
+    if path.name != "__init__.py":
+        package = package[:-1]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else []
+            source = ".".join([*base, *([node.module] if node.module else [])])
+            inner = [f"{source}.{alias.name}" for alias in node.names]
+            yield from inner if any(map(is_module, inner)) else [source]
+
+
+def is_module(name):
+    parts = name.split(".")
+    if parts[0] != "projseg":
+        return False
+    place = ROOT.joinpath("src", *parts)
+    return place.is_dir() or place.with_suffix(".py").is_file()
 
 
 @pytest.mark.parametrize(
@@ -63,10 +91,64 @@ def test_module_imports_only_lower_layers(layer, path):
         return
     assert layer in LEVEL, f"{path} belongs to no layer; add it to LAYERS"
     for name in imported(path):
-        if not name.startswith("projseg."):
+        if not is_module(name) or name == "projseg":
             continue
         other = name.split(".")[1]
         assert other == layer or LEVEL[other] < LEVEL[layer], f"{layer} must not import {name}"
+
+
+def room_of(name):
+    parts = name.split(".")
+    return parts[2] if parts[:2] == ["projseg", "algebra"] and len(parts) > 3 else None
+
+
+def test_rooms_of_algebra_import_only_from_those_before_them():
+    assert {p.name for p in (ROOT / "algebra").iterdir() if p.is_dir()} - {"__pycache__"} == {
+        *ROOMS
+    }
+    upward = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in sorted((ROOT / "algebra").rglob("*.py"))
+        for name in imported(path)
+        if (room := room_of(module_name(path))) and (other := room_of(name))
+        if ROOMS.index(other) > ROOMS.index(room)
+    ]
+    assert upward == []
+
+
+def test_the_architecture_has_a_line_for_each_folder_and_room():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    folders = re.findall(r"^\| `([\w/]+?)/?`", text, re.MULTILINE)
+    assert {f.removeprefix("src/projseg/") for f in folders} >= {*FOLDERS, "cli"}
+    rooms = text.split("`algebra/`, whose rooms")[1].split("\n`")[0]
+    assert re.findall(r"^- `(\w+)/`", rooms, re.MULTILINE) == ROOMS
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    graph = {module_name(path): {*filter(is_module, imported(path))} for _, path in modules()}
+    graph.pop("projseg")  # it imports what it offers when that is asked for
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" <- ".join(error.args[1]))
+
+
+def test_every_form_of_import_is_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "module_name", lambda path: "projseg.algebra.time.x")
+    file = tmp_path / "x.py"
+    for text, name in {
+        "import projseg.reader.query": "projseg.reader.query",
+        "from projseg import reader": "projseg.reader",
+        "from projseg.reader import query as q": "projseg.reader.query",
+        "from projseg.reader.query import plan_query": "projseg.reader.query",
+        "from . import period": "projseg.algebra.time.period",
+        "from .period import Period": "projseg.algebra.time.period",
+        "from ..planning import planner": "projseg.algebra.planning.planner",
+        "from ... import reader": "projseg.reader",
+        "def f():\n    from projseg import reader": "projseg.reader",
+    }.items():
+        file.write_text(text)
+        assert list(imported(file)) == [name], text
 
 
 @pytest.mark.parametrize("library", HOMES)

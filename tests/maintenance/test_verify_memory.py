@@ -22,8 +22,8 @@ from projseg.segment_format.footer import (
     TableEntry,
 )
 from projseg.table_layer.commit import append
-from projseg.table_layer.manifest import ColumnZone, SegmentEntry
 from projseg.table_layer.paths import new_write_id, segment_name
+from projseg.table_layer.segment_entry import ColumnZone, SegmentEntry
 from projseg.table_layer.verify_entries import footer_checksum
 
 PAGES, PAGE_ROWS = 2_500, 65_536

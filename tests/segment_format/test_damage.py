@@ -20,7 +20,7 @@ from projseg.segment_format.checksum import file_seed, part_checksum
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.frame import TAIL_LAYOUT
 from projseg.segment_format.vectors import Ids, Numbers, Opaque
-from projseg.segment_format.verification import part_places
+from projseg.segment_format.verification import part_places, verify_segment
 
 FILE_IDS = [FILE_ID, b"another file id."]
 REFUSED = (CorruptSegmentError, LimitExceededError, UnsupportedFeatureError)
@@ -54,10 +54,10 @@ def small():
 
 
 def test_whole_files_verify(small):
-    assert open_segment(small).verify() > 4
+    assert verify_segment(open_segment(small)) > 4
     content = sorted_segment()
     assert open_segment(content).bitmap_index("__base", "base", "word") is not None
-    open_segment(content).verify()
+    verify_segment(open_segment(content))
 
 
 def test_every_flipped_bit_is_found_and_none_changes_an_answer(small):
@@ -66,7 +66,7 @@ def test_every_flipped_bit_is_found_and_none_changes_an_answer(small):
         damaged = bytearray(small)
         damaged[bit // 8] ^= 1 << bit % 8
         with pytest.raises(REFUSED):
-            open_segment(bytes(damaged)).verify()
+            verify_segment(open_segment(bytes(damaged)))
         try:
             found = read_everything(bytes(damaged))
         except REFUSED:
@@ -83,7 +83,7 @@ def test_padding_between_parts_is_proved():
         damaged = bytearray(content)
         damaged[part.file_offset + part.byte_count] = 1
         with pytest.raises(CorruptSegmentError, match="padding"):
-            open_segment(bytes(damaged)).verify()
+            verify_segment(open_segment(bytes(damaged)))
 
 
 def test_truncation_at_every_byte_is_found(small):
@@ -91,7 +91,7 @@ def test_truncation_at_every_byte_is_found(small):
         with pytest.raises(CorruptSegmentError):
             open_segment(small[:size])
         with pytest.raises(CorruptSegmentError):
-            open_segment(small[len(small) - size :]).verify()
+            verify_segment(open_segment(small[len(small) - size :]))
 
 
 def test_a_file_that_shrinks_under_the_reader_is_found(small):
@@ -126,7 +126,7 @@ def test_a_checksum_tells_where_its_part_belongs():
 def test_parts_of_another_file_are_found():
     one, other = (build_segment(small_columns(), file_id=file_id) for file_id in FILE_IDS)
     with pytest.raises(CorruptSegmentError, match="head"):
-        open_segment(other[:32] + one[32:]).verify()
+        verify_segment(open_segment(other[:32] + one[32:]))
     record = open_segment(other).footer.tables[0].columns[1].pages
     own_record = open_segment(one).footer.tables[0].columns[1].pages
     with pytest.raises(CorruptSegmentError, match="checksum"):
@@ -156,7 +156,7 @@ def test_random_damage_is_found(seed):
     if bytes(damaged) == content:
         return
     with pytest.raises(REFUSED):
-        open_segment(bytes(damaged)).verify()
+        verify_segment(open_segment(bytes(damaged)))
     try:
         found = read_everything(bytes(damaged))
         assert all(same_bits(found[key], array) for key, array in expected.items())
@@ -183,7 +183,7 @@ def test_files_from_the_future_are_refused(small):
 
 def test_optional_features_are_ignored(small):
     content = retailed(small, optional=1 << 31)
-    assert open_segment(content).verify()
+    assert verify_segment(open_segment(content))
 
 
 @pytest.mark.parametrize("offset", [0, 8, 2**63, 2**64 - 1])
@@ -195,7 +195,7 @@ def test_a_footer_out_of_place_is_refused(small, offset):
 @pytest.mark.parametrize("tail_read", [TAIL_LAYOUT.size, 64 * 1024])
 def test_bytes_between_footer_and_tail_are_refused(small, tail_read, monkeypatch):
     monkeypatch.setattr(segment_file, "_TAIL_READ_BYTES", tail_read)
-    assert open_segment(small).verify()
+    assert verify_segment(open_segment(small))
     with pytest.raises(CorruptSegmentError, match="does not end at the tail"):
         open_segment(small[: -TAIL_LAYOUT.size] + bytes(8) + small[-TAIL_LAYOUT.size :])
 

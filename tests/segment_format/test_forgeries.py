@@ -28,6 +28,7 @@ from projseg.segment_format.footer import Section
 from projseg.segment_format.frame import Tail, pack_head
 from projseg.segment_format.page_directory import PAGE_DTYPE, PageDirectory
 from projseg.segment_format.vectors import Ids, Numbers
+from projseg.segment_format.verification import verify_segment
 
 REFUSED = (CorruptSegmentError, LimitExceededError, UnsupportedFeatureError)
 ROWS = 300
@@ -61,13 +62,13 @@ def only_refused(content):
 
 def read_and_verify(content):
     read_everything(content)
-    open_segment(content).verify()
+    verify_segment(open_segment(content))
 
 
 @pytest.mark.parametrize("encoding", SHAPES)
 def test_forging_itself_is_sound(encoding):
     content = forge([page_of(encoding, SHAPES[encoding])], ROWS)
-    open_segment(content).verify()
+    verify_segment(open_segment(content))
     found = read_everything(content)["__base", "base", "x"]
     np.testing.assert_array_equal(np.asarray(found), SHAPES[encoding])
 
@@ -473,13 +474,13 @@ def test_an_index_of_other_rows_is_found_by_verify():
     assert all(blocks)
     swapped = refooted(one, changed("index_blocks", blocks[1], "tables", 0, "columns", 0))
     with pytest.raises(CorruptSegmentError):
-        open_segment(swapped).verify()
+        verify_segment(open_segment(swapped))
 
 
 def test_a_value_beyond_its_type_is_found_by_verify():
     content = forge([page_of(3, SHAPES[3])], ROWS, column_type="tinyint")
     with pytest.raises(CorruptSegmentError, match="tinyint"):
-        open_segment(content).verify()
+        verify_segment(open_segment(content))
 
 
 def test_values_are_numbers_of_their_page():

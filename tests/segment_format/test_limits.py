@@ -14,6 +14,7 @@ from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.segment_encoder import SegmentEncoder
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.segment_format.vectors import Ids, Numbers, Opaque
+from projseg.segment_format.verification import verify_segment
 
 
 def encoder():
@@ -136,7 +137,7 @@ def test_values_their_type_does_not_hold_are_not_written():
         with pytest.raises(InvalidInputError):
             build_segment({"x": Numbers(np.array([value]), arrow_type)})
         content = build_segment({"x": Numbers(np.array([value - 1]), arrow_type)})
-        assert open_segment(content).verify()
+        assert verify_segment(open_segment(content))
 
 
 def test_the_size_of_a_file():
@@ -230,7 +231,7 @@ def test_a_projection_that_passes_a_limit_is_given_up_and_the_rest_kept():
             encoder.end_table()
     encoder.finish()
     segment = open_segment(b"".join(written))
-    segment.verify()
+    verify_segment(segment)
     assert [table.name for table in segment.tables] == ["__base", "kept"]
     assert [entry.name for entry in segment.footer.not_built] == ["given up"]
     assert [extra.kind for extra in segment.footer.extra_sections] == ["abandoned"]

@@ -25,8 +25,8 @@ from projseg.segment_format.frame import TAIL_LAYOUT
 from projseg.segment_format.types import parse_type_name
 from projseg.table_layer.change import Append
 from projseg.table_layer.commit import commit, create_table
-from projseg.table_layer.manifest import ColumnZone, SegmentEntry
 from projseg.table_layer.paths import new_write_id, segment_name
+from projseg.table_layer.segment_entry import ColumnZone, SegmentEntry
 from projseg.table_layer.storage import open_storage
 from projseg.table_layer.table_properties import TableProperties
 

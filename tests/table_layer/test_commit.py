@@ -27,9 +27,10 @@ from projseg.memory.cache import ENTRY_BYTES, Cache
 from projseg.table_layer.change import Append, Overwrite, Replace, SetProperties
 from projseg.table_layer.commit import commit, create_table
 from projseg.table_layer.limits import MANIFEST_SEGMENTS_MAX, SMALL_MANIFESTS_MAX
-from projseg.table_layer.manifest import ColumnZone, write_manifests
+from projseg.table_layer.manifest import write_manifests
 from projseg.table_layer.manifest_cache import ManifestCache
 from projseg.table_layer.paths import MANIFEST_PREFIX, new_probe_name, snapshot_name
+from projseg.table_layer.segment_entry import ColumnZone
 from projseg.table_layer.snapshot import (
     history,
     is_table,

@@ -9,14 +9,9 @@ from small_tables import new_table, new_write_id, put_segment
 
 from projseg.table_layer import limits
 from projseg.table_layer.commit import append
-from projseg.table_layer.manifest import (
-    ColumnZone,
-    ManifestReference,
-    SegmentEntry,
-    StoredProjection,
-    _ManifestFile,
-)
+from projseg.table_layer.manifest import ManifestReference, _ManifestFile
 from projseg.table_layer.sealed_json import SealedFile
+from projseg.table_layer.segment_entry import ColumnZone, SegmentEntry, StoredProjection
 from projseg.table_layer.snapshot import SnapshotFile, Transaction
 from projseg.table_layer.table_properties import TableProperties
 

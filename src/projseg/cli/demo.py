@@ -15,12 +15,18 @@ from rich.console import Console
 import projseg
 from projseg.cli.answers import same_answer
 from projseg.cli.arguments import Output
-from projseg.cli.demo_queries import PROJECTIONS, QUERIES, TABLE_OPTIONS, DemoQuery
+from projseg.cli.demo_queries import (
+    BASE_ONLY,
+    PROJECTIONS,
+    QUERIES,
+    TABLE_OPTIONS,
+    DemoQuery,
+    rows_read,
+)
 from projseg.cli.output import print_rows
 from projseg.extras import require_spark
 
 _RUNS: Final = 3
-_BASE_ONLY: Final = {"noProjections": True}
 
 
 def demo(
@@ -81,7 +87,7 @@ def run_demo(location: str, row_count: int, tell: Callable[[str], None]) -> list
 
 
 def _ask(table: projseg.Table, query: DemoQuery) -> dict[str, Any]:
-    base, base_ms = _timed(lambda: table.query(**query.arguments, context=_BASE_ONLY))
+    base, base_ms = _timed(lambda: table.query(**query.arguments, context=BASE_ONLY))
     answer, projection_ms = _timed(lambda: table.query(**query.arguments))
     return {
         "query": query.title,
@@ -89,18 +95,6 @@ def _ask(table: projseg.Table, query: DemoQuery) -> dict[str, Any]:
         "projection ms": projection_ms,
         **rows_read(table, query),
         "same answer": same_answer(base, answer),
-    }
-
-
-def rows_read(table: projseg.Table, query: DemoQuery) -> dict[str, Any]:
-    """Return how many rows a question reads without and with projections, and of which."""
-    explained = table.explain(**query.arguments).segments
-    sources = {source or "base rows" for source in explained["source"].to_pylist()}
-    base_rows = table.explain(**query.arguments, context=_BASE_ONLY).segments["rows"]
-    return {
-        "base rows": sum(base_rows.to_pylist()),
-        "rows read": sum(explained["rows"].to_pylist()),
-        "source": ", ".join(sorted(sources)),
     }
 
 

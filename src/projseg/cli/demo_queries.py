@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from projseg.table import Table
+
 PROJECTIONS: Final[tuple[dict[str, Any], ...]] = (
     {
         "name": "hourly",
@@ -25,6 +27,7 @@ PROJECTIONS: Final[tuple[dict[str, Any], ...]] = (
         "count(*) AS edits GROUP BY ALL",
     },
 )
+BASE_ONLY: Final = {"noProjections": True}
 TABLE_OPTIONS: Final[dict[str, Any]] = {
     "time_column": "time",
     "segment_granularity": "P10D",
@@ -87,3 +90,15 @@ QUERIES: Final = (
     ),
     DemoQuery("by page (no projection fits)", ("page",), ("sum(added) AS added",)),
 )
+
+
+def rows_read(table: Table, query: DemoQuery) -> dict[str, Any]:
+    """Return how many rows a question reads without and with projections, and of which."""
+    explained = table.explain(**query.arguments).segments
+    sources = {source or "base rows" for source in explained["source"].to_pylist()}
+    base_rows = table.explain(**query.arguments, context=BASE_ONLY).segments["rows"]
+    return {
+        "base rows": sum(base_rows.to_pylist()),
+        "rows read": sum(explained["rows"].to_pylist()),
+        "source": ", ".join(sorted(sources)),
+    }

@@ -15,13 +15,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 from projseg.benchmarks.generator import EditStream
 from projseg.cli.answers import same_answer
-from projseg.cli.demo import rows_read
-from projseg.cli.demo_queries import PROJECTIONS, QUERIES, TABLE_OPTIONS, DemoQuery
+from projseg.cli.demo_queries import (
+    BASE_ONLY,
+    PROJECTIONS,
+    QUERIES,
+    TABLE_OPTIONS,
+    DemoQuery,
+    rows_read,
+)
 from projseg.spark_datasource.helpers import read, write
 from projseg.table import Table
 
 _RUNS: Final = 3
-_BASE_ONLY: Final = {"noProjections": True}
 
 
 def run_spark_demo(
@@ -62,7 +67,7 @@ def demo_session() -> SparkSession:
 
 
 def _ask(spark: SparkSession, location: str, query: DemoQuery) -> dict[str, Any]:
-    base, base_ms = _timed(lambda: read(spark, location, **query.arguments, context=_BASE_ONLY))
+    base, base_ms = _timed(lambda: read(spark, location, **query.arguments, context=BASE_ONLY))
     answer, projection_ms = _timed(lambda: read(spark, location, **query.arguments))
     return {
         "query": query.title,

@@ -1,0 +1,63 @@
+"""What folds rows and states: one state for each group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.kernels.fold_count import count_into
+from projseg.memory.lazy import cached_property
+from projseg.memory.pool import zeros
+from projseg.segment_format.vectors import Vector
+
+
+class Groups(msgspec.Struct, frozen=True, dict=True):
+    """Which group each row belongs to.
+
+    Parameters
+    ----------
+    ids : uint8[n], uint16[n], uint32[n] or None
+        Group of each row, below `count`; None: all rows are of group 0.
+    count : int
+        Number of groups.
+    row_count : int
+        n; what count(*) adds up where there are no ids.
+    """
+
+    ids: NDArray[np.unsignedinteger[Any]] | None
+    count: int
+    row_count: int
+
+    @cached_property
+    def row_counts(self) -> NDArray[np.int64]:
+        """Number of rows of each group; whoever reads it leaves it as it is."""
+        counts = zeros(self.count, np.int64)
+        count_into(counts, self.ids, self.row_count)
+        return counts
+
+
+class State(Protocol):
+    """The states of one primitive for a fixed number of groups, as typed columns.
+
+    A state of no rows is the identity of `merge`, and finishes as SQL says of no rows.
+    """
+
+    def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
+        """Fold rows in: one vector for each argument, all as long as the groups' ids."""
+
+    def merge(self, groups: Groups, columns: Mapping[str, Vector]) -> None:
+        """Fold states in: row i of `columns`, as `columns()` makes them, is a state of a group."""
+
+    def columns(self) -> dict[str, Vector]:
+        """Return the states as columns of `group count` rows, by part name.
+
+        Those that are stored come first; others are for merging while nothing is stored between.
+        """
+
+    def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
+        """Return the final value of each group, or of the groups at `selection` in that order."""
