@@ -22,6 +22,7 @@ from projseg.kernels.roaring_build import (
 )
 
 MALFORMED = -1
+CONTAINERS_MAX = 65_536  # one for each value of a 16-bit key
 _ONES = np.array([bin(byte).count("1") for byte in range(256)], np.uint8)  # set bits of a byte
 
 
@@ -85,7 +86,7 @@ def bitmap_layout(content: NDArray[np.uint8]) -> tuple[int, int, int, int]:
     else:
         return -1, 0, 0, 0
     end = keys + (8 if has_offsets else 4) * containers
-    if containers > 65536 or end > size:
+    if containers > CONTAINERS_MAX or end > size:
         return -1, 0, 0, 0
     return containers, flags, keys, keys + 4 * containers if has_offsets else 0
 

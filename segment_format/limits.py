@@ -25,7 +25,6 @@ NAME_BYTES_MAX: Final = 255  # UTF-8 bytes of a column's, dictionary's or projec
 LIST_ITEMS_MAX: Final = 4_194_304  # of one level of a page: items may cost no bytes
 NESTED_VALUES_MAX: Final = 16_777_216  # of all levels of a page
 NESTING_DEPTH_MAX: Final = 32  # of arrays, structs and maps in one type
-CONTAINERS_MAX: Final = 65_536  # of one Roaring bitmap
 EXPANSION_MAX: Final = 64  # dictionaries are held whole: so many times the bytes of their file
 EXPANDED_BYTES_MAX: Final = 67_108_864  # or so many bytes, where that is more
 

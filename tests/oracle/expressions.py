@@ -40,14 +40,18 @@ def order_key(value):
     return value.encode() if isinstance(value, str) else value
 
 
-def _and(call, row):
-    values = [value_of(argument, row) for argument in call.arguments]
-    return False if False in values else None if None in values else True
+def _deciding(truth):
+    """AND ends at the first operand that is false, OR at the first that is true."""
 
+    def compute(call, row):
+        seen = set()
+        for argument in call.arguments:
+            seen.add(value_of(argument, row))
+            if truth in seen:
+                return truth
+        return None if None in seen else not truth
 
-def _or(call, row):
-    values = [value_of(argument, row) for argument in call.arguments]
-    return True if True in values else None if None in values else False
+    return compute
 
 
 def _case(call, row):
@@ -128,7 +132,7 @@ def _negative(call, value):
     return None if value is None else _fitted(-value, call.type)
 
 
-LAZY = {"and": _and, "or": _or, "case": _case, "coalesce": _coalesce}
+LAZY = {"and": _deciding(False), "or": _deciding(True), "case": _case, "coalesce": _coalesce}
 CONTEXT = Context(prec=120)
 STRICT = {
     "=": _comparison(lambda a, b: a == b),
