@@ -91,6 +91,7 @@ from golden_files import BUILDERS, read_golden
 from segment_bytes import open_segment, read_everything
 
 from projseg.kernels.kernel import interpreter
+from projseg.segment_format.verification import verify_segment
 
 interpreter.retire()  # so that kernels are compiled, and loaded, before anybody listens
 files = [read_golden(name) for name in BUILDERS]
