@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 
 from projseg.algebra.aggregates.call import bind_aggregate
-from projseg.algebra.aggregates.functions import FUNCTIONS
-from projseg.spark_datasource.combining import _SPLITS, combine
+from projseg.spark_datasource.combining import combine
 
 SCHEMA = pa.schema(
     [
@@ -68,7 +67,3 @@ def test_a_filter_goes_with_every_part():
 )
 def test_what_finished_values_cannot_merge_is_not_divided(text):
     assert split(text) is None
-
-
-def test_every_rule_is_of_a_known_function():
-    assert set(_SPLITS) <= set(FUNCTIONS)
