@@ -267,7 +267,7 @@ class Options:
             return False
         folded = text.strip().lower()
         if folded not in ("true", "false"):
-            raise _bad_value(name, text, "true or false")
+            raise bad_value(name, text, "true or false")
         return folded == "true"
 
     def choice(self, name: str, allowed: tuple[str, ...]) -> str | None:
@@ -283,7 +283,7 @@ class Options:
         try:
             return int(text.strip().replace("_", ""))
         except ValueError:
-            raise _bad_value(name, text, "a whole number") from None
+            raise bad_value(name, text, "a whole number") from None
 
     def list(self, name: str) -> tuple[str, ...] | None:
         """Return a list of SQL texts, or None where it was not given."""
@@ -302,7 +302,7 @@ def parse_choice(name: str, text: str, allowed: tuple[str, ...]) -> str:
     chosen = {choice.lower(): choice for choice in allowed}.get(text.strip().lower())
     if chosen is None:
         expected = f"one of {', '.join(allowed)}{did_you_mean(text, allowed)}"
-        raise _bad_value(name, text, expected)
+        raise bad_value(name, text, expected)
     return chosen
 
 
@@ -335,11 +335,12 @@ def _parse_bracketed(name: str, text: str) -> tuple[str, ...]:
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             parsed = None
     if not isinstance(parsed, list) or not all(isinstance(item, str) for item in parsed):
-        raise _bad_value(name, text, "SQL separated by commas, or a JSON array of texts")
+        raise bad_value(name, text, "SQL separated by commas, or a JSON array of texts")
     return tuple(parsed)
 
 
-def _bad_value(name: str, text: str, expected: str) -> InvalidInputError:
+def bad_value(name: str, text: str, expected: str) -> InvalidInputError:
+    """Return the error for an option whose text is not what it takes."""
     documented = _BY_FOLDED_NAME[name.lower()].name
     return InvalidInputError(
         "PROJSEG_BAD_OPTION", f"option '{documented}' is '{text}'; it must be {expected}"

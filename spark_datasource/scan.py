@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -16,12 +17,15 @@ from projseg.errors import InvalidInputError
 from projseg.memory.lazy import cached_property
 from projseg.reader.query import QueryPlan, plan_query
 from projseg.spark_datasource.metadata_tables import metadata_rows
+from projseg.spark_datasource.options import bad_value
 from projseg.spark_datasource.read_request import ReadRequest
 from projseg.spark_datasource.schemas import spark_schema
 from projseg.spark_datasource.session_zone import depends_on_zone, zone_missing
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot, history, open_snapshot
 from projseg.table_layer.storage import Storage, open_storage
+
+_TIME_FORM: Final = "an ISO 8601 time, such as 2015-09-12T00:00Z or 2015-09-12 02:00:00+02:00"
 
 
 class Scan:
@@ -145,7 +149,12 @@ def _snapshot(storage: Storage, request: ReadRequest) -> Snapshot:
 
 def _moment(timestamp: str, zone: str | None) -> int:
     def meaning(zone: str) -> int:
-        return Interval.parse(f"{timestamp}/PT0S", zone).start_us
+        try:
+            return Interval.parse(f"{timestamp}/PT0S", zone).start_us
+        except InvalidInputError as error:
+            if error.code != "PROJSEG_BAD_INTERVAL":
+                raise
+            raise bad_value("timestampAsOf", timestamp, _TIME_FORM) from None
 
     if zone is None and depends_on_zone(meaning):
         raise zone_missing("timestampAsOf", timestamp)

@@ -98,6 +98,8 @@ def shape_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     InvalidInputError
         PROJSEG_SCHEMA_MISMATCH for a null where `target` has none.
     """
+    if not target.names:
+        return batch.select([])  # unlike a batch made of no arrays, it keeps the count of rows
     arrays = []
     for field, position in zip(target, _positions(target.names, batch.schema.names), strict=True):
         if position is None:

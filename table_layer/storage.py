@@ -55,6 +55,11 @@ def open_storage(location: str | os.PathLike[str]) -> Storage:
     return LocalStorage(_path_of_uri(text))
 
 
+def is_uri(location: str) -> bool:
+    """Return whether a location begins with a scheme, so that `#` ends its path."""
+    return _SCHEME.match(location) is not None
+
+
 def _path_of_uri(text: str) -> str:
     parts = urlsplit(text)
     path = unquote(parts.path)

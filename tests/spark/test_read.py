@@ -6,6 +6,7 @@ import json
 
 import pytest
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 import projseg
 
@@ -56,6 +57,21 @@ def test_a_schema_of_the_user_s_own_chooses_columns(spark, location):
     frame = own_schema(spark, location, "x double, N bigint")
     assert frame.columns == ["x", "N"]
     assert frame.agg(F.sum("N"), F.count("*")).first()[:] == (12_497_500, 5000)
+
+
+def test_a_schema_of_no_columns_has_as_many_rows(spark, location):
+    frame = own_schema(spark, location, StructType([]))
+    assert (frame.columns, frame.count()) == ([], 5000)
+
+
+def test_a_table_whose_path_holds_a_number_sign_is_read(spark, tmp_path):
+    for name, n in (("t", 3), ("t#x", 4), ("t#segments", 5)):
+        projseg.write(spark.range(n), tmp_path / name)
+    paths = [str(tmp_path / name) for name in ("t#x", "t#segments", "t#segments#columns")]
+    counts = [spark.read.format("projseg").load(path).count() for path in paths]
+    assert counts == [4, 5, 1]
+    told = refused(lambda: load(spark, str(tmp_path / "t#nothing")))
+    assert "[PROJSEG_BAD_OPTION]" in told
 
 
 def test_a_column_that_the_table_lacks_is_null_only_on_request(spark, location):
@@ -160,6 +176,8 @@ def test_versions_by_number_and_by_time(spark, rows, tmp_path):
     assert "PROJSEG_UNKNOWN_VERSION" in refused(lambda: load(spark, path, versionAsOf="9"))
     early = refused(lambda: load(spark, path, timestampAsOf="2001-01-01T00:00Z"))
     assert "PROJSEG_UNKNOWN_VERSION" in early
+    told = refused(lambda: load(spark, path, timestampAsOf="yesterday"))
+    assert "option 'timestampAsOf' is 'yesterday'; it must be an ISO 8601 time" in told
 
 
 def test_a_frame_keeps_its_version(spark, rows, tmp_path):
