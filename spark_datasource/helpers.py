@@ -158,6 +158,7 @@ def write(df: DataFrame, location: Location, mode: str = "error", **options: Any
         if value is not None:
             text = _projections_text(value) if name == "projections" else _option_text(value)
             writer = writer.option(name, text)
+    _make_own_session(df.sparkSession)
     try:
         writer.save(os.fspath(location))
     except Exception as error:
@@ -165,6 +166,14 @@ def write(df: DataFrame, location: Location, mode: str = "error", **options: Any
         if told is None:
             raise
         raise told from error
+
+
+def _make_own_session(session: SparkSession) -> None:
+    """Make a session the calling thread's: a write that runs without one looks no format up.
+
+    Of all public calls only the making of a frame does so; that of no rows runs nothing.
+    """
+    session.createDataFrame([], "nothing int")
 
 
 def _combined(

@@ -214,11 +214,11 @@ def test_the_writer_itself_looks_whether_there_is_a_table(rows, location):
 
 
 def test_of_racing_writers_that_want_no_table_exactly_one_wins(spark, location):
+    frames = [spark.createDataFrame(pa.table({"id": [number]})) for number in range(3)]
+
     def attempt(number):
-        # Which also makes the session the thread's own: without one Spark looks no format up.
-        row = spark.createDataFrame(pa.table({"id": [number]}))
         try:
-            projseg.write(row, location, mode="error")
+            projseg.write(frames[number], location, mode="error")
         except InvalidInputError as error:
             return error.code
         return number
