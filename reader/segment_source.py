@@ -199,23 +199,30 @@ class SegmentSource(msgspec.Struct, frozen=True):
             end_page = int(np.searchsorted(starts, end, side="left"))
             is_whole = self.is_whole(name, is_state=is_state)
             if not is_whole or end_page - first_page < (len(starts) - 1) * _PAGE_SHARE_MAX:
-                pages = self._pages(role, name, first_page, end_page, is_kept=is_whole)
                 start = int(starts[first_page])
-                return pages.slice(first - start, end - start)
-        return self.vector(name, is_state=is_state).slice(first, end)
+                rows = RowRange(first - start, end - start)
+                return self._of_pages(role, name, first_page, end_page, rows, may_keep=is_whole)
+        column = self.vector(name, is_state=is_state)
+        return _part(column, RowRange(first, end), self._cache_key("column", role, name))
 
-    def _pages(
-        self, role: Role, name: str, first_page: int, end_page: int, *, is_kept: bool
+    def _of_pages(
+        self,
+        role: Role,
+        name: str,
+        first_page: int,
+        end_page: int,
+        rows: RowRange,
+        *,
+        may_keep: bool,
     ) -> Vector:
-        """Return neighbouring pages, kept for the next who asks if the cache has room for them."""
-        if not is_kept:
-            return self.segment.column(self.table_name, role, name, first_page, end_page)
+        """Return rows of neighbouring pages, which are kept if the cache has room for them."""
         key = (*self._cache_key("pages", role, name), first_page, end_page)
-        known: Vector | None = KEPT.get(key)
-        if known is not None:
-            return known
-        pages = self.segment.column(self.table_name, role, name, first_page, end_page)
-        return self._kept(key, pages) if KEPT.has_room(pages.nbytes) else pages
+        pages: Vector | None = KEPT.get(key) if may_keep else None
+        if pages is None:
+            pages = self.segment.column(self.table_name, role, name, first_page, end_page)
+            if may_keep and KEPT.has_room(pages.nbytes):
+                pages = self._kept(key, pages)
+        return _part(pages, rows, key)
 
     def keep(self, name: str) -> None:
         """Decode a whole column now, if the cache takes it without putting out other parts."""
@@ -274,3 +281,11 @@ class SegmentSource(msgspec.Struct, frozen=True):
 def null_vector(arrow_type: pa.DataType, row_count: int) -> Vector:
     """Return a column of nulls."""
     return Ids(np.zeros(row_count, np.uint8), Dictionary(pa.nulls(1, arrow_type)))
+
+
+def _part(whole: Vector, rows: RowRange, key: Key) -> Vector:
+    """Return some rows: as a view, or as a copy where it alone would hold on to far more."""
+    part = whole.slice(rows.start, rows.end)
+    if 2 * len(part) >= len(whole) or key in KEPT:
+        return part
+    return part.take(np.arange(len(part), dtype=np.uint32))
