@@ -1,4 +1,4 @@
-"""Why docs/spark.md asks that a statement name a table of the catalog once.
+"""Why docs/spark.md asks that a statement read a table of the catalog once.
 
 Spark keeps the reader on the table, which all places of one statement share, so each place is given
 the rows of the options that stand at one of them. The source is asked only once and cannot tell.
