@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from projseg.kernels.doubles import plain_doubles
 from projseg.kernels.grouping import UnsignedIds, distinct_keys
 from projseg.segment_format.arrow_arrays import primitive_values
 from projseg.segment_format.dictionary import Dictionary, narrow_id_dtype
@@ -109,9 +110,7 @@ def _shifted(values: NDArray[Any], low: int, shift: int, cardinality: int) -> Un
 
 def _float_key(vector: Numbers) -> Key:
     """Group by bit pattern, once NaNs are one NaN and -0.0 is 0.0; order as Spark's."""
-    values = vector.values.astype(np.float64) + 0.0
-    values[np.isnan(values)] = np.nan
-    bits = values.view(np.uint64)
+    bits = plain_doubles(vector.values).view(np.uint64)
     negative = bits >> np.uint64(63) != 0
     ordered = np.where(negative, ~bits, bits | np.uint64(1 << 63))
     ids, distinct = distinct_keys(ordered)

@@ -129,7 +129,8 @@ def carry_halves(high: NDArray[np.int64], totals: NDArray[np.int64]) -> None:
 def _sum_all(totals: NDArray[Any], values: NDArray[Any], base: int, validity: Validity) -> None:
     count = len(values) if validity is None else int(np.count_nonzero(validity))
     if values.dtype.kind == "f":
-        totals[0, 0] += values.sum(dtype=np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            totals[0, 0] += values.sum(dtype=np.float64)
     else:
         totals[0, 0] += _total(values) + base * count
     totals[0, 1] += count

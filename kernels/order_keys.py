@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from projseg.kernels.doubles import as_doubles
 from projseg.kernels.kernel import kernel
 from projseg.memory.pool import empty
 
@@ -28,7 +29,7 @@ def float_order_keys(values: NDArray[Any]) -> NDArray[np.int64]:
         and the bits of NaN.
     """
     keys = empty(len(values), np.int64)
-    _float_order_keys(values.astype(np.float64, copy=False), keys.view(np.float64), keys)
+    _float_order_keys(as_doubles(values), keys.view(np.float64), keys)
     return keys
 
 

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from projseg.kernels.doubles import plain_doubles
 from projseg.kernels.value_hash import hash_bytes, hash_int64
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.encodings.text import text_parts
@@ -44,9 +45,7 @@ def _hash_numbers(numbers: NDArray[np.generic]) -> NDArray[np.uint64]:
     if numbers.dtype == object:
         return _hash_wide([int(number) for number in numbers])
     if numbers.dtype.kind == "f":
-        doubles = numbers.astype(np.float64) + 0.0
-        doubles[np.isnan(doubles)] = np.nan
-        return hash_int64(doubles.view(np.int64))
+        return hash_int64(plain_doubles(numbers).view(np.int64))
     return hash_int64(numbers.astype(np.int64, copy=False))
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from projseg.aggregation.states.inputs import ids_of, numbers_of_array, taken, union
 from projseg.aggregation.states.state import Groups
 from projseg.algebra.aggregates.primitive import Primitive
+from projseg.kernels.doubles import as_doubles
 from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN, extreme_floats, max_into, min_into
 from projseg.kernels.order_keys import float_of_order_keys, float_order_keys
 from projseg.segment_format.arrow_arrays import numpy_dtype, primitive_array
@@ -83,7 +84,7 @@ class ExtremumState:
         is_plain = numbers.values.dtype.kind == "f" and numbers.validity is None
         if not is_plain or groups.ids is None:
             return False
-        values = numbers.values.astype(np.float64, copy=False)
+        values = as_doubles(numbers.values)
         best = extreme_floats(groups.ids, groups.count, values, is_min=self._is_min)
         seen = groups.row_counts > 0
         if self._is_min and (seen & (best == np.inf)).any():

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.aggregation.states.inputs import valid_rows
+from projseg.kernels.doubles import plain_doubles
 from projseg.kernels.theta_hash import theta_hash_bytes, theta_hash_int64
 from projseg.segment_format.arrow_arrays import filled_values
 from projseg.segment_format.dictionary import Dictionary
@@ -54,9 +55,7 @@ def _theta_hashes_of_values(values: pa.Array) -> Hashes:
         return theta_hash_bytes(*text_parts(values))
     numbers, validity = arrow_to_numbers(values)
     if numbers.dtype.kind == "f":
-        doubles = numbers.astype(np.float64) + 0.0
-        doubles[np.isnan(doubles)] = np.nan
-        numbers = doubles.view(np.int64)
+        numbers = plain_doubles(numbers).view(np.int64)
     hashes = theta_hash_int64(numbers.astype(np.int64, copy=False))
     return hashes if validity is None else np.where(validity, hashes, _NULL)
 

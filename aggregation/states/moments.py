@@ -51,12 +51,12 @@ class MomentsState:
     def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
         """Add values; nulls do not count."""
         numbers = self._reader.read(inputs[0])
-        values = numbers.wide().astype(np.float64)
-        if self._scale != 1.0:
-            values /= self._scale
-        if numbers.validity is not None and numbers.base:
-            values[~numbers.validity] = 0.0
         with np.errstate(invalid="ignore", over="ignore"):
+            values = numbers.wide().astype(np.float64)
+            if self._scale != 1.0:
+                values /= self._scale
+            if numbers.validity is not None and numbers.base:
+                values[~numbers.validity] = 0.0
             self._moments = self._moments.joined(
                 _of_values(groups, values, numbers.validity, len(self._moments.counts))
             )

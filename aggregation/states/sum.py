@@ -14,6 +14,7 @@ from projseg.aggregation.states.inputs import NumbersReader, taken
 from projseg.aggregation.states.state import Groups
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.result_types import sum_type
+from projseg.kernels.doubles import as_doubles
 from projseg.kernels.fold_extremum import INT64_MAX
 from projseg.kernels.fold_sum import (
     HALVES_ROWS_MAX,
@@ -51,7 +52,7 @@ class SumState:
         """Add values."""
         numbers = self._reader.read(inputs[0])
         if self._is_float:
-            values = numbers.values.astype(np.float64, copy=False)
+            values = as_doubles(numbers.values)
             is_few = groups.ids is not None and groups.ids.dtype == np.uint8
             row_counts = groups.row_counts if is_few and numbers.validity is None else None
             sum_into(self._totals, groups.ids, values, 0, numbers.validity, row_counts=row_counts)
