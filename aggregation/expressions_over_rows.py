@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
@@ -12,10 +13,16 @@ from projseg.aggregation.concat import concat_vectors, vector_from_arrow
 from projseg.aggregation.rows import Rows
 from projseg.aggregation.time_buckets import bucket_vector
 from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.functions.text_budget import (
+    TEXT_BYTES_MAX,
+    TextsTooLargeError,
+    texts_too_large,
+)
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.time.granularity import Granularity
 from projseg.segment_format.arrow_arrays import filled_values, primitive_array
 from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.types import is_text
 from projseg.segment_format.vectors import Ids, Numbers, Vector, held_bytes, text_bytes
 
 # Texts that ids stand for are written out for so many bytes of rows at a time.
@@ -29,6 +36,8 @@ def evaluate_over(expression: Expression, rows: Rows) -> Vector:
     ------
     EvaluationError
         Where Spark's ANSI mode would raise, for a value that one of the rows holds.
+    TextsTooLargeError
+        If the values are texts that take too much together; of fewer rows they may not.
     """
     if isinstance(expression, Column):
         return rows.vector(expression.name)
@@ -36,16 +45,25 @@ def evaluate_over(expression: Expression, rows: Rows) -> Vector:
         (name,) = expression.columns
         vector = rows.vector(name)
         if isinstance(vector, Ids) and len(vector.dictionary) <= max(len(vector), 1024):
-            return _evaluate_over_dictionary(expression, name, vector)
+            with suppress(TextsTooLargeError):
+                return _evaluate_over_dictionary(expression, name, vector)
         buckets = _floor_of_plain_column(expression, vector)
         if buckets is not None:
             return buckets
-    if len(rows) > 1 and _text_bytes(expression, rows) > _TEXT_BYTES_MAX:
-        middle = len(rows) // 2
-        halves = rows.slice(0, middle), rows.slice(middle, len(rows))
-        return concat_vectors([evaluate_over(expression, half) for half in halves])
-    columns = {name: rows.vector(name).to_arrow() for name in expression.columns}
-    return vector_from_arrow(evaluate(expression, columns, len(rows)))
+    if len(rows) <= 1 or _text_bytes(expression, rows) <= _TEXT_BYTES_MAX:
+        with suppress(TextsTooLargeError):
+            columns = {name: rows.vector(name).to_arrow() for name in expression.columns}
+            return vector_from_arrow(evaluate(expression, columns, len(rows)))
+    return _evaluate_halves(expression, rows)
+
+
+def _evaluate_halves(expression: Expression, rows: Rows) -> Vector:
+    middle = len(rows) // 2
+    halves = rows.slice(0, middle), rows.slice(middle, len(rows))
+    found = [evaluate_over(expression, half) for half in halves]
+    if is_text(expression.type) and sum(map(held_bytes, found)) > TEXT_BYTES_MAX:
+        raise texts_too_large(len(rows))
+    return concat_vectors(found)
 
 
 def _text_bytes(expression: Expression, rows: Rows) -> int:

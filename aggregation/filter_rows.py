@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from projseg.aggregation.expressions_over_rows import evaluate_over, truth, truth_by_id
 from projseg.aggregation.number_ranges import NumberRange, value_range
 from projseg.aggregation.rows import MaskedRows, Rows
+from projseg.algebra.expressions.functions.text_budget import TextsTooLargeError
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.kernels.select import allowed_rows
@@ -87,11 +88,12 @@ def allowed_ids(
 ) -> NDArray[np.bool_] | None:
     """Return, for each id of the one column `name`, whether all conditions are true of its value.
 
-    None if a value raises an error: it may be one that no selected row holds.
+    None if a value raises an error, as it may be one that no selected row holds, or if the texts
+    that come up take too much together.
     """
     try:
         masks = [truth_by_id(condition, name, dictionary) for condition in conditions]
-    except ArithmeticError:
+    except (ArithmeticError, TextsTooLargeError):
         return None
     return reduce(np.logical_and, masks)
 

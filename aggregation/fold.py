@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from projseg.aggregation.expressions_over_rows import evaluate_over
 from projseg.aggregation.feeds import feed_states, stored_states
-from projseg.aggregation.group_rows import GroupedRows, group_rows, is_dense
+from projseg.aggregation.group_rows import group_rows, is_dense
 from projseg.aggregation.keys import make_key
-from projseg.aggregation.partial import FoldedPartial, Partial, StoredPartial
+from projseg.aggregation.merge import merge_partials, partial_of
+from projseg.aggregation.partial import Partial, StoredPartial
 from projseg.aggregation.rows import Rows
-from projseg.aggregation.states.state import State
 from projseg.aggregation.states.table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.expressions.functions.text_budget import TextsTooLargeError
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import AddRows, Feed, MergeStates
 
@@ -55,6 +56,35 @@ def fold(
     EvaluationError
         Where an expression meets a value that Spark's ANSI mode refuses.
     """
+    try:
+        return _fold_together(rows, keys, primitives, feeds, mask, in_order=in_order)
+    except TextsTooLargeError:
+        if len(rows) <= 1:
+            raise
+    middle = len(rows) // 2
+    halves = [
+        fold(
+            rows.slice(first, end),
+            keys,
+            primitives,
+            feeds,
+            mask=None if mask is None else mask[first:end],
+            in_order=in_order,
+        )
+        for first, end in ((0, middle), (middle, len(rows)))
+    ]
+    return merge_partials(halves, primitives, in_order=in_order)
+
+
+def _fold_together(
+    rows: Rows,
+    keys: Sequence[Expression],
+    primitives: Sequence[Primitive],
+    feeds: Sequence[Feed],
+    mask: NDArray[np.bool_] | None,
+    *,
+    in_order: bool,
+) -> Partial:
     if mask is not None and not _may_fold_all(keys, primitives, feeds):
         rows, mask = rows.where(mask), None
     group_keys = [make_key(evaluate_over(key, rows)) for key in keys]
@@ -92,16 +122,6 @@ def fold_base_rows(
     """Fold rows of the base table in key order, each primitive over its arguments and filter."""
     feeds = [AddRows(primitive.arguments, primitive.filter) for primitive in primitives]
     return fold(rows, keys, primitives, feeds, in_order=True)
-
-
-def partial_of(grouped: GroupedRows, states: Sequence[State]) -> Partial:
-    """Return the groups that have rows; with no grouping columns that is always one group."""
-    if not grouped.keys and grouped.prefix is None:
-        group_ids = None if grouped.groups.count == 1 else np.zeros(1, np.intp)
-        return FoldedPartial((), states, group_ids, 1)
-    occupied = grouped.occupied()
-    group_ids = None if len(occupied) == grouped.groups.count else occupied
-    return FoldedPartial(grouped.key_vectors(occupied), states, group_ids, len(occupied))
 
 
 def stored_partial(

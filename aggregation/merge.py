@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from projseg.aggregation.concat import concat_vectors
-from projseg.aggregation.fold import partial_of
 from projseg.aggregation.group_rows import GroupedRows, group_rows
 from projseg.aggregation.keys import make_key
-from projseg.aggregation.partial import Partial
-from projseg.aggregation.states.state import Groups
+from projseg.aggregation.partial import FoldedPartial, Partial
+from projseg.aggregation.states.state import Groups, State
 from projseg.aggregation.states.table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 
@@ -46,6 +47,16 @@ def merge_partials(
             state.merge(groups, partial.state_columns(index))
         start += partial.group_count
     return partial_of(grouped, states)
+
+
+def partial_of(grouped: GroupedRows, states: Sequence[State]) -> Partial:
+    """Return the groups that have rows; with no grouping columns that is always one group."""
+    if not grouped.keys and grouped.prefix is None:
+        group_ids = None if grouped.groups.count == 1 else np.zeros(1, np.intp)
+        return FoldedPartial((), states, group_ids, 1)
+    occupied = grouped.occupied()
+    group_ids = None if len(occupied) == grouped.groups.count else occupied
+    return FoldedPartial(grouped.key_vectors(occupied), states, group_ids, len(occupied))
 
 
 def _slice(grouped: GroupedRows, start: int, end: int) -> Groups:

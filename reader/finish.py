@@ -11,7 +11,7 @@ import pyarrow as pa
 from projseg.aggregation.partial import Partial, key_arrow
 from projseg.aggregation.states.finish import finish_call
 from projseg.algebra.aggregates.decompose import decompose
-from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.evaluate import evaluate_in_parts
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.query.result_order import OrderTerm, ascending
 from projseg.algebra.query.spec import QuerySpec
@@ -35,7 +35,7 @@ def finish(query: QuerySpec, groups: Partial) -> pa.Table:
     positions: Positions = None
     if query.having is not None:
         columns = {name: outputs.column(name) for name in query.having.columns}
-        kept = evaluate(query.having, columns, groups.group_count)
+        kept = evaluate_in_parts(query.having, columns, groups.group_count)
         positions = np.flatnonzero(filled_values(kept, False))
     if query.order_by or query.limit is not None:
         terms = (*query.order_by, *ascending(query.keys))
@@ -78,7 +78,7 @@ class _Outputs:
             return key_ranks(key if positions is None else key.take(positions), term)
         count = self.group_count if positions is None else len(positions)
         columns = {name: self.column(name, positions) for name in expression.columns}
-        return term_ranks(evaluate(expression, columns, count), term)
+        return term_ranks(evaluate_in_parts(expression, columns, count), term)
 
     def _finished(self, name: str, positions: Positions) -> pa.Array:
         if name in self._keys:

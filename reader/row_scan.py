@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from itertools import chain, count
 from typing import Final
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from projseg.aggregation.expressions_over_rows import evaluate_over
 from projseg.aggregation.rows import RowRange, Rows
 from projseg.algebra.expressions.bind import NamedExpression
-from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.evaluate import evaluate_in_parts
+from projseg.algebra.expressions.functions.text_budget import TextsTooLargeError
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.query.result_order import OrderTerm, ascending
@@ -30,7 +31,7 @@ from projseg.reader.threads import Workers, thread_count_of
 from projseg.reader.top_rows import Positions, Ranks, sorted_positions, term_ranks
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.limits import PAGE_ROWS_MAX
-from projseg.segment_format.vectors import text_bytes
+from projseg.segment_format.vectors import Vector, text_bytes
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
 
@@ -70,8 +71,7 @@ def scan(
     else:
         earliest = EarliestRows(storage, plan, segments, thread_count)
         for parts in earliest.batches(_BATCH_ROWS_MAX):
-            for fewer in _halved(plan, parts):
-                yield _batch_of_parts(plan, fewer)
+            yield from _batches_of_parts(plan, parts)
 
 
 def scan_table(storage: Storage, plan: QueryPlan) -> pa.Table:
@@ -107,7 +107,7 @@ def _sorted(table: pa.Table, criteria: Sequence[OrderTerm], limit: int | None) -
     outputs = {name: pa.concat_arrays(table.column(name).chunks) for name in table.column_names}
 
     def ranks_at(term: OrderTerm, positions: Positions) -> Ranks:
-        values = evaluate(term.expression, outputs, len(table))
+        values = evaluate_in_parts(term.expression, outputs, len(table))
         taken = values if positions is None else values.take(primitive_array(positions))
         return term_ranks(taken, term)
 
@@ -165,7 +165,8 @@ def _batches(
     selected = workers.map_ahead(select, ranges, ahead=thread_count - 1)
     parts = chain.from_iterable(selected)
     with closing(selected):
-        yield from workers.map_ahead(lambda part: _batch(plan, part), parts, ahead=2 * thread_count)
+        found = workers.map_ahead(partial(_begun, plan), parts, ahead=2 * thread_count)
+        yield from chain.from_iterable(found)
 
 
 def _ranges(
@@ -180,18 +181,44 @@ def _ranges(
     return iter([rows]) if step is None else cut(rows, step, source, names)
 
 
-def _batch(plan: QueryPlan, rows: Rows) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(_arrays(plan, rows), schema=plan.query.output_schema)
+def _begun(plan: QueryPlan, rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Return the batches of rows: the first is made, further ones, of wide rows, when asked for."""
+    batches = _batches_of(plan, rows)
+    return chain([next(batches)], batches)
 
 
-def _halved(plan: QueryPlan, parts: Parts) -> Iterator[Parts]:
-    """Cut a batch in two until its texts are no more than a batch should hold, or it is a row."""
-    names = frozenset[str]().union(*(named.expression.columns for named in plan.query.columns))
-    row_count = sum(len(rows) for rows, _ in parts)
-    texts = (text_bytes(rows.vector(name), BATCH_BYTES) for rows, _ in parts for name in names)
-    if row_count <= 1 or sum(texts) <= BATCH_BYTES:
-        yield parts
+def _batches_of(plan: QueryPlan, rows: Rows) -> Iterator[pa.RecordBatch]:
+    try:
+        vectors = _vectors(plan, rows)
+    except TextsTooLargeError:
+        middle = len(rows) // 2
+        yield from _batches_of(plan, rows.slice(0, middle))
+        yield from _batches_of(plan, rows.slice(middle, len(rows)))
         return
+    for part in _cut_by_texts(vectors, len(rows)):
+        arrays = [vector.to_arrow() for vector in part]
+        yield pa.RecordBatch.from_arrays(arrays, schema=plan.query.output_schema)
+
+
+def _cut_by_texts(vectors: Sequence[Vector], row_count: int) -> Iterator[Sequence[Vector]]:
+    """Cut rows in two until their texts are no more than a batch should hold, or it is a row."""
+    if row_count <= 1 or sum(text_bytes(v, BATCH_BYTES) for v in vectors) <= BATCH_BYTES:
+        yield vectors
+        return
+    middle = row_count // 2
+    yield from _cut_by_texts([v.slice(0, middle) for v in vectors], middle)
+    yield from _cut_by_texts([v.slice(middle, row_count) for v in vectors], row_count - middle)
+
+
+def _batches_of_parts(plan: QueryPlan, parts: Parts) -> Iterator[pa.RecordBatch]:
+    """Yield rows of several sources, each at its position, in batches that their texts fit in."""
+    row_count = sum(len(rows) for rows, _ in parts)
+    with suppress(TextsTooLargeError):
+        vectors = [_vectors(plan, rows) for rows, _ in parts]
+        texts = (text_bytes(vector, BATCH_BYTES) for part in vectors for vector in part)
+        if row_count <= 1 or sum(texts) <= BATCH_BYTES:
+            yield _joined_batch(plan, vectors, np.concatenate([at for _, at in parts]))
+            return
     middle = np.sort(np.concatenate([positions for _, positions in parts]))[row_count // 2]
     for is_in_half in (np.less, np.greater_equal):
         half = []
@@ -199,16 +226,17 @@ def _halved(plan: QueryPlan, parts: Parts) -> Iterator[Parts]:
             chosen = np.flatnonzero(is_in_half(positions, middle)).astype(np.uint32)
             if len(chosen):
                 half.append((rows.subset(chosen), positions[chosen]))
-        yield from _halved(plan, half)
+        yield from _batches_of_parts(plan, half)
 
 
-def _batch_of_parts(plan: QueryPlan, parts: Parts) -> pa.RecordBatch:
-    """Return rows of several sources as one batch, each at its position."""
-    back = primitive_array(np.argsort(np.concatenate([positions for _, positions in parts])))
-    columns = zip(*(_arrays(plan, rows) for rows, _ in parts), strict=True)
-    arrays = [pa.concat_arrays(column).take(back) for column in columns]
+def _joined_batch(
+    plan: QueryPlan, parts: Sequence[Sequence[Vector]], positions: NDArray[np.intp]
+) -> pa.RecordBatch:
+    back = primitive_array(np.argsort(positions))
+    columns = zip(*parts, strict=True)
+    arrays = [pa.concat_arrays([part.to_arrow() for part in c]).take(back) for c in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=plan.query.output_schema)
 
 
-def _arrays(plan: QueryPlan, rows: Rows) -> list[pa.Array]:
-    return [evaluate_over(named.expression, rows).to_arrow() for named in plan.query.columns]
+def _vectors(plan: QueryPlan, rows: Rows) -> list[Vector]:
+    return [evaluate_over(named.expression, rows) for named in plan.query.columns]

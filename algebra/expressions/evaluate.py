@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 from projseg.algebra.expressions.fallible import may_fail
 from projseg.algebra.expressions.functions.rule import Datum, as_array, true_mask, valid_mask
 from projseg.algebra.expressions.functions.table import EVALUATORS
+from projseg.algebra.expressions.functions.text_budget import TextsTooLargeError, texts_too_large
 from projseg.algebra.expressions.literals import literal_scalar
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.segment_format.arrow_arrays import filled_values, primitive_array, scalar_of
+
+_ARRAY_BYTES_MAX: Final = 2**31 - 1  # offsets of a text array are of 32 bits
 
 
 def evaluate(expression: Expression, columns: Mapping[str, pa.Array], row_count: int) -> pa.Array:
@@ -45,6 +48,31 @@ def evaluate(expression: Expression, columns: Mapping[str, pa.Array], row_count:
         Where Spark's ANSI mode raises: overflow, division by zero, a bad cast.
     """
     return as_array(_value(expression, columns, row_count), row_count)
+
+
+def evaluate_in_parts(
+    expression: Expression, columns: Mapping[str, pa.Array], row_count: int
+) -> pa.Array:
+    """Return what `evaluate` does, also where it must not make so much text at a time.
+
+    Raises
+    ------
+    TextsTooLargeError
+        If even the values do not fit in one array.
+    """
+    try:
+        return evaluate(expression, columns, row_count)
+    except TextsTooLargeError:
+        if row_count <= 1:
+            raise
+    middle = row_count // 2
+    parts = []
+    for start, end in ((0, middle), (middle, row_count)):
+        sliced = {name: columns[name].slice(start, end - start) for name in expression.columns}
+        parts.append(evaluate_in_parts(expression, sliced, end - start))
+    if sum(part.nbytes for part in parts) > _ARRAY_BYTES_MAX:
+        raise texts_too_large(row_count)
+    return pa.concat_arrays(parts)
 
 
 def _value(expression: Expression, columns: Mapping[str, pa.Array], row_count: int) -> Datum:

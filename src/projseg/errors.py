@@ -46,7 +46,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_UNKNOWN_COLUMN": "A name is not a column of the table, nor an output of the query.",
     "PROJSEG_BAD_EXPRESSION": "An expression is not valid Spark SQL, or its types do not fit.",
     "PROJSEG_EXPRESSION_TOO_LONG": "An expression is too long or nested too deeply to read.",
-    "PROJSEG_TEXT_TOO_LONG": "A padded or repeated text would pass the limit on its length.",
+    "PROJSEG_TEXT_TOO_LONG": "An expression makes a text that is too long, or too much text.",
     "PROJSEG_UNSUPPORTED_FUNCTION": "An expression uses a function or syntax unknown to projseg.",
     "PROJSEG_BAD_PERIOD": "A text is not an ISO 8601 period.",
     "PROJSEG_BAD_GRANULARITY": "A text is no granularity's name and no period to cut time by.",

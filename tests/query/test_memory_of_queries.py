@@ -112,6 +112,15 @@ CASES = {
         {"v": BombColumn("string", "opaque", long_text(2**24))},
         [{"aggregators": "count(v) AS n"}, {"drain": "v"}, {"columns": "v", "limit": 1}],
     ),
+    "texts made longer": (
+        8,
+        {"v": BombColumn("bigint", "numbers", steps()), **WORDS},
+        [
+            {"aggregators": "sum(length(lpad(string(v), 1000, k))) AS s"},
+            {"aggregators": "max(concat(k, string(v), repeat('x', 1000))) AS m"},
+            {"drain": "v, repeat(k, 100000) AS t"},
+        ],
+    ),
     "one long text": (
         1,
         {"v": BombColumn("string", "ids", constant(0, row_count=50), (1, [long_text(2**24)]))},

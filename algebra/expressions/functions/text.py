@@ -18,12 +18,18 @@ from projseg.algebra.expressions.functions.rule import (
     as_array,
     integers,
 )
+from projseg.algebra.expressions.functions.text_budget import (
+    check_text_bytes,
+    text_limit,
+    texts_too_large,
+)
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import EvaluationError
 from projseg.segment_format.arrow_arrays import array_of, scalar_of
 
 _TEXT: Final = pa.string()
 _INT: Final = pa.int32()
+_OBJECT_ROWS: Final = 1 << 16  # rows whose values are Python objects at a time
 
 
 def _rule(function: str, types: Sequence[pa.DataType], result: pa.DataType, fewest: int) -> Rule:
@@ -105,7 +111,14 @@ def _kernel(kernel: Callable[..., Any]) -> Evaluator:
 
 def _concat(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     separator = scalar_of("" if call.type == _TEXT else b"", call.type)
+    check_text_bytes(sum(_byte_count(a, row_count) for a in arguments), arguments, row_count)
     return pc.binary_join_element_wise(*arguments, separator, null_handling="emit_null")
+
+
+def _byte_count(text: Datum, row_count: int) -> int:
+    if isinstance(text, pa.Scalar):
+        return row_count * len(text.as_buffer() or b"")
+    return int(text.nbytes)
 
 
 def _length(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
@@ -125,19 +138,43 @@ def by_row(
 
     For arguments that vary from row to row, which Arrow's kernels do not take. Null where one is
     null, unless `compute` takes None.
+
+    Raises
+    ------
+    TextsTooLargeError
+        If the values are texts that take too much together.
     """
-    columns = [as_array(argument, row_count).to_pylist() for argument in arguments]
+    bytes_left = text_limit(arguments)
     valid = [True] * row_count if takes_null else all_valid(arguments, row_count)
     known: dict[tuple[Any, ...], Any] = {}
-    values: list[Any] = []
-    for is_valid, row in zip(valid, zip(*columns, strict=True), strict=True):
-        if not is_valid:
-            values.append(None)
-            continue
-        if row not in known:
-            known[row] = compute(*row)
-        values.append(known[row])
-    return array_of(values, result)
+    parts: list[pa.Array] = []
+    for start in range(0, max(row_count, 1), _OBJECT_ROWS):
+        end = min(start + _OBJECT_ROWS, row_count)
+        columns = [_objects(argument, start, end) for argument in arguments]
+        values: list[Any] = []
+        for is_valid, row in zip(valid[start:end], zip(*columns, strict=True), strict=True):
+            if not is_valid:
+                values.append(None)
+                continue
+            if row not in known:
+                known[row] = compute(*row)
+            value = known[row]
+            if isinstance(value, str | bytes):
+                bytes_left -= len(value)
+                if bytes_left < 0 and row_count > 1:
+                    raise texts_too_large(row_count)
+            values.append(value)
+        parts.append(array_of(values, result))
+        if len(known) > _OBJECT_ROWS:
+            known.clear()
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+
+def _objects(datum: Datum, start: int, end: int) -> list[Any]:
+    if isinstance(datum, pa.Scalar):
+        return [datum.as_py()] * (end - start)
+    values: list[Any] = datum.slice(start, end - start).to_pylist()
+    return values
 
 
 def _constant(datum: Datum) -> Any:
@@ -167,6 +204,10 @@ def _replace(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array
         return by_row(_replaced, arguments, row_count, call.type)
     if search == "":
         return arguments[0]
+    if len(replacement) > len(search):
+        found = pc.sum(pc.count_substring(arguments[0], search)).as_py() or 0
+        grown = found * (len(replacement.encode()) - len(search.encode()))
+        check_text_bytes(arguments[0].nbytes + grown, arguments, row_count)
     return pc.replace_substring(arguments[0], pattern=search, replacement=replacement)
 
 
