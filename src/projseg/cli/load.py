@@ -9,14 +9,14 @@ from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
 import projseg
 from projseg.cli import input_files
 from projseg.cli.arguments import Location, Output, sql_list
 from projseg.cli.declarations import parse_declarations
 from projseg.cli.output import print_fields
+from projseg.cli.progress import shown_progress
 from projseg.declarations import check_declared
 
 Files = Annotated[
@@ -114,8 +114,7 @@ def _reading(
         DownloadColumn(),
         TimeRemainingColumn(),
     )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+    with shown_progress(*columns) as progress:
         task = progress.add_task("importing", total=byte_count)
 
         def batches() -> Iterator[pa.RecordBatch]:

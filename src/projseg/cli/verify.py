@@ -6,12 +6,11 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 import projseg
 from projseg.cli.arguments import Location, Output, Version
 from projseg.cli.output import print_fields, print_rows
+from projseg.cli.progress import shown_progress
 from projseg.maintenance.later_files import later_manifests
 from projseg.maintenance.verify import verify_table
 
@@ -28,8 +27,7 @@ def verify(
 ) -> None:
     """Check every file and all that the table says of it; exit with 3 if something is wrong."""
     snapshot = projseg.Table(location, version).snapshot
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal) as progress:
+    with shown_progress() as progress:
         task = progress.add_task("verifying", total=len(snapshot.segments))
         findings = verify_table(
             snapshot.storage, snapshot, deep=deep, on_segment=lambda _: progress.advance(task)

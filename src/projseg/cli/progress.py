@@ -1,0 +1,25 @@
+"""Progress on standard error, where that is a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+from rich.console import Console
+from rich.progress import Progress, ProgressColumn
+
+
+@contextmanager
+def shown_progress(*columns: ProgressColumn) -> Iterator[Progress]:
+    """Give what is told of progress; elsewhere than on a terminal nothing is printed.
+
+    Parameters
+    ----------
+    *columns : rich.progress.ProgressColumn
+        What a task's line shows; none: what rich shows.
+    """
+    console = Console(stderr=True)
+    progress = Progress(*columns, console=console, disable=not console.is_terminal)
+    # Before release 14.3 rich ends a line that it has not begun.
+    with progress if console.is_terminal else nullcontext():
+        yield progress
