@@ -19,7 +19,8 @@ from projseg.aggregation.rows import RowIds, RowRange, Rows
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
-from projseg.reader.query import QueryPlan, SegmentPlan, open_source, source_row_count
+from projseg.reader.plan import QueryPlan, SegmentPlan
+from projseg.reader.run import open_source, source_row_count
 from projseg.reader.segment_source import SegmentSource
 from projseg.reader.selection import select_rows, times_by_id
 from projseg.reader.threads import Workers

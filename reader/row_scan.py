@@ -24,8 +24,9 @@ from projseg.algebra.query.result_order import OrderTerm, ascending
 from projseg.algebra.query.spec import QuerySpec
 from projseg.reader.batches import BATCH_BYTES, cut, cut_by_bytes, rows_at_a_time
 from projseg.reader.earliest_rows import EarliestRows
-from projseg.reader.query import QueryPlan, SegmentPlan, open_source
+from projseg.reader.plan import QueryPlan, SegmentPlan
 from projseg.reader.read_columns import columns_read
+from projseg.reader.run import open_source
 from projseg.reader.selection import select_rows
 from projseg.reader.threads import Workers, thread_count_of
 from projseg.reader.top_rows import Positions, Ranks, sorted_positions, term_ranks

@@ -13,15 +13,10 @@ from projseg.algebra.planning.source_plan import (
     SourcePlan,
 )
 from projseg.algebra.time.interval import Interval, micros_to_iso
-from projseg.reader.query import (
-    QueryPlan,
-    SegmentPlan,
-    run_final,
-    run_partial,
-    source_row_count,
-)
+from projseg.reader.plan import QueryPlan, SegmentPlan
 from projseg.reader.read_columns import columns_read
 from projseg.reader.row_scan import scan_table
+from projseg.reader.run import run_final, run_partial, source_row_count
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
 

@@ -20,7 +20,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from projseg.reader import row_scan
-from projseg.reader.query import QueryPlan, SegmentPlan, run_final
+from projseg.reader.plan import QueryPlan, SegmentPlan
+from projseg.reader.run import run_final
 from projseg.spark_datasource.read_request import ReadRequest
 from projseg.spark_datasource.scan import Scan
 from projseg.spark_datasource.schemas import transfer_schema

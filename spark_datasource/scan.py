@@ -15,7 +15,7 @@ from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.period import DAY
 from projseg.errors import InvalidInputError
 from projseg.memory.lazy import cached_property
-from projseg.reader.query import QueryPlan, plan_query
+from projseg.reader.plan import QueryPlan, plan_query
 from projseg.spark_datasource.metadata_tables import metadata_rows
 from projseg.spark_datasource.options import bad_value
 from projseg.spark_datasource.read_request import ReadRequest

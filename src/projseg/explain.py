@@ -12,7 +12,7 @@ import pyarrow as pa
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.planning.source_plan import ReasonCode
 from projseg.algebra.query.spec import QuerySpec
-from projseg.reader.query import QueryPlan
+from projseg.reader.plan import QueryPlan
 from projseg.reader.source_reads import SourceRead, planned_reads, run_and_measure
 from projseg.table_layer.storage import Storage
 

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from projseg.algebra.query.spec import QuerySpec, bind_query
 from projseg.algebra.time.interval import Interval
-from projseg.reader.query import plan_query, run_final
+from projseg.reader.plan import plan_query
 from projseg.reader.row_scan import scan, scan_table
+from projseg.reader.run import run_final
 from projseg.table_layer import metadata_tables
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.storage import Storage

@@ -137,10 +137,10 @@ def test_every_form_of_import_is_seen(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "module_name", lambda path: "projseg.algebra.time.x")
     file = tmp_path / "x.py"
     for text, name in {
-        "import projseg.reader.query": "projseg.reader.query",
+        "import projseg.reader.run": "projseg.reader.run",
         "from projseg import reader": "projseg.reader",
-        "from projseg.reader import query as q": "projseg.reader.query",
-        "from projseg.reader.query import plan_query": "projseg.reader.query",
+        "from projseg.reader import run as r": "projseg.reader.run",
+        "from projseg.reader.run import run_final": "projseg.reader.run",
         "from . import period": "projseg.algebra.time.period",
         "from .period import Period": "projseg.algebra.time.period",
         "from ..planning import planner": "projseg.algebra.planning.planner",

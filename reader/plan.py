@@ -1,0 +1,114 @@
+"""Plan a query over a snapshot's segments, from what the manifests say alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from projseg.algebra.planning.forced_projections import check_excluded, check_forced
+from projseg.algebra.planning.planner import Planner
+from projseg.algebra.planning.source_plan import Choice
+from projseg.algebra.projection.spec import ProjectionSpec, from_definition
+from projseg.algebra.query.spec import QuerySpec
+from projseg.memory.cache import KEPT
+from projseg.reader.segment_facts import FactsOfVersion
+from projseg.table_layer.segment_entry import SegmentEntry
+from projseg.table_layer.snapshot import Snapshot
+
+
+class SegmentPlan(msgspec.Struct, frozen=True):
+    """One segment that a query must read, and how."""
+
+    entry: SegmentEntry
+    choice: Choice
+
+
+class QueryPlan(msgspec.Struct, frozen=True):
+    """All that running a query needs; it can be pickled and divided among processes.
+
+    Parameters
+    ----------
+    query : QuerySpec
+        What was asked.
+    schema : pa.Schema
+        The snapshot's.
+    segments : tuple of SegmentPlan
+        Segments to read.
+    pruned_count : int
+        Segments whose metadata proves that no row matches.
+    """
+
+    query: QuerySpec
+    schema: pa.Schema
+    segments: tuple[SegmentPlan, ...]
+    pruned_count: int = 0
+
+
+# About what a plan takes in memory, and each segment in it beside what the manifests hold.
+_PLAN_BYTES: Final = 8192
+_SEGMENT_PLAN_BYTES: Final = 2048
+
+
+def plan_query(
+    snapshot: Snapshot, query: QuerySpec, entries: Sequence[SegmentEntry] | None = None
+) -> QueryPlan:
+    """Choose a source for each segment of a snapshot, or for some of them.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The table at one version.
+    query : QuerySpec
+        What is asked.
+    entries : sequence of SegmentEntry or None
+        Those of the snapshot's segments that are to be read; None: all.
+
+    Raises
+    ------
+    ProjectionNotUsableError
+        If `useProjection` or `forceProjections` cannot be met for a segment that must be read.
+    """
+    if entries is not None:
+        return _plan(snapshot, query, entries, len(entries))
+    # The same questions come all day.
+    version = (snapshot.storage.location, snapshot.version, snapshot.file.write_id)
+    plan: QueryPlan = KEPT.get_or_load(
+        ("plan", *version, query),
+        lambda: _plan(snapshot, query, _candidates(snapshot, query), len(snapshot.segments)),
+        lambda plan: _PLAN_BYTES + _SEGMENT_PLAN_BYTES * len(plan.segments),
+    )
+    return plan
+
+
+def _plan(
+    snapshot: Snapshot, query: QuerySpec, entries: Iterable[SegmentEntry], entry_count: int
+) -> QueryPlan:
+    facts = FactsOfVersion(snapshot)
+    planner = Planner(query, facts.declared_specs())
+    planned = (SegmentPlan(entry, planner.choose(facts.of(entry))) for entry in entries)
+    to_read = tuple(plan for plan in planned if not plan.choice.is_empty)
+    check_excluded(query, _projection_names(snapshot, facts.declared_specs(), to_read))
+    check_forced(query, {plan.entry.file: plan.choice for plan in to_read})
+    pruned_count = entry_count - len(to_read)
+    return QueryPlan(query, snapshot.properties.schema, to_read, pruned_count)
+
+
+def _projection_names(
+    snapshot: Snapshot, declared: Iterable[ProjectionSpec], planned: Iterable[SegmentPlan]
+) -> Iterator[str]:
+    """Yield the names of projections that the table declares or declared, or a segment holds."""
+    yield from (known.name for known in declared)
+    schema = snapshot.properties.schema
+    yield from (from_definition(text, schema).name for text in snapshot.definitions.values())
+    for plan in planned:
+        yield from plan.choice.rejected
+
+
+def _candidates(snapshot: Snapshot, query: QuerySpec) -> Iterable[SegmentEntry]:
+    """Return the segments whose time may lie in the query's interval; others are not decoded."""
+    if query.interval is None:
+        return snapshot.segments
+    return snapshot.segments_between(query.interval.start_us, query.interval.end_us)
