@@ -110,6 +110,10 @@ def check_truncations(spark, location, zone):
 def check_steps(spark, location, zone):
     if not knows(spark, "time_bucket"):
         pytest.skip("time_bucket came with Spark 4.2")
+    if zone == "Pacific/Apia" and spark.version.startswith("4.2."):
+        pytest.skip(
+            "after the day that Apia left out, Spark 4.2 puts midnights into the day before"
+        )
     times = instants(spark, zone)
     with settings(spark, GENERATED):
         expected = sparks_starts(spark, times, zone, STEPS)
