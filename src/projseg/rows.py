@@ -138,7 +138,10 @@ def _converted(values: Any, target: pa.DataType | None) -> pa.Array:
     if pa.types.is_integer(target) and str(getattr(values, "dtype", "")) in _NUMPY_FLOATS:
         # How pandas keeps integers of which some are missing.
         return pa.array(values, type=target, from_pandas=is_pandas)
+    values = values if hasattr(values, "__len__") else list(values)
     found = pa.array(values, from_pandas=is_pandas)
+    if pa.types.is_binary(found.type) and any(isinstance(value, str) for value in values):
+        raise TypeError("a text stands among binary values, which Arrow would take as its bytes")
     is_number = pa.types.is_integer(found.type) or pa.types.is_floating(found.type)
     if not pa.types.is_floating(target) or not is_number:
         return found

@@ -168,6 +168,7 @@ def test_pandas_is_not_imported_to_look_for_it(tmp_path):
         ({"d": [0.1]}, "PROJSEG_SCHEMA_MISMATCH.*'d' holds double"),
         ({"d": [Decimal("0.001")]}, "PROJSEG_SCHEMA_MISMATCH.*'d'"),
         ({"name": [b"a"]}, "PROJSEG_SCHEMA_MISMATCH.*'name' holds binary"),
+        ({"name": ["a", b"a"]}, "PROJSEG_SCHEMA_MISMATCH.*'name' holds.*text stands among binary"),
         ({"time": [NOON.replace(tzinfo=None)]}, "PROJSEG_SCHEMA_MISMATCH.*timestamp_ntz"),
         ({"day": [NOON]}, "PROJSEG_SCHEMA_MISMATCH.*'day' holds timestamp"),
         ({"nam": ["a"]}, "PROJSEG_SCHEMA_MISMATCH.*did you mean 'name'"),
