@@ -16,13 +16,19 @@ EXAMPLES = [note[-1] for notes in FUNCTIONS.values() for note in notes]
 EXAMPLES += [example for *_, example in SYNTAX if example]
 
 
+def not_yet_in(spark):
+    """Return the functions that came with a later Spark."""
+    return {"time_bucket"} if spark.version < "4.2" else set()
+
+
 def test_examples_have_sparks_values(spark):
-    outputs = ", ".join(f"CAST({example} AS STRING)" for example in EXAMPLES)
+    examples = [e for e in EXAMPLES if not any(name in e for name in not_yet_in(spark))]
+    outputs = ", ".join(f"CAST({example} AS STRING)" for example in examples)
     expected = spark.sql(f"SELECT {outputs}").collect()[0]
-    found = [text_of(example) for example in EXAMPLES]
-    assert dict(zip(EXAMPLES, found, strict=True)) == {
+    found = [text_of(example) for example in examples]
+    assert dict(zip(examples, found, strict=True)) == {
         example: "NULL" if value is None else value
-        for example, value in zip(EXAMPLES, expected, strict=True)
+        for example, value in zip(examples, expected, strict=True)
     }
 
 
@@ -30,6 +36,7 @@ def test_names_are_sparks_unless_the_page_says_otherwise(spark):
     names = [name for notes in FUNCTIONS.values() for note in notes for name in note[0].split()]
     names += [name for name in AGGREGATES if not name.endswith("_distinct")]
     names += ["approx_count_distinct"]
-    assert [name for name in names if not spark.catalog.functionExists(name)] == []
+    unknown = {name for name in names if not spark.catalog.functionExists(name)}
+    assert unknown == not_yet_in(spark)
     own = [name for note in OWN_FUNCTIONS for name in note[0].split()]
     assert [name for name in own if spark.catalog.functionExists(name)] == []
