@@ -78,13 +78,18 @@ def texts(block: str) -> list[str]:
     return [text for line in block.strip().splitlines() for text in line.split(" | ")]
 
 
+def is_known(spark, text):
+    """Whether this Spark has the function; theta sketches came with 4.1."""
+    return spark.catalog.functionExists(text.split("(")[0])
+
+
 @pytest.fixture(scope="module")
 def by_spark(spark):
     """Spark's answers to all texts: one query."""
     fields = ", ".join(f"{name} {type_name(t)}" for name, (t, _) in ROWS.items())
     rows = list(zip(GROUPS, *(values for _, values in ROWS.values()), strict=True))
     frame = spark.createDataFrame(rows, f"grp int, {fields}").coalesce(2)
-    every = [*texts(EXACT), *texts(CLOSE)]
+    every = [text for text in (*texts(EXACT), *texts(CLOSE)) if is_known(spark, text)]
     columns = [f"{text} AS c{i}" for i, text in enumerate(every)]
     selected = ", ".join(columns)
     frame.createOrReplaceTempView("rows_of_aggregates")
@@ -128,7 +133,9 @@ def normal(value: object) -> object:
 
 
 @pytest.mark.parametrize("text", texts(EXACT))
-def test_exact_aggregates(by_spark, text):
+def test_exact_aggregates(spark, by_spark, text):
+    if spark.version < "4.1" and not is_known(spark, text):
+        pytest.skip(f"this Spark has no {text}")
     spark_type, theirs = by_spark[text]
     our_type, ours = by_projseg(text)
     assert our_type == spark_type
