@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-import numpy as np
-
-from projseg.aggregation.rows import RowRange, Rows
+from projseg.aggregation.rows import RowRange
 from projseg.reader.segment_source import SegmentSource
 from projseg.segment_format.limits import PAGE_ROWS_MAX
-from projseg.segment_format.vectors import Ids
 
 BATCH_BYTES: Final = 16 << 20
 """About what the decoded columns of a batch take, and what the texts of a returned one take."""
@@ -79,41 +76,3 @@ def _halves(rows: RowRange, source: SegmentSource, names: Sequence[str]) -> Iter
     middle = (rows.start + rows.end) // 2
     yield from _halves(RowRange(rows.start, middle), source, names)
     yield from _halves(RowRange(middle, rows.end), source, names)
-
-
-def cut_by_bytes(
-    rows: Rows, source: SegmentSource, names: Iterable[str], rows_max: int
-) -> list[Rows]:
-    """Cut rows so that no part's texts take more than BATCH_BYTES, unless it is a single row.
-
-    Parameters
-    ----------
-    rows : Rows
-        Of `source`.
-    source : SegmentSource
-        Where they are.
-    names : iterable of str
-        Columns whose values are returned: texts that ids stand for are written out.
-    rows_max : int
-        Rows of a part, at most.
-    """
-    sizes = np.zeros(0, np.int64)
-    for name in names:
-        dictionary = source.dictionary(name)
-        if dictionary is None or dictionary.longest_value * rows_max <= BATCH_BYTES:
-            continue
-        vector = rows.vector(name)
-        assert isinstance(vector, Ids), "it has a dictionary"
-        taken = vector.dictionary.value_sizes.take(vector.ids)
-        sizes = taken if len(sizes) == 0 else sizes + taken
-    ends = np.cumsum(sizes)
-    parts, first = [], 0
-    while first < len(rows):
-        end = min(first + rows_max, len(rows))
-        if len(ends):
-            before = int(ends[first - 1]) if first else 0
-            fitting = int(np.searchsorted(ends, before + BATCH_BYTES, side="right"))
-            end = min(end, max(fitting, first + 1))
-        parts.append(rows.slice(first, end))
-        first = end
-    return parts

@@ -22,7 +22,7 @@ from projseg.algebra.expressions.tree import Column
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.query.result_order import OrderTerm, ascending
 from projseg.algebra.query.spec import QuerySpec
-from projseg.reader.batches import BATCH_BYTES, cut, cut_by_bytes, rows_at_a_time
+from projseg.reader.batches import BATCH_BYTES, cut, rows_at_a_time
 from projseg.reader.earliest_rows import EarliestRows
 from projseg.reader.plan import QueryPlan, SegmentPlan
 from projseg.reader.read_columns import columns_read
@@ -138,12 +138,7 @@ def _batches(
     storage: Storage, plan: QueryPlan, segments: Sequence[SegmentPlan], thread_count: int
 ) -> Generator[pa.RecordBatch]:
     """Yield all matching rows: rows are selected by source, batches built of what is selected."""
-    ranges = (
-        (segment.entry, source_plan, row_range)
-        for segment in segments
-        for source_plan in segment.choice.plans
-        for row_range in _ranges(storage, plan, segment.entry, source_plan)
-    )
+    sources = ((segment.entry, p) for segment in segments for p in segment.choice.plans)
     columns = sorted(set().union(*(named.expression.columns for named in plan.query.columns)))
 
     def select(wanted: tuple[SegmentEntry, SourcePlan, RowRange]) -> list[Rows]:
@@ -160,26 +155,31 @@ def _batches(
             for name in columns:
                 source.keep(name)
         step = min(max(len(rows) // _BATCHES_WANTED, _BATCH_ROWS_MIN), _BATCH_ROWS_MAX)
-        return cut_by_bytes(rows, source, columns, step)
+        firsts = range(0, len(rows), step)
+        return [rows.slice(first, min(first + step, len(rows))) for first in firsts]
 
     workers = Workers(thread_count)
+    cut_up = workers.map_ahead(partial(_ranges, storage, plan), sources, ahead=thread_count - 1)
+    ranges = chain.from_iterable(cut_up)
     selected = workers.map_ahead(select, ranges, ahead=thread_count - 1)
     parts = chain.from_iterable(selected)
-    with closing(selected):
+    with closing(cut_up), closing(selected):
         found = workers.map_ahead(partial(_begun, plan), parts, ahead=2 * thread_count)
         yield from chain.from_iterable(found)
 
 
 def _ranges(
-    storage: Storage, plan: QueryPlan, entry: SegmentEntry, source_plan: SourcePlan
-) -> Iterator[RowRange]:
+    storage: Storage, plan: QueryPlan, wanted: tuple[SegmentEntry, SourcePlan]
+) -> Iterator[tuple[SegmentEntry, SourcePlan, RowRange]]:
     """Cut a source: with a limit a few pages may do, without one selecting all at once is best."""
+    entry, source_plan = wanted
     source = open_source(storage, entry, source_plan, plan.schema)
     names, _ = columns_read(plan.query, source_plan)
     rows, step = RowRange(0, source.row_count), rows_at_a_time(source, names)
     if plan.query.limit is not None:
         step = min(step or source.row_count, 2 * PAGE_ROWS_MAX)
-    return iter([rows]) if step is None else cut(rows, step, source, names)
+    ranges = [rows] if step is None else cut(rows, step, source, names)
+    return ((entry, source_plan, row_range) for row_range in ranges)
 
 
 def _begun(plan: QueryPlan, rows: Rows) -> Iterator[pa.RecordBatch]:
