@@ -17,9 +17,8 @@ from projseg.segment_format.compression import (
     TEXT_SHARE_MAX,
     compress_page,
 )
-from projseg.segment_format.encodings.front_coded import FRONT_CODED_ID
-from projseg.segment_format.encodings.nested import NESTED_ID, item_count
-from projseg.segment_format.encodings.text import TEXT_ID
+from projseg.segment_format.encodings.nested import item_count
+from projseg.segment_format.encodings.table import numbers_of
 from projseg.segment_format.footer import Section
 from projseg.segment_format.limits import (
     PAGE_RAW_BYTES_MAX,
@@ -38,7 +37,7 @@ from projseg.segment_format.page_encoder import (
 from projseg.segment_format.types import is_text, number_limits, type_name
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
-_TEXT_ENCODINGS = (TEXT_ID, FRONT_CODED_ID, NESTED_ID)
+_TEXT_ENCODINGS = numbers_of("text", "nested")
 _OPAQUE_PAGE_BYTES = 2**20  # pages of text are cut here, so that a few rows cost one small read
 
 

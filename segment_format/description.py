@@ -4,36 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from projseg.errors import one_line
-from projseg.segment_format.encodings.decimal_double import DECIMAL_ID
-from projseg.segment_format.encodings.front_coded import FRONT_CODED_ID
-from projseg.segment_format.encodings.nested import NESTED_ID
-from projseg.segment_format.encodings.plain import PLAIN_ID
-from projseg.segment_format.encodings.text import TEXT_ID
+from projseg.segment_format.encodings.table import ENCODING_NAMES
 from projseg.segment_format.footer import BASE_TABLE, ColumnEntry, DictionaryEntry, TableEntry
 from projseg.segment_format.frame import HEAD_LAYOUT, TAIL_LAYOUT
 from projseg.segment_format.page_directory import PageDirectory
 from projseg.segment_format.segment_file import SegmentFile
-
-ENCODING_NAMES: Final = {  # SPEC.md section 6
-    0: "none",
-    1: "constant",
-    2: "frame of reference",
-    3: "bit-packed",
-    4: "patched",
-    5: "delta",
-    6: "scaled",
-    7: "run length",
-    PLAIN_ID: "plain",
-    DECIMAL_ID: "decimal",
-    TEXT_ID: "text",
-    FRONT_CODED_ID: "front-coded",
-    NESTED_ID: "nested",
-}
 
 
 @dataclass(frozen=True)

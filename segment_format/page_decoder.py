@@ -6,7 +6,7 @@ that holds the chosen pages. Nothing here reads files or keeps state, so any thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -19,12 +19,12 @@ from projseg.segment_format.arrow_arrays import numpy_dtype, text_array
 from projseg.segment_format.byte_reader import ByteReader, corrupt
 from projseg.segment_format.checksum import part_checksum
 from projseg.segment_format.compression import decompress_page
-from projseg.segment_format.encodings.front_coded import FRONT_CODED_ID, decode_front_coded
-from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
-from projseg.segment_format.encodings.nested import NESTED_ID, decode_nested
-from projseg.segment_format.encodings.numbers import decode_floats_best_into, decode_wide_best
-from projseg.segment_format.encodings.plain import PLAIN_ID
-from projseg.segment_format.encodings.text import TEXT_ID, decode_text
+from projseg.segment_format.encodings.table import (
+    INTEGER_ENCODINGS,
+    NESTED,
+    NUMBER_ENCODINGS,
+    TEXT_ENCODINGS,
+)
 from projseg.segment_format.limits import require_limit
 from projseg.segment_format.page_directory import HAS_BOUNDS
 from projseg.segment_format.types import is_nested, is_text, number_limits, type_name
@@ -34,10 +34,6 @@ from projseg.segment_format.vectors import Numbers
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
 _ARROW_OFFSET_MAX: Final = 2**31 - 1
-_TEXT_DECODERS: Final[dict[int, Callable[[ByteReader, int], Any]]] = {
-    TEXT_ID: decode_text,
-    FRONT_CODED_ID: decode_front_coded,
-}
 
 
 class PageRun:
@@ -126,7 +122,7 @@ def decode_numbers(run: PageRun, arrow_type: pa.DataType, *, is_narrow: bool = T
     for record, reader, rows in run.pages():
         row_count, null_count = rows.stop - rows.start, int(record["null_count"])
         valid = decode_validity(reader, int(record["validity"]), row_count, null_count)
-        _decode_numbers_page(reader, int(record["encoding"]), values[rows], base)
+        NUMBER_ENCODINGS.decode_into(reader, int(record["encoding"]), values[rows], base)
         reader.finish()
         if valid is not None:
             validity = np.ones(run.row_count, np.bool_) if validity is None else validity
@@ -152,18 +148,9 @@ def _require_type_limits(
         raise run.fail(f"values from {low} to {high} are not all {type_name(arrow_type)}")
 
 
-def _decode_numbers_page(reader: ByteReader, encoding: int, out: NDArray[Any], base: int) -> None:
-    if out.dtype.kind == "f":
-        decode_floats_best_into(reader, encoding, out)
-    elif out.dtype == object:
-        out[:] = decode_wide_best(reader, encoding, len(out))
-    else:
-        INTEGER_ENCODINGS.decode_into(reader, encoding, out, base)
-
-
 def _narrowest(run: PageRun, *, is_narrow: bool) -> tuple[int, np.dtype[Any]]:
     """Return (base, dtype) for the integers of the run."""
-    if (run.records["encoding"] == PLAIN_ID).any():
+    if NUMBER_ENCODINGS.has_wide(run.records["encoding"]):
         return 0, np.dtype(object)
     if not is_narrow:
         return 0, np.dtype(np.int64)
@@ -225,10 +212,10 @@ def _decode_opaque_page(
     try:
         if null_count == row_count:
             array = pa.nulls(row_count, arrow_type)
-        elif is_nested(arrow_type) and encoding == NESTED_ID:
-            array = decode_nested(reader, arrow_type, row_count, validity)
-        elif is_text(arrow_type) and encoding in _TEXT_DECODERS:
-            offsets, content = _TEXT_DECODERS[encoding](reader, row_count)
+        elif is_nested(arrow_type) and encoding == NESTED.number:
+            array = NESTED.codec.decode(reader, arrow_type, row_count, validity)
+        elif is_text(arrow_type):
+            offsets, content = TEXT_ENCODINGS.decode(reader, encoding, row_count)
             array = text_array(offsets, content, arrow_type, validity)
         else:
             raise corrupt(reader.path, reader.section, f"encoding {encoding} for {arrow_type}")

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from projseg.kernels.page_statistics import PageStatistics, page_statistics
 from projseg.segment_format.arrow_arrays import valid_values
-from projseg.segment_format.encodings.front_coded import FRONT_CODED_ID, encode_front_coded
-from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
-from projseg.segment_format.encodings.nested import NESTED_ID, encode_nested, value_count
-from projseg.segment_format.encodings.numbers import encode_floats_best, encode_wide_best
-from projseg.segment_format.encodings.text import TEXT_ID, encode_text
+from projseg.segment_format.encodings.nested import value_count
+from projseg.segment_format.encodings.table import (
+    INTEGER_ENCODINGS,
+    NESTED,
+    NUMBER_ENCODINGS,
+    TEXT_ENCODINGS,
+)
 from projseg.segment_format.limits import NESTED_VALUES_MAX, require_limit
 from projseg.segment_format.page_directory import HAS_BOUNDS, HAS_NAN
 from projseg.segment_format.types import is_nested
@@ -45,7 +47,7 @@ def encode_ids_page(ids: NDArray[Any], *, has_null: bool) -> EncodedPage:
     """Encode dictionary ids; id 0 counts as null where the dictionary has one."""
     values = ids.astype(np.int64)
     facts = page_statistics(values)
-    encoding, raw = INTEGER_ENCODINGS.encode(values, facts)
+    encoding, raw = INTEGER_ENCODINGS.choose(values, facts).encode()
     return EncodedPage(
         raw,
         len(ids),
@@ -74,7 +76,8 @@ def encode_numbers_page(values: NDArray[Any], validity: NDArray[np.bool_] | None
     if null_count:
         fill = known.min() if len(known) else values.dtype.type(0)
         filled = np.where(validity, values, fill) if validity is not None else values
-    encoding, values_part, facts = _encode_values(filled)
+    chosen, facts = NUMBER_ENCODINGS.choose(filled)
+    encoding, values_part = chosen.encode()
     flags, minimum, maximum = _bounds(known, facts)
     raw = validity_part + values_part
     return EncodedPage(
@@ -91,26 +94,13 @@ def encode_opaque_page(array: pa.Array, *, is_sorted: bool = False) -> EncodedPa
     if array.null_count:
         kind, validity_part = encode_validity(valid_values(array))
     if array.null_count == len(array):
-        encoding, values_part = NESTED_ID, b""
+        encoding, values_part = NESTED.number, b""
     elif is_nested(array.type):
         require_limit("number of values of a nested page", value_count(array), NESTED_VALUES_MAX)
-        encoding, values_part = NESTED_ID, encode_nested(array)
+        encoding, values_part = NESTED.number, NESTED.codec.offer(array).make()
     else:
-        encoding, values_part = TEXT_ID, encode_text(array)
-        if is_sorted and len(front_coded := encode_front_coded(array)) < len(values_part):
-            encoding, values_part = FRONT_CODED_ID, front_coded
+        encoding, values_part = TEXT_ENCODINGS.choose(array, is_sorted=is_sorted).encode()
     return EncodedPage(validity_part + values_part, len(array), encoding, kind, array.null_count)
-
-
-def _encode_values(values: NDArray[Any]) -> tuple[int, bytes, PageStatistics | None]:
-    if values.dtype == object:
-        return encode_wide_best(values)
-    if values.dtype.kind == "f":
-        encoding, part = encode_floats_best(values)
-        return encoding, part, None
-    facts = page_statistics(values)
-    chosen, part = INTEGER_ENCODINGS.encode(values, facts)
-    return chosen, part, facts
 
 
 def _bounds(known: NDArray[Any], facts: PageStatistics | None) -> tuple[int, int, int]:

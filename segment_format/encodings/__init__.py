@@ -1,1 +1,1 @@
-"""One encoding a file; the closed tables of them are in `integers` and `numbers`."""
+"""One encoding a file; `table` lists them all."""

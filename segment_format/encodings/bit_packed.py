@@ -14,26 +14,26 @@ from numpy.typing import NDArray
 from projseg.kernels.bit_packing import pack_bits, unpack_bits, word_bits, word_count
 from projseg.kernels.page_statistics import PageStatistics
 from projseg.segment_format.byte_reader import ByteReader, padded, padding
-from projseg.segment_format.encodings.protocol import Int64s, offsets_from, wrapped
+from projseg.segment_format.encodings.int64_offsets import Int64s, offsets_from, wrapped
+from projseg.segment_format.encodings.protocol import Offer
 
 _LAYOUT: Final = struct.Struct("<qII")  # reference, bit_width, reserved
 
 
 class BitPacked:
-    """The `IntegerEncoding` with id 3."""
+    """Values of whole bits."""
 
-    encoding_id: Final = 3
-
-    def encoded_bytes(self, values: Int64s, facts: PageStatistics) -> int | None:
-        """Return the exact size, or None for a page of one value, which takes no bits."""
+    def offer(self, values: Int64s, facts: PageStatistics) -> Offer | None:
+        """Return the offer, or None for a page of one value, which takes no bits."""
         width = (facts.maximum - facts.minimum).bit_length()
-        return None if width == 0 else _LAYOUT.size + packed_bytes(len(values), width)
+        if width == 0:
+            return None
 
-    def encode(self, values: Int64s, facts: PageStatistics) -> bytes:
-        """Return the bytes of the page."""
-        width = (facts.maximum - facts.minimum).bit_length()
-        words = pack_bits(offsets_from(values, facts.minimum), width)
-        return _LAYOUT.pack(facts.minimum, width, 0) + padded(words.tobytes())
+        def make() -> bytes:
+            words = pack_bits(offsets_from(values, facts.minimum), width)
+            return _LAYOUT.pack(facts.minimum, width, 0) + padded(words.tobytes())
+
+        return Offer(_LAYOUT.size + packed_bytes(len(values), width), make)
 
     def decode_into(self, reader: ByteReader, out: NDArray[Any], base: int) -> None:
         """Fill `out` with value - base."""

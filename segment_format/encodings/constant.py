@@ -10,23 +10,20 @@ from numpy.typing import NDArray
 
 from projseg.kernels.page_statistics import PageStatistics
 from projseg.segment_format.byte_reader import ByteReader
-from projseg.segment_format.encodings.protocol import Int64s
+from projseg.segment_format.encodings.int64_offsets import Int64s
+from projseg.segment_format.encodings.protocol import Offer
 
 _LAYOUT: Final = struct.Struct("<q")  # value
 
 
 class Constant:
-    """The `IntegerEncoding` with id 1."""
+    """A page of one value."""
 
-    encoding_id: Final = 1
-
-    def encoded_bytes(self, values: Int64s, facts: PageStatistics) -> int | None:
-        """Return the exact size, or None if values differ."""
-        return _LAYOUT.size if facts.minimum == facts.maximum else None
-
-    def encode(self, values: Int64s, facts: PageStatistics) -> bytes:
-        """Return the bytes of the page."""
-        return _LAYOUT.pack(facts.minimum)
+    def offer(self, values: Int64s, facts: PageStatistics) -> Offer | None:
+        """Return the offer, or None if values differ."""
+        if facts.minimum != facts.maximum:
+            return None
+        return Offer(_LAYOUT.size, lambda: _LAYOUT.pack(facts.minimum))
 
     def decode_into(self, reader: ByteReader, out: NDArray[Any], base: int) -> None:
         """Fill `out` with value - base."""

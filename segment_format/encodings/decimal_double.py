@@ -14,33 +14,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.segment_format.byte_reader import ByteReader
-from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
+from projseg.segment_format.encodings.integers import IntegerEncodings
+from projseg.segment_format.encodings.protocol import Offer, composed
 
-DECIMAL_ID: Final = 9
 SCALE_MAX: Final = 15
 _EXACT_MAX: Final = 2**53  # integers up to here are doubles
 _SAMPLE: Final = 32
 _LAYOUT: Final = struct.Struct("<II")  # scale, integers_encoding
 
 
-def encode_decimals(values: NDArray[np.float64]) -> bytes | None:
-    """Return the bytes of the page, or None if some value is no such decimal."""
-    for scale in range(SCALE_MAX + 1):
-        if _integers(values[:_SAMPLE], scale) is None:
-            continue
-        if (integers := _integers(values, scale)) is not None:
-            encoding, encoded = INTEGER_ENCODINGS.encode(integers)
-            return _LAYOUT.pack(scale, encoding) + encoded
-    return None
+class DecimalDoubles:
+    """A scale, and a page of integers.
 
+    Parameters
+    ----------
+    parts : IntegerEncodings
+        That the integers may take.
+    """
 
-def decode_decimals_into(reader: ByteReader, out: NDArray[np.float64]) -> None:
-    """Fill float64[n]."""
-    scale, encoding_id = reader.unpack(_LAYOUT)
-    reader.require(scale <= SCALE_MAX, f"decimal scale {scale}")
-    integers = out.view(np.int64)
-    INTEGER_ENCODINGS.decode_into(reader, encoding_id, integers, 0)
-    np.divide(integers, float(10**scale), out=out)
+    def __init__(self, parts: IntegerEncodings) -> None:
+        self._parts = parts
+
+    def offer(self, values: NDArray[Any]) -> Offer | None:
+        """Return the offer, or None for floats and where some value is no such decimal."""
+        if values.dtype != np.float64:
+            return None
+        for scale in range(SCALE_MAX + 1):
+            if _integers(values[:_SAMPLE], scale) is None:
+                continue
+            if (integers := _integers(values, scale)) is not None:
+                chosen = self._parts.choose(integers)
+                return composed(_LAYOUT.pack(scale, chosen.number), chosen.offer)
+        return None
+
+    def decode_into(self, reader: ByteReader, out: NDArray[Any]) -> None:
+        """Fill float64[n]."""
+        reader.require(out.dtype == np.float64, "decimals are doubles, and these are floats")
+        scale, number = reader.unpack(_LAYOUT)
+        reader.require(scale <= SCALE_MAX, f"decimal scale {scale}")
+        integers = out.view(np.int64)
+        self._parts.decode_into(reader, number, integers, 0)
+        np.divide(integers, float(10**scale), out=out)
 
 
 def _integers(values: NDArray[Any], scale: int) -> NDArray[np.int64] | None:

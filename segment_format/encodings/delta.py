@@ -16,33 +16,34 @@ from projseg.kernels.delta import accumulate
 from projseg.kernels.page_statistics import PageStatistics
 from projseg.segment_format.byte_reader import ByteReader, padded
 from projseg.segment_format.encodings.bit_packed import packed_bytes, unpack_into
-from projseg.segment_format.encodings.protocol import Int64s, add_in_place, offsets_from
+from projseg.segment_format.encodings.int64_offsets import Int64s, add_in_place, offsets_from
+from projseg.segment_format.encodings.protocol import Offer
 
 _LAYOUT: Final = struct.Struct("<qqII")  # first, reference, bit_width, reserved
 _INT64_MAX: Final = 2**63 - 1
 
 
 class Delta:
-    """The `IntegerEncoding` with id 5."""
+    """Differences of neighbours."""
 
-    encoding_id: Final = 5
+    def offer(self, values: Int64s, facts: PageStatistics) -> Offer | None:
+        """Return the offer, or None if there is no difference or one passes int64.
 
-    def encoded_bytes(self, values: Int64s, facts: PageStatistics) -> int | None:
-        """Return the exact size, or None if there is no difference or one passes int64."""
+        The first row's difference is stored as the smallest.
+        """
         if len(values) < 2 or facts.maximum - facts.minimum > _INT64_MAX:
             return None
         width = (facts.delta_maximum - facts.delta_minimum).bit_length()
-        return _LAYOUT.size + packed_bytes(len(values), width)
 
-    def encode(self, values: Int64s, facts: PageStatistics) -> bytes:
-        """Return the bytes of the page; the first row's difference is stored as the smallest."""
-        width = (facts.delta_maximum - facts.delta_minimum).bit_length()
-        header = _LAYOUT.pack(int(values[0]), facts.delta_minimum, width, 0)
-        if width == 0:
-            return header
-        offsets = np.zeros(len(values), np.uint64)
-        offsets[1:] = offsets_from(np.diff(values), facts.delta_minimum)
-        return header + padded(pack_bits(offsets, width).tobytes())
+        def make() -> bytes:
+            header = _LAYOUT.pack(int(values[0]), facts.delta_minimum, width, 0)
+            if width == 0:
+                return header
+            offsets = np.zeros(len(values), np.uint64)
+            offsets[1:] = offsets_from(np.diff(values), facts.delta_minimum)
+            return header + padded(pack_bits(offsets, width).tobytes())
+
+        return Offer(_LAYOUT.size + packed_bytes(len(values), width), make)
 
     def decode_into(self, reader: ByteReader, out: NDArray[Any], base: int) -> None:
         """Fill `out` with value - base."""

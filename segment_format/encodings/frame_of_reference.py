@@ -13,32 +13,31 @@ from numpy.typing import NDArray
 
 from projseg.kernels.page_statistics import PageStatistics
 from projseg.segment_format.byte_reader import ByteReader, padded, padding
-from projseg.segment_format.encodings.protocol import (
+from projseg.segment_format.encodings.int64_offsets import (
     STORED_DTYPES,
     Int64s,
     add_in_place,
     byte_width,
     offsets_from,
 )
+from projseg.segment_format.encodings.protocol import Offer
 
 _LAYOUT: Final = struct.Struct("<qII")  # reference, value_bytes, reserved
 
 
 class FrameOfReference:
-    """The `IntegerEncoding` with id 2."""
+    """Whole bytes; holds any page."""
 
-    encoding_id: Final = 2
-
-    def encoded_bytes(self, values: Int64s, facts: PageStatistics) -> int | None:
-        """Return the exact size."""
-        offsets = byte_width(facts.maximum - facts.minimum) * len(values)
-        return _LAYOUT.size + offsets + padding(offsets)
-
-    def encode(self, values: Int64s, facts: PageStatistics) -> bytes:
-        """Return the bytes of the page."""
+    def offer(self, values: Int64s, facts: PageStatistics) -> Offer:
+        """Return the offer."""
         width = byte_width(facts.maximum - facts.minimum)
-        offsets = offsets_from(values, facts.minimum).astype(STORED_DTYPES[width])
-        return _LAYOUT.pack(facts.minimum, width, 0) + padded(offsets.tobytes())
+        size = width * len(values)
+
+        def make() -> bytes:
+            offsets = offsets_from(values, facts.minimum).astype(STORED_DTYPES[width])
+            return _LAYOUT.pack(facts.minimum, width, 0) + padded(offsets.tobytes())
+
+        return Offer(_LAYOUT.size + size + padding(size), make)
 
     def decode_into(self, reader: ByteReader, out: NDArray[Any], base: int) -> None:
         """Fill `out` with value - base."""

@@ -20,8 +20,9 @@ from projseg.kernels.front_coding import (
     suffixes,
 )
 from projseg.kernels.text_order import first_disorder
-from projseg.segment_format.byte_reader import ByteReader, padded
-from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
+from projseg.segment_format.byte_reader import ByteReader, padded, padding
+from projseg.segment_format.encodings.integers import IntegerEncodings
+from projseg.segment_format.encodings.protocol import Offer, composed
 from projseg.segment_format.encodings.text import text_parts
 from projseg.segment_format.limits import (
     PAGE_RAW_BYTES_MAX,
@@ -29,55 +30,69 @@ from projseg.segment_format.limits import (
     require_limit,
 )
 
-FRONT_CODED_ID: Final = 11
 _LAYOUT: Final = struct.Struct("<II")  # prefixes_encoding, lengths_encoding
 
 
-def encode_front_coded(array: pa.Array) -> bytes:
-    """Return the bytes of an ascending string or binary array of at least one row.
+class FrontCoded:
+    """A page of prefixes, one of the lengths of the rests, and the rests.
 
-    A null, if there is one, comes first and counts as an empty text that need not ascend.
-
-    Raises
-    ------
-    LimitExceededError
-        If one value is too large.
+    Parameters
+    ----------
+    parts : IntegerEncodings
+        That both pages may take.
     """
-    offsets, content = text_parts(array)
-    sizes = offsets[1:] - offsets[:-1]
-    require_limit("size of a value in bytes", int(sizes.max()), VALUE_BYTES_MAX)
-    prefixes = shared_prefixes(offsets, content)
-    prefixes_encoding, prefixes_part = INTEGER_ENCODINGS.encode(prefixes)
-    lengths_encoding, lengths_part = INTEGER_ENCODINGS.encode(sizes - prefixes)
-    header = _LAYOUT.pack(prefixes_encoding, lengths_encoding)
-    left = suffixes(offsets, content, prefixes).tobytes()
-    return header + prefixes_part + lengths_part + padded(left)
 
+    def __init__(self, parts: IntegerEncodings) -> None:
+        self._parts = parts
 
-def decode_front_coded(
-    reader: ByteReader, row_count: int
-) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    """Return (offsets int32[n + 1], bytes uint8[m]) of `row_count` >= 1 values."""
-    prefixes_encoding, lengths_encoding = reader.unpack(_LAYOUT)
-    prefixes, lengths = np.empty((2, row_count), np.int64)
-    INTEGER_ENCODINGS.decode_into(reader, prefixes_encoding, prefixes, 0)
-    INTEGER_ENCODINGS.decode_into(reader, lengths_encoding, lengths, 0)
-    reader.require(
-        int(prefixes.min()) >= 0 and int(prefixes.max()) <= PREFIX_BYTES_MAX,
-        f"shared prefixes of {prefixes.min()} to {prefixes.max()} bytes",
-    )
-    low, high = int(lengths.min()), int(lengths.max())
-    reader.require(low >= 0 and high <= VALUE_BYTES_MAX, f"suffixes of {low} to {high} bytes")
-    reader.require(int(lengths.sum()) <= reader.bytes_left, "suffixes pass the end of the page")
-    sizes = prefixes + lengths
-    reader.require(
-        int(prefixes[0]) == 0 and bool((prefixes[1:] <= sizes[:-1]).all()),
-        "a shared prefix is longer than the text before it",
-    )
-    # A writer cuts pages by the bytes of their texts, so no page has more than a page of them.
-    require_limit("size of a page's texts in bytes", int(sizes.sum()), PAGE_RAW_BYTES_MAX)
-    left = reader.array("u1", int(lengths.sum()))
-    offsets, texts = expand_prefixes(prefixes, lengths, left)
-    after_null = offsets[1:]  # row 0 may be the null, which is stored as an empty text
-    reader.require(first_disorder(after_null, texts) < 0, "texts are not ascending")
-    return offsets.astype(np.int32), texts
+    def offer(self, array: pa.Array, *, is_sorted: bool = True) -> Offer | None:
+        """Return the offer, or None if the texts are not sorted.
+
+        A null, if there is one, comes first and counts as an empty text that need not ascend.
+
+        Raises
+        ------
+        LimitExceededError
+            If one value is too large.
+        """
+        if not is_sorted:
+            return None
+        offsets, content = text_parts(array)
+        sizes = np.diff(offsets)
+        require_limit("size of a value in bytes", int(sizes.max()), VALUE_BYTES_MAX)
+        shared = shared_prefixes(offsets, content)
+        prefixes, lengths = self._parts.choose(shared), self._parts.choose(sizes - shared)
+        size = int((sizes - shared).sum())
+        left = Offer(
+            size + padding(size), lambda: padded(suffixes(offsets, content, shared).tobytes())
+        )
+        header = _LAYOUT.pack(prefixes.number, lengths.number)
+        return composed(header, prefixes.offer, lengths.offer, left)
+
+    def decode(
+        self, reader: ByteReader, row_count: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+        """Return (offsets int32[n + 1], bytes uint8[m]) of `row_count` >= 1 values."""
+        prefixes_encoding, lengths_encoding = reader.unpack(_LAYOUT)
+        prefixes, lengths = np.empty((2, row_count), np.int64)
+        self._parts.decode_into(reader, prefixes_encoding, prefixes, 0)
+        self._parts.decode_into(reader, lengths_encoding, lengths, 0)
+        reader.require(
+            int(prefixes.min()) >= 0 and int(prefixes.max()) <= PREFIX_BYTES_MAX,
+            f"shared prefixes of {prefixes.min()} to {prefixes.max()} bytes",
+        )
+        low, high = int(lengths.min()), int(lengths.max())
+        reader.require(low >= 0 and high <= VALUE_BYTES_MAX, f"suffixes of {low} to {high} bytes")
+        reader.require(int(lengths.sum()) <= reader.bytes_left, "suffixes pass the end of the page")
+        sizes = prefixes + lengths
+        reader.require(
+            int(prefixes[0]) == 0 and bool((prefixes[1:] <= sizes[:-1]).all()),
+            "a shared prefix is longer than the text before it",
+        )
+        # A writer cuts pages by the bytes of their texts, so no page has more than a page of them.
+        require_limit("size of a page's texts in bytes", int(sizes.sum()), PAGE_RAW_BYTES_MAX)
+        left = reader.array("u1", int(lengths.sum()))
+        offsets, texts = expand_prefixes(prefixes, lengths, left)
+        after_null = offsets[1:]  # row 0 may be the null, which is stored as an empty text
+        reader.require(first_disorder(after_null, texts) < 0, "texts are not ascending")
+        return offsets.astype(np.int32), texts

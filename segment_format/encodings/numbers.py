@@ -1,4 +1,4 @@
-"""Fixed-width values: which encoding a page of integers, wide integers or floats takes, and back.
+"""Pages of fixed-width values: integers, wide integers or floats, and back.
 
 Floats are encoded as the integers their bits are where values repeat, as decimals where they are
 decimals in disguise, and plain otherwise.
@@ -6,65 +6,117 @@ decimals in disguise, and plain otherwise.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from projseg.kernels.page_statistics import PageStatistics, page_statistics
 from projseg.segment_format.byte_reader import ByteReader
-from projseg.segment_format.encodings.decimal_double import (
-    DECIMAL_ID,
-    decode_decimals_into,
-    encode_decimals,
-)
-from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
-from projseg.segment_format.encodings.plain import (
-    PLAIN_ID,
-    decode_floats_into,
-    decode_wide,
-    encode_floats,
-    encode_wide,
-)
+from projseg.segment_format.encodings.integers import IntegerEncodings
+from projseg.segment_format.encodings.protocol import FloatEncoding, WideIntegerEncoding
+from projseg.segment_format.encodings.record import Chosen, Encoding, least
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
-def encode_wide_best(values: NDArray[Any]) -> tuple[int, bytes, PageStatistics | None]:
-    """Return (encoding, part, facts) of object[n]; facts only if every value fits int64."""
-    if int(values.max()) > _INT64_MAX or int(values.min()) < _INT64_MIN:
-        return PLAIN_ID, encode_wide(values), None
-    narrow = values.astype(np.int64)
-    facts = page_statistics(narrow)
-    encoding, part = INTEGER_ENCODINGS.encode(narrow, facts)
-    return encoding, part, facts
+class NumberEncodings:
+    """Encodings of fixed-width values by their number.
 
+    Parameters
+    ----------
+    integers : IntegerEncodings
+        For integers that fit int64, and for the bits of floats.
+    wide : iterable of Encoding
+        For integers of which some do not.
+    floats : iterable of Encoding
+        For floats; one of them must hold any page.
+    """
 
-def encode_floats_best(values: NDArray[Any]) -> tuple[int, bytes]:
-    """Return (encoding, part) of float32[n] or float64[n], bit exact."""
-    bits = values.view(f"u{values.dtype.itemsize}").astype(np.uint64).view(np.int64)
-    encoding, part = INTEGER_ENCODINGS.encode(bits)
-    candidates = [(encoding, part), (PLAIN_ID, encode_floats(values))]
-    if values.dtype == np.float64 and (decimals := encode_decimals(values)) is not None:
-        candidates.append((DECIMAL_ID, decimals))
-    return min(candidates, key=lambda candidate: len(candidate[1]))
+    def __init__(
+        self,
+        integers: IntegerEncodings,
+        wide: Iterable[Encoding[WideIntegerEncoding]],
+        floats: Iterable[Encoding[FloatEncoding]],
+    ) -> None:
+        self._integers: Final = integers
+        self.wide: Final = {record.number: record for record in wide}
+        self.floats: Final = {record.number: record for record in floats}
 
+    def choose(self, values: NDArray[Any]) -> tuple[Chosen, PageStatistics | None]:
+        """Return the best encoding and its offer, and the facts of integers that all fit int64.
 
-def decode_floats_best_into(reader: ByteReader, encoding: int, out: NDArray[Any]) -> None:
-    """Fill float32[n] or float64[n] from whichever encoding the page has."""
-    if encoding == PLAIN_ID:
-        decode_floats_into(reader, out)
-    elif encoding == DECIMAL_ID and out.dtype == np.float64:
-        decode_decimals_into(reader, out)
-    else:
-        bits = out.view(np.int64 if out.dtype == np.float64 else np.uint32)
-        INTEGER_ENCODINGS.decode_into(reader, encoding, bits, 0)
+        Parameters
+        ----------
+        values : int64[n], float32[n], float64[n] or object[n] of Python integers
+            n >= 1.
 
+        Raises
+        ------
+        LimitExceededError
+            If an integer is too wide.
+        """
+        if values.dtype.kind == "f":
+            return self._choose_floats(values), None
+        if values.dtype == object:
+            if int(values.max()) > _INT64_MAX or int(values.min()) < _INT64_MIN:
+                wide = self.wide.values()
+                return least((record, record.codec.offer(values)) for record in wide), None
+            values = values.astype(np.int64)
+        facts = page_statistics(values)
+        return self._integers.choose(values, facts), facts
 
-def decode_wide_best(reader: ByteReader, encoding: int, value_count: int) -> NDArray[Any]:
-    """Return object[n] of Python integers, or int64[n] if the page holds no wider one."""
-    if encoding == PLAIN_ID:
-        return decode_wide(reader, value_count)
-    narrow = np.empty(value_count, np.int64)
-    INTEGER_ENCODINGS.decode_into(reader, encoding, narrow, 0)
-    return narrow
+    def _choose_floats(self, values: NDArray[Any]) -> Chosen:
+        bits = values.view(f"u{values.dtype.itemsize}").astype(np.uint64).view(np.int64)
+        as_bits = self._integers.choose(bits)
+        records = self.floats.values()
+        as_floats = least((record, record.codec.offer(values)) for record in records)
+        return min(as_bits, as_floats, key=lambda chosen: chosen.offer.byte_count)
+
+    def has_wide(self, numbers: NDArray[Any]) -> bool:
+        """Return whether one of the encodings uint8[k] is of integers that may pass 64 bits."""
+        return any((numbers == number).any() for number in self.wide)
+
+    def decode_into(self, reader: ByteReader, number: int, out: NDArray[Any], base: int) -> None:
+        """Fill `out` from whichever encoding the page has.
+
+        Parameters
+        ----------
+        reader : ByteReader
+            At the values of the page.
+        number : int
+            The encoding.
+        out : uint8[n], uint16[n], uint32[n], int64[n], float32[n], float64[n] or object[n]
+            Contiguous and not empty.
+        base : int
+            Taken from each integer; 0 for floats and objects.
+
+        Raises
+        ------
+        CorruptSegmentError
+            If the encoding does not hold such values, or its part is malformed.
+        """
+        if out.dtype == object:
+            out[:] = self.decode_integers(reader, number, len(out))
+        elif out.dtype.kind != "f":
+            self._integers.decode_into(reader, number, out, base)
+        elif number in self.floats:
+            self.floats[number].codec.decode_into(reader, out)
+        else:
+            bits = out.view(np.int64 if out.dtype == np.float64 else np.uint32)
+            self._integers.decode_into(reader, number, bits, 0)
+
+    def decode_integers(self, reader: ByteReader, number: int, value_count: int) -> NDArray[Any]:
+        """Return object[n] of Python integers, or int64[n] if the encoding holds no wider ones.
+
+        Raises
+        ------
+        CorruptSegmentError
+            If the encoding is not one of integers, or its part is malformed.
+        """
+        if number in self.wide:
+            return self.wide[number].codec.decode(reader, value_count)
+        narrow = np.empty(value_count, np.int64)
+        self._integers.decode_into(reader, number, narrow, 0)
+        return narrow

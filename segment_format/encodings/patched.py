@@ -16,13 +16,14 @@ from projseg.kernels.bit_packing import pack_bits
 from projseg.kernels.page_statistics import PageStatistics
 from projseg.segment_format.byte_reader import ByteReader, padded, padding
 from projseg.segment_format.encodings.bit_packed import packed_bytes, unpack_into
-from projseg.segment_format.encodings.protocol import (
+from projseg.segment_format.encodings.int64_offsets import (
     STORED_DTYPES,
     Int64s,
     byte_width,
     offsets_from,
     wrapped,
 )
+from projseg.segment_format.encodings.protocol import Offer
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 
 _LAYOUT: Final = struct.Struct("<qIHBB")  # reference, exception_count, bit_width, value_bytes, 0
@@ -31,34 +32,27 @@ _WIDTH_MIN: Final = 4  # narrower pages have little to gain
 
 
 class Patched:
-    """The `IntegerEncoding` with id 4."""
+    """Narrow values, and exceptions to them."""
 
-    encoding_id: Final = 4
-
-    def encoded_bytes(self, values: Int64s, facts: PageStatistics) -> int | None:
-        """Return the exact size, or None if patching does not pay."""
+    def offer(self, values: Int64s, facts: PageStatistics) -> Offer | None:
+        """Return the offer, or None if patching does not pay. Exceptions are packed as zero."""
         width = _best_width(values, facts)
         if width is None:
             return None
-        exception_count = int(
-            np.count_nonzero(offsets_from(values, facts.minimum) >> np.uint64(width))
-        )
-        return _size(len(values), width, exception_count, _value_bytes(facts))
-
-    def encode(self, values: Int64s, facts: PageStatistics) -> bytes:
-        """Return the bytes of the page; exceptions are packed as zero."""
-        width = _best_width(values, facts)
-        assert width is not None, "encoded_bytes returned None for this page"
+        value_bytes = _value_bytes(facts)
         offsets = offsets_from(values, facts.minimum)
         positions = np.flatnonzero(offsets >> np.uint64(width))
-        exceptions = offsets[positions]
-        offsets[positions] = 0
-        value_bytes = _value_bytes(facts)
-        return _LAYOUT.pack(facts.minimum, len(positions), width, value_bytes, 0) + padded(
-            pack_bits(offsets, width).tobytes(),
-            positions.astype("<u2").tobytes(),
-            exceptions.astype(STORED_DTYPES[value_bytes]).tobytes(),
-        )
+
+        def make() -> bytes:
+            fitting = offsets.copy()
+            fitting[positions] = 0
+            return _LAYOUT.pack(facts.minimum, len(positions), width, value_bytes, 0) + padded(
+                pack_bits(fitting, width).tobytes(),
+                positions.astype("<u2").tobytes(),
+                offsets[positions].astype(STORED_DTYPES[value_bytes]).tobytes(),
+            )
+
+        return Offer(_size(len(values), width, len(positions), value_bytes), make)
 
     def decode_into(self, reader: ByteReader, out: NDArray[Any], base: int) -> None:
         """Fill `out` with value - base."""

@@ -12,45 +12,58 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import LimitExceededError
-from projseg.segment_format.byte_reader import ByteReader, padded
+from projseg.segment_format.byte_reader import ByteReader, padded, padding
+from projseg.segment_format.encodings.protocol import Offer
 
-PLAIN_ID: Final = 8
 WIDE_BITS: Final = 128  # of an integer stored wide
 _LOW: Final = (1 << 64) - 1
 
 
-def encode_floats(values: NDArray[Any]) -> bytes:
-    """Return float32[n] or float64[n] as little-endian bytes."""
-    return padded(values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes())
+class PlainFloats:
+    """Floats in 4 bytes, doubles in 8; holds any page."""
+
+    def offer(self, values: NDArray[Any]) -> Offer:
+        """Return the offer."""
+
+        def make() -> bytes:
+            stored = values.astype(values.dtype.newbyteorder("<"), copy=False)
+            return padded(stored.tobytes())
+
+        return Offer(values.nbytes + padding(values.nbytes), make)
+
+    def decode_into(self, reader: ByteReader, out: NDArray[Any]) -> None:
+        """Fill float32[n] or float64[n], bit for bit."""
+        bits = f"u{out.dtype.itemsize}"
+        out.view(bits)[:] = reader.array(f"<{bits}", len(out))
 
 
-def decode_floats_into(reader: ByteReader, out: NDArray[Any]) -> None:
-    """Fill float32[n] or float64[n], bit for bit."""
-    bits = f"u{out.dtype.itemsize}"
-    out.view(bits)[:] = reader.array(f"<{bits}", len(out))
+class PlainIntegers:
+    """Integers in 16 bytes, two's complement."""
 
+    def offer(self, values: NDArray[Any]) -> Offer:
+        """Return the offer.
 
-def encode_wide(values: NDArray[Any]) -> bytes:
-    """Return object[n] of Python integers as 16-byte two's complement.
+        Raises
+        ------
+        LimitExceededError
+            If an integer does not fit.
+        """
+        edge = 1 << (WIDE_BITS - 1)
+        if int(values.max()) >= edge or int(values.min()) < -edge:
+            raise LimitExceededError(
+                "PROJSEG_LIMIT_EXCEEDED", f"an integer passes {WIDE_BITS} bits and cannot be stored"
+            )
 
-    Raises
-    ------
-    LimitExceededError
-        If an integer does not fit.
-    """
-    edge = 1 << (WIDE_BITS - 1)
-    if len(values) and (int(values.max()) >= edge or int(values.min()) < -edge):
-        raise LimitExceededError(
-            "PROJSEG_LIMIT_EXCEEDED", f"an integer passes {WIDE_BITS} bits and cannot be stored"
-        )
-    halves = np.empty((len(values), 2), "<u8")
-    halves[:, 0] = (values & _LOW).astype(np.uint64)
-    halves[:, 1] = ((values >> 64) & _LOW).astype(np.uint64)
-    return halves.tobytes()
+        def make() -> bytes:
+            halves = np.empty((len(values), 2), "<u8")
+            halves[:, 0] = (values & _LOW).astype(np.uint64)
+            halves[:, 1] = ((values >> 64) & _LOW).astype(np.uint64)
+            return halves.tobytes()
 
+        return Offer(WIDE_BITS // 8 * len(values), make)
 
-def decode_wide(reader: ByteReader, value_count: int) -> NDArray[Any]:
-    """Return object[n] of Python integers."""
-    halves = reader.array("<u8", 2 * value_count).reshape(-1, 2)
-    low, high = halves[:, 0].astype(object), halves[:, 1].view(np.int64).astype(object)
-    return np.asarray(high * (1 << 64) + low, dtype=object)
+    def decode(self, reader: ByteReader, value_count: int) -> NDArray[Any]:
+        """Return object[n] of Python integers."""
+        halves = reader.array("<u8", 2 * value_count).reshape(-1, 2)
+        low, high = halves[:, 0].astype(object), halves[:, 1].view(np.int64).astype(object)
+        return np.asarray(high * (1 << 64) + low, dtype=object)

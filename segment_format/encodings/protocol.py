@@ -1,69 +1,124 @@
-"""What an encoding of integer pages offers, and helpers that several share.
-
-Integers are int64 on the way in. On the way out they are written straight into the caller's array,
-less a base the caller chose, so that narrow values are never widened on the way.
-"""
+"""What an encoding offers to write and reads back, by the kind of values it holds."""
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
-import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.kernels.page_statistics import PageStatistics
 from projseg.segment_format.byte_reader import ByteReader
+from projseg.segment_format.encodings.int64_offsets import Int64s
 
-Int64s = NDArray[np.int64]
 
-STORED_DTYPES: Final = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<u8"}  # by bytes of a value
+class Offer(NamedTuple):
+    """The exact size of a page in one encoding, and the function that makes its bytes."""
+
+    byte_count: int
+    make: Callable[[], bytes]
+
+
+def composed(header: bytes, *parts: Offer) -> Offer:
+    """Return the offer of a header followed by parts."""
+    size = len(header) + sum(part.byte_count for part in parts)
+    return Offer(size, lambda: b"".join([header, *(part.make() for part in parts)]))
 
 
 class IntegerEncoding(Protocol):
-    """A pure pair of functions and the exact size of what they make."""
+    """Of integers: int64 when written, as narrow as the caller's array when read."""
 
-    @property
-    def encoding_id(self) -> int:
-        """The number SPEC.md section 6 gives this encoding; never reused."""
+    def offer(self, values: Int64s, facts: PageStatistics) -> Offer | None:
+        """Return the offer for int64[n], n >= 1, or None if the encoding does not hold the page.
 
-    def encoded_bytes(self, values: Int64s, facts: PageStatistics) -> int | None:
-        """Return the exact encoded size, or None if this encoding cannot hold the page."""
-
-    def encode(self, values: Int64s, facts: PageStatistics) -> bytes:
-        """Return the bytes of a page that `encoded_bytes` accepted; deterministic."""
+        Equal pages make equal bytes.
+        """
 
     def decode_into(self, reader: ByteReader, out: NDArray[Any], base: int) -> None:
-        """Fill `out` with value - base, modulo the size of its dtype, or raise CorruptSegmentError.
+        """Fill `out` with value - base, modulo the size of its dtype.
 
         `out` is uint8, uint16, uint32 or int64, contiguous and not empty.
+
+        Raises
+        ------
+        CorruptSegmentError
+            If the part is malformed.
         """
 
 
-def offsets_from(values: Int64s, reference: int) -> NDArray[np.uint64]:
-    """Return value - reference as uint64; exact, for the smallest value as reference."""
-    return values.view(np.uint64) - np.uint64(reference % 2**64)
+class WideIntegerEncoding(Protocol):
+    """Of integers of which some pass 64 bits."""
+
+    def offer(self, values: NDArray[Any]) -> Offer:
+        """Return the offer for object[n] of Python integers, n >= 1.
+
+        Raises
+        ------
+        LimitExceededError
+            If an integer does not fit.
+        """
+
+    def decode(self, reader: ByteReader, value_count: int) -> NDArray[Any]:
+        """Return object[n] of Python integers, or raise CorruptSegmentError."""
 
 
-def byte_width(span: int) -> int:
-    """Return the least of 1, 2, 4, 8 bytes that holds `span`."""
-    return next(width for width in STORED_DTYPES if span < 1 << (8 * width))
+class FloatEncoding(Protocol):
+    """Of floats or doubles, bit for bit."""
+
+    def offer(self, values: NDArray[Any]) -> Offer | None:
+        """Return the offer for float32[n] or float64[n], n >= 1, or None if it holds not all."""
+
+    def decode_into(self, reader: ByteReader, out: NDArray[Any]) -> None:
+        """Fill float32[n] or float64[n], or raise CorruptSegmentError."""
 
 
-def wrapped(addend: int) -> int:
-    """Return `addend` modulo 2**64 as a signed 64-bit integer."""
-    return (addend + 2**63) % 2**64 - 2**63
+class TextEncoding(Protocol):
+    """Of strings and binary values."""
+
+    def offer(self, array: pa.Array, *, is_sorted: bool) -> Offer | None:
+        """Return the offer for a string or binary array of at least one row, or None.
+
+        Parameters
+        ----------
+        array : pa.Array
+            Null rows are stored as empty texts.
+        is_sorted : bool
+            The texts ascend strictly; a null, if there is one, comes first.
+
+        Raises
+        ------
+        LimitExceededError
+            If one value is too large.
+        """
+
+    def decode(self, reader: ByteReader, row_count: int) -> tuple[NDArray[Any], Any]:
+        """Return (offsets int32[n + 1], bytes) of n >= 1 values, or raise CorruptSegmentError."""
 
 
-def multiply_in_place(out: NDArray[Any], factor: int) -> None:
-    """Multiply every item, modulo the size of the dtype."""
-    bits = 8 * out.dtype.itemsize
-    unsigned = out.view(np.dtype(f"u{out.dtype.itemsize}"))
-    unsigned *= unsigned.dtype.type(factor % 2**bits)
+class NestedEncoding(Protocol):
+    """Of lists, maps and structs."""
 
+    def offer(self, array: pa.Array) -> Offer:
+        """Return the offer for the values of at least one row; not for the array's own nulls.
 
-def add_in_place(out: NDArray[Any], addend: int) -> None:
-    """Add to every item, modulo the size of the dtype."""
-    if addend:
-        bits = 8 * out.dtype.itemsize
-        unsigned = out.view(np.dtype(f"u{out.dtype.itemsize}"))
-        unsigned += unsigned.dtype.type(addend % 2**bits)
+        Raises
+        ------
+        LimitExceededError
+            If a level has too many items.
+        """
+
+    def decode(
+        self,
+        reader: ByteReader,
+        arrow_type: pa.DataType,
+        row_count: int,
+        validity: NDArray[Any] | None,
+    ) -> pa.Array:
+        """Return the array of n >= 1 values, which the caller validates.
+
+        Raises
+        ------
+        CorruptSegmentError
+            If the parts are malformed or contradict each other.
+        """

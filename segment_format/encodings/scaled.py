@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from projseg.kernels.common_factor import common_factor
 from projseg.kernels.page_statistics import PageStatistics
 from projseg.segment_format.byte_reader import ByteReader
-from projseg.segment_format.encodings.flat import FLAT_ENCODINGS
-from projseg.segment_format.encodings.protocol import (
+from projseg.segment_format.encodings.int64_offsets import (
     Int64s,
     add_in_place,
     multiply_in_place,
     offsets_from,
 )
-from projseg.segment_format.encodings.table import EncodingTable
+from projseg.segment_format.encodings.integers import IntegerEncodings
+from projseg.segment_format.encodings.protocol import Offer, composed
 
 _LAYOUT: Final = struct.Struct("<qQII")  # reference, factor, encoding, reserved
 _SPAN_MIN: Final = 2**10
@@ -30,31 +30,31 @@ _FACTOR_MIN: Final = 8  # a smaller factor saves fewer than three bits a row
 
 
 class Scaled:
-    """The `IntegerEncoding` with id 6."""
+    """A factor, and a page of quotients.
 
-    encoding_id: Final = 6
+    Parameters
+    ----------
+    parts : IntegerEncodings
+        That the quotients may take.
+    """
 
-    def encoded_bytes(self, values: Int64s, facts: PageStatistics) -> int | None:
-        """Return the exact size, or None if there is no factor worth taking out."""
-        quotients = _quotients(values, facts)
-        if quotients is None:
+    def __init__(self, parts: IntegerEncodings) -> None:
+        self._parts = parts
+
+    def offer(self, values: Int64s, facts: PageStatistics) -> Offer | None:
+        """Return the offer, or None if there is no factor worth taking out."""
+        found = _quotients(values, facts)
+        if found is None:
             return None
-        encoding, _ = FLAT_ENCODINGS.choose(*quotients[:2])
-        size = encoding.encoded_bytes(*quotients[:2])
-        return None if size is None else _LAYOUT.size + size
-
-    def encode(self, values: Int64s, facts: PageStatistics) -> bytes:
-        """Return the bytes of the page."""
-        quotients = _quotients(values, facts)
-        assert quotients is not None, "encoded_bytes returned None for this page"
-        encoding, part = FLAT_ENCODINGS.encode(*quotients[:2])
-        return _LAYOUT.pack(facts.minimum, quotients[2], encoding, 0) + part
+        quotients, quotient_facts, factor = found
+        chosen = self._parts.choose(quotients, quotient_facts)
+        return composed(_LAYOUT.pack(facts.minimum, factor, chosen.number, 0), chosen.offer)
 
     def decode_into(self, reader: ByteReader, out: NDArray[Any], base: int) -> None:
         """Fill `out` with value - base."""
         reference, factor, encoding, reserved = reader.unpack(_LAYOUT)
         reader.require(reserved == 0, "a reserved field is not zero")
-        FLAT_ENCODINGS.decode_into(reader, encoding, out, 0)
+        self._parts.decode_into(reader, encoding, out, 0)
         multiply_in_place(out, factor)
         add_in_place(out, reference - base)
 
@@ -76,6 +76,3 @@ def _quotients(values: Int64s, facts: PageStatistics) -> tuple[Int64s, PageStati
         facts.delta_maximum // factor,
     )
     return (offsets // np.uint64(factor)).view(np.int64), scaled, factor
-
-
-SCALED_ENCODINGS: Final = EncodingTable([*FLAT_ENCODINGS.weighted, (Scaled(), 1.15)])

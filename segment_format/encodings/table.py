@@ -1,69 +1,83 @@
-"""A closed table of integer encodings, and the choice among them by measured size.
+"""The closed table of all encodings, from which every list of them is made. SPEC.md section 6.
 
-Sizes are weighted by what a byte costs to decode, so that a page is not made slow for a few bytes.
+An encoding whose parts are integer pages is given those that may stand inside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
-from numpy.typing import NDArray
+from projseg.segment_format.encodings.bit_packed import BitPacked
+from projseg.segment_format.encodings.constant import Constant
+from projseg.segment_format.encodings.decimal_double import DecimalDoubles
+from projseg.segment_format.encodings.delta import Delta
+from projseg.segment_format.encodings.frame_of_reference import FrameOfReference
+from projseg.segment_format.encodings.front_coded import FrontCoded
+from projseg.segment_format.encodings.integers import IntegerEncodings
+from projseg.segment_format.encodings.nested import Nested
+from projseg.segment_format.encodings.numbers import NumberEncodings
+from projseg.segment_format.encodings.patched import Patched
+from projseg.segment_format.encodings.plain import PlainFloats, PlainIntegers
+from projseg.segment_format.encodings.protocol import (
+    FloatEncoding,
+    IntegerEncoding,
+    NestedEncoding,
+    TextEncoding,
+    WideIntegerEncoding,
+)
+from projseg.segment_format.encodings.record import Encoding, Kind
+from projseg.segment_format.encodings.run_length import RunLength
+from projseg.segment_format.encodings.scaled import Scaled
+from projseg.segment_format.encodings.text import Text
+from projseg.segment_format.encodings.texts import TextEncodings
 
-from projseg.kernels.page_statistics import PageStatistics, page_statistics
-from projseg.segment_format.byte_reader import ByteReader
-from projseg.segment_format.encodings.protocol import Int64s, IntegerEncoding
+_FLAT: Final[tuple[Encoding[IntegerEncoding], ...]] = (
+    Encoding(1, "constant", "integers", "6.1", Constant(), 1.0),
+    Encoding(2, "frame of reference", "integers", "6.2", FrameOfReference(), 1.0),
+    Encoding(3, "bit-packed", "integers", "6.3", BitPacked(), 1.02),
+    Encoding(4, "patched", "integers", "6.4", Patched(), 1.1),
+    Encoding(5, "delta", "integers", "6.5", Delta(), 1.2),
+)
+_SCALED: Final[tuple[Encoding[IntegerEncoding], ...]] = (
+    *_FLAT,
+    Encoding(6, "scaled", "integers", "6.6", Scaled(IntegerEncodings(_FLAT)), 1.15),
+)
+_INTEGERS: Final[tuple[Encoding[IntegerEncoding], ...]] = (
+    *_SCALED,
+    Encoding(7, "run length", "integers", "6.7", RunLength(IntegerEncodings(_SCALED)), 1.2),
+)
+INTEGER_ENCODINGS: Final = IntegerEncodings(_INTEGERS)
+
+_WIDE_INTEGERS: Final[tuple[Encoding[WideIntegerEncoding], ...]] = (
+    Encoding(8, "plain", "wide integers", "6.8", PlainIntegers()),
+)
+_FLOATS: Final[tuple[Encoding[FloatEncoding], ...]] = (
+    Encoding(8, "plain", "floats", "6.8", PlainFloats()),
+    Encoding(9, "decimal", "floats", "6.9", DecimalDoubles(INTEGER_ENCODINGS)),
+)
+NUMBER_ENCODINGS: Final = NumberEncodings(INTEGER_ENCODINGS, _WIDE_INTEGERS, _FLOATS)
+
+_TEXT: Final = Text(INTEGER_ENCODINGS)
+_TEXTS: Final[tuple[Encoding[TextEncoding], ...]] = (
+    Encoding(10, "text", "text", "6.10", _TEXT),
+    Encoding(11, "front-coded", "text", "6.11", FrontCoded(INTEGER_ENCODINGS)),
+)
+TEXT_ENCODINGS: Final = TextEncodings(_TEXTS)
+
+NESTED: Final[Encoding[NestedEncoding]] = Encoding(
+    12, "nested", "nested", "6.12", Nested(INTEGER_ENCODINGS, NUMBER_ENCODINGS, _TEXT)
+)
+
+ENCODINGS: Final[tuple[Encoding[Any], ...]] = (
+    *_INTEGERS,
+    *_WIDE_INTEGERS,
+    *_FLOATS,
+    *_TEXTS,
+    NESTED,
+)
+ENCODING_NAMES: Final = {record.number: record.name for record in ENCODINGS}
 
 
-class EncodingTable:
-    """Integer encodings by their number.
-
-    Parameters
-    ----------
-    weighted : iterable of (IntegerEncoding, float)
-        Each with what a byte of it is worth against a byte that is merely copied. One of them must
-        hold any page.
-    """
-
-    def __init__(self, weighted: Iterable[tuple[IntegerEncoding, float]]) -> None:
-        self.weighted: Final = tuple(weighted)
-        self.encodings: Final = {encoding.encoding_id: encoding for encoding, _ in self.weighted}
-
-    def choose(self, values: Int64s, facts: PageStatistics) -> tuple[IntegerEncoding, float]:
-        """Return the encoding with the least weighted size, and that size."""
-        best: tuple[IntegerEncoding, float] | None = None
-        for encoding, weight in self.weighted:
-            size = encoding.encoded_bytes(values, facts)
-            if size is not None and (best is None or size * weight < best[1]):
-                best = encoding, size * weight
-        assert best is not None, "one encoding of each table holds any page"
-        return best
-
-    def encode(self, values: Int64s, facts: PageStatistics | None = None) -> tuple[int, bytes]:
-        """Return the number of the best encoding, and the page in it.
-
-        Parameters
-        ----------
-        values : int64[n]
-            n >= 1.
-        facts : PageStatistics, optional
-            Of `values`, if known.
-        """
-        facts = page_statistics(values) if facts is None else facts
-        encoding, _ = self.choose(values, facts)
-        return encoding.encoding_id, encoding.encode(values, facts)
-
-    def decode_into(
-        self, reader: ByteReader, encoding_id: int, out: NDArray[Any], base: int
-    ) -> None:
-        """Fill `out` with value - base, modulo the size of its dtype.
-
-        Raises
-        ------
-        CorruptSegmentError
-            If the encoding is not one of the table, or its part is malformed.
-        """
-        encoding = self.encodings.get(encoding_id)
-        reader.require(encoding is not None, f"no integer encoding {encoding_id} here")
-        assert encoding is not None
-        encoding.decode_into(reader, out, base)
+def numbers_of(*kinds: Kind) -> frozenset[int]:
+    """Return the numbers of the encodings of some kinds."""
+    return frozenset(record.number for record in ENCODINGS if record.kind in kinds)

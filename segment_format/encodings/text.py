@@ -10,11 +10,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.segment_format.arrow_arrays import scalar_of
-from projseg.segment_format.byte_reader import ByteReader, padded
-from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
+from projseg.segment_format.byte_reader import ByteReader, padded, padding
+from projseg.segment_format.encodings.integers import IntegerEncodings
+from projseg.segment_format.encodings.protocol import Offer, composed
 from projseg.segment_format.limits import VALUE_BYTES_MAX, require_limit
 
-TEXT_ID: Final = 10
 _LAYOUT: Final = struct.Struct("<II")  # lengths_encoding, reserved
 
 
@@ -32,32 +32,46 @@ def text_parts(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     return offsets - offsets[0], content[offsets[0] : offsets[-1]]
 
 
-def encode_text(array: pa.Array) -> bytes:
-    """Return the bytes of a string or binary array of at least one row.
+class Text:
+    """A page of lengths, and all bytes; holds any page.
 
-    Raises
-    ------
-    LimitExceededError
-        If one value is too large.
+    Parameters
+    ----------
+    parts : IntegerEncodings
+        That the lengths may take.
     """
-    offsets, content = text_parts(array)
-    lengths = np.diff(offsets)
-    require_limit("size of a value in bytes", int(lengths.max()), VALUE_BYTES_MAX)
-    encoding, encoded = INTEGER_ENCODINGS.encode(lengths)
-    return _LAYOUT.pack(encoding, 0) + encoded + padded(content.tobytes())
 
+    def __init__(self, parts: IntegerEncodings) -> None:
+        self._parts = parts
 
-def decode_text(reader: ByteReader, row_count: int) -> tuple[NDArray[np.int32], memoryview]:
-    """Return (offsets int32[n + 1], bytes) of `row_count` >= 1 values."""
-    encoding_id, reserved = reader.unpack(_LAYOUT)
-    reader.require(reserved == 0, "a reserved field is not zero")
-    lengths = np.empty(row_count, np.int64)
-    INTEGER_ENCODINGS.decode_into(reader, encoding_id, lengths, 0)
-    low, high = int(lengths.min()), int(lengths.max())
-    reader.require(low >= 0 and high <= VALUE_BYTES_MAX, f"values of {low} to {high} bytes")
-    offsets = np.zeros(row_count + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    reader.require(int(offsets[-1]) <= reader.bytes_left, "values pass the end of the page")
-    content = reader.take(int(offsets[-1]))
-    reader.skip_padding(len(content))
-    return offsets.astype(np.int32), content
+    def offer(self, array: pa.Array, *, is_sorted: bool = False) -> Offer:
+        """Return the offer, sorted or not.
+
+        Raises
+        ------
+        LimitExceededError
+            If one value is too large.
+        """
+        del is_sorted
+        offsets, content = text_parts(array)
+        lengths = np.diff(offsets)
+        require_limit("size of a value in bytes", int(lengths.max()), VALUE_BYTES_MAX)
+        chosen = self._parts.choose(lengths)
+        size = len(content) + padding(len(content))
+        bodies = Offer(size, lambda: padded(content.tobytes()))
+        return composed(_LAYOUT.pack(chosen.number, 0), chosen.offer, bodies)
+
+    def decode(self, reader: ByteReader, row_count: int) -> tuple[NDArray[np.int32], memoryview]:
+        """Return (offsets int32[n + 1], bytes) of `row_count` >= 1 values."""
+        number, reserved = reader.unpack(_LAYOUT)
+        reader.require(reserved == 0, "a reserved field is not zero")
+        lengths = np.empty(row_count, np.int64)
+        self._parts.decode_into(reader, number, lengths, 0)
+        low, high = int(lengths.min()), int(lengths.max())
+        reader.require(low >= 0 and high <= VALUE_BYTES_MAX, f"values of {low} to {high} bytes")
+        offsets = np.zeros(row_count + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        reader.require(int(offsets[-1]) <= reader.bytes_left, "values pass the end of the page")
+        content = reader.take(int(offsets[-1]))
+        reader.skip_padding(len(content))
+        return offsets.astype(np.int32), content

@@ -7,13 +7,13 @@ import sys
 
 import numpy as np
 import pyarrow as pa
+from encoding_pages import text_page
 from forged_segments import Forgery, bounded
 from pyroaring import BitMap
 from segment_bytes import FILE_ID
 
 import projseg
 from projseg.segment_format.bitmap_index import INDEX_BLOCK_DTYPE
-from projseg.segment_format.encodings.text import encode_text
 from projseg.segment_format.footer import (
     ColumnEntry,
     DictionaryEntry,
@@ -55,7 +55,7 @@ def index_of(forgery, pages):
 def constant_table(location, pages):
     """A table of one segment whose every row is (7, 'a')."""
     forgery = Forgery()
-    words = forgery.directory([(encode_text(pa.array(["a"])), {"row_count": 1, "encoding": 10})])
+    words = forgery.directory([text_page(pa.array(["a"]))])
     numbers = forgery.directory([(struct.pack("<q", 7), bounded(7, 7, PAGE_ROWS, 1))] * pages)
     ids = forgery.directory([(struct.pack("<q", 0), bounded(0, 0, PAGE_ROWS, 1))] * pages)
     index = index_of(forgery, pages)

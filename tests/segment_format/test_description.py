@@ -5,9 +5,8 @@ import pyarrow as pa
 import pytest
 from segment_bytes import build_segment, open_segment
 
-from projseg.segment_format.description import ENCODING_NAMES, describe
+from projseg.segment_format.description import describe
 from projseg.segment_format.dictionary import Dictionary
-from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
 from projseg.segment_format.vectors import Ids, Numbers, Opaque
 
 
@@ -48,7 +47,3 @@ def test_sharing_saves_one_dictionary_for_each_further_table(description):
 def test_projections_are_told_from_the_base_table(description):
     assert [table.name for table in description.projections] == ["p"]
     assert description.projections[0].byte_count > 0
-
-
-def test_every_integer_encoding_has_a_name():
-    assert set(INTEGER_ENCODINGS.encodings) <= set(ENCODING_NAMES)

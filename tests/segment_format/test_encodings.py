@@ -10,11 +10,11 @@ from projseg.kernels.common_factor import common_factor
 from projseg.kernels.page_statistics import page_statistics
 from projseg.segment_format.arrow_arrays import text_array
 from projseg.segment_format.byte_reader import ALIGNMENT, ByteReader
-from projseg.segment_format.encodings.decimal_double import encode_decimals
-from projseg.segment_format.encodings.front_coded import decode_front_coded, encode_front_coded
-from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
-from projseg.segment_format.encodings.numbers import decode_floats_best_into, encode_floats_best
-from projseg.segment_format.encodings.text import decode_text, encode_text
+from projseg.segment_format.encodings.table import (
+    INTEGER_ENCODINGS,
+    NUMBER_ENCODINGS,
+    TEXT_ENCODINGS,
+)
 from projseg.segment_format.validity import decode_validity, encode_validity
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -46,21 +46,21 @@ def pages(draw):
     return values.astype(np.int64)
 
 
-@pytest.mark.parametrize("number", INTEGER_ENCODINGS.encodings)
+@pytest.mark.parametrize("number", INTEGER_ENCODINGS.records)
 @settings(max_examples=150)
 @given(values=pages(), dtype=st.sampled_from(OUT_DTYPES), base=INT64)
 def test_every_encoding_keeps_what_it_accepts(number, values, dtype, base):
-    encoding, facts = INTEGER_ENCODINGS.encodings[number], page_statistics(values)
-    size = encoding.encoded_bytes(values, facts)
-    if size is None:
+    codec, facts = INTEGER_ENCODINGS.records[number].codec, page_statistics(values)
+    offer = codec.offer(values, facts)
+    if offer is None:
         return
-    content = encoding.encode(values, facts)
-    assert len(content) == size, "the estimate is exact"
-    assert content == encoding.encode(values.copy(), facts), "the same page, the same bytes"
-    assert size % ALIGNMENT == 0
+    content = offer.make()
+    assert len(content) == offer.byte_count, "the estimate is exact"
+    assert content == offer.make() == codec.offer(values.copy(), facts).make()
+    assert len(content) % ALIGNMENT == 0
     out = np.empty(len(values), dtype)
     reader = reader_of(content)
-    encoding.decode_into(reader, out, base)
+    codec.decode_into(reader, out, base)
     reader.finish()
     bits = 8 * out.dtype.itemsize
     expected = [(value - base) % 2**bits for value in values.tolist()]
@@ -70,34 +70,18 @@ def test_every_encoding_keeps_what_it_accepts(number, values, dtype, base):
 @settings(max_examples=100)
 @given(pages())
 def test_the_chosen_encoding_is_never_larger_than_a_copy(values):
-    _, content = INTEGER_ENCODINGS.encode(values)
-    frame = INTEGER_ENCODINGS.encodings[2]
-    assert len(content) <= frame.encoded_bytes(values, page_statistics(values))
+    frame = INTEGER_ENCODINGS.records[2].codec
+    copied = frame.offer(values, page_statistics(values))
+    assert INTEGER_ENCODINGS.choose(values).offer.byte_count <= copied.byte_count
 
 
 ROWS = np.arange(4096)
 NOISE = ROWS * 2_654_435_761 % 2**32
 
 
-@pytest.mark.parametrize(
-    ("number", "values"),
-    [
-        (1, np.full(4096, 3)),
-        (2, NOISE % 256),
-        (3, NOISE % 777),
-        (4, np.where(ROWS % 64 == 0, NOISE, NOISE % 5)),
-        (5, np.cumsum(NOISE % 40)),
-        (6, NOISE % 500 * 3_600_000_000),
-        (7, ROWS // 100 * 37 % 11),
-    ],
-)
-def test_each_encoding_wins_where_it_should(number, values):
-    assert INTEGER_ENCODINGS.encode(values.astype(np.int64))[0] == number
-
-
 def test_sorted_hours_take_less_than_a_bit_a_row():
     hours = np.sort(NOISE % 24) * 3_600_000_000 + 1_442_016_000_000_000
-    assert len(INTEGER_ENCODINGS.encode(hours)[1]) < len(hours) // 8
+    assert INTEGER_ENCODINGS.choose(hours).offer.byte_count < len(hours) // 8
 
 
 @given(st.lists(st.integers(0, 2**40), max_size=30), st.integers(1, 10**6))
@@ -118,41 +102,55 @@ FLOATS = st.lists(
 def test_floats_come_back_bit_for_bit(values, dtype):
     with np.errstate(over="ignore"):
         array = np.array(values).astype(dtype)
-    encoding, content = encode_floats_best(array)
+    chosen, _ = NUMBER_ENCODINGS.choose(array)
+    encoding, content = chosen.encode()
+    assert len(content) == chosen.offer.byte_count
     out = np.empty_like(array)
     reader = reader_of(content)
-    decode_floats_best_into(reader, encoding, out)
+    NUMBER_ENCODINGS.decode_into(reader, encoding, out, 0)
     reader.finish()
     assert out.tobytes() == array.tobytes()
 
 
+DECIMALS = NUMBER_ENCODINGS.floats[9].codec
+
+
 def test_prices_are_stored_as_integers_and_noise_is_not():
     cents = np.round(NOISE % 100_000 / 100, 2)
-    assert encode_floats_best(cents)[0] == 9
-    assert len(encode_floats_best(cents)[1]) < 3 * len(cents)
-    assert encode_floats_best(np.sqrt(ROWS))[0] == 8
-    assert encode_decimals(np.array([1.5, np.nan])) is None
-    assert encode_decimals(np.array([0.0, -0.0])) is None
-    assert encode_decimals(np.array([1e300])) is None
+    chosen, _ = NUMBER_ENCODINGS.choose(cents)
+    assert chosen.number == 9
+    assert chosen.offer.byte_count < 3 * len(cents)
+    assert NUMBER_ENCODINGS.choose(np.sqrt(ROWS))[0].number == 8
+
+
+@pytest.mark.parametrize(
+    "values", [np.array([1.5, np.nan]), np.array([0.0, -0.0]), np.array([1e300]), np.float32([1.5])]
+)
+def test_no_decimals_are_made_of_what_they_do_not_give_back(values):
+    assert DECIMALS.offer(values) is None
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=9), min_size=1, max_size=30))
 def test_text_comes_back(texts):
     ascending = [None, *sorted(set(texts))]
-    for values, encode, decode in (
-        (texts, encode_text, decode_text),
-        (ascending, encode_front_coded, decode_front_coded),
-    ):
+    for number, values in ((10, texts), (11, ascending)):
+        codec = TEXT_ENCODINGS.records[number].codec
         array = pa.array(["" if value is None else value for value in values])
-        reader = reader_of(encode(pa.array(values, pa.string())))
-        found = text_array(*decode(reader, len(array)), array.type, None)
+        offer = codec.offer(pa.array(values, pa.string()), is_sorted=True)
+        reader = reader_of(offer.make())
+        assert reader.bytes_left == offer.byte_count
+        found = text_array(*codec.decode(reader, len(array)), array.type, None)
         reader.finish()
         assert found.equals(array)
 
 
 def test_front_coding_saves_what_neighbours_share():
     sorted_texts = pa.array([f"https://example.org/page/{i:06d}" for i in range(1000)])
-    assert len(encode_front_coded(sorted_texts)) < len(encode_text(sorted_texts)) / 5
+    saved, copied = (
+        TEXT_ENCODINGS.choose(sorted_texts, is_sorted=is_sorted) for is_sorted in (True, False)
+    )
+    assert (saved.number, copied.number) == (11, 10)
+    assert saved.offer.byte_count < copied.offer.byte_count / 5
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 90)), min_size=1, max_size=12))

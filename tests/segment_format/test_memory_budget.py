@@ -16,7 +16,7 @@ import gc, resource, struct, sys
 import zstandard
 from forged_segments import bounded, forge
 from segment_bytes import open_segment, read_everything
-from test_forgeries import REFUSED, ROWS, SHAPES, bomb_files, ids_file, page_of, zstd_frame
+from test_forgeries import BITS, REFUSED, ROWS, bomb_files, ids_file, page_of, zstd_frame
 
 
 def scan(content):
@@ -50,7 +50,7 @@ hostile += [
     forge([(bomb, bounded(0, 9, ROWS, 3, compression=1, raw_bytes=2**20))], ROWS),
     text_file(bomb, 65_536, 10, compression=1, raw_bytes=17 * 2**20),
     ids_file([0, 1, 2], cardinality=2**24),
-    forge([page_of(3, SHAPES[3])], 2**32 - 1),
+    forge([page_of(BITS)], 2**32 - 1),
     forge([(constant(7), bounded(7, 7, 65_536, 1))] * 4, 2**32 - 1),
     text_file(struct.pack("<II", 1, 0) + constant(2**24), 65_536, 10),
     text_file(struct.pack("<II", 1, 0) + constant(2**62), 65_536, 10),
@@ -69,7 +69,7 @@ for encoding, layout, fields in [
     part = struct.pack(layout, *fields)
     hostile.append(forge([(part, bounded(0, 9, 65_536, encoding))], 65_536))
 
-scan(forge([page_of(3, SHAPES[3])], ROWS))
+scan(forge([page_of(BITS)], ROWS))
 gc.collect()
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + BUDGET, used + BUDGET))

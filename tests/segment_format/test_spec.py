@@ -1,7 +1,5 @@
 """SPEC.md and the code say the same: every layout, directory, limit and number."""
 
-import importlib
-import struct
 import types
 import typing
 
@@ -9,31 +7,15 @@ import numpy as np
 import pytest
 from annotated_dump import annotated_dump
 from golden_files import GOLDEN, read_golden
-from spec_tables import section_text, spec_table
+from spec_tables import section_text, spec_table, struct_format
 
 from projseg.segment_format import footer, limits
 from projseg.segment_format.bitmap_index import INDEX_BLOCK_DTYPE
-from projseg.segment_format.description import ENCODING_NAMES
-from projseg.segment_format.encodings import decimal_double, nested, plain
-from projseg.segment_format.encodings.integers import INTEGER_ENCODINGS
+from projseg.segment_format.encodings import nested
 from projseg.segment_format.frame import FORMAT_VERSION, HEAD_LAYOUT, HEAD_MAGIC, TAIL_LAYOUT
 from projseg.segment_format.page_directory import PAGE_DTYPE
 
-STRUCT_CODES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i64": "q"}
 DTYPE_CODES = {"u8": "|u1", "u16": "<u2", "u32": "<u4", "u64": "<u8", "i64": "<i8"}
-ENCODING_LAYOUTS = {
-    "6.1": "constant",
-    "6.2": "frame_of_reference",
-    "6.3": "bit_packed",
-    "6.4": "patched",
-    "6.5": "delta",
-    "6.6": "scaled",
-    "6.7": "run_length",
-    "6.9": "decimal_double",
-    "6.10": "text",
-    "6.11": "front_coded",
-    "6.13": "nested",
-}
 STRUCTS = {
     "4.1": footer.Footer,
     "4.2": footer.FieldEntry,
@@ -45,13 +27,6 @@ STRUCTS = {
     "4.8": footer.ExtraSection,
 }
 TYPE_NAMES = {str: "text", bytes: "bytes", int: "uint", bool: "bool", type(None): "nil"}
-
-
-def struct_format(number):
-    codes = []
-    for _, kind, *_ in spec_table(number):
-        codes.append(f"{kind[6:-1]}s" if kind.startswith("bytes") else STRUCT_CODES[kind])
-    return struct.Struct("<" + "".join(codes))
 
 
 def type_text(hint):
@@ -66,17 +41,11 @@ def type_text(hint):
 
 @pytest.mark.parametrize(("number", "layout"), [("2.1", HEAD_LAYOUT), ("2.2", TAIL_LAYOUT)])
 def test_frame_layouts(number, layout):
-    assert struct_format(number).format == layout.format
+    assert struct_format(number) == layout.format
 
 
-@pytest.mark.parametrize(("number", "module"), ENCODING_LAYOUTS.items())
-def test_encoding_layouts(number, module):
-    code = importlib.import_module(f"projseg.segment_format.encodings.{module}")
-    assert struct_format(number).format == code._LAYOUT.format
-
-
-def test_list_layout():
-    assert struct_format("6.12").format == nested._LIST_LAYOUT.format
+def test_the_layout_of_a_level():
+    assert struct_format("6.13") == nested._LEVEL_LAYOUT.format
 
 
 @pytest.mark.parametrize(("number", "dtype"), [("5.1", PAGE_DTYPE), ("8.1", INDEX_BLOCK_DTYPE)])
@@ -97,14 +66,6 @@ def test_limits():
     stated = {name: int(value.replace(",", "")) for name, value, *_ in spec_table("9")}
     constants = {name: value for name, value in vars(limits).items() if name.endswith("_MAX")}
     assert stated == constants
-
-
-def test_encoding_numbers():
-    stated = {int(number): name for number, name, *_ in spec_table("6")}
-    assert stated == {number: name for number, name in ENCODING_NAMES.items() if number}
-    assert set(INTEGER_ENCODINGS.encodings) == set(range(1, 8))
-    assert plain.PLAIN_ID == 8
-    assert decimal_double.DECIMAL_ID == 9
 
 
 def test_version_and_magic():

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import zstandard
+from encoding_pages import text_page
 from forged_segments import Forgery, bounded
 from segment_bytes import FILE_ID
 
 from projseg.kernels.bit_packing import pack_bits
-from projseg.segment_format.encodings.text import encode_text
 from projseg.segment_format.footer import (
     ColumnEntry,
     DictionaryEntry,
@@ -79,7 +79,7 @@ def wide_decimal():
 
 def word():
     """A dictionary page of one short text."""
-    return encode_text(pa.array(["a"])), {"row_count": 1, "encoding": 10}
+    return text_page(pa.array(["a"]))
 
 
 def long_texts(count=40):
