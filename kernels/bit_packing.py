@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.array_types import Integers
 from projseg.kernels.few_rows import are_few
 from projseg.kernels.kernel import kernel
 from projseg.memory.pool import empty
@@ -91,8 +92,17 @@ def unpack_bits(words: NDArray[Any], width: int, addend: int, out: NDArray[Any])
 
 
 @kernel
-def _pack(offsets: NDArray[Any], width: int, bits: int, words: NDArray[Any]) -> None:
-    """Oracle: tests/oracle/page_encodings.py::pack_bits."""
+def _pack(
+    offsets: NDArray[np.uint32] | NDArray[np.uint64],
+    width: int,
+    bits: int,
+    words: NDArray[np.uint32] | NDArray[np.uint64],
+) -> None:
+    """Put the offsets into words, a lane for each.
+
+    Shapes: offsets [n]; words [m].
+    Oracle: tests/oracle/page_encodings.py::pack_bits.
+    """
     count = len(offsets)
     lanes = (count + bits - 1) // bits
     for row in range(bits):
@@ -110,8 +120,12 @@ def _pack(offsets: NDArray[Any], width: int, bits: int, words: NDArray[Any]) -> 
 
 
 @kernel(interpretable=True)
-def _unpack_32(words: NDArray[np.uint32], width: int, addend: int, out: NDArray[Any]) -> None:
-    """Oracle: tests/oracle/page_encodings.py::unpack_bits."""
+def _unpack_32(words: NDArray[np.uint32], width: int, addend: int, out: Integers) -> None:
+    """Read packed words of 32 bits.
+
+    Shapes: words [m]; out [n].
+    Oracle: tests/oracle/page_encodings.py::unpack_bits.
+    """
     count = len(out)
     lanes = (count + 31) // 32
     mask = np.uint32((1 << width) - 1)
@@ -137,7 +151,11 @@ def _unpack_32(words: NDArray[np.uint32], width: int, addend: int, out: NDArray[
 
 @kernel(interpretable=True)
 def _unpack_64(words: NDArray[np.uint64], width: int, addend: int, out: NDArray[np.int64]) -> None:
-    """Oracle: tests/oracle/page_encodings.py::unpack_bits."""
+    """Read packed words of 64 bits.
+
+    Shapes: words [m]; out [n].
+    Oracle: tests/oracle/page_encodings.py::unpack_bits.
+    """
     count = len(out)
     lanes = (count + 63) // 64
     mask = np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(64 - width)

@@ -21,11 +21,14 @@ def common_factor(values: NDArray[np.uint64], least: int) -> int:
 
 @kernel
 def _common_factor(values: NDArray[np.uint64], least: np.uint64) -> Any:
-    """Oracle: math.gcd.
+    """Return the greatest common divisor, or one below `least` once there is one.
 
     A value is tested against the divisor found so far without dividing: d = odd * 2**shift divides
     v if the low `shift` bits of v are zero and (v >> shift) * (1 / odd modulo 2**64) is no larger
     than (2**64 - 1) / odd. After: Granlund and Montgomery, "Division by invariant integers", 1994.
+
+    Shapes: values [n].
+    Oracle: math.gcd.
     """
     factor = np.uint64(0)
     shift, low_bits = np.uint64(0), np.uint64(0)

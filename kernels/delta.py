@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from projseg.kernels.array_types import Integers
 from projseg.kernels.kernel import kernel
 
 
@@ -21,7 +22,11 @@ def accumulate(values: NDArray[Any]) -> None:
 
 
 @kernel(interpretable=True)
-def _accumulate(values: NDArray[Any]) -> None:
-    """Oracle: tests/oracle/page_encodings.py::accumulate."""
+def _accumulate(values: Integers) -> None:
+    """Add up in place.
+
+    Shapes: values [n].
+    Oracle: tests/oracle/page_encodings.py::accumulate.
+    """
     for i in range(1, len(values)):
         values[i] += values[i - 1]

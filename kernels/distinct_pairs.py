@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.array_types import Narrow
 from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
 from projseg.kernels.kernel import kernel
 
@@ -64,8 +65,18 @@ def distinct_pairs(
 
 
 @kernel
-def _sort_by_id(group_ids: Any, ids: Any, validity: Any, id_starts: Any, groups_by_id: Any) -> None:
-    """Sort the rows' groups by id. Oracle: tests/oracle/folds.py::distinct."""
+def _sort_by_id(
+    group_ids: Narrow | None,
+    ids: Narrow,
+    validity: NDArray[np.bool_] | None,
+    id_starts: NDArray[np.int64],
+    groups_by_id: NDArray[np.uint32],
+) -> None:
+    """Sort the rows' groups by id.
+
+    Shapes: group_ids, ids, validity, groups_by_id [n]; id_starts [d + 1].
+    Oracle: tests/oracle/folds.py::distinct.
+    """
     for row in range(len(ids)):
         if validity is None or validity[row]:
             id_starts[np.int64(ids[row]) + 1] += 1
@@ -82,8 +93,17 @@ def _sort_by_id(group_ids: Any, ids: Any, validity: Any, id_starts: Any, groups_
 
 
 @kernel
-def _count_pairs(id_starts: Any, groups_by_id: Any, last_ids: Any, starts: Any) -> None:
-    """Count into starts[group + 1]; `last_ids` holds 1 + id. Oracle: as `_sort_by_id`."""
+def _count_pairs(
+    id_starts: NDArray[np.int64],
+    groups_by_id: NDArray[np.uint32],
+    last_ids: NDArray[np.int64],
+    starts: NDArray[np.int64],
+) -> None:
+    """Count into starts[group + 1]; `last_ids` holds 1 + id.
+
+    Shapes: id_starts [d + 1]; groups_by_id [n]; last_ids [g]; starts [g + 1].
+    Oracle: tests/oracle/folds.py::distinct.
+    """
     for value_id in range(len(id_starts) - 1):
         for i in range(id_starts[value_id], id_starts[value_id + 1]):
             group = groups_by_id[i]
@@ -93,8 +113,18 @@ def _count_pairs(id_starts: Any, groups_by_id: Any, last_ids: Any, starts: Any) 
 
 
 @kernel
-def _write_pairs(id_starts: Any, groups_by_id: Any, last_ids: Any, ends: Any, pairs: Any) -> None:
-    """Write each distinct pair to its group. Oracle: as `_sort_by_id`."""
+def _write_pairs(
+    id_starts: NDArray[np.int64],
+    groups_by_id: NDArray[np.uint32],
+    last_ids: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    pairs: NDArray[np.uint32],
+) -> None:
+    """Write each distinct pair to its group.
+
+    Shapes: id_starts [d + 1]; groups_by_id [n]; last_ids, ends [g]; pairs [p].
+    Oracle: tests/oracle/folds.py::distinct.
+    """
     for value_id in range(len(id_starts) - 1):
         for i in range(id_starts[value_id], id_starts[value_id + 1]):
             group = groups_by_id[i]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from projseg.kernels.array_types import Narrow
 from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
 from projseg.kernels.kernel import kernel
@@ -52,8 +53,19 @@ def bits_into(
 
 
 @kernel
-def _bits(group_ids: Any, values: Any, validity: Any, operation: Any, bits: Any, seen: Any) -> None:
-    """Fold in place. Oracle: tests/oracle/folds.py::combined_bits."""
+def _bits(
+    group_ids: Narrow | None,
+    values: NDArray[np.int64],
+    validity: NDArray[np.bool_] | None,
+    operation: int,
+    bits: NDArray[np.int64],
+    seen: NDArray[np.bool_],
+) -> None:
+    """Fold in place.
+
+    Shapes: group_ids, values, validity [n]; bits, seen [g].
+    Oracle: tests/oracle/folds.py::combined_bits.
+    """
     for row in range(len(values)):
         if validity is not None and not validity[row]:
             continue

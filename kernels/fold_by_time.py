@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -63,16 +61,20 @@ def rows_by_time(
 
 @kernel
 def _rows_by_time(
-    group_ids: Any,
-    times: Any,
-    values: Any,
-    time_validity: Any,
-    value_validity: Any,
-    is_last: Any,
-    best_rows: Any,
-    best_times: Any,
+    group_ids: NDArray[np.uint32],
+    times: NDArray[np.int64],
+    values: NDArray[np.int64],
+    time_validity: NDArray[np.bool_] | None,
+    value_validity: NDArray[np.bool_] | None,
+    is_last: bool,
+    best_rows: NDArray[np.int64],
+    best_times: NDArray[np.int64],
 ) -> None:
-    """Fill `best_rows`. Oracle: tests/oracle/folds.py::value_by_time."""
+    """Fill `best_rows`.
+
+    Shapes: group_ids, times, values, time_validity, value_validity [n]; best_rows, best_times [g].
+    Oracle: tests/oracle/folds.py::value_by_time.
+    """
     for row in range(len(times)):
         if time_validity is not None and not time_validity[row]:
             continue

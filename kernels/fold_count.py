@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from projseg.kernels.array_types import Integers, Narrow
 from projseg.kernels.few_rows import widened_ids, widened_values
 from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
 from projseg.kernels.kernel import kernel
@@ -71,8 +72,14 @@ def add_counts(
 
 
 @kernel(interpretable=True)
-def _count(group_ids: Any, validity: Any, counts: Any) -> None:
-    """Add in place. Oracle: tests/oracle/folds.py::count."""
+def _count(
+    group_ids: Narrow, validity: NDArray[np.bool_] | None, counts: NDArray[np.int64]
+) -> None:
+    """Add in place.
+
+    Shapes: group_ids, validity [n]; counts [g].
+    Oracle: tests/oracle/folds.py::count.
+    """
     for row in range(len(group_ids)):
         if validity is None:
             counts[group_ids[row]] += 1
@@ -81,9 +88,12 @@ def _count(group_ids: Any, validity: Any, counts: Any) -> None:
 
 
 @kernel
-def _count_few(group_ids: Any, validity: Any, counts: Any) -> None:
+def _count_few(
+    group_ids: NDArray[np.uint8], validity: NDArray[np.bool_] | None, counts: NDArray[np.int64]
+) -> None:
     """Count into four tables in turn, so that runs of one group do not wait for each other.
 
+    Shapes: group_ids, validity [n]; counts [g].
     Oracle: tests/oracle/folds.py::count.
     """
     tables = np.zeros((4, 256), np.int64)
@@ -98,7 +108,11 @@ def _count_few(group_ids: Any, validity: Any, counts: Any) -> None:
 
 
 @kernel(interpretable=True)
-def _add_counts(counts: Any, group_ids: Any, added: Any, base: Any) -> None:
-    """Add in place. Oracle: tests/oracle/folds.py::total."""
+def _add_counts(counts: NDArray[np.int64], group_ids: Narrow, added: Integers, base: int) -> None:
+    """Add in place.
+
+    Shapes: counts [g]; group_ids, added [n].
+    Oracle: tests/oracle/folds.py::total.
+    """
     for row in range(len(group_ids)):
         counts[group_ids[row]] += np.int64(added[row]) + base

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.array_types import Narrow
 from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
 from projseg.kernels.kernel import kernel
@@ -49,8 +48,18 @@ def deviations_into(
 
 
 @kernel
-def _deviations(group_ids: Any, values: Any, validity: Any, centres: Any, totals: Any) -> None:
-    """Add in place. Oracle: tests/oracle/folds.py::deviations."""
+def _deviations(
+    group_ids: Narrow | None,
+    values: NDArray[np.float64],
+    validity: NDArray[np.bool_] | None,
+    centres: NDArray[np.float64],
+    totals: NDArray[np.float64],
+) -> None:
+    """Add in place.
+
+    Shapes: group_ids, values, validity [n]; centres [g]; totals [g, 2].
+    Oracle: tests/oracle/folds.py::deviations.
+    """
     for row in range(len(values)):
         group = np.int64(0)
         if group_ids is not None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from projseg.kernels.array_types import Integers, Narrow
 from projseg.kernels.few_rows import widened_ids, widened_values
 from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
 from projseg.kernels.kernel import kernel
@@ -132,9 +133,19 @@ def extreme_floats(
 
 @kernel(interpretable=True)
 def _min(
-    group_ids: Any, keys: Any, base: Any, first_key: Any, validity: Any, best: Any, seen: Any
+    group_ids: Narrow | None,
+    keys: Integers,
+    base: int,
+    first_key: int,
+    validity: NDArray[np.bool_] | None,
+    best: NDArray[np.int64],
+    seen: NDArray[np.bool_],
 ) -> None:
-    """Fold in place. Oracle: tests/oracle/folds.py::smallest."""
+    """Fold in place.
+
+    Shapes: group_ids, keys, validity [n]; best, seen [g].
+    Oracle: tests/oracle/folds.py::smallest.
+    """
     for row in range(len(keys)):
         key = np.int64(keys[row]) + base
         if key < first_key or (validity is not None and not validity[row]):
@@ -149,9 +160,19 @@ def _min(
 
 @kernel(interpretable=True)
 def _max(
-    group_ids: Any, keys: Any, base: Any, first_key: Any, validity: Any, best: Any, seen: Any
+    group_ids: Narrow | None,
+    keys: Integers,
+    base: int,
+    first_key: int,
+    validity: NDArray[np.bool_] | None,
+    best: NDArray[np.int64],
+    seen: NDArray[np.bool_],
 ) -> None:
-    """Fold in place. Oracle: tests/oracle/folds.py::largest."""
+    """Fold in place.
+
+    Shapes: group_ids, keys, validity [n]; best, seen [g].
+    Oracle: tests/oracle/folds.py::largest.
+    """
     for row in range(len(keys)):
         key = np.int64(keys[row]) + base
         if key < first_key or (validity is not None and not validity[row]):
@@ -165,16 +186,24 @@ def _max(
 
 
 @kernel
-def _min_floats(group_ids: Any, values: Any, best: Any) -> None:
-    """Fold in place. Oracle: tests/oracle/folds.py::smallest."""
+def _min_floats(group_ids: Narrow, values: NDArray[np.float64], best: NDArray[np.float64]) -> None:
+    """Fold in place.
+
+    Shapes: group_ids, values [n]; best [g].
+    Oracle: tests/oracle/folds.py::smallest.
+    """
     for row in range(len(values)):
         if values[row] < best[group_ids[row]]:
             best[group_ids[row]] = values[row]
 
 
 @kernel
-def _max_floats(group_ids: Any, values: Any, best: Any) -> None:
-    """Fold in place. Oracle: tests/oracle/folds.py::largest."""
+def _max_floats(group_ids: Narrow, values: NDArray[np.float64], best: NDArray[np.float64]) -> None:
+    """Fold in place.
+
+    Shapes: group_ids, values [n]; best [g].
+    Oracle: tests/oracle/folds.py::largest.
+    """
     for row in range(len(values)):
         value = values[row]
         if value > best[group_ids[row]] or value != value:  # noqa: PLR0124 - NaN

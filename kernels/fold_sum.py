@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.array_types import Integers, Narrow
 from projseg.kernels.few_rows import are_few, widened_ids, widened_values
 from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
 from projseg.kernels.kernel import kernel
@@ -161,8 +162,18 @@ def _sum_narrow_few(
 
 
 @kernel(interpretable=True)
-def _sum(group_ids: Any, values: Any, base: Any, validity: Any, totals: Any) -> None:
-    """Add in place. Oracle: tests/oracle/folds.py::total."""
+def _sum(
+    group_ids: Narrow,
+    values: Integers | NDArray[np.float64],
+    base: int,
+    validity: NDArray[np.bool_] | None,
+    totals: NDArray[np.int64] | NDArray[np.float64],
+) -> None:
+    """Add in place.
+
+    Shapes: group_ids, values, validity [n]; totals [g, 2].
+    Oracle: tests/oracle/folds.py::total.
+    """
     for row in range(len(group_ids)):
         group = group_ids[row]
         if validity is None or validity[row]:
@@ -171,9 +182,16 @@ def _sum(group_ids: Any, values: Any, base: Any, validity: Any, totals: Any) -> 
 
 
 @kernel
-def _sum_few(group_ids: Any, values: Any, base: Any, validity: Any, totals: Any) -> None:
+def _sum_few(
+    group_ids: NDArray[np.uint8],
+    values: Integers | NDArray[np.float64],
+    base: int,
+    validity: NDArray[np.bool_] | None,
+    totals: NDArray[np.int64] | NDArray[np.float64],
+) -> None:
     """Add into four tables in turn, so that neighbours of one group do not wait for each other.
 
+    Shapes: group_ids, values, validity [n]; totals [g, 2].
     Oracle: tests/oracle/folds.py::total.
     """
     tables = np.zeros((4, 256, 2), totals.dtype)
@@ -188,8 +206,14 @@ def _sum_few(group_ids: Any, values: Any, base: Any, validity: Any, totals: Any)
 
 
 @kernel
-def _sum_floats_few(group_ids: Any, values: Any, totals: Any) -> None:
-    """Do as `_sum_few` without counting. Oracle: tests/oracle/folds.py::total."""
+def _sum_floats_few(
+    group_ids: NDArray[np.uint8], values: NDArray[np.float64], totals: NDArray[np.float64]
+) -> None:
+    """Do as `_sum_few` without counting.
+
+    Shapes: group_ids, values [n]; totals [g, 2].
+    Oracle: tests/oracle/folds.py::total.
+    """
     tables = np.zeros((4, 256))
     for row in range(len(group_ids)):
         tables[row & 3, group_ids[row]] += values[row]
@@ -199,10 +223,17 @@ def _sum_floats_few(group_ids: Any, values: Any, totals: Any) -> None:
 
 
 @kernel
-def _sum_clustered(group_ids: Any, values: Any, validity: Any, totals: Any) -> None:
+def _sum_clustered(
+    group_ids: Narrow,
+    values: NDArray[np.float64],
+    validity: NDArray[np.bool_] | None,
+    totals: NDArray[np.float64],
+) -> None:
     """Add four quarters of the rows side by side.
 
     Where rows of a group follow each other, each float addition would wait for the one before.
+
+    Shapes: group_ids, values, validity [n]; totals [g, 2].
     Oracle: tests/oracle/folds.py::total.
     """
     quarter = (len(group_ids) + 3) // 4
@@ -215,10 +246,18 @@ def _sum_clustered(group_ids: Any, values: Any, validity: Any, totals: Any) -> N
 
 
 @kernel
-def _sum_packed(group_ids: Any, values: Any, base: Any, validity: Any, totals: Any) -> None:
+def _sum_packed(
+    group_ids: NDArray[np.uint8],
+    values: Narrow,
+    base: int,
+    validity: NDArray[np.bool_] | None,
+    totals: NDArray[np.int64],
+) -> None:
     """Add value and count as one word, into four tables in turn.
 
     One addition a row instead of two, and neighbours of one group do not wait for each other.
+
+    Shapes: group_ids, values, validity [n]; totals [g, 2].
     Oracle: tests/oracle/folds.py::total.
     """
     one = np.uint64(1 << _COUNT_SHIFT)
@@ -238,8 +277,18 @@ def _sum_packed(group_ids: Any, values: Any, base: Any, validity: Any, totals: A
 
 
 @kernel
-def _sum_halves(group_ids: Any, values: Any, validity: Any, high: Any, totals: Any) -> None:
-    """Add in place. Oracle: tests/oracle/folds.py::total."""
+def _sum_halves(
+    group_ids: Narrow | None,
+    values: NDArray[np.int64],
+    validity: NDArray[np.bool_] | None,
+    high: NDArray[np.int64],
+    totals: NDArray[np.int64],
+) -> None:
+    """Add in place.
+
+    Shapes: group_ids, values, validity [n]; high [g]; totals [g, 2].
+    Oracle: tests/oracle/folds.py::total.
+    """
     for row in range(len(values)):
         group = np.int64(0)
         if group_ids is not None:
@@ -253,8 +302,12 @@ def _sum_halves(group_ids: Any, values: Any, validity: Any, high: Any, totals: A
 
 
 @kernel(interpretable=True)
-def _total(values: Any) -> Any:
-    """Return the sum as int64. Oracle: tests/oracle/folds.py::total."""
+def _total(values: Integers) -> Any:
+    """Return the sum as int64.
+
+    Shapes: values [n].
+    Oracle: tests/oracle/folds.py::total.
+    """
     total = np.int64(0)
     for row in range(len(values)):
         total += np.int64(values[row])

@@ -85,7 +85,11 @@ def _require_bounds(offsets: NDArray[np.int64], content_bytes: int) -> None:
 def _shared_prefixes(
     offsets: NDArray[np.int64], content: NDArray[np.uint8], prefixes: NDArray[np.int64]
 ) -> None:
-    """Oracle: tests/oracle/page_encodings.py::shared_prefixes."""
+    """Write how many bytes each text shares with the one before.
+
+    Shapes: offsets [n + 1]; content [bytes]; prefixes [n].
+    Oracle: tests/oracle/page_encodings.py::shared_prefixes.
+    """
     for i in range(1, len(prefixes)):
         before, start = offsets[i - 1], offsets[i]
         most = min(start - before, offsets[i + 1] - start, PREFIX_BYTES_MAX)
@@ -102,7 +106,11 @@ def _gather(
     content: NDArray[np.uint8],
     gathered: NDArray[np.uint8],
 ) -> None:
-    """Oracle: tests/oracle/page_encodings.py::suffixes."""
+    """Copy slices, one after the other.
+
+    Shapes: starts, lengths [n]; content [bytes]; gathered [gathered bytes].
+    Oracle: tests/oracle/page_encodings.py::suffixes.
+    """
     filled = 0
     for i in range(len(starts)):
         for k in range(lengths[i]):
@@ -117,7 +125,11 @@ def _expand_prefixes(
     content: NDArray[np.uint8],
     texts: NDArray[np.uint8],
 ) -> None:
-    """Oracle: tests/oracle/page_encodings.py::expand_prefixes."""
+    """Write whole texts.
+
+    Shapes: prefixes [n]; offsets [n + 1]; content [bytes]; texts [text bytes].
+    Oracle: tests/oracle/page_encodings.py::expand_prefixes.
+    """
     taken = 0
     before = 0
     for i in range(len(prefixes)):

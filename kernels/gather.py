@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.array_types import Narrow, Words
 from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.grouping import UnsignedIds, require_ids_below
 from projseg.kernels.kernel import Intrinsic, kernel
@@ -40,8 +41,12 @@ def gather(values: NDArray[Any], row_ids: NDArray[Any]) -> NDArray[Any]:
 
 
 @kernel(interpretable=True)
-def _gather(words: Any, row_ids: Any, gathered: Any) -> None:
-    """Oracle: numpy.take."""
+def _gather(words: Words, row_ids: NDArray[np.uint32], gathered: Words) -> None:
+    """Copy words of any type.
+
+    Shapes: words [n]; row_ids, gathered [m].
+    Oracle: numpy.take.
+    """
     for row in range(len(row_ids)):
         gathered[row] = words[row_ids[row]]
 
@@ -86,8 +91,14 @@ def gather_text(
 
 
 @kernel(interpretable=True)
-def _text_offsets(offsets: Any, ids: Any, gathered_offsets: Any) -> Any:
-    """Add up lengths. Oracle: tests/oracle/selecting.py::gather_text."""
+def _text_offsets(
+    offsets: NDArray[np.int32], ids: Narrow, gathered_offsets: NDArray[np.int32]
+) -> Any:
+    """Add up lengths.
+
+    Shapes: offsets [d + 1]; ids [n]; gathered_offsets [n + 1].
+    Oracle: tests/oracle/selecting.py::gather_text.
+    """
     end = np.int64(0)
     gathered_offsets[0] = 0
     for row in range(len(ids)):
@@ -99,10 +110,17 @@ def _text_offsets(offsets: Any, ids: Any, gathered_offsets: Any) -> Any:
 
 @kernel(interpretable=True)
 def _gather_text(
-    offsets: Any, content: Any, tail: Any, ids: Any, gathered_offsets: Any, gathered: Any
+    offsets: NDArray[np.int32],
+    content: NDArray[np.uint8],
+    tail: NDArray[np.uint8],
+    ids: Narrow,
+    gathered_offsets: NDArray[np.int32],
+    gathered: NDArray[np.uint8],
 ) -> None:
     """Copy whole words beyond the end of each text; the next text overwrites what is too much.
 
+    Shapes: offsets [d + 1]; content [bytes]; tail [tail bytes]; ids [n]; gathered_offsets [n + 1];
+    gathered [gathered bytes].
     Oracle: tests/oracle/selecting.py::gather_text.
     """
     tail_start = np.int64(max(0, len(content) - _COPIED))

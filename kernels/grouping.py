@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.array_types import Narrow
 from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.kernel import kernel
 from projseg.memory.pool import empty
@@ -37,8 +38,16 @@ def append_digit(group_ids: NDArray[np.uint32], ids: UnsignedIds, cardinality: i
 
 
 @kernel(interpretable=True)
-def _append_digit(group_ids: Any, ids: Any, cardinality: Any) -> None:
-    """Oracle: tests/oracle/grouping.py::mixed_radix."""
+def _append_digit(
+    group_ids: NDArray[np.uint32] | NDArray[np.uint64],
+    ids: Narrow,
+    cardinality: np.uint32 | np.uint64,
+) -> None:
+    """Append a digit to each mixed-radix number, in place.
+
+    Shapes: group_ids, ids [n].
+    Oracle: tests/oracle/grouping.py::mixed_radix.
+    """
     for row in range(len(group_ids)):
         group_ids[row] = group_ids[row] * cardinality + ids[row]
 
@@ -102,14 +111,21 @@ def _grown(
 
 
 @kernel(interpretable=True)
-def _slot_of(key: Any, shift: Any) -> Any:
-    """Fibonacci hashing: the high bits of key * 2**64 / golden ratio (Knuth, TAOCP 3, 6.4)."""
+def _slot_of(key: np.uint64, shift: np.uint64) -> Any:
+    """Fibonacci hashing: the high bits of key * 2**64 / golden ratio (Knuth, TAOCP 3, 6.4).
+
+    Part of: `_number_keys`.
+    """
     mixed = (key ^ (key >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
     return mixed >> shift
 
 
 @kernel(interpretable=True)
-def _shift_for(slot_count: Any) -> Any:
+def _shift_for(slot_count: int) -> Any:
+    """Return the shift that leaves as many bits as number the slots.
+
+    Part of: `_number_keys`.
+    """
     bits = 0
     while (1 << bits) < slot_count:
         bits += 1
@@ -117,7 +133,12 @@ def _shift_for(slot_count: Any) -> Any:
 
 
 @kernel(interpretable=True)
-def _rehash(keys: Any, key_count: Any, table: Any) -> None:
+def _rehash(keys: NDArray[np.uint64], key_count: int, table: NDArray[np.uint32]) -> None:
+    """Fill an empty table with the keys found so far.
+
+    Shapes: keys [k]; table [s].
+    Oracle: tests/oracle/grouping.py::distinct_keys.
+    """
     shift = _shift_for(len(table))
     last = np.uint64(len(table) - 1)
     for number in range(key_count):
@@ -129,11 +150,19 @@ def _rehash(keys: Any, key_count: Any, table: Any) -> None:
 
 @kernel(interpretable=True)
 def _number_keys(
-    packed: Any, row: Any, group_ids: Any, table: Any, keys: Any, key_count: Any
+    packed: NDArray[np.uint64],
+    row: int,
+    group_ids: NDArray[np.uint32],
+    table: NDArray[np.uint32],
+    keys: NDArray[np.uint64],
+    key_count: int,
 ) -> Any:
-    """Give keys numbers by first appearance until full. Oracle: grouping.py::distinct_keys.
+    """Give keys numbers by first appearance until full.
 
     `table` holds number + 1 of the key in a slot, 0 where empty; it is at most half full.
+
+    Shapes: packed, group_ids [n]; table [s]; keys [k].
+    Oracle: tests/oracle/grouping.py::distinct_keys.
     """
     shift = _shift_for(len(table))
     last = np.uint64(len(table) - 1)
@@ -159,7 +188,12 @@ def _number_keys(
 
 
 @kernel(interpretable=True)
-def _relabel(group_ids: Any, rank: Any) -> None:
+def _relabel(group_ids: NDArray[np.uint32], rank: NDArray[np.uint32]) -> None:
+    """Replace each id by its rank, in place.
+
+    Shapes: group_ids [n]; rank [k].
+    Oracle: tests/oracle/grouping.py::distinct_keys.
+    """
     for row in range(len(group_ids)):
         group_ids[row] = rank[group_ids[row]]
 
@@ -194,8 +228,12 @@ def require_ids_below(ids: UnsignedIds, cardinality: int) -> None:
 
 
 @kernel(interpretable=True)
-def _mark(group_ids: Any, occupied: Any) -> None:
-    """Oracle: numpy.unique."""
+def _mark(group_ids: Narrow, occupied: NDArray[np.bool_]) -> None:
+    """Mark groups with a row.
+
+    Shapes: group_ids [n]; occupied [g].
+    Oracle: numpy.unique.
+    """
     for row in range(len(group_ids)):
         occupied[group_ids[row]] = True
 

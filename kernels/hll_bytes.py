@@ -173,9 +173,19 @@ def _same_rows(first: NDArray[Any], *others: NDArray[Any]) -> None:
 
 @kernel
 def _build(
-    starts: Any, pairs: Any, slots: Any, registers: Any, lg_k: Any, offsets: Any, content: Any
+    starts: NDArray[np.int64],
+    pairs: NDArray[np.uint64],
+    slots: NDArray[np.int32],
+    registers: NDArray[np.uint8],
+    lg_k: int,
+    offsets: NDArray[np.int32],
+    content: NDArray[np.uint8],
 ) -> None:
-    """Write all sketches. Oracle: tests/oracle/hll.py::sketch."""
+    """Write all sketches.
+
+    Shapes: starts, offsets [g + 1]; pairs [p]; slots [g]; registers [r, k]; content [bytes].
+    Oracle: tests/oracle/hll.py::sketch.
+    """
     for group in range(len(slots)):
         at = np.int64(offsets[group])
         count = starts[group + 1] - starts[group]
@@ -203,15 +213,23 @@ def _build(
 
 
 @kernel
-def _write_word(content: Any, at: Any, word: Any, byte_count: Any) -> None:
-    """Write the low bytes of a word, little-endian. Oracle: tests/oracle/hll.py::sketch."""
+def _write_word(content: NDArray[np.uint8], at: int, word: np.uint64, byte_count: int) -> None:
+    """Write the low bytes of a word, little-endian.
+
+    Shapes: content [bytes].
+    Oracle: tests/oracle/hll.py::sketch.
+    """
     for i in range(byte_count):
         content[at + i] = np.uint8((word >> np.uint64(8 * i)) & np.uint64(255))
 
 
 @kernel
-def _write_registers(registers: Any, content: Any, at: Any) -> None:
-    """Write an HLL sketch's header fields and registers. Oracle: tests/oracle/hll.py::sketch."""
+def _write_registers(registers: NDArray[np.uint8], content: NDArray[np.uint8], at: int) -> None:
+    """Write an HLL sketch's header fields and registers.
+
+    Shapes: registers [k]; content [bytes].
+    Oracle: tests/oracle/hll.py::sketch.
+    """
     ranks = content[at + _HLL_BYTES : at + _HLL_BYTES + len(registers)]
     for i in range(len(registers)):
         ranks[i] = registers[i]
@@ -223,8 +241,18 @@ def _write_registers(registers: Any, content: Any, at: Any) -> None:
 
 
 @kernel
-def _parse(offsets: Any, content: Any, lg_k: Any, modes: Any, counts: Any) -> Any:
-    """Check all sketches; return (row, problem). Oracle: tests/oracle/hll.py::sketch."""
+def _parse(
+    offsets: NDArray[np.int64],
+    content: NDArray[np.uint8],
+    lg_k: int,
+    modes: NDArray[np.int8],
+    counts: NDArray[np.int64],
+) -> Any:
+    """Check all sketches; return (row, problem).
+
+    Shapes: offsets [n + 1]; content [bytes]; modes, counts [n].
+    Oracle: tests/oracle/hll.py::sketch.
+    """
     for row in range(len(modes)):
         start = np.int64(offsets[row])
         size = np.int64(offsets[row + 1]) - start
@@ -237,8 +265,18 @@ def _parse(offsets: Any, content: Any, lg_k: Any, modes: Any, counts: Any) -> An
 
 
 @kernel
-def _parse_one(sketch: Any, lg_k: Any, modes: Any, counts: Any, row: Any) -> Any:
-    """Check one sketch; return a key of `_PROBLEMS` or 0. Oracle: tests/oracle/hll.py::sketch."""
+def _parse_one(
+    sketch: NDArray[np.uint8],
+    lg_k: int,
+    modes: NDArray[np.int8],
+    counts: NDArray[np.int64],
+    row: int,
+) -> Any:
+    """Check one sketch; return a key of `_PROBLEMS` or 0.
+
+    Shapes: sketch [bytes]; modes, counts [n].
+    Oracle: tests/oracle/hll.py::sketch.
+    """
     problem = _header_problem(sketch, lg_k)
     if problem:
         return problem
@@ -255,8 +293,12 @@ def _parse_one(sketch: Any, lg_k: Any, modes: Any, counts: Any, row: Any) -> Any
 
 
 @kernel
-def _header_problem(sketch: Any, lg_k: Any) -> Any:
-    """Check the first eight bytes. Oracle: tests/oracle/hll.py::sketch."""
+def _header_problem(sketch: NDArray[np.uint8], lg_k: int) -> Any:
+    """Check the first eight bytes.
+
+    Shapes: sketch [bytes].
+    Oracle: tests/oracle/hll.py::sketch.
+    """
     if len(sketch) < 8:
         return 1
     if sketch[1] != 1 or sketch[2] != 7:
@@ -269,8 +311,12 @@ def _header_problem(sketch: Any, lg_k: Any) -> Any:
 
 
 @kernel
-def _register_problem(sketch: Any, header: Any) -> Any:
-    """Check that no register passes 63. Oracle: tests/oracle/hll.py::sketch."""
+def _register_problem(sketch: NDArray[np.uint8], header: int) -> Any:
+    """Check that no register passes 63.
+
+    Shapes: sketch [bytes].
+    Oracle: tests/oracle/hll.py::sketch.
+    """
     ranks = sketch[header:]
     largest = np.uint8(0)
     for i in range(len(ranks)):  # from 0 and of one type, so that the compiler vectorises it
@@ -279,8 +325,12 @@ def _register_problem(sketch: Any, header: Any) -> Any:
 
 
 @kernel
-def _coupon_problem(sketch: Any, header: Any) -> Any:
-    """Check that every coupon has a rank. Oracle: tests/oracle/hll.py::sketch."""
+def _coupon_problem(sketch: NDArray[np.uint8], header: int) -> Any:
+    """Check that every coupon has a rank.
+
+    Shapes: sketch [bytes].
+    Oracle: tests/oracle/hll.py::sketch.
+    """
     for at in range(header, len(sketch), 4):
         if _read_word(sketch, at) >> np.uint64(26) == np.uint64(0):
             return 6
@@ -288,8 +338,12 @@ def _coupon_problem(sketch: Any, header: Any) -> Any:
 
 
 @kernel
-def _read_word(content: Any, at: Any) -> Any:
-    """Read four bytes, little-endian. Oracle: tests/oracle/hll.py::sketch."""
+def _read_word(content: NDArray[np.uint8], at: int) -> Any:
+    """Read four bytes, little-endian.
+
+    Shapes: content [bytes].
+    Oracle: tests/oracle/hll.py::sketch.
+    """
     word = np.uint64(0)
     for i in range(4):
         word |= np.uint64(content[at + i]) << np.uint64(8 * i)
@@ -297,8 +351,18 @@ def _read_word(content: Any, at: Any) -> Any:
 
 
 @kernel
-def _coupons(offsets: Any, content: Any, modes: Any, counts: Any, coupons: Any) -> None:
-    """Write the coupons of coupon sketches. Oracle: tests/oracle/hll.py::sketch."""
+def _coupons(
+    offsets: NDArray[np.int64],
+    content: NDArray[np.uint8],
+    modes: NDArray[np.int8],
+    counts: NDArray[np.int64],
+    coupons: NDArray[np.uint32],
+) -> None:
+    """Write the coupons of coupon sketches.
+
+    Shapes: offsets [n + 1]; content [bytes]; modes, counts [n]; coupons [c].
+    Oracle: tests/oracle/hll.py::sketch.
+    """
     count = 0
     for row in range(len(modes)):
         at = np.int64(offsets[row]) + 8 + 4 * modes[row]
@@ -308,8 +372,18 @@ def _coupons(offsets: Any, content: Any, modes: Any, counts: Any, coupons: Any) 
 
 
 @kernel
-def _fold_registers(offsets: Any, content: Any, modes: Any, rows: Any, registers: Any) -> None:
-    """Take the larger of each pair of registers. Oracle: tests/oracle/hll.py::registers."""
+def _fold_registers(
+    offsets: NDArray[np.int64],
+    content: NDArray[np.uint8],
+    modes: NDArray[np.int8],
+    rows: NDArray[np.int32],
+    registers: NDArray[np.uint8],
+) -> None:
+    """Take the larger of each pair of registers.
+
+    Shapes: offsets [n + 1]; content [bytes]; modes, rows [n]; registers [r, k].
+    Oracle: tests/oracle/hll.py::registers.
+    """
     mask = registers.shape[1] - 1
     for row in range(len(modes)):
         if modes[row] != 2:

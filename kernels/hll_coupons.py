@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.array_types import Narrow
 from projseg.kernels.hll_rows import CouponRows
 from projseg.kernels.hll_sort import BINNED_MAX, BINS, sort_coupons
 from projseg.kernels.kernel import kernel
@@ -126,9 +127,18 @@ def _set_slots(lg_k: int) -> int:
 
 @kernel
 def _fill_buckets(
-    group_ids: Any, value_ids: Any, coupons: Any, is_left_out: Any, starts: Any, buckets: Any
+    group_ids: NDArray[np.uint32],
+    value_ids: Narrow | None,
+    coupons: NDArray[np.uint32],
+    is_left_out: NDArray[np.bool_],
+    starts: NDArray[np.int64],
+    buckets: NDArray[np.uint32],
 ) -> None:
-    """Sort coupons by group, those of no value left out. Oracle: tests/oracle/hll.py::pairs."""
+    """Sort coupons by group, those of no value left out.
+
+    Shapes: group_ids, value_ids, buckets [n]; coupons [m]; is_left_out [g]; starts [g + 1].
+    Oracle: tests/oracle/hll.py::pairs.
+    """
     row_count = len(buckets)
     for row in range(row_count):
         coupon = coupons[row] if value_ids is None else coupons[value_ids[row]]
@@ -147,18 +157,26 @@ def _fill_buckets(
 
 @kernel
 def _deduplicate(
-    starts: Any, slots: Any, limit: Any, coupon_set: Any, buckets: Any, counts: Any
+    starts: NDArray[np.int64],
+    slots: NDArray[np.int32],
+    limit: int,
+    coupon_set: NDArray[np.uint32],
+    buckets: NDArray[np.uint32],
+    counts: NDArray[np.int64],
 ) -> None:
-    """Leave distinct, ascending coupons in each bucket. Oracle: tests/oracle/hll.py::pairs.
+    """Leave distinct, ascending coupons in each bucket.
 
     A bucket given up half-way still holds all its coupons: what was overwritten was a repetition.
+
+    Shapes: starts [g + 1]; slots, counts [g]; coupon_set [s]; buckets [n].
+    Oracle: tests/oracle/hll.py::pairs.
     """
     used = np.zeros(limit + 1, np.int64)
     unsorted = np.empty(BINNED_MAX, np.uint32)
     ends = np.empty(BINS + 1, np.int64)
     for group in range(len(slots)):
         start = starts[group]
-        count = np.int64(0)
+        count: Any = np.int64(0)
         for i in range(start, starts[group + 1]):
             if slots[group] >= 0 or count > limit:
                 count = limit + 1
@@ -178,8 +196,12 @@ def _deduplicate(
 
 
 @kernel
-def _find(coupon_set: Any, coupon: Any) -> Any:
-    """Return the slot where a coupon is, or belongs. Oracle: tests/oracle/hll.py::pairs."""
+def _find(coupon_set: NDArray[np.uint32], coupon: np.uint32) -> Any:
+    """Return the slot where a coupon is, or belongs.
+
+    Shapes: coupon_set [s].
+    Oracle: tests/oracle/hll.py::pairs.
+    """
     mask = np.uint32(len(coupon_set) - 1)
     slot = coupon & mask
     while coupon_set[slot] != 0 and coupon_set[slot] != coupon:
@@ -188,8 +210,17 @@ def _find(coupon_set: Any, coupon: Any) -> Any:
 
 
 @kernel
-def _pairs_of_buckets(starts: Any, counts: Any, buckets: Any, pairs: Any) -> None:
-    """Write the pairs of all buckets. Oracle: tests/oracle/hll.py::pairs."""
+def _pairs_of_buckets(
+    starts: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    buckets: NDArray[np.uint32],
+    pairs: NDArray[np.uint64],
+) -> None:
+    """Write the pairs of all buckets.
+
+    Shapes: starts [g + 1]; counts [g]; buckets [n]; pairs [p].
+    Oracle: tests/oracle/hll.py::pairs.
+    """
     count = 0
     for group in range(len(counts)):
         for i in range(starts[group], starts[group] + max(counts[group], 0)):
@@ -198,8 +229,12 @@ def _pairs_of_buckets(starts: Any, counts: Any, buckets: Any, pairs: Any) -> Non
 
 
 @kernel
-def _pair_starts(pairs: Any, starts: Any) -> None:
-    """Write where each group starts and ends. Oracle: tests/oracle/hll.py::pairs."""
+def _pair_starts(pairs: NDArray[np.uint64], starts: NDArray[np.int64]) -> None:
+    """Write where each group starts and ends.
+
+    Shapes: pairs [p]; starts [g + 1].
+    Oracle: tests/oracle/hll.py::pairs.
+    """
     group = np.int64(0)
     for i in range(len(pairs)):
         pair_group = np.int64(pairs[i] >> np.uint64(32))
@@ -210,8 +245,12 @@ def _pair_starts(pairs: Any, starts: Any) -> None:
 
 
 @kernel
-def _merge(left: Any, right: Any, merged: Any) -> Any:
-    """Merge two ascending lists; return the length. Oracle: tests/oracle/hll.py::pairs."""
+def _merge(left: NDArray[np.uint64], right: NDArray[np.uint64], merged: NDArray[np.uint64]) -> Any:
+    """Merge two ascending lists; return the length.
+
+    Shapes: left [n]; right [m]; merged [n + m].
+    Oracle: tests/oracle/hll.py::pairs.
+    """
     i = j = count = 0
     while i < len(left) and j < len(right):
         pair = min(left[i], right[j])

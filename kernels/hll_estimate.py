@@ -106,8 +106,17 @@ def register_estimates(registers: NDArray[np.uint8]) -> NDArray[np.float64]:
 
 
 @kernel
-def _estimate(registers: Any, knots: Any, harmonic: Any, estimates: Any) -> None:
-    """Write each row's estimate. Oracle: tests/oracle/hll.py::estimate."""
+def _estimate(
+    registers: NDArray[np.uint8],
+    knots: NDArray[np.float64],
+    harmonic: NDArray[np.float64],
+    estimates: NDArray[np.float64],
+) -> None:
+    """Write each row's estimate.
+
+    Shapes: registers [n, 4096]; knots [knots]; harmonic [4097]; estimates [n].
+    Oracle: tests/oracle/hll.py::estimate.
+    """
     for row in range(len(registers)):
         low, high, zero_count = register_sums(registers[row])
         raw = _RAW_FACTOR / (low + high)
@@ -125,15 +134,18 @@ def _estimate(registers: Any, knots: Any, harmonic: Any, estimates: Any) -> None
 
 
 @kernel
-def _adjusted(raw: Any, knots: Any) -> Any:
-    """Return the cubic through the four knots around `raw`. Oracle: tests/oracle/hll.py::estimate.
+def _adjusted(raw: float, knots: NDArray[np.float64]) -> Any:
+    """Return the cubic through the four knots around `raw`.
 
     Beyond the last knot the estimate is proportional to the raw one.
+
+    Shapes: knots [knots].
+    Oracle: tests/oracle/hll.py::estimate.
     """
     last = len(knots) - 1
     if raw >= knots[last]:
         return raw * (_KNOT_STEP * last / knots[last])
-    start = min(max(np.searchsorted(knots, raw, side="right") - 2, 0), last - 3)
+    start: Any = min(max(np.searchsorted(knots, raw, side="right") - 2, 0), last - 3)
     total = 0.0
     for i in range(start, start + 4):
         weight = 1.0

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.array_types import Narrow
 from projseg.kernels.hll_coupons import Buckets
 from projseg.kernels.hll_rows import CouponRows
 from projseg.kernels.kernel import kernel
@@ -100,11 +101,19 @@ def _no_place(group: int) -> InvalidInputError:
 
 
 @kernel
-def _fold_rows(group_ids: Any, value_ids: Any, coupons: Any, registers: Any) -> None:
-    """Fold all rows, without a branch on what they hold. Oracle: tests/oracle/hll.py::registers.
+def _fold_rows(
+    group_ids: Narrow | None,
+    value_ids: Narrow | None,
+    coupons: NDArray[np.uint32],
+    registers: NDArray[np.uint8],
+) -> None:
+    """Fold all rows, without a branch on what they hold.
 
     Half of all coupons can raise a register of a group with few rows, so a test whether one does
     would be mispredicted more often than the store costs.
+
+    Shapes: group_ids, value_ids [n]; coupons [m]; registers [g, k].
+    Oracle: tests/oracle/hll.py::registers.
     """
     row_count = len(coupons) if value_ids is None else len(value_ids)
     mask = np.uint32(registers.shape[1] - 1)
@@ -119,8 +128,12 @@ def _fold_rows(group_ids: Any, value_ids: Any, coupons: Any, registers: Any) -> 
 
 
 @kernel
-def _count_occupied(registers: Any, counts: Any) -> None:
-    """Write how many registers of each row are not zero. Oracle: tests/oracle/hll.py::registers."""
+def _count_occupied(registers: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+    """Write how many registers of each row are not zero.
+
+    Shapes: registers [r, k]; counts [r].
+    Oracle: tests/oracle/hll.py::registers.
+    """
     for row in range(len(registers)):
         ranks = registers[row]
         count = 0
@@ -130,11 +143,14 @@ def _count_occupied(registers: Any, counts: Any) -> None:
 
 
 @kernel
-def register_sums(ranks: Any) -> Any:
+def register_sums(ranks: NDArray[np.uint8]) -> Any:
     """Return (sum of 2**-rank below rank 32, that sum from 32 on, registers of rank 0), exactly.
 
     The sums are gathered as integers, which the compiler vectorises: multiples of 2**-31 and of
-    2**-63 that fit a double. Oracle: tests/oracle/hll.py::sketch.
+    2**-63 that fit a double.
+
+    Shapes: ranks [k].
+    Oracle: tests/oracle/hll.py::sketch.
     """
     low = np.uint64(0)
     high = np.uint64(0)
@@ -149,8 +165,18 @@ def register_sums(ranks: Any) -> Any:
 
 
 @kernel
-def _fold_buckets(starts: Any, counts: Any, buckets: Any, slots: Any, registers: Any) -> None:
-    """Fold large buckets into registers. Oracle: tests/oracle/hll.py::registers."""
+def _fold_buckets(
+    starts: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    buckets: NDArray[np.uint32],
+    slots: NDArray[np.int32],
+    registers: NDArray[np.uint8],
+) -> None:
+    """Fold large buckets into registers.
+
+    Shapes: starts [g + 1]; counts, slots [g]; buckets [n]; registers [r, k].
+    Oracle: tests/oracle/hll.py::registers.
+    """
     for group in range(len(counts)):
         if counts[group] < 0:
             for i in range(starts[group], starts[group + 1]):
@@ -158,8 +184,17 @@ def _fold_buckets(starts: Any, counts: Any, buckets: Any, slots: Any, registers:
 
 
 @kernel
-def _fold_pairs(pairs: Any, slots: Any, registers: Any, others: Any) -> Any:
-    """Fold or keep each pair; return how many are kept. Oracle: tests/oracle/hll.py::registers."""
+def _fold_pairs(
+    pairs: NDArray[np.uint64],
+    slots: NDArray[np.int32],
+    registers: NDArray[np.uint8],
+    others: NDArray[np.uint64],
+) -> Any:
+    """Fold or keep each pair; return how many are kept.
+
+    Shapes: pairs, others [p]; slots [g]; registers [r, k].
+    Oracle: tests/oracle/hll.py::registers.
+    """
     count = 0
     for i in range(len(pairs)):
         slot = slots[pairs[i] >> np.uint64(32)]
@@ -172,8 +207,12 @@ def _fold_pairs(pairs: Any, slots: Any, registers: Any, others: Any) -> Any:
 
 
 @kernel
-def _raise_register(registers: Any, row: Any, coupon: Any) -> None:
-    """Let one coupon count in a row of registers. Oracle: tests/oracle/hll.py::registers."""
+def _raise_register(registers: NDArray[np.uint8], row: int, coupon: np.uint32) -> None:
+    """Let one coupon count in a row of registers.
+
+    Shapes: registers [r, k].
+    Oracle: tests/oracle/hll.py::registers.
+    """
     index = np.int64(coupon & np.uint32(registers.shape[1] - 1))
     rank = np.uint8(coupon >> np.uint32(26))
     registers[row, index] = max(registers[row, index], rank)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.array_types import Narrow
 from projseg.kernels.fold_guard import GroupIds, check_rows
 from projseg.kernels.kernel import kernel
 
@@ -79,8 +80,12 @@ def distinct_rows(rows: CouponRows) -> CouponRows:
 
 
 @kernel
-def _mark_pairs(group_ids: Any, value_ids: Any, is_seen: Any) -> None:
-    """Mark each row's group and value id. Oracle: tests/oracle/hll.py::pairs."""
+def _mark_pairs(group_ids: Narrow | None, value_ids: Narrow, is_seen: NDArray[np.bool_]) -> None:
+    """Mark each row's group and value id.
+
+    Shapes: group_ids, value_ids [n]; is_seen [g, m].
+    Oracle: tests/oracle/hll.py::pairs.
+    """
     for row in range(len(value_ids)):
         group = np.int64(0)
         if group_ids is not None:
@@ -89,8 +94,17 @@ def _mark_pairs(group_ids: Any, value_ids: Any, is_seen: Any) -> None:
 
 
 @kernel
-def _write_pairs(is_seen: Any, coupons: Any, group_ids: Any, seen_coupons: Any) -> None:
-    """Write the group and the coupon of each mark. Oracle: tests/oracle/hll.py::pairs."""
+def _write_pairs(
+    is_seen: NDArray[np.bool_],
+    coupons: NDArray[np.uint32],
+    group_ids: NDArray[np.uint32],
+    seen_coupons: NDArray[np.uint32],
+) -> None:
+    """Write the group and the coupon of each mark.
+
+    Shapes: is_seen [g, m]; coupons [m]; group_ids, seen_coupons [p + 1].
+    Oracle: tests/oracle/hll.py::pairs.
+    """
     count = np.uint64(0)
     for group in range(is_seen.shape[0]):
         for value in range(is_seen.shape[1]):

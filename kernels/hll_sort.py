@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from projseg.kernels.kernel import kernel
 from projseg.kernels.shell_sort import shell_sort
@@ -16,12 +17,17 @@ _BINNED_MIN: Final = 24  # below that insertion alone is faster
 
 
 @kernel
-def sort_coupons(coupons: Any, unsorted: Any, ends: Any) -> None:
-    """Sort uint32[n] in place. Oracle: sorted().
+def sort_coupons(
+    coupons: NDArray[np.uint32], unsorted: NDArray[np.uint32], ends: NDArray[np.int64]
+) -> None:
+    """Sort uint32[n] in place.
 
     Half of all hashes have rank 1, a quarter rank 2, and so on, and addresses are uniform: the
     share of smaller coupons is known. A counting sort by that share leaves little to insertion,
     which alone decides the order. Scratch: `unsorted`, uint32[BINNED_MAX], `ends`, int64[BINS + 1].
+
+    Shapes: coupons [n]; unsorted [BINNED_MAX]; ends [BINS + 1].
+    Oracle: sorted.
     """
     count = len(coupons)
     if count > BINNED_MAX:
@@ -48,8 +54,11 @@ def sort_coupons(coupons: Any, unsorted: Any, ends: Any) -> None:
 
 
 @kernel
-def _bin(coupon: Any) -> Any:
-    """Return the share of smaller coupons in units of 1 / BINS. Oracle: sorted()."""
+def _bin(coupon: np.uint32) -> Any:
+    """Return the share of smaller coupons in units of 1 / BINS.
+
+    Oracle: sorted.
+    """
     rank = np.uint64(coupon >> np.uint32(26))
     address = np.uint64(coupon & np.uint32(0x3FFFFFF))
     share = np.uint64(1 << 32) - (np.uint64(1 << 33) >> rank) + ((address << np.uint64(6)) >> rank)

@@ -39,8 +39,14 @@ def float_of_order_keys(keys: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 @kernel
-def _float_order_keys(values: Any, as_floats: Any, keys: Any) -> None:
-    """Write the keys; `as_floats` is the same memory. Oracle: tests/oracle/folds.py::order_key."""
+def _float_order_keys(
+    values: NDArray[np.float64], as_floats: NDArray[np.float64], keys: NDArray[np.int64]
+) -> None:
+    """Write the keys; `as_floats` is the same memory.
+
+    Shapes: values, as_floats, keys [n].
+    Oracle: tests/oracle/folds.py::order_key.
+    """
     for row in range(len(values)):
         value = values[row]
         as_floats[row] = np.nan if np.isnan(value) else value + 0.0

@@ -31,7 +31,11 @@ def page_statistics(values: NDArray[np.int64]) -> PageStatistics:
 
 @kernel
 def _page_statistics(values: NDArray[np.int64]) -> tuple[Any, ...]:
-    """Oracle: tests/oracle/page_encodings.py::page_statistics."""
+    """Return what choosing an encoding needs.
+
+    Shapes: values [n].
+    Oracle: tests/oracle/page_encodings.py::page_statistics.
+    """
     minimum = maximum = values[0]
     run_count = 1
     delta_minimum = np.int64(0x7FFFFFFFFFFFFFFF)

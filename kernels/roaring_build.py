@@ -73,7 +73,11 @@ def write_bitmaps(rows: Postings, sizes: NDArray[np.int64]) -> NDArray[np.uint8]
 
 @kernel
 def _count_ids(ids: NDArray[np.uint32], counts: NDArray[np.int64]) -> None:
-    """Oracle: tests/oracle/roaring.py::postings."""
+    """Count rows of each id, in place.
+
+    Shapes: ids [n]; counts [d].
+    Oracle: tests/oracle/roaring.py::postings.
+    """
     for row in range(len(ids)):
         counts[ids[row]] += 1
 
@@ -82,7 +86,11 @@ def _count_ids(ids: NDArray[np.uint32], counts: NDArray[np.int64]) -> None:
 def _fill_postings(
     ids: NDArray[np.uint32], cursors: NDArray[np.int64], row_ids: NDArray[np.uint32]
 ) -> None:
-    """Oracle: tests/oracle/roaring.py::postings."""
+    """Write row ids sorted by id, then by row.
+
+    Shapes: ids, row_ids [n]; cursors [d].
+    Oracle: tests/oracle/roaring.py::postings.
+    """
     for row in range(len(ids)):
         cursor = cursors[ids[row]]
         row_ids[cursor] = row
@@ -91,7 +99,11 @@ def _fill_postings(
 
 @kernel
 def _next_container(row_ids: NDArray[np.uint32], start: int, end: int) -> tuple[int, int]:
-    """Return (end of the container that starts at `start`, how many runs it has)."""
+    """Return (end of the container that starts at `start`, how many runs it has).
+
+    Shapes: row_ids [n].
+    Part of: `_write_bitmaps`.
+    """
     key = row_ids[start] >> 16
     runs = 1
     i = start + 1
@@ -103,7 +115,10 @@ def _next_container(row_ids: NDArray[np.uint32], start: int, end: int) -> tuple[
 
 @kernel
 def _container_bytes(cardinality: int, runs: int) -> tuple[int, bool]:
-    """Return (bytes of the smallest form, whether that is runs)."""
+    """Return (bytes of the smallest form, whether that is runs).
+
+    Part of: `_bitmap_sizes`.
+    """
     plain = 2 * cardinality if cardinality <= ARRAY_VALUES_MAX else BITMAP_BYTES
     as_runs = 2 + 4 * runs
     if as_runs < plain:
@@ -113,6 +128,10 @@ def _container_bytes(cardinality: int, runs: int) -> tuple[int, bool]:
 
 @kernel
 def _header_bytes(containers: int, run_containers: int) -> int:
+    """Return the bytes before the containers.
+
+    Part of: `_bitmap_sizes`.
+    """
     if run_containers == 0:
         return 8 + 8 * containers
     offsets = 4 * containers if containers >= OFFSETS_FROM else 0
@@ -123,7 +142,11 @@ def _header_bytes(containers: int, run_containers: int) -> int:
 def _bitmap_sizes(
     starts: NDArray[np.int64], row_ids: NDArray[np.uint32], sizes: NDArray[np.int64]
 ) -> None:
-    """Oracle: tests/oracle/roaring.py::bitmap."""
+    """Write the bytes of each bitmap.
+
+    Shapes: starts [d + 1]; row_ids [n]; sizes [d].
+    Oracle: tests/oracle/roaring.py::bitmap.
+    """
     for bitmap in range(len(sizes)):
         position, end = starts[bitmap], starts[bitmap + 1]
         containers, run_containers, content_bytes = 0, 0, 0
@@ -139,6 +162,11 @@ def _bitmap_sizes(
 
 @kernel
 def _put(content: NDArray[np.uint8], offset: int, value: int, byte_count: int) -> None:
+    """Write the low bytes of an integer, little-endian.
+
+    Shapes: content [bytes].
+    Part of: `_write_bitmaps`.
+    """
     for i in range(byte_count):
         content[offset + i] = (value >> (8 * i)) & 0xFF
 
@@ -147,7 +175,11 @@ def _put(content: NDArray[np.uint8], offset: int, value: int, byte_count: int) -
 def _put_container(
     content: NDArray[np.uint8], offset: int, row_ids: NDArray[np.uint32], runs: int, is_runs: bool
 ) -> None:
-    """Write the container of these row ids; `content` is zero there."""
+    """Write the container of these row ids; `content` is zero there.
+
+    Shapes: content [bytes]; row_ids [n].
+    Part of: `_write_bitmaps`.
+    """
     if is_runs:
         _put(content, offset, runs, 2)
         offset += 2
@@ -174,7 +206,11 @@ def _write_bitmaps(
     offsets: NDArray[np.int64],
     content: NDArray[np.uint8],
 ) -> None:
-    """Oracle: tests/oracle/roaring.py::bitmap."""
+    """Write all bitmaps.
+
+    Shapes: starts [d + 1]; row_ids [n]; offsets [d]; content [bytes].
+    Oracle: tests/oracle/roaring.py::bitmap.
+    """
     for bitmap in range(len(offsets)):
         first, end = starts[bitmap], starts[bitmap + 1]
         containers, run_containers = 0, 0

@@ -67,7 +67,11 @@ class BitmapCheck:
 
 @kernel
 def _first_malformed(content: NDArray[np.uint8], starts: NDArray[np.int64], row_count: int) -> int:
-    """Oracle: tests/oracle/roaring.py::row_ids."""
+    """Return the first malformed bitmap, or -1.
+
+    Shapes: content [bytes]; starts [d + 1].
+    Oracle: tests/oracle/roaring.py::row_ids.
+    """
     for i in range(len(starts) - 1):
         if check_bitmap(content[starts[i] : starts[i + 1]], row_count) == MALFORMED:
             return i
@@ -83,7 +87,11 @@ def _page_agrees(
     page: int,
     ids: NDArray[np.uint32],
 ) -> bool:
-    """Oracle: tests/oracle/roaring.py::postings."""
+    """Tell whether bitmaps and a page of ids say the same.
+
+    Shapes: content [bytes]; starts [d + 1]; containers_done, places [d]; ids [n].
+    Oracle: tests/oracle/roaring.py::postings.
+    """
     seen = 0
     for i in range(len(containers_done)):
         bitmap = content[starts[i] : starts[i + 1]]
@@ -111,7 +119,11 @@ def _container_end(
     ids: NDArray[np.uint32],
     wanted: int,
 ) -> int:
-    """Return where a container ends, or -1 if it holds a row of another id."""
+    """Return where a container ends, or -1 if it holds a row of another id.
+
+    Shapes: bitmap [bytes]; ids [n].
+    Part of: `_page_agrees`.
+    """
     if is_runs:
         runs = get_integer(bitmap, place, 2)
         agrees, end = _runs_agree(bitmap, place + 2, runs, ids, wanted), place + 2 + 4 * runs
@@ -129,6 +141,11 @@ def _container_end(
 def _runs_agree(
     bitmap: NDArray[np.uint8], place: int, runs: int, ids: NDArray[np.uint32], wanted: int
 ) -> bool:
+    """Tell whether all rows of a run container have the id.
+
+    Shapes: bitmap [bytes]; ids [n].
+    Part of: `_container_end`.
+    """
     for i in range(runs):
         start = get_integer(bitmap, place + 4 * i, 2)
         end = start + get_integer(bitmap, place + 4 * i + 2, 2) + 1
@@ -144,6 +161,11 @@ def _runs_agree(
 def _values_agree(
     bitmap: NDArray[np.uint8], place: int, cardinality: int, ids: NDArray[np.uint32], wanted: int
 ) -> bool:
+    """Tell whether all rows of an array container have the id.
+
+    Shapes: bitmap [bytes]; ids [n].
+    Part of: `_container_end`.
+    """
     for i in range(cardinality):
         row = get_integer(bitmap, place + 2 * i, 2)
         if row >= len(ids) or ids[row] != wanted:
@@ -155,6 +177,11 @@ def _values_agree(
 def _bits_agree(
     bitmap: NDArray[np.uint8], place: int, ids: NDArray[np.uint32], wanted: int
 ) -> bool:
+    """Tell whether all rows of a bitmap container have the id.
+
+    Shapes: bitmap [bytes]; ids [n].
+    Part of: `_container_end`.
+    """
     for row in range(8 * BITMAP_BYTES):
         if bitmap[place + (row >> 3)] >> (row & 7) & 1 and (row >= len(ids) or ids[row] != wanted):
             return False

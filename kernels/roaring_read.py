@@ -61,7 +61,11 @@ def read_bitmap(content: NDArray[np.uint8], row_count: int) -> NDArray[np.uint32
 
 @kernel
 def get_integer(content: NDArray[np.uint8], offset: int, byte_count: int) -> Any:
-    """Return the little-endian integer of so many bytes; the caller knows that they are there."""
+    """Return the little-endian integer of so many bytes; the caller knows that they are there.
+
+    Shapes: content [bytes].
+    Part of: `check_bitmap`.
+    """
     value = np.int64(0)
     for i in range(byte_count):
         value |= np.int64(content[offset + i]) << (8 * i)
@@ -70,7 +74,11 @@ def get_integer(content: NDArray[np.uint8], offset: int, byte_count: int) -> Any
 
 @kernel
 def bitmap_layout(content: NDArray[np.uint8]) -> tuple[int, int, int, int]:
-    """Return (containers or -1, offsets of run flags, keys, container offsets; 0 for none)."""
+    """Return (containers or -1, offsets of run flags, keys, container offsets; 0 for none).
+
+    Shapes: content [bytes].
+    Part of: `check_bitmap`.
+    """
     size = len(content)
     if size < 4:
         return -1, 0, 0, 0
@@ -93,7 +101,11 @@ def bitmap_layout(content: NDArray[np.uint8]) -> tuple[int, int, int, int]:
 
 @kernel
 def _check_values(content: NDArray[np.uint8], place: int, cardinality: int) -> int:
-    """Return the last value of an array container, or -1 if malformed or better as runs."""
+    """Return the last value of an array container, or -1 if malformed or better as runs.
+
+    Shapes: content [bytes].
+    Part of: `_check_container`.
+    """
     last, runs = -1, 0
     for i in range(cardinality):
         value = get_integer(content, place + 2 * i, 2)
@@ -106,7 +118,11 @@ def _check_values(content: NDArray[np.uint8], place: int, cardinality: int) -> i
 
 @kernel
 def _check_bits(content: NDArray[np.uint8], place: int, cardinality: int) -> int:
-    """Return the last value of a bitmap container, or -1 if miscounted or better as runs."""
+    """Return the last value of a bitmap container, or -1 if miscounted or better as runs.
+
+    Shapes: content [bytes].
+    Part of: `_check_container`.
+    """
     count, runs, last_byte, carried = 0, 0, 0, np.int64(0)
     for i in range(BITMAP_BYTES):
         byte = np.int64(content[place + i])
@@ -125,7 +141,11 @@ def _check_bits(content: NDArray[np.uint8], place: int, cardinality: int) -> int
 
 @kernel
 def _check_runs(content: NDArray[np.uint8], place: int, runs: int, cardinality: int) -> int:
-    """Return the last value of a run container, or -1 if runs touch, descend or are miscounted."""
+    """Return the last value of a run container, or -1 if runs touch, descend or are miscounted.
+
+    Shapes: content [bytes].
+    Part of: `_check_container`.
+    """
     end, count = -1, 0
     for i in range(runs):
         start = get_integer(content, place + 2 + 4 * i, 2)
@@ -143,7 +163,11 @@ def _check_runs(content: NDArray[np.uint8], place: int, runs: int, cardinality: 
 def _check_container(
     content: NDArray[np.uint8], place: int, cardinality: int, is_runs: bool
 ) -> tuple[int, int]:
-    """Return (offset of the container's end, its last value); (-1, -1) if malformed."""
+    """Return (offset of the container's end, its last value); (-1, -1) if malformed.
+
+    Shapes: content [bytes].
+    Part of: `check_bitmap`.
+    """
     size = len(content)
     plain = 2 * cardinality if cardinality <= ARRAY_VALUES_MAX else BITMAP_BYTES
     if is_runs:
@@ -169,6 +193,7 @@ def _check_container(
 def check_bitmap(content: NDArray[np.uint8], row_count: int) -> int:
     """Return how many row ids a bitmap holds, or MALFORMED.
 
+    Shapes: content [bytes].
     Oracle: tests/oracle/roaring.py::row_ids.
     """
     containers, flags, keys, offsets = bitmap_layout(content)
@@ -199,7 +224,11 @@ def check_bitmap(content: NDArray[np.uint8], row_count: int) -> int:
 
 @kernel
 def _decode_bitmap(content: NDArray[np.uint8], row_ids: NDArray[np.uint32]) -> None:
-    """Oracle: tests/oracle/roaring.py::row_ids."""
+    """Write the row ids of a checked bitmap.
+
+    Shapes: content [bytes]; row_ids [n].
+    Oracle: tests/oracle/roaring.py::row_ids.
+    """
     containers, flags, keys, offsets = bitmap_layout(content)
     place = (offsets if offsets else keys) + 4 * containers
     filled = 0

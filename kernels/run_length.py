@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.array_types import Integers
 from projseg.kernels.kernel import kernel
 
 
@@ -41,8 +42,12 @@ def expand_runs(ends: NDArray[np.int64], values: NDArray[np.int64], out: NDArray
 
 
 @kernel(interpretable=True)
-def _expand_runs(ends: NDArray[np.int64], values: NDArray[np.int64], out: NDArray[Any]) -> None:
-    """Oracle: tests/oracle/page_encodings.py::expand_runs."""
+def _expand_runs(ends: NDArray[np.int64], values: NDArray[np.int64], out: Integers) -> None:
+    """Write each value as often as its run is long.
+
+    Shapes: ends, values [r]; out [n].
+    Oracle: tests/oracle/page_encodings.py::expand_runs.
+    """
     start = 0
     for run in range(len(ends)):
         value = values[run]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.array_types import Integers, Narrow
 from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.grouping import UnsignedIds, require_ids_below
 from projseg.kernels.kernel import kernel
@@ -47,8 +48,12 @@ def allowed_rows(ids: UnsignedIds, allowed: NDArray[np.bool_]) -> NDArray[np.boo
 
 
 @kernel(interpretable=True)
-def _set_where_equal(mask: Any, ids: Any, wanted: Any) -> None:
-    """Compare a block with each id in turn. Oracle: selecting.py::rows_with_allowed_id."""
+def _set_where_equal(mask: NDArray[np.bool_], ids: Narrow, wanted: Narrow) -> None:
+    """Compare a block with each id in turn.
+
+    Shapes: mask, ids [n]; wanted [m].
+    Oracle: tests/oracle/selecting.py::rows_with_allowed_id.
+    """
     for start in range(0, len(ids), _BLOCK_ROWS):
         block, found = ids[start : start + _BLOCK_ROWS], mask[start : start + _BLOCK_ROWS]
         for one in wanted:
@@ -57,8 +62,12 @@ def _set_where_equal(mask: Any, ids: Any, wanted: Any) -> None:
 
 
 @kernel(interpretable=True)
-def _look_up(ids: Any, allowed: Any, mask: Any) -> None:
-    """Oracle: tests/oracle/selecting.py::rows_with_allowed_id."""
+def _look_up(ids: Narrow, allowed: NDArray[np.bool_], mask: NDArray[np.bool_]) -> None:
+    """Look up whether each row's id is allowed.
+
+    Shapes: ids, mask [n]; allowed [d].
+    Oracle: tests/oracle/selecting.py::rows_with_allowed_id.
+    """
     for row in range(len(ids)):
         mask[row] = allowed[ids[row]]
 
@@ -87,8 +96,14 @@ def with_rest(
 
 
 @kernel(interpretable=True)
-def _with_rest(group_ids: Any, mask: Any, rest: Any, divided: Any) -> None:
-    """Oracle: numpy.where."""
+def _with_rest(
+    group_ids: Narrow, mask: NDArray[np.bool_], rest: np.unsignedinteger[Any], divided: Narrow
+) -> None:
+    """Give rows that do not count to the group `rest`.
+
+    Shapes: group_ids, mask, divided [n].
+    Oracle: numpy.where.
+    """
     for row in range(len(group_ids)):
         divided[row] = group_ids[row] if mask[row] else rest
 
@@ -109,7 +124,13 @@ def between(values: NDArray[Any], low: int, high: int) -> NDArray[np.bool_]:
 
 
 @kernel(interpretable=True)
-def _between(values: Any, low: Any, high: Any, inside: Any) -> None:
-    """Oracle: numpy comparisons."""
+def _between(
+    values: Integers, low: np.integer[Any], high: np.integer[Any], inside: NDArray[np.bool_]
+) -> None:
+    """Compare each value with both bounds.
+
+    Shapes: values, inside [n].
+    Oracle: numpy.logical_and.
+    """
     for row in range(len(values)):
         inside[row] = (low <= values[row]) & (values[row] <= high)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
+from numpy.typing import NDArray
 
 from projseg.kernels.kernel import kernel
 
 
 @kernel
-def shell_sort(values: Any) -> None:
-    """Sort in place; meant for up to some ten thousand values. Oracle: sorted().
+def shell_sort(values: NDArray[np.uint32] | NDArray[np.uint64]) -> None:
+    """Sort in place; meant for up to some ten thousand values.
 
     After: Marcin Ciura, "Best increments for the average case of Shellsort", 2001.
+
+    Shapes: values [n].
+    Oracle: sorted.
     """
     for gap in (102_000, 45_191, 20_000, 8_861, 3_938, 1_750, 701, 301, 132, 57, 23, 10, 4, 1):
         for i in range(gap, len(values)):

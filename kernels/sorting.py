@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.array_types import Narrow
 from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.grouping import UnsignedIds, require_ids_below
 from projseg.kernels.kernel import kernel
@@ -46,8 +45,17 @@ def stable_order_by_ids(
 
 
 @kernel
-def _counting_sort(ids: Any, order: Any, starts: Any, sorted_order: Any) -> None:
-    """Oracle: numpy.argsort(kind="stable")."""
+def _counting_sort(
+    ids: Narrow,
+    order: NDArray[np.uint32],
+    starts: NDArray[np.int64],
+    sorted_order: NDArray[np.uint32],
+) -> None:
+    """Sort rows by id, keeping their order within an id.
+
+    Shapes: ids, order, sorted_order [n]; starts [d + 1].
+    Oracle: numpy.argsort.
+    """
     for row in range(len(ids)):
         starts[ids[row] + 1] += 1
     for value in range(1, len(starts)):

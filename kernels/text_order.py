@@ -38,7 +38,11 @@ def read_only(array: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 @kernel(interpretable=True)
 def _first_disorder(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> int:
-    """Oracle: tests/oracle/page_encodings.py::first_disorder."""
+    """Return the first text that does not come after the one before it.
+
+    Shapes: offsets [n + 1]; content [bytes].
+    Oracle: tests/oracle/page_encodings.py::first_disorder.
+    """
     for i in range(len(offsets) - 2):
         left, right = offsets[i], offsets[i + 1]
         left_bytes, right_bytes = right - left, offsets[i + 2] - right

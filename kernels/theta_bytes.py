@@ -117,8 +117,11 @@ def _require(row: int, problem: int) -> None:
 
 
 @kernel
-def _bit_length(word: Any) -> Any:
-    """Return the position of the highest set bit, from 1. Oracle: int.bit_length."""
+def _bit_length(word: np.uint64) -> Any:
+    """Return the position of the highest set bit, from 1.
+
+    Oracle: int.bit_length.
+    """
     length = 0
     while word != np.uint64(0):
         word >>= np.uint64(1)
@@ -127,8 +130,12 @@ def _bit_length(word: Any) -> Any:
 
 
 @kernel
-def _entry_bits(hashes: Any, start: Any, end: Any) -> Any:
-    """Return the bits that hold every difference. Oracle: tests/oracle/theta.py::sketch."""
+def _entry_bits(hashes: NDArray[np.uint64], start: int, end: int) -> Any:
+    """Return the bits that hold every difference.
+
+    Shapes: hashes [n].
+    Oracle: tests/oracle/theta.py::sketch.
+    """
     united = np.uint64(0)
     previous = np.uint64(0)
     for i in range(start, end):
@@ -138,8 +145,17 @@ def _entry_bits(hashes: Any, start: Any, end: Any) -> Any:
 
 
 @kernel
-def _sizes(starts: Any, hashes: Any, thetas: Any, sizes: Any) -> None:
-    """Write the size of each sketch. Oracle: tests/oracle/theta.py::sketch."""
+def _sizes(
+    starts: NDArray[np.int64],
+    hashes: NDArray[np.uint64],
+    thetas: NDArray[np.uint64],
+    sizes: NDArray[np.int64],
+) -> None:
+    """Write the size of each sketch.
+
+    Shapes: starts [g + 1]; hashes [n]; thetas, sizes [g].
+    Oracle: tests/oracle/theta.py::sketch.
+    """
     for group in range(len(thetas)):
         count = starts[group + 1] - starts[group]
         is_exact = thetas[group] == np.uint64(THETA_MAX)
@@ -152,15 +168,29 @@ def _sizes(starts: Any, hashes: Any, thetas: Any, sizes: Any) -> None:
 
 
 @kernel
-def _write_word(content: Any, at: Any, word: Any, byte_count: Any) -> None:
-    """Write the low bytes of a word, little-endian. Oracle: tests/oracle/theta.py::sketch."""
+def _write_word(content: NDArray[np.uint8], at: int, word: np.uint64, byte_count: int) -> None:
+    """Write the low bytes of a word, little-endian.
+
+    Shapes: content [bytes].
+    Oracle: tests/oracle/theta.py::sketch.
+    """
     for i in range(byte_count):
         content[at + i] = np.uint8((word >> np.uint64(8 * i)) & np.uint64(255))
 
 
 @kernel
-def _build(starts: Any, hashes: Any, thetas: Any, offsets: Any, content: Any) -> None:
-    """Write all sketches. Oracle: tests/oracle/theta.py::sketch."""
+def _build(
+    starts: NDArray[np.int64],
+    hashes: NDArray[np.uint64],
+    thetas: NDArray[np.uint64],
+    offsets: NDArray[np.int32],
+    content: NDArray[np.uint8],
+) -> None:
+    """Write all sketches.
+
+    Shapes: starts, offsets [g + 1]; hashes [n]; thetas [g]; content [bytes].
+    Oracle: tests/oracle/theta.py::sketch.
+    """
     for group in range(len(thetas)):
         at = np.int64(offsets[group])
         start, end = starts[group], starts[group + 1]
@@ -193,8 +223,12 @@ def _build(starts: Any, hashes: Any, thetas: Any, offsets: Any, content: Any) ->
 
 
 @kernel
-def _write_entries(hashes: Any, entry_bits: Any, content: Any) -> None:
-    """Write differences, most significant bit first. Oracle: tests/oracle/theta.py::sketch."""
+def _write_entries(hashes: NDArray[np.uint64], entry_bits: int, content: NDArray[np.uint8]) -> None:
+    """Write differences, most significant bit first.
+
+    Shapes: hashes [n]; content [bytes].
+    Oracle: tests/oracle/theta.py::sketch.
+    """
     position = np.int64(0)
     previous = np.uint64(0)
     for i in range(len(hashes)):
@@ -203,7 +237,7 @@ def _write_entries(hashes: Any, entry_bits: Any, content: Any) -> None:
         left = entry_bits
         while left > 0:
             room = 8 - (position & 7)
-            taken = min(room, left)
+            taken: Any = min(room, left)
             part = (difference >> np.uint64(left - taken)) & np.uint64((1 << taken) - 1)
             content[position >> 3] |= np.uint8(part << np.uint64(room - taken))
             position += taken
@@ -211,8 +245,12 @@ def _write_entries(hashes: Any, entry_bits: Any, content: Any) -> None:
 
 
 @kernel
-def _little_endian(content: Any, at: Any, byte_count: Any) -> Any:
-    """Read a word. Oracle: int.from_bytes."""
+def _little_endian(content: NDArray[np.uint8], at: int, byte_count: int) -> Any:
+    """Read a word.
+
+    Shapes: content [bytes].
+    Oracle: int.from_bytes.
+    """
     word = np.uint64(0)
     for i in range(byte_count):
         word |= np.uint64(content[at + i]) << np.uint64(8 * i)
@@ -220,8 +258,14 @@ def _little_endian(content: Any, at: Any, byte_count: Any) -> Any:
 
 
 @kernel
-def _count_entries(offsets: Any, content: Any, counts: Any) -> Any:
-    """Count the entries of each sketch; return (row, problem). Oracle: tests/oracle/theta.py."""
+def _count_entries(
+    offsets: NDArray[np.int64], content: NDArray[np.uint8], counts: NDArray[np.int64]
+) -> Any:
+    """Count the entries of each sketch; return (row, problem).
+
+    Shapes: offsets [g + 1]; content [bytes]; counts [g].
+    Oracle: tests/oracle/theta.py::sketch.
+    """
     for row in range(len(counts)):
         at = np.int64(offsets[row])
         size = np.int64(offsets[row + 1]) - at
@@ -252,10 +296,16 @@ def _count_entries(offsets: Any, content: Any, counts: Any) -> Any:
 
 @kernel
 def _read_entries(
-    offsets: Any, content: Any, counts: Any, starts: Any, hashes: Any, thetas: Any
+    offsets: NDArray[np.int64],
+    content: NDArray[np.uint8],
+    counts: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    hashes: NDArray[np.uint64],
+    thetas: NDArray[np.uint64],
 ) -> Any:
     """Read the smallest of counted entries, check all; return (row, problem).
 
+    Shapes: offsets, starts [g + 1]; content [bytes]; counts, thetas [g]; hashes [n].
     Oracle: tests/oracle/theta.py::sketch.
     """
     for row in range(len(thetas)):
@@ -283,9 +333,16 @@ def _read_entries(
 
 
 @kernel
-def _unpack_entries(content: Any, entry_bits: Any, count: Any, theta: Any, target: Any) -> Any:
+def _unpack_entries(
+    content: NDArray[np.uint8],
+    entry_bits: int,
+    count: int,
+    theta: np.uint64,
+    target: NDArray[np.uint64],
+) -> Any:
     """Read differences and add them up; return whether the sums ascend from 1 to below theta.
 
+    Shapes: content [bytes]; target [n].
     Oracle: tests/oracle/theta.py::sketch.
     """
     position = np.int64(0)
@@ -295,7 +352,7 @@ def _unpack_entries(content: Any, entry_bits: Any, count: Any, theta: Any, targe
         left = entry_bits
         while left > 0:
             room = 8 - (position & 7)
-            taken = min(room, left)
+            taken: Any = min(room, left)
             part = np.uint64(content[position >> 3]) >> np.uint64(room - taken)
             part &= np.uint64((1 << taken) - 1)
             difference = (difference << np.uint64(taken)) | part

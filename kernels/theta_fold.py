@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
+from projseg.kernels.array_types import Narrow
 from projseg.kernels.fold_guard import GroupIds, check_rows
 from projseg.kernels.kernel import kernel
 from projseg.kernels.shell_sort import shell_sort
@@ -93,8 +94,18 @@ def merge_smallest(
 
 
 @kernel
-def _count_hashes(group_ids: Any, value_ids: Any, hashes: Any, thetas: Any, starts: Any) -> None:
-    """Count into starts[group + 1]. Oracle: tests/oracle/theta.py::smallest."""
+def _count_hashes(
+    group_ids: Narrow | None,
+    value_ids: Narrow | None,
+    hashes: NDArray[np.uint64],
+    thetas: NDArray[np.uint64],
+    starts: NDArray[np.int64],
+) -> None:
+    """Count into starts[group + 1].
+
+    Shapes: group_ids, value_ids [n]; hashes [m]; thetas [g]; starts [g + 1].
+    Oracle: tests/oracle/theta.py::smallest.
+    """
     row_count = len(hashes) if value_ids is None else len(value_ids)
     for row in range(row_count):
         value = hashes[row] if value_ids is None else hashes[value_ids[row]]
@@ -106,9 +117,18 @@ def _count_hashes(group_ids: Any, value_ids: Any, hashes: Any, thetas: Any, star
 
 @kernel
 def _fill_hashes(
-    group_ids: Any, value_ids: Any, hashes: Any, thetas: Any, ends: Any, buckets: Any
+    group_ids: Narrow | None,
+    value_ids: Narrow | None,
+    hashes: NDArray[np.uint64],
+    thetas: NDArray[np.uint64],
+    ends: NDArray[np.int64],
+    buckets: NDArray[np.uint64],
 ) -> None:
-    """Write each hash to its group's bucket. Oracle: tests/oracle/theta.py::smallest."""
+    """Write each hash to its group's bucket.
+
+    Shapes: group_ids, value_ids, buckets [n]; hashes [m]; thetas, ends [g].
+    Oracle: tests/oracle/theta.py::smallest.
+    """
     row_count = len(hashes) if value_ids is None else len(value_ids)
     for row in range(row_count):
         value = hashes[row] if value_ids is None else hashes[value_ids[row]]
@@ -121,24 +141,33 @@ def _fill_hashes(
 
 
 @kernel
-def _sort_buckets(starts: Any, buckets: Any) -> None:
-    """Sort each bucket. Oracle: tests/oracle/theta.py::smallest."""
+def _sort_buckets(starts: NDArray[np.int64], buckets: NDArray[np.uint64]) -> None:
+    """Sort each bucket.
+
+    Shapes: starts [g + 1]; buckets [n].
+    Oracle: tests/oracle/theta.py::smallest.
+    """
     for group in range(len(starts) - 1):
         shell_sort(buckets[starts[group] : starts[group + 1]])
 
 
 @kernel
 def _merge(
-    left_starts: Any,
-    left: Any,
-    right_starts: Any,
-    right: Any,
-    size_max: Any,
-    thetas: Any,
-    starts: Any,
-    merged: Any,
+    left_starts: NDArray[np.int64],
+    left: NDArray[np.uint64],
+    right_starts: NDArray[np.int64],
+    right: NDArray[np.uint64],
+    size_max: int,
+    thetas: NDArray[np.uint64],
+    starts: NDArray[np.int64],
+    merged: NDArray[np.uint64],
 ) -> None:
-    """Merge group by group. Oracle: tests/oracle/theta.py::smallest."""
+    """Merge group by group.
+
+    Shapes: left_starts, right_starts, starts [g + 1]; left [n]; right [m]; thetas [g]; merged [n +
+    m].
+    Oracle: tests/oracle/theta.py::smallest.
+    """
     end = np.int64(0)
     for group in range(len(thetas)):
         i, i_end = left_starts[group], left_starts[group + 1]

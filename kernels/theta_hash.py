@@ -6,8 +6,6 @@ keeps, so values are hashed afresh, once for each dictionary value.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,8 +41,14 @@ def theta_hash_int64(values: NDArray[np.int64]) -> NDArray[np.uint64]:
 
 
 @kernel
-def _theta_hash_bytes(offsets: Any, content: Any, hashes: Any) -> None:
-    """Oracle: tests/oracle/theta.py::theta_hash."""
+def _theta_hash_bytes(
+    offsets: NDArray[np.int64], content: NDArray[np.uint8], hashes: NDArray[np.uint64]
+) -> None:
+    """Hash each text.
+
+    Shapes: offsets [n + 1]; content [bytes]; hashes [n].
+    Oracle: tests/oracle/theta.py::theta_hash.
+    """
     for i in range(len(hashes)):
         start, end = offsets[i], offsets[i + 1]
         byte_count = _U(end - start)

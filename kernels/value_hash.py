@@ -64,12 +64,19 @@ _N1, _N2, _FIVE = _U(0x52DCE729), _U(0x38495AB5), _U(5)
 
 @inlined_kernel
 def _rotated(value: np.uint64, bits: int) -> np.uint64:
+    """Rotate to the left.
+
+    Part of: `_hash_bytes`.
+    """
     return (value << _U(bits)) | (value >> _U(64 - bits))
 
 
 @inlined_kernel
 def _finished(h1: np.uint64, h2: np.uint64, byte_count: int) -> np.uint64:
-    """Mix the two halves and fold them into a value hash."""
+    """Mix the two halves and fold them into a value hash.
+
+    Part of: `_hash_bytes`.
+    """
     h1 ^= _U(byte_count)
     h2 ^= _U(byte_count)
     h1 += h2
@@ -84,7 +91,10 @@ def _finished(h1: np.uint64, h2: np.uint64, byte_count: int) -> np.uint64:
 
 @inlined_kernel
 def _leading_zeros(value: np.uint64) -> Any:
-    """Halve the search five times, each step without a branch."""
+    """Halve the search five times, each step without a branch.
+
+    Part of: `_finished`.
+    """
     zeros = np.int64(64)
     for bits in (32, 16, 8, 4, 2):
         high = value >> _U(bits)
@@ -96,6 +106,10 @@ def _leading_zeros(value: np.uint64) -> Any:
 
 @inlined_kernel
 def _mixed(value: np.uint64) -> np.uint64:
+    """Mix a half's bits.
+
+    Part of: `_finished`.
+    """
     value ^= value >> _U(33)
     value *= _F1
     value ^= value >> _U(33)
@@ -106,6 +120,11 @@ def _mixed(value: np.uint64) -> np.uint64:
 
 @inlined_kernel
 def _little_endian(content: NDArray[np.uint8], start: int, byte_count: int) -> np.uint64:
+    """Read a word of up to eight bytes.
+
+    Shapes: content [bytes].
+    Part of: `_hash_bytes`.
+    """
     word = _U(0)
     for i in range(byte_count):
         word |= _U(content[start + i]) << _U(8 * i)
@@ -114,7 +133,11 @@ def _little_endian(content: NDArray[np.uint8], start: int, byte_count: int) -> n
 
 @kernel
 def _hash_int64(values: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> None:
-    """Oracle: tests/oracle/value_hash.py::value_hash."""
+    """Hash each integer.
+
+    Shapes: values, hashes [n].
+    Oracle: tests/oracle/value_hash.py::value_hash.
+    """
     for i in range(len(values)):
         k1 = _rotated(values[i] * _C1, 31) * _C2
         hashes[i] = _finished(_U(SEED) ^ k1, _U(SEED), 8)
@@ -124,7 +147,11 @@ def _hash_int64(values: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> None:
 def _hash_bytes(
     offsets: NDArray[np.int64], content: NDArray[np.uint8], hashes: NDArray[np.uint64]
 ) -> None:
-    """Oracle: tests/oracle/value_hash.py::value_hash."""
+    """Hash each text.
+
+    Shapes: offsets [n + 1]; content [bytes]; hashes [n].
+    Oracle: tests/oracle/value_hash.py::value_hash.
+    """
     for i in range(len(hashes)):
         start, end = offsets[i], offsets[i + 1]
         byte_count = end - start

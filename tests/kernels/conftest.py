@@ -8,9 +8,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from contextlib import suppress
+from types import UnionType
+from typing import Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
+from numba import types
+from numba.np.numpy_support import as_dtype
 
 from projseg import kernels
 from projseg.kernels import few_rows
@@ -48,3 +52,30 @@ def few_rows_limit(request):
             for kernel in kernels:
                 patch.setattr(kernel, "_compiled", interpreted(kernel))
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def annotations_hold():
+    """What a kernel was compiled for is what its parameters are annotated with."""
+    yield
+    for kernel in every_kernel():
+        hints = get_type_hints(kernel.function)
+        names = kernel.function.__code__.co_varnames[: kernel.function.__code__.co_argcount]
+        for signature in getattr(kernel._compiled, "signatures", ()):
+            for name, found in zip(names, signature, strict=False):
+                assert is_annotated(hints[name], found), (kernel.function, name, found)
+
+
+def is_annotated(hint, numba_type):
+    """Whether a type of Numba is one of those an annotation allows."""
+    allowed = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if isinstance(numba_type, types.NoneType):
+        return type(None) in allowed
+    if isinstance(numba_type, types.Array):
+        dtype = as_dtype(numba_type.dtype)
+        arrays = [each for each in allowed if get_origin(each) is np.ndarray]
+        return any(dtype == np.dtype(get_args(get_args(each)[1])[0]) for each in arrays)
+    wanted = tuple(each for each in allowed if isinstance(each, type))
+    if isinstance(numba_type, types.Integer | types.IntegerLiteral):
+        return issubclass(as_dtype(types.unliteral(numba_type)).type, wanted) or int in wanted
+    return {types.boolean: bool, types.float64: float}.get(numba_type) in wanted
