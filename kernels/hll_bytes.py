@@ -20,6 +20,7 @@ from projseg.errors import CorruptSegmentError, InvalidInputError, LimitExceeded
 from projseg.kernels.hll_coupons import LG_K_MAX, LG_K_MIN
 from projseg.kernels.hll_registers import register_sums
 from projseg.kernels.kernel import kernel
+from projseg.kernels.little_endian import write_word
 from projseg.kernels.text_order import read_only
 
 SKETCH_BYTES_MAX: Final = (1 << 31) - 1  # Arrow's binary offsets
@@ -206,21 +207,10 @@ def _build(
             content[at + 6] = count
             at += 8
         else:
-            _write_word(content, at + 8, np.uint64(count), 4)
+            write_word(content, at + 8, np.uint64(count), 4)
             at += 12
         for i in range(count):
-            _write_word(content, at + 4 * i, pairs[starts[group] + i], 4)
-
-
-@kernel
-def _write_word(content: NDArray[np.uint8], at: int, word: np.uint64, byte_count: int) -> None:
-    """Write the low bytes of a word, little-endian.
-
-    Shapes: content [bytes].
-    Oracle: tests/oracle/hll.py::sketch.
-    """
-    for i in range(byte_count):
-        content[at + i] = np.uint8((word >> np.uint64(8 * i)) & np.uint64(255))
+            write_word(content, at + 4 * i, pairs[starts[group] + i], 4)
 
 
 @kernel
@@ -235,9 +225,9 @@ def _write_registers(registers: NDArray[np.uint8], content: NDArray[np.uint8], a
         ranks[i] = registers[i]
     low, high, zero_count = register_sums(registers)
     words = np.array([low, high]).view(np.uint64)
-    _write_word(content, at + 16, words[0], 8)
-    _write_word(content, at + 24, words[1], 8)
-    _write_word(content, at + 32, np.uint64(zero_count), 4)
+    write_word(content, at + 16, words[0], 8)
+    write_word(content, at + 24, words[1], 8)
+    write_word(content, at + 32, np.uint64(zero_count), 4)
 
 
 @kernel

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from projseg.errors import CorruptSegmentError, InvalidInputError, LimitExceededError
 from projseg.kernels.kernel import kernel
+from projseg.kernels.little_endian import write_word
 from projseg.kernels.theta_fold import THETA_MAX, Hashes
 
 _BYTES_MAX: Final = (1 << 31) - 1
@@ -168,17 +169,6 @@ def _sizes(
 
 
 @kernel
-def _write_word(content: NDArray[np.uint8], at: int, word: np.uint64, byte_count: int) -> None:
-    """Write the low bytes of a word, little-endian.
-
-    Shapes: content [bytes].
-    Oracle: tests/oracle/theta.py::sketch.
-    """
-    for i in range(byte_count):
-        content[at + i] = np.uint8((word >> np.uint64(8 * i)) & np.uint64(255))
-
-
-@kernel
 def _build(
     starts: NDArray[np.int64],
     hashes: NDArray[np.uint64],
@@ -208,7 +198,7 @@ def _build(
         content[at + 7] = _SEED_HASH_HIGH
         if is_plain:
             content[at + 5] |= _SINGLE_FLAG
-            _write_word(content, at + 8, hashes[start], 8)
+            write_word(content, at + 8, hashes[start], 8)
             continue
         entry_bits = _entry_bits(hashes, start, end)
         count_bytes = (_bit_length(np.uint64(count)) + 7) // 8
@@ -216,9 +206,9 @@ def _build(
         content[at + 4] = count_bytes
         at += 8
         if not is_exact:
-            _write_word(content, at, thetas[group], 8)
+            write_word(content, at, thetas[group], 8)
             at += 8
-        _write_word(content, at, np.uint64(count), count_bytes)
+        write_word(content, at, np.uint64(count), count_bytes)
         _write_entries(hashes[start:end], entry_bits, content[at + count_bytes :])
 
 
