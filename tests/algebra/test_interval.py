@@ -75,6 +75,15 @@ def test_what_is_no_interval_is_refused(text):
     assert caught.value.code in ("PROJSEG_BAD_INTERVAL", "PROJSEG_BAD_PERIOD")
 
 
+def test_a_side_that_is_no_time_is_named():
+    with pytest.raises(InvalidInputError, match="'yesterday' in interval 'yesterday/P1D'"):
+        Interval.parse("yesterday/P1D")
+
+
+def test_time_ends_with_an_empty_interval():
+    assert Interval(MAX_MICROS, MAX_MICROS).is_empty
+
+
 def test_values_outside_time_are_refused():
     with pytest.raises(InvalidInputError):
         Interval(MIN_MICROS - 1, 0)
@@ -94,6 +103,9 @@ def test_set_operations_are_those_of_sets(left, right):
     assert left.overlaps(right) == bool(one & two)
     assert left.contains(right) == (two <= one)
     assert left.is_empty == (not one)
+    assert [left.contains_instant(instant) for instant in range(-51, 52)] == [
+        instant in one for instant in range(-51, 52)
+    ]
 
 
 @given(st.integers(MIN_MICROS, MAX_MICROS), st.integers(0, 10**15))

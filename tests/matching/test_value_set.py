@@ -54,6 +54,19 @@ def test_set_operations_are_those_of_python_sets(left, right):
     assert one.is_empty == (not ones)
 
 
+def test_set_operations_over_all_small_sets():
+    values = range(6)
+    small = [{value for value in values if mask >> value & 1} for mask in range(1 << len(values))]
+    found = [any_of(sorted(members), pa.int64()) for members in small]
+    for one, ones in zip(found, small, strict=True):
+        assert one.is_empty == (not ones)
+        for other, others in zip(found, small, strict=True):
+            assert one.is_within(other) == (ones <= others)
+            assert one.overlaps(other) == bool(ones & others)
+            assert one.union(other) == found[small.index(ones | others)]
+            assert one.intersection(other) == found[small.index(ones & others)]
+
+
 @given(st.lists(st.integers(0, 9), max_size=6), sets())
 def test_a_list_of_values_is_the_union_of_each(values, other):
     found = any_of(values, pa.int64())

@@ -1,0 +1,105 @@
+"""Ranges of numbers say of each value, and of each page, what comparing it would say."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from projseg.aggregation.number_ranges import NumberRange, value_range
+from projseg.algebra.expressions.bind import bind
+from projseg.segment_format.vectors import Numbers
+
+SMALL = st.integers(-4, 8)
+FLAGS = st.booleans()
+ranges = st.builds(NumberRange, st.just("x"), st.none() | SMALL, st.none() | SMALL, FLAGS, FLAGS)
+
+
+def is_inside(value, found):
+    """Whether a value that is not null lies in a range; NaN is above every number."""
+    key, bounds = (math.isnan(value), value), []
+    if found.low is not None:
+        low = (False, found.low)
+        bounds.append(key > low if found.is_low_open else key >= low)
+    if found.high is not None:
+        high = (False, found.high)
+        bounds.append(key < high if found.is_high_open else key <= high)
+    return all(bounds)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.int64])
+@given(found=ranges, values=st.lists(st.integers(0, 6)), base=st.integers(-3, 3))
+def test_a_mask_of_integers_compares_each(dtype, found, values, base):
+    numbers = Numbers(np.array(values, dtype), pa.int64(), base)
+    assert found.mask(numbers).tolist() == [is_inside(base + value, found) for value in values]
+
+
+@given(found=ranges, values=st.lists(st.sampled_from([0, 1, 254, 255])))
+def test_a_mask_reaches_the_ends_of_its_type(found, values):
+    numbers = Numbers(np.array(values, np.uint8), pa.int64(), 0)
+    for low, high in [(found.low, found.high), (254, None), (None, 254), (255, None), (None, 256)]:
+        one = NumberRange("x", low, high, found.is_low_open, found.is_high_open)
+        assert one.mask(numbers).tolist() == [is_inside(value, one) for value in values]
+
+
+@given(ranges, st.lists(st.sampled_from([-4.0, -0.0, 0.0, 0.5, 1.0, 8.0, math.inf, math.nan])))
+def test_a_mask_of_doubles_puts_nan_above_all(found, values):
+    numbers = Numbers(np.array(values, np.float64), pa.float64())
+    assert found.mask(numbers).tolist() == [is_inside(value, found) for value in values]
+
+
+@given(ranges, st.lists(SMALL))
+def test_a_mask_of_wide_integers_compares_each(found, values):
+    numbers = Numbers(np.array(values, object), pa.decimal128(38, 0))
+    assert found.mask(numbers).tolist() == [is_inside(value, found) for value in values]
+
+
+@given(ranges, ranges)
+def test_an_intersection_holds_what_both_do(left, right):
+    both = left.intersect(right)
+    for value in range(-6, 11):
+        assert is_inside(value, both) == (is_inside(value, left) and is_inside(value, right))
+
+
+@given(ranges, SMALL, st.integers(0, 4))
+def test_a_page_may_match_if_a_value_within_its_bounds_does(found, minimum, length):
+    maximum = minimum + length
+    (may,) = found.may_match(np.array([minimum]), np.array([maximum])).tolist()
+    matches = any(is_inside(value, found) for value in range(minimum, maximum + 1))
+    closed = NumberRange("x", found.low, found.high)
+    touches = any(is_inside(value, closed) for value in range(minimum, maximum + 1))
+    assert may or not matches
+    if found.low is None or found.high is None or found.low <= found.high:
+        assert may == touches
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x = 3", NumberRange("x", 3, 3)),
+        ("x < 3", NumberRange("x", None, 3, is_high_open=True)),
+        ("x <= 3", NumberRange("x", None, 3)),
+        ("x > 3", NumberRange("x", 3, None, is_low_open=True)),
+        ("x >= 3", NumberRange("x", 3, None)),
+        ("x IN (5, 3, 4)", NumberRange("x", 3, 5, is_exact=False)),
+        ("f <= 2.5D", NumberRange("f", None, 2.5)),
+        ("x IN (3, NULL)", None),
+        ("x <> 3", None),
+        ("x = y", None),
+        ("x IN (3, y)", None),
+        ("x + 1 < 3", None),
+        ("x IS NULL", None),
+        ("f = double('NaN')", None),
+        ("f > double('NaN')", None),
+        ("p", None),
+    ],
+)
+def test_a_comparison_with_constants_is_a_range(text, expected):
+    schema = pa.schema(
+        [("x", pa.int64()), ("y", pa.int64()), ("f", pa.float64()), ("p", pa.bool_())]
+    )
+    assert value_range(bind(text, schema)) == expected

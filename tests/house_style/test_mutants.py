@@ -1,0 +1,66 @@
+"""What `python -m tests.mutants` tries is there, and what it makes is what it says."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT))
+
+from tests.mutants.explanations import read_explanations  # noqa: E402 - it is no test's helper
+from tests.mutants.modules import TESTS  # noqa: E402
+from tests.mutants.mutations import mutants_of  # noqa: E402
+
+
+@pytest.mark.parametrize("path", TESTS)
+def test_a_module_and_its_tests_are_there(path):
+    assert all((ROOT / each).is_file() for each in (path, *TESTS[path]))
+
+
+def test_each_reason_is_about_one_mutant_of_its_module():
+    explanations = read_explanations()
+    for path in {each.path for each in explanations}:
+        mutants = mutants_of((ROOT / path).read_text())
+        for each in explanations:
+            if each.path == path:
+                assert any(each.fits(path, mutant) for mutant in mutants), each.was
+                assert each.reason
+
+
+def changes(source):
+    return [(mutant.line, mutant.becomes) for mutant in mutants_of(source)]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("x = a + b\n", [(1, "x = a - b")]),
+        ("x = a <= b\n", [(1, "x = a < b")]),
+        ("x = a and b or c\n", [(1, "x = a and b and c"), (1, "x = a or b or c")]),
+        ("x = a is not None\n", [(1, "x = a is None")]),
+        ("x = f(0)\n", [(1, "x = f(1)"), (1, "x = f((-1))")]),
+        ("x = min(a)\n", [(1, "x = max(a)")]),
+        ("x = pc.add_checked(a)\n", [(1, "x = pc.add(a)")]),
+        ("x = ~a\n", [(1, "x = a")]),
+        ("a &= b\n", [(1, "a |= b")]),
+        ("if a:\n    raise Error(\n        b + c\n    )\n", [(2, "pass")]),
+        ("x = (\n    a  # +\n    + b\n)\n", [(3, "- b")]),
+        ("x: int | None = True\n", [(1, "x: int | None = False")]),
+        ("assert a + b\n", []),
+        ("x = zip(a, strict=True)\n", []),
+        ("isinstance(a, int | Decimal)\n", []),
+        ("x = f'{a + b}'\n", []),
+    ],
+)
+def test_a_mutant_is_one_change(source, expected):
+    assert sorted(changes(source)) == sorted(expected)
+
+
+def test_a_mutant_knows_its_innermost_function():
+    source = "A = 1 + 2\n\n\n@cache\ndef f(a=b + c):\n    return a + (lambda d: d - 1)(a)\n"
+    functions = {mutant.becomes: mutant.function for mutant in mutants_of(source)}
+    assert functions["A = 1 - 2"] is None
+    assert functions["def f(a=b - c):"] is None
+    assert functions["return a - (lambda d: d - 1)(a)"] == 4
+    assert functions["return a + (lambda d: d + 1)(a)"] == 6

@@ -1,0 +1,75 @@
+"""Which modules are mutated, and which tests are asked about each."""
+
+from __future__ import annotations
+
+_EXPRESSIONS = (
+    "tests/algebra/test_expression_evaluate.py",
+    "tests/algebra/test_expression_bind.py",
+    "tests/algebra/test_casts_as_spark.py",
+    "tests/algebra/test_expression_limits.py",
+)
+_CLOCK = (
+    "tests/algebra/test_interval.py",
+    "tests/algebra/test_granularity.py",
+    "tests/algebra/test_bucket_order.py",
+    "tests/query/test_clock_changes.py",
+)
+_PROOFS = (
+    "tests/matching/test_value_set.py",
+    "tests/matching/test_filter_implication.py",
+    "tests/matching/test_filter_simplify.py",
+    "tests/matching/test_published_faults.py",
+    "tests/matching/test_projection_match.py",
+    "tests/query/test_published_wrong_results.py",
+)
+_STATES = (
+    "tests/states/test_state_folds.py",
+    "tests/states/test_finish_call.py",
+    "tests/states/test_state_fields.py",
+)
+_EXACT = ("tests/query/test_variances.py", "tests/query/test_ties.py")
+
+TESTS: dict[str, tuple[str, ...]] = {
+    **{
+        f"algebra/expressions/functions/{name}.py": _EXPRESSIONS
+        for name in (
+            "arithmetic",
+            "numeric",
+            "decimal_arithmetic",
+            "comparison",
+            "boolean",
+            "conditional",
+        )
+    },
+    "algebra/expressions/evaluate.py": _EXPRESSIONS,
+    "algebra/time/interval.py": _CLOCK,
+    "algebra/time/granularity.py": _CLOCK,
+    "algebra/time/period.py": _CLOCK,
+    "algebra/proofs/value_set.py": _PROOFS,
+    "algebra/proofs/integer_ranges.py": (*_PROOFS, "tests/aggregation/test_linear_sums.py"),
+    "algebra/proofs/filter_implication.py": _PROOFS,
+    "algebra/proofs/predicate_truth.py": _PROOFS,
+    "algebra/planning/interval_cover.py": (
+        "tests/matching/test_projection_choice.py",
+        "tests/matching/test_projection_match.py",
+    ),
+    "aggregation/number_ranges.py": (
+        "tests/aggregation/test_number_ranges.py",
+        "tests/aggregation/test_filter_rows.py",
+    ),
+    **{
+        f"aggregation/states/{name}.py": _STATES
+        for name in ("bits", "by_time", "count", "distinct", "extremum", "inputs", "state", "table")
+    },
+    **{
+        f"aggregation/states/{name}.py": (*_STATES, *_EXACT)
+        for name in ("sum", "moments", "final_values", "finish")
+    },
+    "aggregation/states/hll.py": ("tests/states/test_hll.py", *_STATES),
+    "aggregation/states/theta.py": ("tests/states/test_theta.py", *_STATES),
+    "aggregation/states/hashes.py": (
+        "tests/states/test_hll.py",
+        "tests/states/test_theta.py",
+        *_STATES,
+    ),
+}
