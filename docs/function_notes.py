@@ -1,21 +1,21 @@
 """What docs/functions.md says of each function, in the order in which it says it.
 
-A note is (names, how it is written, what it means, an example). The first name is the one that the
-others stand for. tests/spark/test_function_notes.py asks Spark for every example.
+A note is (name, how it is written, what it means, an example); other names are in the function's
+record. tests/spark/test_function_notes.py asks Spark for every example.
 """
 
 FUNCTIONS = {
     "Text": [
-        ("lower lcase", "lower(text)", "Text in lower case, as in Java's root locale.", "lower('ÀB')"),
-        ("upper ucase", "upper(text)", "Text in upper case; ß becomes SS.", "upper('straße')"),
+        ("lower", "lower(text)", "Text in lower case, as in Java's root locale.", "lower('ÀB')"),
+        ("upper", "upper(text)", "Text in upper case; ß becomes SS.", "upper('straße')"),
         ("concat", "concat(a, …), a || b", "Texts, or binaries, one after the other; null if any is.", "concat('a', 1)"),
-        ("length len char_length character_length", "length(text)", "Characters of a text, bytes of a binary.", "length('héé')"),
+        ("length", "length(text)", "Characters of a text, bytes of a binary.", "length('héé')"),
         ("octet_length", "octet_length(text)", "Bytes of a text in UTF-8.", "octet_length('é')"),
-        ("substring substr", "substring(text, from[, length])", "From position 1 on; from the end if negative.", "substring('abcd', -3, 2)"),
+        ("substring", "substring(text, from[, length])", "From position 1 on; from the end if negative.", "substring('abcd', -3, 2)"),
         ("left", "left(text, length)", "The first characters.", "left('abc', 2)"),
         ("right", "right(text, length)", "The last characters.", "right('abc', 2)"),
         ("split_part", "split_part(text, delimiter, n)", "The n-th part, from the end if negative; empty where there is none. 0 is an error.", "split_part('a.b.c', '.', -1)"),
-        ("position locate", "position(part, text[, from])", "Where a part is first found, from 1; 0 if nowhere.", "position('b', 'abcb', 3)"),
+        ("position", "position(part, text[, from])", "Where a part is first found, from 1; 0 if nowhere.", "position('b', 'abcb', 3)"),
         ("instr", "instr(text, part)", "The same with the text first.", "instr('abc', 'c')"),
         ("trim", "trim([BOTH characters FROM] text)", "Without spaces, or the characters, at both ends.", "trim(BOTH 'xy' FROM 'yxaxy')"),
         ("btrim", "btrim(text[, characters])", "The same as a function.", "btrim('xxa', 'x')"),
@@ -33,7 +33,7 @@ FUNCTIONS = {
     "Patterns": [
         ("like", "text LIKE pattern [ESCAPE c]", "% is any text, _ one character, \\ the escape.", "'a_b' LIKE 'a/_%' ESCAPE '/'"),
         ("ilike", "text ILIKE pattern [ESCAPE c]", "The same over both in lower case.", "'Abc' ILIKE 'aB%'"),
-        ("rlike regexp regexp_like", "text RLIKE pattern", "Whether the pattern is found anywhere; see [regular expressions](#regular-expressions).", "'abc' RLIKE '^a.c$'"),
+        ("rlike", "text RLIKE pattern", "Whether the pattern is found anywhere; see [regular expressions](#regular-expressions).", "'abc' RLIKE '^a.c$'"),
     ],
     "Numbers": [
         ("abs", "abs(x)", "Without its sign; the least integer has none and is an error.", "abs(-1.5)"),
@@ -42,23 +42,23 @@ FUNCTIONS = {
         ("mod", "mod(a, b), a % b", "The remainder, with the sign of a.", "mod(-7, 3)"),
         ("pmod", "pmod(a, b)", "The remainder, with the sign of b.", "pmod(-7, 3)"),
         ("div", "div(a, b), a DIV b", "The whole part of the quotient, bigint.", "-7 DIV 2"),
-        ("sign signum", "sign(x)", "-1, 0 or 1 as double.", "sign(-3)"),
+        ("sign", "sign(x)", "-1, 0 or 1 as double.", "sign(-3)"),
         ("floor", "floor(x)", "The next whole number below.", "floor(-1.5)"),
-        ("ceil ceiling", "ceil(x)", "The next whole number above.", "ceil(1.2D)"),
+        ("ceil", "ceil(x)", "The next whole number above.", "ceil(1.2D)"),
         ("round", "round(x[, digits])", "Half away from zero, at decimal digits.", "round(12.345, 2)"),
         ("sqrt", "sqrt(x)", "Square root; NaN below 0.", "sqrt(2.25D)"),
         ("exp", "exp(x)", "e to the power of x.", "exp(0)"),
         ("ln", "ln(x)", "Natural logarithm; null at 0 and below.", "ln(1)"),
         ("log10", "log10(x)", "Logarithm to base 10; null at 0 and below.", "log10(1000)"),
         ("log2", "log2(x)", "Logarithm to base 2; null at 0 and below.", "log2(8)"),
-        ("power pow", "power(x, y)", "x to the power of y, double.", "power(2, 10)"),
+        ("power", "power(x, y)", "x to the power of y, double.", "power(2, 10)"),
         ("least", "least(a, …)", "The least that is not null.", "least(3, NULL, 2)"),
         ("greatest", "greatest(a, …)", "The greatest that is not null; NaN is above all.", "greatest(3, NULL, 2)"),
     ],
     "Conditions": [
         ("if", "if(condition, a, b)", "a where the condition is true, else b.", "if(1 < 2, 'a', 'b')"),
         ("coalesce", "coalesce(a, …)", "The first that is not null.", "coalesce(NULL, 2)"),
-        ("nvl ifnull", "nvl(a, b)", "The same with two.", "nvl(NULL, 2)"),
+        ("nvl", "nvl(a, b)", "The same with two.", "nvl(NULL, 2)"),
         ("nvl2", "nvl2(a, b, c)", "b where a is not null, else c.", "nvl2(NULL, 1, 2)"),
         ("nullif", "nullif(a, b)", "Null where they are equal, else a.", "nullif(5, 5)"),
         ("isnull", "isnull(a), a IS NULL", "Whether it is null.", "isnull(NULL)"),
@@ -73,7 +73,7 @@ FUNCTIONS = {
         ("year", "year(date)", "The year.", "year(DATE '2015-09-12')"),
         ("quarter", "quarter(date)", "1 to 4.", "quarter(DATE '2015-09-12')"),
         ("month", "month(date)", "1 to 12.", "month(DATE '2015-09-12')"),
-        ("day dayofmonth", "day(date)", "1 to 31.", "day(DATE '2015-09-12')"),
+        ("day", "day(date)", "1 to 31.", "day(DATE '2015-09-12')"),
         ("dayofweek", "dayofweek(date)", "1 is Sunday.", "dayofweek(DATE '2015-09-12')"),
         ("weekday", "weekday(date)", "0 is Monday.", "weekday(DATE '2015-09-12')"),
         ("dayofyear", "dayofyear(date)", "1 to 366.", "dayofyear(DATE '2015-09-12')"),
@@ -81,14 +81,14 @@ FUNCTIONS = {
         ("hour", "hour(time)", "0 to 23 in the session's zone.", "hour(TIMESTAMP '2015-09-12 03:04:05')"),
         ("minute", "minute(time)", "0 to 59.", "minute(TIMESTAMP '2015-09-12 03:04:05')"),
         ("second", "second(time)", "0 to 59.", "second(TIMESTAMP '2015-09-12 03:04:05')"),
-        ("date_part datepart", "date_part(field, time), EXTRACT(field FROM time)", "A field by its name; SECOND has its fraction.", "date_part('SECOND', TIMESTAMP '2015-09-12 03:04:05.5')"),
-        ("date_add dateadd", "date_add(date, days), date + days", "Days later.", "date_add(DATE '2015-09-12', 30)"),
+        ("date_part", "date_part(field, time), EXTRACT(field FROM time)", "A field by its name; SECOND has its fraction.", "date_part('SECOND', TIMESTAMP '2015-09-12 03:04:05.5')"),
+        ("date_add", "date_add(date, days), date + days", "Days later.", "date_add(DATE '2015-09-12', 30)"),
         ("date_sub", "date_sub(date, days), date - days", "Days earlier.", "date_sub(DATE '2015-09-12', 12)"),
         ("add_months", "add_months(date, months)", "Months later, at most at the month's end.", "add_months(DATE '2015-01-31', 1)"),
         ("last_day", "last_day(date)", "The last day of the month.", "last_day(DATE '2020-02-03')"),
-        ("datediff date_diff", "datediff(end, start)", "Days between.", "datediff(DATE '2015-09-12', DATE '2015-09-01')"),
+        ("datediff", "datediff(end, start)", "Days between.", "datediff(DATE '2015-09-12', DATE '2015-09-01')"),
         ("make_date", "make_date(year, month, day)", "A date; an error if there is none.", "make_date(2015, 9, 12)"),
-        ("unix_timestamp to_unix_timestamp", "unix_timestamp(time)", "Seconds since 1970.", "unix_timestamp(TIMESTAMP '1970-01-02 00:00:00')"),
+        ("unix_timestamp", "unix_timestamp(time)", "Seconds since 1970.", "unix_timestamp(TIMESTAMP '1970-01-02 00:00:00')"),
         ("unix_seconds", "unix_seconds(time)", "The same, for a timestamp.", "unix_seconds(TIMESTAMP '1970-01-02 00:00:00')"),
         ("unix_millis", "unix_millis(time)", "Milliseconds since 1970.", "unix_millis(TIMESTAMP '1970-01-02 00:00:00')"),
         ("unix_micros", "unix_micros(time)", "Microseconds since 1970.", "unix_micros(TIMESTAMP '1970-01-02 00:00:00')"),
@@ -97,8 +97,8 @@ FUNCTIONS = {
         ("timestamp_micros", "timestamp_micros(n)", "The same for microseconds.", "timestamp_micros(1500)"),
     ],
     "Casts": [
-        ("to_date date", "to_date(x)", "CAST(x AS DATE).", "to_date('2015-9-1')"),
-        ("to_timestamp timestamp to_timestamp_ltz", "to_timestamp(x)", "CAST(x AS TIMESTAMP).", "to_timestamp('2015-09-12 01:02')"),
+        ("to_date", "to_date(x)", "CAST(x AS DATE).", "to_date('2015-9-1')"),
+        ("to_timestamp", "to_timestamp(x)", "CAST(x AS TIMESTAMP).", "to_timestamp('2015-09-12 01:02')"),
         ("to_timestamp_ntz", "to_timestamp_ntz(x)", "CAST(x AS TIMESTAMP_NTZ).", "to_timestamp_ntz('2015-09-12 01:02')"),
         ("string", "string(x)", "CAST(x AS STRING).", "string(1.50)"),
         ("binary", "binary(x)", "CAST(x AS BINARY).", "binary('ab')"),
@@ -114,7 +114,7 @@ FUNCTIONS = {
 }  # fmt: skip
 
 OWN_FUNCTIONS = [
-    ("timestamp_floor time_floor", "timestamp_floor(time, period[, origin[, zone]])", "Start of an ISO 8601 period, as Druid has it.", "timestamp_floor(TIMESTAMP '2015-09-12 03:04:05', 'PT6H')"),
+    ("timestamp_floor", "timestamp_floor(time, period[, origin[, zone]])", "Start of an ISO 8601 period, as Druid has it.", "timestamp_floor(TIMESTAMP '2015-09-12 03:04:05', 'PT6H')"),
     ("in_zone", "in_zone(zone, expression)", "The expression, with times read and cut in that zone.", "in_zone('Asia/Kolkata', hour(TIMESTAMP '2015-09-12 03:04:05Z'))"),
     ("yearofweek", "yearofweek(date)", "The year of the ISO week; Spark writes EXTRACT(YEAROFWEEK FROM date).", "yearofweek(DATE '2021-01-03')"),
     ("second_with_fraction", "second_with_fraction(time)", "Seconds with microseconds; Spark writes EXTRACT(SECOND FROM time).", "second_with_fraction(TIMESTAMP '2015-09-12 03:04:05.5')"),

@@ -17,7 +17,7 @@ from regions import cell, code, row
 from projseg.algebra.aggregates import functions as aggregate_registry
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.functions.table import RULES
+from projseg.algebra.expressions.functions.table import SPELLINGS
 from projseg.errors import LimitExceededError, UnsupportedFeatureError
 from projseg.segment_format.types import type_name
 
@@ -38,7 +38,8 @@ def functions_page() -> str:
     SystemExit
         If a function has no note, or a note no function.
     """
-    _check("functions", RULES, [n[0] for notes in _all_notes() for n in notes], ["in_zone"])
+    written = {spelling.name for spelling in SPELLINGS.values()} | {"in_zone"}
+    _check("functions", written, [note[0] for notes in _all_notes() for note in notes])
     _check("aggregates", aggregate_registry.FUNCTIONS, AGGREGATES)
     return "\n".join(
         [
@@ -92,10 +93,8 @@ def _all_notes() -> Iterable[list]:
     return [*FUNCTIONS.values(), OWN_FUNCTIONS]
 
 
-def _check(
-    what: str, registry: Iterable[str], notes: Iterable[str], beside: Iterable[str] = ()
-) -> None:
-    noted = {name for names in notes for name in names.split()} - set(beside)
+def _check(what: str, registry: Iterable[str], notes: Iterable[str]) -> None:
+    noted = set(notes)
     if noted != set(registry):
         missing, extra = sorted(set(registry) - noted), sorted(noted - set(registry))
         raise SystemExit(f"docs/function_notes.py: {what} without a note {missing}, beside {extra}")
@@ -103,9 +102,9 @@ def _check(
 
 def _family(family: str, notes: list) -> list[str]:
     rows = []
-    for names, syntax, meaning, example in notes:
-        others = names.split()[1:]
-        also = f" Also {', '.join(f'`{name}`' for name in others)}." if others else ""
+    for name, syntax, meaning, example in notes:
+        others = SPELLINGS[name].aliases if name in SPELLINGS else ()
+        also = f" Also {', '.join(map(code, others))}." if others else ""
         rows.append(row(code(syntax), cell(meaning) + also, *_worked_out(example)))
     return [
         f"### {family}",

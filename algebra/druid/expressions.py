@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from projseg.algebra.expressions.functions.table import SPELLINGS
 from projseg.algebra.expressions.limits import check_text, room_to_recurse, too_deep
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 
@@ -217,26 +218,11 @@ def _case_simple(arguments: list[str]) -> str:
 
 
 _SAME: Final = {
-    **{
-        name: name.upper()
-        for name in [
-            "abs",
-            "ceil",
-            "floor",
-            "round",
-            "lower",
-            "upper",
-            "concat",
-            "coalesce",
-            "trim",
-            "replace",
-            "if",
-            "timestamp_floor",
-        ]
-    },
-    "nvl": "COALESCE",
-    "strlen": "LENGTH",
+    druid_name: spelling.name.upper()
+    for spelling in SPELLINGS.values()
+    for druid_name in spelling.druid_names
 }
+"""Druid's function -> the Spark function that takes the same arguments and means the same."""
 _REWRITERS: Final[dict[str, tuple[range, Callable[[list[str]], str]]]] = {
     "cast": (range(2, 3), _cast),
     "timestamp_extract": (range(2, 3), _extract),

@@ -24,7 +24,7 @@ from projseg.algebra.expressions.functions.calendar import add_interval, date_ar
 from projseg.algebra.expressions.functions.comparison import comparison, membership
 from projseg.algebra.expressions.functions.conditional import case_when
 from projseg.algebra.expressions.functions.numeric import bitwise, bitwise_not
-from projseg.algebra.expressions.functions.table import RULES
+from projseg.algebra.expressions.functions.table import SPELLINGS
 from projseg.algebra.expressions.functions.time_fields import extract
 from projseg.algebra.expressions.functions.time_floor import WINDOW_START
 from projseg.algebra.expressions.literals import (
@@ -107,17 +107,18 @@ class Binder:
 
     def call(self, name: str, arguments: list[exp.Expression]) -> Expression:
         """Return the node of a function called by name."""
-        rule = RULES.get(name)
-        if rule is None:
+        spelling = SPELLINGS.get(name)
+        if spelling is None:
             raise UnsupportedFeatureError(
                 "PROJSEG_UNSUPPORTED_FUNCTION",
-                f"function '{name}' is not supported in expressions{did_you_mean(name, RULES)}",
+                f"function '{name}' is not supported in expressions{did_you_mean(name, SPELLINGS)}",
             )
-        if not rule.fewest <= len(arguments) <= rule.most:
-            wanted = f"{rule.fewest} to {rule.most}" if rule.fewest < rule.most else rule.most
+        if not spelling.fewest <= len(arguments) <= spelling.most:
+            fewest, most = spelling.fewest, spelling.most
+            wanted = f"{fewest} to {most}" if fewest < most else most
             raise bad_expression(f"{name} takes {wanted} arguments, not {len(arguments)}")
         bound = [self._argument(name, argument) for argument in arguments]
-        return rule.build(tuple(e if e.columns else canonical(e) for e in bound), self.zone)
+        return spelling.build(tuple(e if e.columns else canonical(e) for e in bound), self.zone)
 
     def _argument(self, function: str, tree: exp.Expression) -> Expression:
         span = self.span(tree) if function == "time_bucket" else None

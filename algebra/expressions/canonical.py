@@ -18,36 +18,13 @@ from projseg.algebra.expressions.coercion import is_numeric
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.fallible import may_fail
 from projseg.algebra.expressions.functions.comparison import OPPOSITE
+from projseg.algebra.expressions.functions.record import Nulls
+from projseg.algebra.expressions.functions.table import FUNCTIONS
 from projseg.algebra.expressions.literals import FALSE, TRUE, UNKNOWN, scalar_literal
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.errors import EvaluationError
 from projseg.segment_format.types import is_nested
-
-_NULL_IF_ANY_NULL: Final = frozenset(
-    [
-        "=",
-        "!=",
-        "<",
-        "<=",
-        ">",
-        ">=",
-        "not",
-        "+",
-        "-",
-        "*",
-        "/",
-        "div",
-        "%",
-        "pmod",
-        "negative",
-        "time_floor",
-        "like",
-        "rlike",
-        "lower",
-        "upper",
-    ]
-)
 
 
 def canonical(expression: Expression) -> Expression:
@@ -73,7 +50,8 @@ def _node(call: Call) -> Expression:
 def _folded(call: Call) -> Expression:
     """Return the value of a call of constants, unless it fails: that error is for its rows."""
     literals = [a for a in call.arguments if isinstance(a, Literal)]
-    if call.function in _NULL_IF_ANY_NULL and any(a.value is None for a in literals):
+    folds_null = FUNCTIONS[call.function].canonical_folds_null
+    if folds_null and any(a.value is None for a in literals):
         return Literal(call.type, None)
     if len(literals) < len(call.arguments) or is_nested(call.type):
         return call
@@ -171,7 +149,7 @@ def _coalesce(call: Call) -> Expression:
 
 def _null_test(call: Call) -> Expression:
     inner = call.arguments[0]
-    never_null = isinstance(inner, Call) and inner.function in ("is_null", "<=>", "isnan")
+    never_null = isinstance(inner, Call) and FUNCTIONS[inner.function].nulls == Nulls.NEVER
     return FALSE if never_null and not may_fail(inner) else call
 
 

@@ -7,9 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.coercion import is_decimal, is_floating, is_integral
+from projseg.algebra.expressions.coercion import (
+    is_decimal,
+    is_floating,
+    is_integral,
+    is_lossless,
+)
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.fallible import is_lossless
 from projseg.algebra.expressions.functions.comparison import SWAPPED
 from projseg.algebra.expressions.literals import (
     FALSE,

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.fallible import is_lossless
+from projseg.algebra.expressions.coercion import is_lossless
+from projseg.algebra.expressions.functions.time_floor import granularity_of
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY, WEEK
@@ -62,13 +63,6 @@ def _date_below_cast(inner: Expression, zone: str) -> Expression | None:
     if source.type == TIMESTAMP_NTZ and len(zone_table(zone).starts) == 1:
         return Call(pa.date32(), "cast", (source,))
     return None
-
-
-def granularity_of(call: Call) -> Granularity:
-    """Return the granularity of a time_floor."""
-    granularity = call.parameters[0]
-    assert isinstance(granularity, Granularity)
-    return granularity
 
 
 def _keeps_days(granularity: Granularity) -> bool:

@@ -160,3 +160,20 @@ def can_cast(source: pa.DataType, wanted: pa.DataType) -> bool:
 def _needs_zone(source: pa.DataType, wanted: pa.DataType) -> bool:
     local = (pa.string(), pa.date32(), TIMESTAMP_NTZ)
     return (source == TIMESTAMP and wanted in local) or (wanted == TIMESTAMP and source in local)
+
+
+def is_lossless(source: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a cast keeps every value and their order, so that it cannot fail either."""
+    if is_integral(source) and is_integral(wanted):
+        return _INTEGRAL.index(source) <= _INTEGRAL.index(wanted)
+    if is_floating(source) and is_floating(wanted):
+        return bool(source == pa.float32() or wanted == pa.float64())
+    if is_integral(source) and is_decimal(wanted):
+        digits = (3, 5, 10, 19)[_INTEGRAL.index(source)]
+        return bool(wanted.precision - wanted.scale >= digits)
+    if is_integral(source) and is_floating(wanted):
+        return source in _INTEGRAL[:2] or (source == pa.int32() and wanted == pa.float64())
+    if is_decimal(source) and is_decimal(wanted):
+        whole = wanted.precision - wanted.scale >= source.precision - source.scale
+        return bool(whole and wanted.scale >= source.scale)
+    return False

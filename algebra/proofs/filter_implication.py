@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from math import prod
 from typing import Final, TypeGuard
 
+from projseg.algebra.expressions.functions.record import Nulls
+from projseg.algebra.expressions.functions.table import FUNCTIONS
 from projseg.algebra.expressions.literals import TRUE
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.algebra.proofs.function_nulls import NULL_FROM_NULL, is_null_only_from_null
 from projseg.algebra.proofs.predicate_truth import truth_of
 from projseg.algebra.proofs.value_set import ANYTHING, NOTHING, ValueSet, floored, unfloored
 
@@ -51,7 +52,9 @@ class Premises:
     def _learn_not_null(self, expression: Expression) -> None:
         """Note what cannot be null where `expression` is not null."""
         self._not_null.add(expression)
-        if isinstance(expression, Call) and expression.function in NULL_FROM_NULL:
+        if not isinstance(expression, Call):
+            return
+        if FUNCTIONS[expression.function].nulls == Nulls.FROM_ANY:
             for argument in expression.arguments:
                 self._learn_not_null(argument)
 
@@ -68,7 +71,7 @@ class Premises:
             return True
         return (
             isinstance(expression, Call)
-            and is_null_only_from_null(expression)
+            and FUNCTIONS[expression.function].null_only_from_null(expression)
             and all(self.is_not_null(argument) for argument in expression.arguments)
         )
 

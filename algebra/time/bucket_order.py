@@ -7,6 +7,7 @@ is the floor itself or the next boundary.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -59,6 +60,24 @@ def highest_start_to(granularity: Granularity, micros: int) -> int:
     if window is None:
         return granularity.floor_one(micros)
     return int(granularity.pieces(window[0], micros + 1)[1].max())
+
+
+@lru_cache(maxsize=256)
+def keeps_order(granularity: Granularity) -> bool:
+    """Whether the buckets of later instants never start before those of earlier ones, at any time.
+
+    After the years that a zone's table lists, its clock is changed by the same rules again.
+    """
+    if granularity.is_all:
+        return True
+    zone = zone_table(granularity.timezone)
+    jumps = np.abs(np.diff(zone.offsets))
+    for change, jump in zip(zone.starts[1:].tolist(), jumps.tolist(), strict=True):
+        end = change + granularity.longest_micros + jump
+        starts = granularity.pieces(change - 1, end)[1]
+        if np.any(np.diff(starts) < 0):
+            return False
+    return True
 
 
 def _window(granularity: Granularity, micros: int) -> tuple[int, int] | None:

@@ -75,6 +75,22 @@ class ZoneTable(msgspec.Struct, frozen=True, eq=False, dict=True):
         last_midnight = (after - 1) // DAY * DAY
         return not bool(np.any((last_midnight > before) | (after - before >= DAY)))
 
+    @cached_property
+    def shows_dates_in_order(self) -> bool:
+        """Whether the clock, however it is put back, never shows a day before one it has shown."""
+        after, before = self.shown_from[1:], self.starts[1:] - 1 + self.offsets[:-1]
+        return not bool(np.any(after // DAY < before // DAY))
+
+    @cached_property
+    def goes_back(self) -> bool:
+        """Whether the clock ever shows readings again."""
+        return bool(np.any(self.offsets[1:] < self.offsets[:-1]))
+
+    @cached_property
+    def goes_ahead(self) -> bool:
+        """Whether the clock ever skips readings."""
+        return bool(np.any(self.offsets[1:] > self.offsets[:-1]))
+
     def index_of(self, micros: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return for each instant the position of the offset in force.
 

@@ -10,6 +10,8 @@ sys.path.append(str(Path(__file__).parents[2] / "docs"))
 from function_notes import AGGREGATES, FUNCTIONS, OWN_FUNCTIONS, SYNTAX
 from function_reference import text_of
 
+from projseg.algebra.expressions.functions.table import SPELLINGS
+
 pytestmark = pytest.mark.spark
 
 EXAMPLES = [note[-1] for notes in FUNCTIONS.values() for note in notes]
@@ -33,10 +35,12 @@ def test_examples_have_sparks_values(spark):
 
 
 def test_names_are_sparks_unless_the_page_says_otherwise(spark):
-    names = [name for notes in FUNCTIONS.values() for note in notes for name in note[0].split()]
+    noted = [SPELLINGS[note[0]] for notes in FUNCTIONS.values() for note in notes]
+    names = [name for spelling in noted for name in (spelling.name, *spelling.aliases)]
     names += [name for name in AGGREGATES if not name.endswith("_distinct")]
     names += ["approx_count_distinct"]
     unknown = {name for name in names if not spark.catalog.functionExists(name)}
     assert unknown == not_yet_in(spark)
-    own = [name for note in OWN_FUNCTIONS for name in note[0].split()]
+    own = [note[0] for note in OWN_FUNCTIONS]
+    own += [name for note in own if note in SPELLINGS for name in SPELLINGS[note].aliases]
     assert [name for name in own if spark.catalog.functionExists(name)] == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -20,10 +22,8 @@ from projseg.algebra.expressions.coercion import (
     is_numeric,
 )
 from projseg.algebra.expressions.functions import decimal_arithmetic
-from projseg.algebra.expressions.functions.rule import (
+from projseg.algebra.expressions.functions.datum import (
     Datum,
-    Evaluator,
-    Rule,
     all_valid,
     divide_by_zero,
     doubles,
@@ -32,7 +32,21 @@ from projseg.algebra.expressions.functions.rule import (
     overflow,
     require_type,
 )
-from projseg.algebra.expressions.tree import Call, Expression
+from projseg.algebra.expressions.functions.record import (
+    Evaluator,
+    Nulls,
+    Order,
+    Orders,
+    ScalarFunction,
+    Spelling,
+    Writer,
+    always,
+    never,
+    unordered,
+    written_as_call,
+    written_infix,
+)
+from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.segment_format.arrow_arrays import primitive_array, scalar_of
 from projseg.segment_format.types import type_name
 
@@ -200,25 +214,111 @@ def _negate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
         raise _left_type(call) from error
 
 
-def _pair(function: str) -> Rule:
-    return Rule(lambda a, z: arithmetic(function, a[0], a[1], z), 2, 2)
+def _sign(operand: Expression) -> int:
+    """Return the sign of a finite constant that is not zero, else 0."""
+    value = operand.value if isinstance(operand, Literal) else None
+    if not isinstance(value, int | float | Decimal) or not math.isfinite(value):
+        return 0
+    return (value > 0) - (value < 0)
 
 
-RULES: Final[dict[str, Rule]] = {
-    "mod": _pair("%"),
-    "div": _pair("div"),
-    "pmod": _pair("pmod"),
-    "negative": Rule(lambda a, z: negative(a[0], z), 1, 1),
-    "positive": Rule(lambda a, z: _unary("negative", a[0], z).children[0], 1, 1),
-}
+def _is_monotone_beside(operand: Expression) -> bool:
+    """Whether x + operand rises in x: of doubles inf + -inf is NaN, which is above all."""
+    is_finite = _sign(operand) != 0 or (isinstance(operand, Literal) and operand.value == 0)
+    return is_finite or not is_floating(operand.type)
 
-EVALUATORS: Final[dict[str, Evaluator]] = {
-    "+": _exact(pc.add_checked, decimal_arithmetic.add),
-    "-": _exact(pc.subtract_checked, decimal_arithmetic.subtract),
-    "*": _exact(pc.multiply_checked, decimal_arithmetic.multiply),
-    "/": _divide,
-    "div": _whole_divide,
-    "%": _remainder,
-    "pmod": _remainder,
-    "negative": _negate,
+
+def _sum_order(call: Call) -> tuple[Order, ...]:
+    left, right = call.arguments
+    beside = (right, left)
+    return tuple(Order.RISES if _is_monotone_beside(other) else Order.NONE for other in beside)
+
+
+def _difference_order(call: Call) -> tuple[Order, ...]:
+    left = Order.RISES if _is_monotone_beside(call.arguments[1]) else Order.NONE
+    return left, Order.NONE if is_floating(call.type) else Order.FALLS
+
+
+def _scaled_order(argument: Expression, factor: Expression) -> Order:
+    """Return the order in an argument that a constant multiplies or divides."""
+    sign = _sign(factor)
+    if sign == 0 or (sign < 0 and is_floating(argument.type)):
+        return Order.NONE
+    return Order.RISES if sign > 0 else Order.FALLS
+
+
+def _product_order(call: Call) -> tuple[Order, ...]:
+    left, right = call.arguments
+    return _scaled_order(left, right), _scaled_order(right, left)
+
+
+def _quotient_order(call: Call) -> tuple[Order, ...]:
+    return _scaled_order(*call.arguments), Order.NONE
+
+
+def _negative_order(call: Call) -> tuple[Order, ...]:
+    return (Order.NONE if is_floating(call.type) else Order.FALLS,)
+
+
+def is_exact(call: Call) -> bool:
+    """Whether its values are whole numbers or decimals, which may leave their type."""
+    return not is_floating(call.type)
+
+
+def _checked(evaluate: Evaluator, order: Orders) -> ScalarFunction:
+    """Return the record of an operation that raises where its exact value leaves the type."""
+    return ScalarFunction(
+        evaluate=evaluate,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=always,
+        may_fail=is_exact,
+        order=order,
+        canonical_folds_null=True,
+        text=written_infix,
+    )
+
+
+def _division(
+    evaluate: Evaluator,
+    order: Orders,
+    text: Callable[[Call, Writer], str],
+    *spellings: Spelling,
+) -> ScalarFunction:
+    """Return the record of an operation that raises where the right operand is zero."""
+    return ScalarFunction(
+        spellings=spellings,
+        evaluate=evaluate,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=never,
+        may_fail=always,
+        order=order,
+        canonical_folds_null=True,
+        text=text,
+    )
+
+
+def _pair(name: str, function: str) -> Spelling:
+    return Spelling(name, lambda a, z: arithmetic(function, a[0], a[1], z), 2, 2)
+
+
+FUNCTIONS: Final[dict[str, ScalarFunction]] = {
+    "+": _checked(_exact(pc.add_checked, decimal_arithmetic.add), _sum_order),
+    "-": _checked(_exact(pc.subtract_checked, decimal_arithmetic.subtract), _difference_order),
+    "*": _checked(_exact(pc.multiply_checked, decimal_arithmetic.multiply), _product_order),
+    "/": _division(_divide, _quotient_order, written_infix),
+    "div": _division(_whole_divide, _quotient_order, written_infix, _pair("div", "div")),
+    "%": _division(_remainder, unordered, written_infix, _pair("mod", "%")),
+    "pmod": _division(_remainder, unordered, written_as_call, _pair("pmod", "pmod")),
+    "negative": ScalarFunction(
+        spellings=(
+            Spelling("negative", lambda a, z: negative(a[0], z), 1, 1),
+            Spelling("positive", lambda a, z: _unary("negative", a[0], z).children[0], 1, 1),
+        ),
+        evaluate=_negate,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=always,
+        may_fail=is_exact,
+        order=_negative_order,
+        canonical_folds_null=True,
+    ),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,16 +16,27 @@ from projseg.algebra.expressions.coercion import (
     is_numeric,
 )
 from projseg.algebra.expressions.duration_text import Span
-from projseg.algebra.expressions.functions.rule import (
+from projseg.algebra.expressions.functions.datum import (
     Datum,
-    Evaluator,
-    Rule,
     all_valid,
     from_integers,
     integers,
     overflow,
     require_type,
     valid_mask,
+)
+from projseg.algebra.expressions.functions.record import (
+    Evaluator,
+    Nulls,
+    Order,
+    Orders,
+    ScalarFunction,
+    Spelling,
+    Writer,
+    always,
+    never,
+    ordered,
+    rising,
 )
 from projseg.algebra.expressions.functions.time_fields import first_of_month, months_since_1970
 from projseg.algebra.expressions.tree import Call, Expression
@@ -98,11 +109,7 @@ def _build_last_day(arguments: tuple[Expression, ...], zone: str) -> Expression:
     return Call(pa.date32(), "last_day", (cast_to(arguments[0], pa.date32(), zone),))
 
 
-def _build_cast(wanted: pa.DataType) -> Rule:
-    return Rule(lambda a, z: cast_to(a[0], wanted, z), 1, 1)
-
-
-def _from_number(function: str) -> Rule:
+def _from_number(function: str) -> Spelling:
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
         number = arguments[0]
         is_good = is_integral(number.type) or number.type == pa.null()
@@ -111,14 +118,14 @@ def _from_number(function: str) -> Rule:
         require_type(is_good, function, number, "a whole number")
         return Call(TIMESTAMP, function, (cast_to(number, pa.int64(), zone),))
 
-    return Rule(build, 1, 1)
+    return Spelling(function, build, 1, 1)
 
 
-def _to_number(function: str) -> Rule:
+def _to_number(function: str) -> Spelling:
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
         return Call(pa.int64(), function, (cast_to(arguments[0], TIMESTAMP, zone),))
 
-    return Rule(build, 1, 1)
+    return Spelling(function, build, 1, 1)
 
 
 def _build_unix_timestamp(arguments: tuple[Expression, ...], zone: str) -> Expression:
@@ -127,10 +134,6 @@ def _build_unix_timestamp(arguments: tuple[Expression, ...], zone: str) -> Expre
     if argument.type != TIMESTAMP_NTZ:
         argument = cast_to(argument, TIMESTAMP, zone)
     return Call(pa.int64(), "unix_timestamp", (argument,))
-
-
-def _build_unix_seconds(arguments: tuple[Expression, ...], zone: str) -> Expression:
-    return cast_to(cast_to(arguments[0], TIMESTAMP, zone), pa.int64(), zone)
 
 
 def moved_by_months(days: NDArray[np.int64], months: Any) -> NDArray[np.int64]:
@@ -257,53 +260,93 @@ def _unix_timestamp(call: Call, arguments: Sequence[Datum], row_count: int) -> p
     return from_integers(seconds, valid_mask(arguments[0], row_count), call.type)
 
 
-RULES: Final[dict[str, Rule]] = {
-    "date_add": Rule(lambda a, z: _move_days(a, z, 1), 2, 2),
-    "dateadd": Rule(lambda a, z: _move_days(a, z, 1), 2, 2),
-    "date_sub": Rule(lambda a, z: _move_days(a, z, -1), 2, 2),
-    "datediff": Rule(_build_datediff, 2, 2),
-    "date_diff": Rule(_build_datediff, 2, 2),
-    "add_months": Rule(_build_add_months, 2, 2),
-    "last_day": Rule(_build_last_day, 1, 1),
-    "to_date": _build_cast(pa.date32()),
-    "date": _build_cast(pa.date32()),
-    "to_timestamp": _build_cast(TIMESTAMP),
-    "timestamp": _build_cast(TIMESTAMP),
-    "to_timestamp_ltz": _build_cast(TIMESTAMP),
-    "to_timestamp_ntz": _build_cast(TIMESTAMP_NTZ),
-    "string": _build_cast(pa.string()),
-    "boolean": _build_cast(pa.bool_()),
-    "tinyint": _build_cast(pa.int8()),
-    "smallint": _build_cast(pa.int16()),
-    "int": _build_cast(pa.int32()),
-    "bigint": _build_cast(pa.int64()),
-    "float": _build_cast(pa.float32()),
-    "double": _build_cast(pa.float64()),
-    "decimal": _build_cast(pa.decimal128(10, 0)),
-    "binary": _build_cast(pa.binary()),
-    "make_date": Rule(_build_make_date, 3, 3),
-    "unix_timestamp": Rule(_build_unix_timestamp, 1, 1),
-    "to_unix_timestamp": Rule(_build_unix_timestamp, 1, 1),
-    "unix_seconds": Rule(_build_unix_seconds, 1, 1),
-    "unix_millis": _to_number("unix_millis"),
-    "unix_micros": _to_number("unix_micros"),
-    "timestamp_seconds": _from_number("timestamp_seconds"),
-    "timestamp_millis": _from_number("timestamp_millis"),
-    "timestamp_micros": _from_number("timestamp_micros"),
-}
+def _add_interval_order(call: Call) -> tuple[Order, ...]:
+    """Rise where every step does.
 
-EVALUATORS: Final[dict[str, Evaluator]] = {
-    "add_interval": _add_interval,
-    "date_add": _date_add,
-    "date_sub": _date_add,
-    "datediff": _datediff,
-    "add_months": _add_months,
-    "last_day": _last_day,
-    "timestamp_seconds": _micros_of(SECOND),
-    "timestamp_millis": _micros_of(1000),
-    "timestamp_micros": _micros_of(1),
-    "make_date": _make_date,
-    "unix_timestamp": _unix_timestamp,
-    "unix_millis": _units_of(1000),
-    "unix_micros": _units_of(1),
+    Months cut days at the new month's end and keep the time of day: of the evening of the 30th and
+    the morning of the 31st the first may land later. A clock that skips readings moves those ahead
+    of later ones.
+    """
+    months, days, _ = (int(str(part)) for part in call.parameters[:3])
+    is_fixed = len(call.parameters) < 4 or len(zone_table(str(call.parameters[3])).starts) == 1
+    is_kept = pa.types.is_date32(call.type) or (not months and (not days or is_fixed))
+    return (Order.RISES if is_kept else Order.NONE,)
+
+
+def _add_interval_text(call: Call, write: Writer) -> str:
+    months, days, micros = (int(str(part)) for part in call.parameters[:3])
+    return f"({write(call.arguments[0])} + INTERVAL '{Span(months, days, micros).text}')"
+
+
+def _add_interval_zone(call: Call) -> str | None:
+    return str(call.parameters[3]) if len(call.parameters) > 3 else None
+
+
+def _raising(evaluate: Evaluator, order: Orders, *spellings: Spelling) -> ScalarFunction:
+    """Return the record of a function that raises for times beyond years 1 to 9999."""
+    return ScalarFunction(
+        spellings=spellings,
+        evaluate=evaluate,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=never,
+        may_fail=always,
+        order=order,
+    )
+
+
+def _sure(
+    evaluate: Evaluator,
+    order: Orders,
+    *spellings: Spelling,
+    may_fail: Callable[[Call], bool] = never,
+) -> ScalarFunction:
+    """Return the record of a function that has a value for all values."""
+    return ScalarFunction(
+        spellings=spellings,
+        evaluate=evaluate,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=always,
+        may_fail=may_fail,
+        order=order,
+    )
+
+
+def _of_days(function: str, direction: int, *aliases: str) -> Spelling:
+    return Spelling(function, lambda a, z: _move_days(a, z, direction), 2, 2, aliases)
+
+
+_FALLS_IN_SECOND: Final = ordered(Order.RISES, Order.FALLS)
+
+FUNCTIONS: Final[dict[str, ScalarFunction]] = {
+    "add_interval": ScalarFunction(
+        evaluate=_add_interval,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=never,
+        may_fail=always,
+        order=_add_interval_order,
+        text=_add_interval_text,
+        zone=_add_interval_zone,
+    ),
+    "date_add": _raising(_date_add, rising, _of_days("date_add", 1, "dateadd")),
+    "date_sub": _raising(_date_add, _FALLS_IN_SECOND, _of_days("date_sub", -1)),
+    "datediff": _sure(
+        _datediff,
+        _FALLS_IN_SECOND,
+        Spelling("datediff", _build_datediff, 2, 2, aliases=("date_diff",)),
+    ),
+    "add_months": _raising(_add_months, rising, Spelling("add_months", _build_add_months, 2, 2)),
+    "last_day": _sure(_last_day, rising, Spelling("last_day", _build_last_day, 1, 1)),
+    "make_date": _raising(_make_date, rising, Spelling("make_date", _build_make_date, 3, 3)),
+    "timestamp_seconds": _raising(_micros_of(SECOND), rising, _from_number("timestamp_seconds")),
+    "timestamp_millis": _raising(_micros_of(1000), rising, _from_number("timestamp_millis")),
+    "timestamp_micros": _raising(_micros_of(1), rising, _from_number("timestamp_micros")),
+    # The canonical order of conditions has always taken these for fallible.
+    "unix_timestamp": _sure(
+        _unix_timestamp,
+        rising,
+        Spelling("unix_timestamp", _build_unix_timestamp, 1, 1, aliases=("to_unix_timestamp",)),
+        may_fail=always,
+    ),
+    "unix_millis": _sure(_units_of(1000), rising, _to_number("unix_millis"), may_fail=always),
+    "unix_micros": _sure(_units_of(1), rising, _to_number("unix_micros"), may_fail=always),
 }

@@ -11,15 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from projseg.algebra.expressions.coercion import is_decimal, is_floating, is_integral
-from projseg.algebra.expressions.functions.decimal_arithmetic import (
-    scaled,
-    to_type,
-    without_fraction,
+from projseg.algebra.expressions.coercion import (
+    cast_to,
+    is_datetime,
+    is_decimal,
+    is_floating,
+    is_integral,
+    is_lossless,
+    is_numeric,
 )
-from projseg.algebra.expressions.functions.rule import (
+from projseg.algebra.expressions.functions.datum import (
     Datum,
-    Evaluator,
     as_array,
     doubles,
     from_integers,
@@ -28,14 +30,30 @@ from projseg.algebra.expressions.functions.rule import (
     valid_mask,
     whole_numbers,
 )
+from projseg.algebra.expressions.functions.decimal_arithmetic import (
+    scaled,
+    to_type,
+    without_fraction,
+)
+from projseg.algebra.expressions.functions.record import (
+    Nulls,
+    Order,
+    ScalarFunction,
+    Spelling,
+    Writer,
+    zone_in_parameters,
+)
 from projseg.algebra.expressions.functions.text_formats import to_text
 from projseg.algebra.expressions.functions.text_parsing import double_to_decimal, parse_text
-from projseg.algebra.expressions.tree import Call
+from projseg.algebra.expressions.functions.time_floor import without_implied_floor
+from projseg.algebra.expressions.sql_words import sql_type
+from projseg.algebra.expressions.tree import Call, Expression
 from projseg.algebra.time.period import DAY, SECOND
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_table
 from projseg.segment_format.arrow_arrays import primitive_array, scalar_of
 from projseg.segment_format.types import (
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     arrow_to_numbers,
     type_name,
 )
@@ -190,4 +208,78 @@ def _number_of_timestamp(
     return primitive_array(micros / SECOND, valid).cast(wanted)
 
 
-EVALUATORS: Final[dict[str, Evaluator]] = {"cast": evaluate_cast}
+def _may_fail(call: Call) -> bool:
+    source, wanted = call.arguments[0].type, call.type
+    is_of_times = pa.types.is_temporal(source) and pa.types.is_temporal(wanted)
+    is_text = wanted == pa.string() and source != pa.binary()
+    return not (is_of_times or is_text or is_lossless(source, wanted))
+
+
+def _is_null_only_from_null(call: Call) -> bool:
+    """Whether it makes no null: what is no number, NaN or infinite, is null as a decimal."""
+    return not (is_floating(call.arguments[0].type) and is_decimal(call.type))
+
+
+def _order(call: Call) -> tuple[Order, ...]:
+    return (Order.RISES if _keeps_order(call) else Order.NONE,)
+
+
+def _keeps_order(call: Call) -> bool:
+    """Whether the values ascend with the argument: rounding and cutting fractions keep order."""
+    source, wanted = call.arguments[0].type, call.type
+    if is_numeric(wanted):
+        return is_numeric(source) or pa.types.is_boolean(source) or source == TIMESTAMP
+    if is_numeric(source):
+        return bool(wanted == TIMESTAMP)
+    if not (is_datetime(source) and is_datetime(wanted)):
+        return False
+    if TIMESTAMP not in (source, wanted):
+        return True
+    zone = zone_table(str(call.parameters[0]))
+    if source == TIMESTAMP:
+        return zone.shows_dates_in_order if pa.types.is_date32(wanted) else not zone.goes_back
+    return pa.types.is_date32(source) or not zone.goes_ahead
+
+
+def _text(call: Call, write: Writer) -> str:
+    inner = call.arguments[0]
+    if pa.types.is_date32(call.type):
+        inner = without_implied_floor(inner, "P1D")
+    return f"CAST({write(inner)} AS {sql_type(call.type)})"
+
+
+def _spelling(name: str, wanted: pa.DataType, *aliases: str) -> Spelling:
+    return Spelling(name, lambda a, z: cast_to(a[0], wanted, z), 1, 1, aliases)
+
+
+def _build_unix_seconds(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    return cast_to(cast_to(arguments[0], TIMESTAMP, zone), pa.int64(), zone)
+
+
+FUNCTIONS: Final[dict[str, ScalarFunction]] = {
+    "cast": ScalarFunction(
+        spellings=(
+            _spelling("to_date", pa.date32(), "date"),
+            _spelling("to_timestamp", TIMESTAMP, "timestamp", "to_timestamp_ltz"),
+            _spelling("to_timestamp_ntz", TIMESTAMP_NTZ),
+            _spelling("string", pa.string()),
+            _spelling("boolean", pa.bool_()),
+            _spelling("tinyint", pa.int8()),
+            _spelling("smallint", pa.int16()),
+            _spelling("int", pa.int32()),
+            _spelling("bigint", pa.int64()),
+            _spelling("float", pa.float32()),
+            _spelling("double", pa.float64()),
+            _spelling("decimal", pa.decimal128(10, 0)),
+            _spelling("binary", pa.binary()),
+            Spelling("unix_seconds", _build_unix_seconds, 1, 1),
+        ),
+        evaluate=evaluate_cast,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=_is_null_only_from_null,
+        may_fail=_may_fail,
+        order=_order,
+        text=_text,
+        zone=zone_in_parameters,
+    )
+}

@@ -18,7 +18,21 @@ from projseg.algebra.expressions.coercion import (
     is_numeric,
     unify,
 )
-from projseg.algebra.expressions.functions.rule import Datum, Evaluator, Rule
+from projseg.algebra.expressions.functions.datum import Datum
+from projseg.algebra.expressions.functions.record import (
+    Evaluator,
+    Nulls,
+    Order,
+    ScalarFunction,
+    Spelling,
+    Writer,
+    always,
+    never,
+    ordered,
+    unordered,
+    written_as_call,
+    written_infix,
+)
 from projseg.algebra.expressions.literals import TRUE, UNKNOWN, literal_scalar
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.segment_format.arrow_arrays import scalar_of
@@ -155,22 +169,71 @@ def is_true(argument: Expression, zone: str) -> Expression:
     return Call(pa.bool_(), "<=>", (cast_to(argument, pa.bool_(), zone), TRUE))
 
 
-RULES: Final[dict[str, Rule]] = {
-    "isnull": Rule(_build_null_test, 1, 1),
-    "isnotnull": Rule(lambda a, z: Call(pa.bool_(), "not", (_build_null_test(a, z),)), 1, 1),
-    "isnan": Rule(_build_nan_test, 1, 1),
-    "equal_null": Rule(lambda a, z: comparison("<=>", a[0], a[1], z), 2, 2),
-}
+def membership_text(call: Call, write: Writer, joint: str = " IN ") -> str:
+    """Return the text of IN, or of NOT IN, by the word that joins its sides."""
+    value, *options = map(write, call.arguments)
+    return f"({value}{joint}({', '.join(options)}))"
 
-EVALUATORS: Final[dict[str, Evaluator]] = {
-    "=": _compare(equal),
-    "!=": _compare(lambda a, b: pc.invert(equal(a, b))),
-    "<": _compare(less),
-    ">": _compare(lambda a, b: less(b, a)),
-    "<=": _compare(lambda a, b: pc.invert(less(b, a))),
-    ">=": _compare(lambda a, b: pc.invert(less(a, b))),
-    "<=>": evaluate_null_safe,
-    "in": evaluate_in,
-    "is_null": _is_null,
-    "isnan": _is_nan,
+
+def _null_test_text(call: Call, write: Writer) -> str:
+    return f"({write(call.arguments[0])} IS NULL)"
+
+
+def _comparing(evaluate: Evaluator, *orders: Order) -> ScalarFunction:
+    return ScalarFunction(
+        evaluate=evaluate,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=always,
+        may_fail=never,
+        order=ordered(*orders),
+        canonical_folds_null=True,
+        text=written_infix,
+    )
+
+
+def _never_null(
+    evaluate: Evaluator, text: Callable[[Call, Writer], str], *spellings: Spelling
+) -> ScalarFunction:
+    return ScalarFunction(
+        spellings=spellings,
+        evaluate=evaluate,
+        nulls=Nulls.NEVER,
+        null_only_from_null=always,
+        may_fail=never,
+        order=unordered,
+        text=text,
+    )
+
+
+_NONE, _RISES, _FALLS = Order.NONE, Order.RISES, Order.FALLS
+
+FUNCTIONS: Final[dict[str, ScalarFunction]] = {
+    "=": _comparing(_compare(equal), _NONE, _NONE),
+    "!=": _comparing(_compare(lambda a, b: pc.invert(equal(a, b))), _NONE, _NONE),
+    "<": _comparing(_compare(less), _FALLS, _RISES),
+    ">": _comparing(_compare(lambda a, b: less(b, a)), _RISES, _FALLS),
+    "<=": _comparing(_compare(lambda a, b: pc.invert(less(b, a))), _FALLS, _RISES),
+    ">=": _comparing(_compare(lambda a, b: pc.invert(less(a, b))), _RISES, _FALLS),
+    "<=>": _never_null(
+        evaluate_null_safe,
+        written_infix,
+        Spelling("equal_null", lambda a, z: comparison("<=>", a[0], a[1], z), 2, 2),
+    ),
+    "in": ScalarFunction(
+        evaluate=evaluate_in,
+        nulls=Nulls.OWN,
+        null_only_from_null=always,
+        may_fail=never,
+        order=unordered,
+        text=membership_text,
+    ),
+    "is_null": _never_null(
+        _is_null,
+        _null_test_text,
+        Spelling("isnull", _build_null_test, 1, 1),
+        Spelling(
+            "isnotnull", lambda a, z: Call(pa.bool_(), "not", (_build_null_test(a, z),)), 1, 1
+        ),
+    ),
+    "isnan": _never_null(_is_nan, written_as_call, Spelling("isnan", _build_nan_test, 1, 1)),
 }

@@ -1,16 +1,30 @@
-"""CASE, IF, COALESCE, NULLIF and NVL: type rules; their evaluation is in `lazy`."""
+"""CASE, IF, COALESCE, NULLIF and NVL: each computes an argument only for rows that need it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from projseg.algebra.expressions.coercion import cast_to, unify
 from projseg.algebra.expressions.functions.comparison import comparison
-from projseg.algebra.expressions.functions.rule import Rule
+from projseg.algebra.expressions.functions.datum import as_array, true_mask, valid_mask
+from projseg.algebra.expressions.functions.record import (
+    Lazy,
+    Nulls,
+    Operands,
+    ScalarFunction,
+    Spelling,
+    Writer,
+    always,
+    never,
+    unordered,
+)
 from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.segment_format.arrow_arrays import primitive_array
 
 
 def case_when(
@@ -46,11 +60,62 @@ def _build_nvl2(arguments: tuple[Expression, ...], zone: str) -> Expression:
     return case_when([(is_null, absent)], present, zone)
 
 
-RULES: Final[dict[str, Rule]] = {
-    "if": Rule(_build_if, 3, 3),
-    "coalesce": Rule(_build_coalesce, 1, 1000),
-    "nvl": Rule(_build_coalesce, 2, 2),
-    "ifnull": Rule(_build_coalesce, 2, 2),
-    "nullif": Rule(_build_nullif, 2, 2),
-    "nvl2": Rule(_build_nvl2, 3, 3),
+def _case(call: Call, operands: Operands) -> pa.Array:
+    *pairs, default = call.arguments
+    open_rows = np.ones(operands.row_count, dtype=np.bool_)
+    conditions, values = [], []
+    for condition, value in zip(pairs[::2], pairs[1::2], strict=True):
+        found = operands.value_where(condition, open_rows)
+        taken = true_mask(found, operands.row_count) & open_rows
+        conditions.append(primitive_array(taken))
+        values.append(operands.value_where(value, taken))
+        open_rows &= ~taken
+    otherwise = operands.value_where(default, open_rows)
+    names = [f"condition_{index}" for index in range(len(conditions))]
+    chosen = pa.StructArray.from_arrays(conditions, names)
+    return pc.case_when(chosen, *values, otherwise)
+
+
+def _case_text(call: Call, write: Writer) -> str:
+    *pairs, default = map(write, call.arguments)
+    whens = [f"WHEN {c} THEN {v}" for c, v in zip(pairs[::2], pairs[1::2], strict=True)]
+    return f"CASE {' '.join(whens)} ELSE {default} END"
+
+
+def _coalesce(call: Call, operands: Operands) -> pa.Array:
+    first, *others = call.arguments
+    result = as_array(operands.value(first), operands.row_count)
+    for argument in others:
+        missing = ~valid_mask(result, operands.row_count)
+        if not missing.any():
+            break
+        result = pc.coalesce(result, operands.value_where(argument, missing))
+    return result
+
+
+FUNCTIONS: Final[dict[str, ScalarFunction]] = {
+    "case": ScalarFunction(
+        spellings=(
+            Spelling("if", _build_if, 3, 3, druid_names=("if",)),
+            Spelling("nullif", _build_nullif, 2, 2),
+            Spelling("nvl2", _build_nvl2, 3, 3),
+        ),
+        evaluate=Lazy(_case),
+        nulls=Nulls.OWN,
+        null_only_from_null=always,
+        may_fail=never,
+        order=unordered,
+        text=_case_text,
+    ),
+    "coalesce": ScalarFunction(
+        spellings=(
+            Spelling("coalesce", _build_coalesce, 1, 1000, druid_names=("coalesce", "nvl")),
+            Spelling("nvl", _build_coalesce, 2, 2, aliases=("ifnull",)),
+        ),
+        evaluate=Lazy(_coalesce),
+        nulls=Nulls.OWN,
+        null_only_from_null=always,
+        may_fail=never,
+        order=unordered,
+    ),
 }

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.coercion import (
@@ -20,12 +21,10 @@ from projseg.algebra.expressions.coercion import (
     is_numeric,
     unify,
 )
+from projseg.algebra.expressions.functions.arithmetic import is_exact
 from projseg.algebra.expressions.functions.comparison import less
-from projseg.algebra.expressions.functions.decimal_arithmetic import to_type
-from projseg.algebra.expressions.functions.rule import (
+from projseg.algebra.expressions.functions.datum import (
     Datum,
-    Evaluator,
-    Rule,
     all_valid,
     as_array,
     doubles,
@@ -34,6 +33,24 @@ from projseg.algebra.expressions.functions.rule import (
     overflow,
     require_type,
     valid_mask,
+)
+from projseg.algebra.expressions.functions.decimal_arithmetic import to_type
+from projseg.algebra.expressions.functions.record import (
+    Evaluator,
+    Nulls,
+    Order,
+    Orders,
+    ScalarFunction,
+    Spelling,
+    Writer,
+    always,
+    never,
+    ordered,
+    rising,
+    unordered,
+    written_as_call,
+    written_infix,
+    written_prefix,
 )
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.segment_format.arrow_arrays import array_of, primitive_array, scalar_of
@@ -52,15 +69,15 @@ def _build_abs(arguments: tuple[Expression, ...], zone: str) -> Expression:
     return Call(argument.type, "abs", (argument,))
 
 
-def _to_double(function: str, count: int = 1) -> Rule:
+def _to_double(function: str, count: int = 1, **names: Any) -> Spelling:
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
         numbers = [cast_to(_number(function, a, zone), pa.float64(), zone) for a in arguments]
         return Call(pa.float64(), function, tuple(numbers))
 
-    return Rule(build, count, count)
+    return Spelling(function, build, count, count, **names)
 
 
-def _build_whole(function: str) -> Rule:
+def _to_whole(function: str, **names: Any) -> Spelling:
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
         argument = _number(function, arguments[0], zone)
         if is_integral(argument.type):
@@ -71,7 +88,7 @@ def _build_whole(function: str) -> Rule:
             wanted = bounded_decimal(digits + (argument.type.scale > 0), 0)
         return Call(wanted, function, (argument,))
 
-    return Rule(build, 1, 1)
+    return Spelling(function, build, 1, 1, **names)
 
 
 def _build_round(arguments: tuple[Expression, ...], zone: str) -> Expression:
@@ -86,12 +103,12 @@ def _build_round(arguments: tuple[Expression, ...], zone: str) -> Expression:
     return Call(wanted, "round", (argument, Literal(pa.int32(), digits)))
 
 
-def _build_extreme(function: str) -> Rule:
+def _of_several(function: str) -> Spelling:
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
         values = unify(arguments, function, zone)
         return Call(values[0].type, function, values)
 
-    return Rule(build, 2, 1000)
+    return Spelling(function, build, 2, 1000)
 
 
 def bitwise(function: str, left: Expression, right: Expression, zone: str) -> Expression:
@@ -242,40 +259,71 @@ def _kernel(kernel: Callable[..., Any]) -> Evaluator:
     return evaluate
 
 
-RULES: Final[dict[str, Rule]] = {
-    "abs": Rule(_build_abs, 1, 1),
-    "sign": _to_double("sign"),
-    "signum": _to_double("sign"),
-    "floor": _build_whole("floor"),
-    "ceil": _build_whole("ceil"),
-    "ceiling": _build_whole("ceil"),
-    "round": Rule(_build_round, 1, 2),
-    "least": _build_extreme("least"),
-    "greatest": _build_extreme("greatest"),
-    "sqrt": _to_double("sqrt"),
-    "exp": _to_double("exp"),
-    "ln": _to_double("ln"),
-    "log10": _to_double("log10"),
-    "log2": _to_double("log2"),
-    "power": _to_double("power", 2),
-    "pow": _to_double("power", 2),
-}
-EVALUATORS: Final[dict[str, Evaluator]] = {
-    "abs": _abs,
-    "sign": _sign,
-    "floor": _whole(True),
-    "ceil": _whole(False),
-    "round": _round,
-    "least": _extreme(True),
-    "greatest": _extreme(False),
-    "sqrt": _double_function(np.sqrt, _everywhere),
-    "exp": _double_function(np.exp, _everywhere),
-    "ln": _double_function(np.log, _above_zero),
-    "log10": _double_function(np.log10, _above_zero),
-    "log2": _double_function(np.log2, _above_zero),
-    "power": _double_function(np.power, _everywhere),
-    "&": _kernel(pc.bit_wise_and),
-    "|": _kernel(pc.bit_wise_or),
-    "^": _kernel(pc.bit_wise_xor),
-    "~": _kernel(pc.bit_wise_not),
+def _record(
+    evaluate: Evaluator,
+    *spellings: Spelling,
+    null_only_from_null: Callable[[Call], bool] = always,
+    may_fail: Callable[[Call], bool] = always,
+    order: Orders = unordered,
+    text: Callable[[Call, Writer], str] = written_as_call,
+) -> ScalarFunction:
+    """Return the record of a function that canonical forms take for fallible, mostly unduly."""
+    return ScalarFunction(
+        spellings=spellings,
+        evaluate=evaluate,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=null_only_from_null,
+        may_fail=may_fail,
+        order=order,
+        text=text,
+    )
+
+
+def _rises_if_exact(call: Call) -> tuple[Order, ...]:
+    """Rise in a whole number or decimal: NaN, above all doubles, becomes 0 as a whole number."""
+    is_exact = not is_floating(call.arguments[0].type)
+    return (Order.RISES if is_exact else Order.NONE, *[Order.NONE] * (len(call.arguments) - 1))
+
+
+def _rounding(evaluate: Evaluator, spelling: Spelling) -> ScalarFunction:
+    """Return the record of a function that raises where the whole number leaves its type."""
+    return _record(evaluate, spelling, null_only_from_null=never, order=_rises_if_exact)
+
+
+def _extreme_of(is_least: bool, spelling: Spelling) -> ScalarFunction:
+    return replace(_record(_extreme(is_least), spelling), nulls=Nulls.OWN)
+
+
+def _logarithm(compute: Callable[..., Any], spelling: Spelling) -> ScalarFunction:
+    """Return the record of a function that is null where it has no value."""
+    evaluate = _double_function(compute, _above_zero)
+    return _record(evaluate, spelling, null_only_from_null=never)
+
+
+FUNCTIONS: Final[dict[str, ScalarFunction]] = {
+    "abs": _record(
+        _abs,
+        Spelling("abs", _build_abs, 1, 1, druid_names=("abs",)),
+        may_fail=is_exact,
+    ),
+    "sign": _record(_sign, _to_double("sign", aliases=("signum",)), may_fail=never, order=rising),
+    "floor": _rounding(_whole(True), _to_whole("floor", druid_names=("floor",))),
+    "ceil": _rounding(
+        _whole(False), _to_whole("ceil", aliases=("ceiling",), druid_names=("ceil",))
+    ),
+    "round": _rounding(_round, Spelling("round", _build_round, 1, 2, druid_names=("round",))),
+    "least": _extreme_of(True, _of_several("least")),
+    "greatest": _extreme_of(False, _of_several("greatest")),
+    "sqrt": _record(_double_function(np.sqrt, _everywhere), _to_double("sqrt")),
+    "exp": _record(_double_function(np.exp, _everywhere), _to_double("exp")),
+    "ln": _logarithm(np.log, _to_double("ln")),
+    "log10": _logarithm(np.log10, _to_double("log10")),
+    "log2": _logarithm(np.log2, _to_double("log2")),
+    "power": _record(
+        _double_function(np.power, _everywhere), _to_double("power", 2, aliases=("pow",))
+    ),
+    "&": _record(_kernel(pc.bit_wise_and), text=written_infix),
+    "|": _record(_kernel(pc.bit_wise_or), text=written_infix),
+    "^": _record(_kernel(pc.bit_wise_xor), text=written_infix),
+    "~": _record(_kernel(pc.bit_wise_not), order=ordered(Order.FALLS), text=written_prefix),
 }

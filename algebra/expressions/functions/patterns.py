@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -11,8 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from projseg.algebra.expressions.coercion import bad_expression, cast_to
-from projseg.algebra.expressions.functions.rule import Datum, Evaluator, Rule, literal_of
-from projseg.algebra.expressions.functions.text import by_row
+from projseg.algebra.expressions.functions.datum import Datum, literal_of
+from projseg.algebra.expressions.functions.record import (
+    Evaluator,
+    Nulls,
+    ScalarFunction,
+    Spelling,
+    never,
+    unordered,
+    written_infix,
+)
+from projseg.algebra.expressions.functions.text_rows import by_row
 from projseg.algebra.expressions.regex import read_pattern
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import EvaluationError, InvalidInputError, ProjsegError
@@ -178,11 +187,43 @@ def _build_rlike(arguments: tuple[Expression, ...], zone: str) -> Expression:
     return Call(pa.bool_(), "rlike", (text, pattern))
 
 
-RULES: Final[dict[str, Rule]] = {
-    "like": Rule(_build_like, 2, 3),
-    "ilike": Rule(_build_ilike, 2, 3),
-    "rlike": Rule(_build_rlike, 2, 2),
-    "regexp": Rule(_build_rlike, 2, 2),
-    "regexp_like": Rule(_build_rlike, 2, 2),
+def _like_may_fail(call: Call) -> bool:
+    """Whether its pattern varies: `bind` has read a constant one."""
+    return not isinstance(call.arguments[1], Literal)
+
+
+def _rlike_may_fail(call: Call) -> bool:
+    pattern = call.arguments[1]
+    if not isinstance(pattern, Literal):
+        return True
+    return isinstance(pattern.value, str) and read_pattern(pattern.value).may_fail
+
+
+def _matching(
+    evaluate: Evaluator, may_fail: Callable[[Call], bool], *spellings: Spelling
+) -> ScalarFunction:
+    return ScalarFunction(
+        spellings=spellings,
+        evaluate=evaluate,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=never,
+        may_fail=may_fail,
+        order=unordered,
+        canonical_folds_null=True,
+        text=written_infix,
+    )
+
+
+FUNCTIONS: Final[dict[str, ScalarFunction]] = {
+    "like": _matching(
+        _like,
+        _like_may_fail,
+        Spelling("like", _build_like, 2, 3),
+        Spelling("ilike", _build_ilike, 2, 3),
+    ),
+    "rlike": _matching(
+        _rlike,
+        _rlike_may_fail,
+        Spelling("rlike", _build_rlike, 2, 2, aliases=("regexp", "regexp_like")),
+    ),
 }
-EVALUATORS: Final[dict[str, Evaluator]] = {"like": _like, "rlike": _rlike}

@@ -1,4 +1,4 @@
-"""The closed table of functions: what may be written, and how each node is evaluated."""
+"""The closed table of functions: what nodes have, and what may be written."""
 
 from __future__ import annotations
 
@@ -15,41 +15,37 @@ from projseg.algebra.expressions.functions import (
     patterns,
     struct,
     text,
+    text_parts,
     text_shapes,
     time_bucket,
     time_fields,
     time_floor,
 )
-from projseg.algebra.expressions.functions.rule import Evaluator, Rule
+from projseg.algebra.expressions.functions.record import ScalarFunction, Spelling
 
-RULES: Final[dict[str, Rule]] = {
-    **arithmetic.RULES,
-    **calendar.RULES,
-    **comparison.RULES,
-    **conditional.RULES,
-    **numeric.RULES,
-    **patterns.RULES,
-    **text.RULES,
-    **text_shapes.RULES,
-    **time_fields.RULES,
-    **time_bucket.RULES,
-    **time_floor.RULES,
+FUNCTIONS: Final[dict[str, ScalarFunction]] = {
+    **arithmetic.FUNCTIONS,
+    **boolean.FUNCTIONS,
+    **calendar.FUNCTIONS,
+    **casts.FUNCTIONS,
+    **comparison.FUNCTIONS,
+    **conditional.FUNCTIONS,
+    **numeric.FUNCTIONS,
+    **patterns.FUNCTIONS,
+    **struct.FUNCTIONS,
+    **text.FUNCTIONS,
+    **text_parts.FUNCTIONS,
+    **text_shapes.FUNCTIONS,
+    **time_bucket.FUNCTIONS,
+    **time_fields.FUNCTIONS,
+    **time_floor.FUNCTIONS,
 }
-"""Name as written, lower case -> its type rule."""
+"""A node's function -> its record."""
 
-EVALUATORS: Final[dict[str, Evaluator]] = {
-    **arithmetic.EVALUATORS,
-    **boolean.EVALUATORS,
-    **calendar.EVALUATORS,
-    **casts.EVALUATORS,
-    **comparison.EVALUATORS,
-    **numeric.EVALUATORS,
-    **patterns.EVALUATORS,
-    **struct.EVALUATORS,
-    **text.EVALUATORS,
-    **text_shapes.EVALUATORS,
-    **time_fields.EVALUATORS,
-    **time_bucket.EVALUATORS,
-    **time_floor.EVALUATORS,
+SPELLINGS: Final[dict[str, Spelling]] = {
+    name: spelling
+    for function in FUNCTIONS.values()
+    for spelling in function.spellings
+    for name in (spelling.name, *spelling.aliases)
 }
-"""Node's function -> its evaluation; `lazy` adds those that choose what they compute."""
+"""Name as written, lower case -> how it becomes a node."""

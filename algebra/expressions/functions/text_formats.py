@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from projseg.algebra.expressions.coercion import is_floating
-from projseg.algebra.expressions.functions.rule import from_integers, integers, valid_mask
+from projseg.algebra.expressions.functions.datum import from_integers, integers, valid_mask
 from projseg.algebra.time.time_zones import zone_table
 from projseg.errors import EvaluationError
 from projseg.segment_format.arrow_arrays import array_of, scalar_of

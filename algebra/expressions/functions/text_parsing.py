@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.coercion import is_decimal, is_floating, is_integral
-from projseg.algebra.expressions.functions.rule import (
+from projseg.algebra.expressions.functions.datum import (
     from_integers,
     integers,
     overflow,

@@ -9,8 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from projseg.algebra.expressions.coercion import cast_to
-from projseg.algebra.expressions.functions.rule import Datum, Evaluator, Rule
-from projseg.algebra.expressions.functions.text import by_row
+from projseg.algebra.expressions.functions.datum import Datum
+from projseg.algebra.expressions.functions.record import (
+    Evaluator,
+    Nulls,
+    ScalarFunction,
+    Spelling,
+    always,
+    never,
+    unordered,
+)
+from projseg.algebra.expressions.functions.text_rows import by_row
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import LimitExceededError
 
@@ -20,13 +29,13 @@ _CHARACTERS_MAX: Final = 1 << 20
 """No padded or repeated text is longer, so that one row cannot take all memory."""
 
 
-def _build_pad(function: str) -> Rule:
+def _pad(function: str) -> Spelling:
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
         pad = arguments[2] if len(arguments) > 2 else Literal(_TEXT, " ")
         text, length = cast_to(arguments[0], _TEXT, zone), cast_to(arguments[1], _INT, zone)
         return Call(_TEXT, function, (text, length, cast_to(pad, _TEXT, zone)))
 
-    return Rule(build, 2, 3)
+    return Spelling(function, build, 2, 3)
 
 
 def _build_repeat(arguments: tuple[Expression, ...], zone: str) -> Expression:
@@ -79,15 +88,28 @@ def _octet_length(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.
     return pc.binary_length(arguments[0])
 
 
-RULES: Final[dict[str, Rule]] = {
-    "lpad": _build_pad("lpad"),
-    "rpad": _build_pad("rpad"),
-    "repeat": Rule(_build_repeat, 2, 2),
-    "octet_length": Rule(_build_octet_length, 1, 1),
-}
-EVALUATORS: Final[dict[str, Evaluator]] = {
-    "lpad": _by_row(_left_padded),
-    "rpad": _by_row(_right_padded),
-    "repeat": _by_row(_repeated),
-    "octet_length": _octet_length,
+def _lengthening(compute: Callable[..., Any], spelling: Spelling) -> ScalarFunction:
+    """Return the record of a function that raises where its text is too long."""
+    return ScalarFunction(
+        spellings=(spelling,),
+        evaluate=_by_row(compute),
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=never,
+        may_fail=always,
+        order=unordered,
+    )
+
+
+FUNCTIONS: Final[dict[str, ScalarFunction]] = {
+    "lpad": _lengthening(_left_padded, _pad("lpad")),
+    "rpad": _lengthening(_right_padded, _pad("rpad")),
+    "repeat": _lengthening(_repeated, Spelling("repeat", _build_repeat, 2, 2)),
+    "octet_length": ScalarFunction(
+        spellings=(Spelling("octet_length", _build_octet_length, 1, 1),),
+        evaluate=_octet_length,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=always,
+        may_fail=never,
+        order=unordered,
+    ),
 }

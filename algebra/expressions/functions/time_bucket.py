@@ -16,15 +16,23 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.expressions.duration_text import parse_interval
+from projseg.algebra.expressions.duration_text import Span, parse_interval
 from projseg.algebra.expressions.functions.calendar import in_range, moved_by_calendar
-from projseg.algebra.expressions.functions.rule import (
+from projseg.algebra.expressions.functions.datum import (
     Datum,
-    Evaluator,
-    Rule,
     integers,
     literal_of,
     valid_mask,
+)
+from projseg.algebra.expressions.functions.record import (
+    Nulls,
+    ScalarFunction,
+    Spelling,
+    Writer,
+    always,
+    never,
+    rising,
+    zone_in_parameters,
 )
 from projseg.algebra.expressions.functions.time_floor import (
     as_timestamp,
@@ -105,5 +113,22 @@ def _time_bucket(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.A
     return in_range(start_of(steps), call, valid)
 
 
-RULES: Final[dict[str, Rule]] = {"time_bucket": Rule(_build_time_bucket, 2, 3)}
-EVALUATORS: Final[dict[str, Evaluator]] = {"time_bucket": _time_bucket}
+def _text(call: Call, write: Writer) -> str:
+    months, micros, origin = (int(str(part)) for part in call.parameters[:3])
+    size = Span(months, micros // DAY, micros % DAY).text
+    origin_text = f"TIMESTAMP '{np.datetime64(origin, 'us')}Z'"
+    return f"time_bucket(INTERVAL '{size}', {write(call.arguments[0])}, {origin_text})"
+
+
+FUNCTIONS: Final[dict[str, ScalarFunction]] = {
+    "time_bucket": ScalarFunction(
+        spellings=(Spelling("time_bucket", _build_time_bucket, 2, 3),),
+        evaluate=_time_bucket,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=never,
+        may_fail=always,
+        order=rising,
+        text=_text,
+        zone=zone_in_parameters,
+    )
+}

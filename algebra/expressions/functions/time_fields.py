@@ -15,16 +15,28 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.coercion import bad_expression, cast_to
-from projseg.algebra.expressions.functions.rule import (
+from projseg.algebra.expressions.functions.datum import (
     Datum,
-    Evaluator,
-    Rule,
     from_integers,
     integers,
     literal_of,
     valid_mask,
 )
-from projseg.algebra.expressions.functions.time_floor import time_floor
+from projseg.algebra.expressions.functions.record import (
+    Evaluator,
+    Nulls,
+    Order,
+    ScalarFunction,
+    Spelling,
+    Writer,
+    always,
+    never,
+    ordered,
+    unordered,
+    written_as_call,
+    zone_in_parameters,
+)
+from projseg.algebra.expressions.functions.time_floor import time_floor, without_implied_floor
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY, HOUR, MINUTE, SECOND
@@ -47,10 +59,6 @@ DATE_FIELDS: Final[dict[str, str]] = {
 CLOCK_FIELDS: Final[dict[str, str]] = {"hour": "PT1H", "minute": "PT1M", "second": "PT1S"}
 """Field of a timestamp's clock -> the floor that determines it."""
 
-_SPELLINGS: Final[dict[str, str]] = {
-    "dayofmonth": "day",
-    **{name: name for name in (*DATE_FIELDS, *CLOCK_FIELDS)},
-}
 _EXTRACT: Final[dict[str, tuple[str, ...]]] = {
     "year": ("year", "y", "years", "yr", "yrs"),
     "yearofweek": ("yearofweek",),
@@ -183,34 +191,96 @@ def _thursday(days: NDArray[np.int64]) -> NDArray[np.int64]:
     return days - (days + 3) % 7 + 3
 
 
-EVALUATORS: Final[dict[str, Evaluator]] = {
-    "year": _date_field(lambda d: months_since_1970(d) // 12 + 1970),
-    "quarter": _date_field(lambda d: months_since_1970(d) % 12 // 3 + 1),
-    "month": _date_field(lambda d: months_since_1970(d) % 12 + 1),
-    "day": _date_field(lambda d: d - first_of_month(months_since_1970(d)) + 1),
-    "dayofweek": _date_field(lambda d: (d + 4) % 7 + 1),
-    "weekday": _date_field(lambda d: (d + 3) % 7),
-    "dayofyear": _date_field(lambda d: d - _first_of_year(d) + 1),
-    "weekofyear": _date_field(lambda d: (_thursday(d) - _first_of_year(_thursday(d))) // 7 + 1),
-    "yearofweek": _date_field(lambda d: months_since_1970(_thursday(d)) // 12 + 1970),
-    "hour": _clock(HOUR, DAY // HOUR),
-    "minute": _clock(MINUTE, HOUR // MINUTE),
-    "second": _clock(SECOND, MINUTE // SECOND),
-    "second_with_fraction": _second_with_fraction,
-}
+def _without_floor(call: Call) -> Expression:
+    """Return the argument of a time field without the floor that reading it back puts in."""
+    period = DATE_FIELDS.get(call.function) or CLOCK_FIELDS[call.function]
+    inner = call.arguments[0]
+    if isinstance(inner, Call) and inner.function == "cast":
+        stripped = without_implied_floor(inner.arguments[0], period)
+        return inner if stripped is inner.arguments[0] else stripped
+    return without_implied_floor(inner, period)
 
 
-def _field_rule(field: str) -> Rule:
-    return Rule(lambda a, z: time_field(field, a[0], z), 1, 1)
+def _text(call: Call, write: Writer) -> str:
+    return f"{call.function}({write(_without_floor(call))})"
+
+
+def _date_zone(call: Call) -> str | None:
+    """Return the zone of a date's field that is written over the timestamp itself."""
+    inner = call.arguments[0]
+    stripped = _without_floor(call)
+    is_zoned = stripped is not inner and stripped.type == TIMESTAMP
+    return str(inner.parameters[0]) if is_zoned and isinstance(inner, Call) else None
+
+
+def _of_date(
+    field: str,
+    compute: Callable[[NDArray[np.int64]], NDArray[Any]],
+    order: Order = Order.NONE,
+    *,
+    aliases: tuple[str, ...] = (),
+) -> ScalarFunction:
+    return ScalarFunction(
+        spellings=(_spelling(field, *aliases),),
+        evaluate=_date_field(compute),
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=always,
+        may_fail=never,
+        order=ordered(order),
+        text=_text,
+        zone=_date_zone,
+    )
+
+
+def _of_clock(
+    evaluate: Evaluator, text: Callable[[Call, Writer], str], *spellings: Spelling
+) -> ScalarFunction:
+    return ScalarFunction(
+        spellings=spellings,
+        evaluate=evaluate,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=always,
+        may_fail=never,
+        order=unordered,
+        text=text,
+        zone=zone_in_parameters,
+    )
+
+
+def _spelling(field: str, *aliases: str) -> Spelling:
+    return Spelling(field, lambda a, z: time_field(field, a[0], z), 1, 1, aliases)
 
 
 def _build_date_part(arguments: tuple[Expression, ...], zone: str) -> Expression:
     return extract(str(literal_of(arguments, 0, "the field of date_part")), arguments[1], zone)
 
 
-RULES: Final[dict[str, Rule]] = {
-    **{name: _field_rule(field) for name, field in _SPELLINGS.items()},
-    "date_part": Rule(_build_date_part, 2, 2),
-    "datepart": Rule(_build_date_part, 2, 2),
-    "second_with_fraction": Rule(lambda a, z: second_with_fraction(a[0], z), 1, 1),
+_RISES: Final = Order.RISES
+
+FUNCTIONS: Final[dict[str, ScalarFunction]] = {
+    "year": _of_date("year", lambda d: months_since_1970(d) // 12 + 1970, _RISES),
+    "quarter": _of_date("quarter", lambda d: months_since_1970(d) % 12 // 3 + 1),
+    "month": _of_date("month", lambda d: months_since_1970(d) % 12 + 1),
+    "day": _of_date(
+        "day", lambda d: d - first_of_month(months_since_1970(d)) + 1, aliases=("dayofmonth",)
+    ),
+    "dayofweek": _of_date("dayofweek", lambda d: (d + 4) % 7 + 1),
+    "weekday": _of_date("weekday", lambda d: (d + 3) % 7),
+    "dayofyear": _of_date("dayofyear", lambda d: d - _first_of_year(d) + 1),
+    "weekofyear": _of_date(
+        "weekofyear", lambda d: (_thursday(d) - _first_of_year(_thursday(d))) // 7 + 1
+    ),
+    "yearofweek": _of_date(
+        "yearofweek", lambda d: months_since_1970(_thursday(d)) // 12 + 1970, _RISES
+    ),
+    "hour": _of_clock(_clock(HOUR, DAY // HOUR), _text, _spelling("hour")),
+    "minute": _of_clock(_clock(MINUTE, HOUR // MINUTE), _text, _spelling("minute")),
+    "second": _of_clock(_clock(SECOND, MINUTE // SECOND), _text, _spelling("second")),
+    "second_with_fraction": _of_clock(
+        _second_with_fraction,
+        written_as_call,
+        Spelling("second_with_fraction", lambda a, z: second_with_fraction(a[0], z), 1, 1),
+        # Of all fields that it reads, this one has no other spelling.
+        Spelling("date_part", _build_date_part, 2, 2, aliases=("datepart",)),
+    ),
 }

@@ -11,20 +11,29 @@ import pyarrow as pa
 
 from projseg.algebra.expressions.coercion import bad_expression, cast_to, is_datetime
 from projseg.algebra.expressions.duration_text import parse_interval
-from projseg.algebra.expressions.functions.rule import (
+from projseg.algebra.expressions.functions.datum import (
     Datum,
-    Evaluator,
-    Rule,
     from_integers,
     integers,
     literal_of,
     require_type,
     valid_mask,
 )
+from projseg.algebra.expressions.functions.record import (
+    Nulls,
+    Order,
+    ScalarFunction,
+    Spelling,
+    Writer,
+    always,
+    never,
+)
 from projseg.algebra.expressions.literals import datetime_micros, is_timestamp
 from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.algebra.time.bucket_order import keeps_order
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY
+from projseg.algebra.time.time_zones import is_fixed, zone_table
 from projseg.segment_format.types import TIMESTAMP
 
 _UNITS: Final[dict[str, str]] = {
@@ -44,6 +53,17 @@ _UNITS: Final[dict[str, str]] = {
     "millisecond": "PT0.001S",
     "microsecond": "PT0.000001S",
 }
+_UNIT_OF_PERIOD: Final = {
+    "P1Y": "YEAR",
+    "P3M": "QUARTER",
+    "P1M": "MONTH",
+    "P1W": "WEEK",
+    "P1D": "DAY",
+    "PT1H": "HOUR",
+    "PT1M": "MINUTE",
+    "PT1S": "SECOND",
+}
+_UNITS_WITHIN_A_DATE: Final = frozenset({"P1D", "PT1H", "PT1M", "PT1S"})
 _DATE_UNITS: Final = frozenset({"year", "yyyy", "yy", "quarter", "month", "mm", "mon", "week"})
 
 
@@ -53,6 +73,13 @@ def time_floor(argument: Expression, granularity: Granularity) -> Expression:
     The clock of a date or timestamp_ntz is that of no zone, so `granularity` must be UTC's there.
     """
     return Call(argument.type, "time_floor", (argument,), (granularity,))
+
+
+def granularity_of(call: Call) -> Granularity:
+    """Return the granularity of a time_floor."""
+    granularity = call.parameters[0]
+    assert isinstance(granularity, Granularity)
+    return granularity
 
 
 def date_of(argument: Expression, zone: str) -> Expression:
@@ -165,8 +192,7 @@ def positive_granularity(function: str, months: int, micros: int, zone: str) -> 
 
 def evaluate_floor(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     """Return the start of each value's bucket."""
-    granularity = call.parameters[0]
-    assert isinstance(granularity, Granularity)
+    granularity = granularity_of(call)
     values = integers(arguments[0], row_count)
     valid = valid_mask(arguments[0], row_count)
     if pa.types.is_date32(call.type):
@@ -174,11 +200,67 @@ def evaluate_floor(call: Call, arguments: Sequence[Datum], row_count: int) -> pa
     return from_integers(np.asarray(granularity.floor(values)), valid, call.type)
 
 
-RULES: Final[dict[str, Rule]] = {
-    "date_trunc": Rule(_build_date_trunc, 2, 2),
-    "trunc": Rule(_build_trunc, 2, 2),
-    "timestamp_floor": Rule(_build_timestamp_floor, 2, 4),
-    "time_floor": Rule(_build_timestamp_floor, 2, 4),
+def without_implied_floor(expression: Expression, period: str) -> Expression:
+    """Return the argument of a floor that reading the text of what is over it puts in again."""
+    if not isinstance(expression, Call) or expression.function != "time_floor":
+        return expression
+    granularity = granularity_of(expression)
+    is_period = granularity.period_text == period and granularity.has_default_origin
+    is_implied = is_period and (granularity.by_clock or is_fixed(granularity.timezone))
+    return expression.arguments[0] if is_implied else expression
+
+
+def _text(call: Call, write: Writer) -> str:
+    granularity = granularity_of(call)
+    argument, period = write(call.arguments[0]), granularity.period_text
+    unit = _UNIT_OF_PERIOD.get(period) if granularity.has_default_origin else None
+    if unit is not None and call.type == TIMESTAMP:
+        return f"date_trunc('{unit}', {argument})"
+    if unit is not None and call.type == pa.date32() and period not in _UNITS_WITHIN_A_DATE:
+        return f"trunc({argument}, '{unit}')"
+    if granularity.has_default_origin:
+        return f"timestamp_floor({argument}, '{period}')"
+    return f"timestamp_floor({argument}, '{period}', {_origin_text(granularity, call.type)})"
+
+
+def _origin_text(granularity: Granularity, arrow_type: pa.DataType) -> str:
+    local = np.array([granularity.origin], dtype=np.int64)
+    if arrow_type != TIMESTAMP:
+        return f"TIMESTAMP_NTZ '{np.datetime64(granularity.origin, 'us')}'"
+    instant = zone_table(granularity.timezone, granularity.origin).to_utc(local)[0]
+    return f"TIMESTAMP '{np.datetime64(int(instant), 'us')}Z'"
+
+
+def _zone(call: Call) -> str | None:
+    return granularity_of(call).timezone if call.type == TIMESTAMP else None
+
+
+def _order(call: Call) -> tuple[Order, ...]:
+    return (Order.RISES if keeps_order(granularity_of(call)) else Order.NONE,)
+
+
+FUNCTIONS: Final[dict[str, ScalarFunction]] = {
+    "time_floor": ScalarFunction(
+        spellings=(
+            Spelling("date_trunc", _build_date_trunc, 2, 2),
+            Spelling("trunc", _build_trunc, 2, 2),
+            Spelling(
+                "timestamp_floor",
+                _build_timestamp_floor,
+                2,
+                4,
+                aliases=("time_floor",),
+                druid_names=("timestamp_floor",),
+            ),
+        ),
+        evaluate=evaluate_floor,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=always,
+        may_fail=never,
+        order=_order,
+        canonical_folds_null=True,
+        text=_text,
+        zone=_zone,
+    )
 }
-WINDOW_START: Final = Rule(_build_window, 2, 4)
-EVALUATORS: Final[dict[str, Evaluator]] = {"time_floor": evaluate_floor}
+WINDOW_START: Final = Spelling("window", _build_window, 2, 4)

@@ -1,11 +1,10 @@
-"""What a family of functions declares, and small tools that all families use."""
+"""The data that evaluators take and give, and small tools that all families of functions use."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -18,25 +17,6 @@ from projseg.segment_format.types import type_name
 
 Datum: TypeAlias = pa.Array | pa.Scalar
 """A column of values, or one value for all rows; no evaluator gets scalars only."""
-
-Evaluator: TypeAlias = Callable[[Call, Sequence[Any], int], pa.Array]
-"""(call, one datum for each argument, row count) -> array of `call.type`."""
-
-
-class Rule(msgspec.Struct, frozen=True):
-    """How a written function becomes a node.
-
-    Parameters
-    ----------
-    build : (arguments, time zone) -> Expression
-        Casts the arguments as Spark does and gives the node its type.
-    fewest, most : int
-        How many arguments may be written.
-    """
-
-    build: Callable[[tuple[Expression, ...], str], Expression]
-    fewest: int
-    most: int
 
 
 def overflow(message: str) -> EvaluationError:
