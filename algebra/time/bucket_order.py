@@ -71,13 +71,20 @@ def keeps_order(granularity: Granularity) -> bool:
     if granularity.is_all:
         return True
     zone = zone_table(granularity.timezone)
-    jumps = np.abs(np.diff(zone.offsets))
-    for change, jump in zip(zone.starts[1:].tolist(), jumps.tolist(), strict=True):
-        end = change + granularity.longest_micros + jump
-        starts = granularity.pieces(change - 1, end)[1]
-        if np.any(np.diff(starts) < 0):
-            return False
-    return True
+    changes = zone.starts[1:]
+    if np.any(granularity.floor(changes - 1) > granularity.floor(changes)):
+        return False
+    # Under one offset buckets ascend, but for those that begin in what the clock skips.
+    skipped = np.diff(zone.offsets)
+    is_ahead = (skipped > 0) & (not granularity.by_clock)
+    return all(
+        _ascends(granularity, change, change + skip + granularity.longest_micros)
+        for change, skip in zip(changes[is_ahead].tolist(), skipped[is_ahead].tolist(), strict=True)
+    )
+
+
+def _ascends(granularity: Granularity, low: int, high: int) -> bool:
+    return not bool(np.any(np.diff(granularity.pieces(low, high)[1]) < 0))
 
 
 def _window(granularity: Granularity, micros: int) -> tuple[int, int] | None:

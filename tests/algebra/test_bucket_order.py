@@ -13,6 +13,7 @@ from projseg.algebra.time.bucket_order import (
     first_at_or_after,
     highest_start_to,
     is_divided,
+    keeps_order,
     lowest_start_from,
 )
 from projseg.algebra.time.granularity import Granularity
@@ -66,3 +67,12 @@ def test_order_is_that_of_all_floors_around(case):
 )
 def test_named_divisions(period, zone, boundary, is_order):
     assert is_divided(Granularity.parse(period, zone), micros_of(boundary)) == is_order
+
+
+@given(st.sampled_from(ODD_ZONES), st.sampled_from(PERIODS), st.booleans())
+@settings(deadline=None, max_examples=25)
+def test_buckets_keep_order_where_no_floor_about_a_change_goes_back(zone, period, by_clock):
+    granularity = replace(Granularity.parse(period, zone), by_clock=by_clock)
+    reach = granularity.longest_micros + 2 * DAY
+    about = (granularity.pieces(at - 1, at + reach)[1] for at in zone_table(zone).starts[1:])
+    assert keeps_order(granularity) == all(np.all(np.diff(starts) >= 0) for starts in about)

@@ -26,6 +26,10 @@ PROVED = [
     ("startswith(s, 'a\ud7ff')", "s < 'b'"),
     ("s LIKE 'a\U0010ffff%'", "s >= 'a' AND s < 'b'"),
     ("-i > 2", "i IS NOT NULL"),
+    ("pmod(i, j) = 1", "i IS NOT NULL AND j IS NOT NULL"),
+    ("i & j = 1", "i IS NOT NULL"),
+    ("date_add(d, 1) > date '2024-03-10'", "d IS NOT NULL"),
+    ("s IS NOT NULL", "octet_length(s) IS NOT NULL"),
     ("i = 1 AND s = 'a'", "s = 'a'"),
     ("i = 1 AND s = 'a'", "i = 1 OR s = 'b'"),
     ("i = 1 OR s = 'a'", "s = 'a' OR i IN (1, 2)"),
@@ -51,6 +55,9 @@ PROVED = [
 ]
 NOT_PROVED = [
     ("i < 2", "i = 1"),
+    ("position(s, 'a', j) = 0", "j IS NOT NULL"),
+    ("i IS NOT NULL", "ln(i) IS NOT NULL"),
+    ("i IS NOT NULL AND j IS NOT NULL", "i / j IS NOT NULL"),
     ("i IN (1, 2, 3)", "i IN (1, 2)"),
     ("i IS NOT NULL", "i > 0"),
     ("i = 1", "s = 'a'"),

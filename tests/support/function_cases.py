@@ -1,0 +1,260 @@
+"""Calls of every scalar function over columns of awkward values, also about changes of clocks."""
+
+from __future__ import annotations
+
+from decimal import Context, Decimal
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from projseg.algebra.expressions.binder import Binder
+from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.tree import Call, Column, Literal
+from projseg.algebra.time.period import DAY, HOUR, MINUTE, SECOND
+from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_table
+from projseg.errors import ProjsegError
+from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
+
+SCHEMA = pa.schema(
+    [
+        *[("y", pa.int8()), ("h", pa.int16()), ("i", pa.int32()), ("j", pa.int32())],
+        *[("b", pa.int64()), ("c", pa.int64()), ("g", pa.float32()), ("f", pa.float64())],
+        *[("e", pa.float64()), ("m", pa.decimal128(10, 2)), ("l", pa.decimal128(18, 4))],
+        *[("w", pa.decimal128(38, 10)), ("x", pa.decimal128(38, 0))],
+        *[("s", pa.string()), ("u", pa.string()), ("v", pa.string()), ("z", pa.binary())],
+        *[("p", pa.bool_()), ("q", pa.bool_()), ("d", pa.date32()), ("k", pa.date32())],
+        *[("t", TIMESTAMP), ("o", TIMESTAMP), ("n", TIMESTAMP_NTZ)],
+        ("r", pa.struct([("left", pa.int32())])),
+    ]
+)
+_WIDE = Context(prec=60)
+ZONES = [
+    *("UTC", "+05:30", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe"),
+    *("America/Havana", "Africa/Monrovia", "Asia/Manila", "America/Juneau", "Pacific/Apia"),
+    *("America/Sao_Paulo", "America/St_Johns", "Antarctica/Casey", "Africa/Cairo"),
+]
+
+_PAIRS = ["y, h", "i, j", "b, c", "g, f", "f, e", "m, l", "w, x", "m, w"]
+_NUMBERS = ["y", "h", "i", "b", "g", "f", "m", "l", "w", "x"]
+_TIMES = ["t", "n"]
+_COMPARED = [*_PAIRS, "s, u", "z, z", "p, q", "d, k", "t, o", "n, n", "f, 1D", "s, 'b'", "m, 2.5"]
+_FACTORS = ["3", "-3", "0", "1.5", "-1.5"]
+_DOUBLE_FACTORS = ["2D", "-2D", "0D", "1e300", "5e-324", "double('inf')", "double('nan')"]
+_CASTS = {
+    "y": ["smallint", "bigint", "float", "double", "decimal(5,2)", "boolean", "string"],
+    "h": ["tinyint", "float", "decimal(5,0)", "timestamp"],
+    "i": ["tinyint", "bigint", "float", "double", "decimal(10,0)", "timestamp", "string"],
+    "b": ["int", "float", "double", "decimal(20,2)", "decimal(10,0)", "timestamp", "boolean"],
+    "g": ["double", "int", "bigint", "decimal(10,2)", "string", "timestamp", "boolean"],
+    "f": ["float", "tinyint", "bigint", "decimal(38,10)", "string", "timestamp"],
+    "m": ["int", "double", "float", "decimal(4,1)", "decimal(20,8)", "string", "timestamp"],
+    "w": ["int", "bigint", "double", "float", "decimal(20,2)", "string", "timestamp", "boolean"],
+    "s": ["int", "double", "decimal(10,2)", "date", "timestamp", "boolean", "binary"],
+    "z": ["string"],
+    "p": ["int", "double", "decimal(3,1)", "string"],
+    "d": ["timestamp", "timestamp_ntz", "string"],
+    "t": ["date", "timestamp_ntz", "bigint", "int", "double", "decimal(20,6)", "string"],
+    "n": ["date", "timestamp", "string"],
+}
+_UNITS = ["YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"]
+_PERIODS = ["PT7M", "PT30M", "PT2H", "PT6H", "PT7H", "P2D", "P2W", "P2M", "PT0.001S"]
+_INTERVALS = ["1 MONTH", "-13 MONTHS", "1 DAY", "-40 DAYS", "5 HOURS", "1 MONTH 2 DAYS 1 HOUR"]
+_DATE_INTERVALS = ["1 MONTH", "-40 DAYS", "1 MONTH 2 DAYS"]
+_BUCKETS = ["2 DAYS", "36 HOURS", "1 MONTH", "1 WEEK"]
+
+
+def _infix(operator: str, pairs: list[str]) -> list[str]:
+    return [pair.replace(",", f" {operator}", 1) for pair in pairs]
+
+
+def _each(function: str, arguments: list[str]) -> list[str]:
+    return [f"{function}({argument})" for argument in arguments]
+
+
+CALLS: dict[str, list[str]] = {
+    **{op: _infix(op, _COMPARED) for op in ("=", "!=", "<", "<=", ">", ">=")},
+    "<=>": _infix("<=>", _COMPARED),
+    "in": ["i IN (1, 2, 3)", "f IN (1D, double('nan'))", "s IN ('a', 'b')"],
+    "is_null": ["i IS NULL", "s IS NULL", "r IS NULL"],
+    "isnan": ["isnan(f)", "isnan(g)"],
+    "and": ["p AND q"],
+    "or": ["p OR q"],
+    "not": ["NOT p"],
+    "case": ["CASE WHEN p THEN i WHEN q THEN j ELSE 3 END", "if(p, s, u)"],
+    "coalesce": ["coalesce(i, j)", "coalesce(s, u, 'x')"],
+    **{
+        op: _infix(op, [*_PAIRS, *(f"b, {k}" for k in _FACTORS), *(f"m, {k}" for k in _FACTORS)])
+        + _infix(op, [f"f, {factor}" for factor in _DOUBLE_FACTORS])
+        for op in ("+", "-", "*", "/", "%")
+    },
+    "div": _infix("DIV", ["y, h", "b, c", "m, l", "b, 3", "b, -3", "m, -1.5", "w, 7"]),
+    "pmod": _each("pmod", ["y, h", "b, c", "m, l", "f, e", "b, -3"]),
+    "negative": _each("-", _NUMBERS),
+    "abs": _each("abs", _NUMBERS),
+    "sign": _each("sign", _NUMBERS),
+    "floor": _each("floor", ["g", "f", "m", "w"]),
+    "ceil": _each("ceil", ["g", "f", "m", "w"]),
+    "round": _each("round", [*_NUMBERS, "f, 2", "g, -1", "m, 1", "w, -3", "b, -2"]),
+    **{name: _each(name, _PAIRS) for name in ("least", "greatest")},
+    **{name: _each(name, ["f", "i", "m"]) for name in ("sqrt", "exp", "ln", "log10", "log2")},
+    "power": ["power(f, e)", "power(i, 2)"],
+    **{op: _infix(op, ["y, y", "i, j", "b, c"]) for op in ("&", "|", "^")},
+    "~": ["~y", "~b"],
+    **{name: _each(name, ["s"]) for name in ("lower", "upper", "reverse")},
+    "octet_length": _each("octet_length", ["s", "z"]),
+    "length": _each("length", ["s", "z"]),
+    "concat": ["s || u", "concat(s, '-', u)", "z || z", "s || '-'", "'-' || s"],
+    "trim": ["trim(s)", "btrim(s, u)", "btrim(s, 'ab')"],
+    "ltrim": ["ltrim(s)", "ltrim(u, s)"],
+    "rtrim": ["rtrim(s)", "rtrim('a', s)"],
+    "replace": ["replace(s, u, v)", "replace(s, 'a', 'bb')", "replace(s, 'a')", "replace(s, '')"],
+    **{
+        name: _each(name, ["s, u", "s, 'a'", "'abab', u"])
+        for name in ("startswith", "endswith", "contains")
+    },
+    "substring": [
+        *("substring(s, i, j)", "substring(s, 1, 2)", "substring(s, 0)", "substring(s, 1, j)"),
+        *("substring(s, -2)", "substring(z, 1, 2)", "substring(s, 2, 2)", "left(s, 3)"),
+        "substring(s, 1, 2147483647)",
+    ],
+    "right": ["right(s, j)", "right(s, 2)"],
+    "split_part": ["split_part(s, u, i)", "split_part(s, 'a', 1)"],
+    "position": ["position(u, s)", "position(u, s, j)", "position('a', s, 1)"],
+    "lpad": ["lpad(s, i, u)", "lpad(s, 4)"],
+    "rpad": ["rpad(s, i, u)", "rpad(s, 4)"],
+    "repeat": ["repeat(s, i)", "repeat(s, 2)"],
+    "like": ["s LIKE u", "s LIKE 'a%'", "s LIKE '%a_b%'", "s LIKE 'a'"],
+    "rlike": ["s RLIKE u", "s RLIKE '^a.*b$'", "s RLIKE '(a)\\\\1'", "s RLIKE '\\\\bA'"],
+    "field": ["r.left"],
+    "cast": [f"CAST({name} AS {wanted})" for name in _CASTS for wanted in _CASTS[name]],
+    "time_floor": [
+        *(f"date_trunc('{unit}', t)" for unit in _UNITS),
+        *(f"trunc(d, '{unit}')" for unit in _UNITS[:4]),
+        *(f"timestamp_floor({name}, '{period}')" for name in _TIMES for period in _PERIODS),
+        "timestamp_floor(t, 'PT6H', timestamp '2024-03-10 01:30:00Z')",
+        "timestamp_floor(d, 'P3D')",
+        "window(t, '7 hours').start",
+    ],
+    **{
+        name: _each(name, ["d", "t", "n"])
+        for name in (
+            *("year", "quarter", "month", "day", "dayofweek", "weekday", "dayofyear"),
+            *("weekofyear", "yearofweek"),
+        )
+    },
+    **{name: _each(name, _TIMES) for name in ("hour", "minute", "second", "second_with_fraction")},
+    "add_interval": [
+        *(f"{name} + INTERVAL '{size}'" for name in _TIMES for size in _INTERVALS),
+        *(f"d + INTERVAL '{size}'" for size in _DATE_INTERVALS),
+    ],
+    "time_bucket": [f"time_bucket(INTERVAL '{size}', t)" for size in _BUCKETS],
+    "date_add": ["date_add(d, i)", "d + 40"],
+    "date_sub": ["date_sub(d, i)", "d - 40"],
+    "datediff": ["datediff(d, k)"],
+    "add_months": ["add_months(d, i)", "add_months(d, 1)", "add_months(d, -13)"],
+    "last_day": ["last_day(d)"],
+    "make_date": ["make_date(i, j, b)", "make_date(i, 2, 29)", "make_date(2023, y, 1)"],
+    "timestamp_seconds": ["timestamp_seconds(b)", "timestamp_seconds(i)"],
+    "timestamp_millis": ["timestamp_millis(b)"],
+    "timestamp_micros": ["timestamp_micros(b)"],
+    "unix_timestamp": ["unix_timestamp(t)", "unix_timestamp(n)"],
+    "unix_millis": ["unix_millis(t)"],
+    "unix_micros": ["unix_micros(t)"],
+}
+
+
+def call_of(function: str, text: str, zone: str) -> Call | None:
+    """Return the call of a function in a text, over columns for its arguments but constants.
+
+    None where the text means no such call in that zone.
+    """
+    for node in Binder(SCHEMA, zone).bind(parse_sql(text)).walk():
+        if isinstance(node, Call) and node.function == function:
+            arguments = tuple(
+                argument if isinstance(argument, Literal) else Column(argument.type, f"a{index}")
+                for index, argument in enumerate(node.arguments)
+            )
+            return Call(node.type, function, arguments, node.parameters)
+    return None
+
+
+def values_of(arrow_type: pa.DataType, zone: str) -> st.SearchStrategy:
+    """Return awkward values of a type; dates as days, times as microseconds."""
+    if pa.types.is_integer(arrow_type):
+        limit = 1 << (arrow_type.bit_width - 1)
+        ends = st.sampled_from([-limit, 1 - limit, limit - 1, limit - 2])
+        years = st.integers(-3, 31) | st.integers(max(-limit, 1), min(9999, limit - 1))
+        return ends | years | st.integers(-limit, limit - 1)
+    if pa.types.is_floating(arrow_type):
+        return st.floats(width=arrow_type.bit_width) | st.integers(-9, 9).map(lambda n: n / 2)
+    if pa.types.is_decimal(arrow_type):
+        limit, scale = 10**arrow_type.precision - 1, arrow_type.scale
+        unscaled = st.integers(-limit, limit) | st.sampled_from([-limit, limit])
+        small = st.integers(-300, 300).map(lambda n: n * 10**scale // 100)
+        return (unscaled | small).map(lambda n: Decimal(n).scaleb(-scale, _WIDE))
+    if pa.types.is_boolean(arrow_type):
+        return st.booleans()
+    if arrow_type == pa.binary():
+        return st.binary(max_size=4)
+    if arrow_type == pa.date32():
+        return _moments(zone).map(lambda micros: min(micros, MAX_MICROS - 1) // DAY)
+    if arrow_type in (TIMESTAMP, TIMESTAMP_NTZ):
+        return _moments(zone)
+    if pa.types.is_struct(arrow_type):
+        return st.fixed_dictionaries({"left": st.none() | st.integers(-5, 5)})
+    plain = st.text(st.characters(codec="utf-8"), max_size=5) | st.text("ab -%_", max_size=6)
+    values = ["1", "-7.5", "NaN", "1e400", "2024-02-30", "2024-03-10 02:30", "t", "(", "ß"]
+    return plain | st.sampled_from(values)
+
+
+def _moments(zone: str) -> st.SearchStrategy:
+    changes = zone_table(zone).starts[1:].tolist() or [0]
+    steps = st.integers(-26 * HOUR, 26 * HOUR)
+    steps |= st.integers(-104, 104).map(lambda n: n * 15 * MINUTE)
+    steps |= st.integers(-90, 90).map(lambda n: n * DAY) | st.sampled_from([-1, 0, 1, SECOND])
+    about = st.tuples(st.sampled_from(changes), steps).map(sum)
+    ends = st.sampled_from([MIN_MICROS, MAX_MICROS - 1])
+    return about | about | ends | st.integers(MIN_MICROS, MAX_MICROS - 1)
+
+
+def array_of(values: list, arrow_type: pa.DataType) -> pa.Array:
+    """Return values, as `values_of` has them, as an array."""
+    if arrow_type == pa.date32():
+        return pa.array(values, pa.int32()).cast(arrow_type)
+    if arrow_type in (TIMESTAMP, TIMESTAMP_NTZ):
+        return pa.array(values, pa.int64()).cast(arrow_type)
+    return pa.array(values, arrow_type)
+
+
+RAISED = "raised"
+
+
+def outcomes(call: Call, columns: dict[str, list], row_count: int) -> list:
+    """Return the call's value for each row as Python has it, RAISED where it raises."""
+    arrays = {
+        argument.name: array_of(columns[argument.name], argument.type)
+        for argument in call.arguments
+        if isinstance(argument, Column)
+    }
+    try:
+        return comparable(evaluate(call, arrays, row_count))
+    except ProjsegError:
+        if row_count == 1:
+            return [RAISED]
+    found = []
+    for row in range(row_count):
+        one = {name: values[row : row + 1] for name, values in columns.items()}
+        found += outcomes(call, one, 1)
+    return found
+
+
+def comparable(array: pa.Array) -> list:
+    """Return values that compare as Spark's do, but for NaN; times as numbers."""
+    if array.type == pa.date32():
+        return array.cast(pa.int32()).to_pylist()
+    if pa.types.is_timestamp(array.type):
+        return array.cast(pa.int64()).to_pylist()
+    if array.type == pa.string():
+        return array.cast(pa.binary()).to_pylist()
+    return array.to_pylist()
