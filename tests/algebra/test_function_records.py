@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import pytest
 from expressions import order_key
 from function_cases import CALLS, RAISED, SCHEMA, ZONES, call_of, outcomes, values_of
@@ -17,7 +18,7 @@ from scale import IS_NIGHTLY
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.binder import Binder
 from projseg.algebra.expressions.dialect import parse_sql
-from projseg.algebra.expressions.functions.record import Nulls, Order
+from projseg.algebra.expressions.functions.record import Nulls, Order, ScalarFunction
 from projseg.algebra.expressions.functions.table import FUNCTIONS, SPELLINGS
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Call, Column
@@ -46,11 +47,19 @@ def columns_of(call):
 
 
 def effort(count):
-    return settings(deadline=None, max_examples=count * 20 if IS_NIGHTLY else count)
+    return settings(deadline=None, max_examples=count * 40 if IS_NIGHTLY else count)
 
 
 def test_every_function_has_calls_to_try():
     assert set(CALLS) == set(FUNCTIONS)
+
+
+@pytest.mark.parametrize("fact", ["evaluate", "nulls", "null_only_from_null", "may_fail", "order"])
+def test_a_record_without_a_fact_that_decides_answers_is_refused(fact):
+    facts = msgspec.structs.asdict(FUNCTIONS["lower"])
+    del facts[fact]
+    with pytest.raises(TypeError, match=fact):
+        ScalarFunction(**facts)
 
 
 @pytest.mark.parametrize("function", NAMES)
@@ -103,7 +112,7 @@ def test_every_stored_text_is_of_functions_with_records():
 def test_nulls_and_errors_are_as_the_record_says(function):
     record = FUNCTIONS[function]
 
-    @effort(40)
+    @effort(25)
     @given(st.data())
     def check(data):
         call, zone = data.draw(calls(function))
@@ -135,7 +144,7 @@ def test_nulls_and_errors_are_as_the_record_says(function):
 
 @pytest.mark.parametrize("function", NAMES)
 def test_values_ascend_or_descend_as_the_record_says(function):
-    @effort(60)
+    @effort(30)
     @given(st.data())
     def check(data):
         call, zone = data.draw(calls(function))

@@ -7,6 +7,7 @@ _EXPRESSIONS = (
     "tests/algebra/test_expression_bind.py",
     "tests/algebra/test_casts_as_spark.py",
     "tests/algebra/test_expression_limits.py",
+    "tests/algebra/test_function_records.py",
 )
 _CLOCK = (
     "tests/algebra/test_interval.py",

@@ -267,7 +267,10 @@ def _record(
     order: Orders = unordered,
     text: Callable[[Call, Writer], str] = written_as_call,
 ) -> ScalarFunction:
-    """Return the record of a function that canonical forms take for fallible, mostly unduly."""
+    """Return the record of a function of numbers.
+
+    Few of them raise, but the canonical order of conditions has always taken them for fallible.
+    """
     return ScalarFunction(
         spellings=spellings,
         evaluate=evaluate,
@@ -281,8 +284,8 @@ def _record(
 
 def _rises_if_exact(call: Call) -> tuple[Order, ...]:
     """Rise in a whole number or decimal: NaN, above all doubles, becomes 0 as a whole number."""
-    is_exact = not is_floating(call.arguments[0].type)
-    return (Order.RISES if is_exact else Order.NONE, *[Order.NONE] * (len(call.arguments) - 1))
+    first = Order.NONE if is_floating(call.arguments[0].type) else Order.RISES
+    return (first, *[Order.NONE] * (len(call.arguments) - 1))
 
 
 def _rounding(evaluate: Evaluator, spelling: Spelling) -> ScalarFunction:
