@@ -1,4 +1,4 @@
-"""Vectors of Arrow arrays, and of several vectors one after the other."""
+"""Several vectors one after the other."""
 
 from __future__ import annotations
 
@@ -9,26 +9,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from projseg.aggregation.arrow_vectors import encode_sorted, grouping_vector
 from projseg.aggregation.dictionary_merge import merge_dictionaries
-from projseg.aggregation.keys import encode_sorted
 from projseg.memory.pool import empty
-from projseg.segment_format.types import arrow_to_numbers, is_fixed_width, is_text
-from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
+from projseg.segment_format.vectors import Ids, Numbers, Vector
 
 # Where ids use less than 1 / this of their dictionaries, only the values used are merged.
 _SPARSE_SHARE: Final = 4
-
-
-def vector_from_arrow(array: pa.Array) -> Vector:
-    """Return an Arrow array as the vector that grouping and folding want."""
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    if is_text(array.type) or pa.types.is_null(array.type):
-        return encode_sorted(array)
-    if is_fixed_width(array.type):
-        values, validity = arrow_to_numbers(array)
-        return Numbers(values, array.type, validity=validity)
-    return Opaque(array)
 
 
 def concat_vectors(vectors: Sequence[Vector]) -> Vector:
@@ -39,7 +26,7 @@ def concat_vectors(vectors: Sequence[Vector]) -> Vector:
         return _concat_ids([vector for vector in vectors if isinstance(vector, Ids)])
     if all(isinstance(vector, Numbers) for vector in vectors):
         return _concat_numbers([vector for vector in vectors if isinstance(vector, Numbers)])
-    return vector_from_arrow(pa.concat_arrays([vector.to_arrow() for vector in vectors]))
+    return grouping_vector(pa.concat_arrays([vector.to_arrow() for vector in vectors]))
 
 
 def _concat_ids(vectors: Sequence[Ids]) -> Ids:

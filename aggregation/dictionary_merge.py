@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.keys import encode_sorted
+from projseg.aggregation.arrow_vectors import union
 from projseg.memory.cache import KEPT, Key, Owner
 from projseg.segment_format.dictionary import Dictionary
 
@@ -58,10 +57,6 @@ def _kept(key: Key, dictionaries: Sequence[Dictionary]) -> Merged:
 
 def _merge(dictionaries: Sequence[Dictionary]) -> tuple[Dictionary, list[IdMap | None]]:
     distinct = list({id(dictionary): dictionary for dictionary in dictionaries}.values())
-    every = encode_sorted(pa.concat_arrays([dictionary.values for dictionary in distinct]))
-    ends = np.cumsum([len(dictionary) for dictionary in distinct])
-    by_identity: dict[int, IdMap] = {
-        id(dictionary): every.ids[end - len(dictionary) : end]
-        for dictionary, end in zip(distinct, ends, strict=True)
-    }
-    return every.dictionary, [by_identity[id(dictionary)] for dictionary in dictionaries]
+    merged, maps = union([dictionary.values for dictionary in distinct])
+    by_identity = {id(dictionary): ids for dictionary, ids in zip(distinct, maps, strict=True)}
+    return merged, [by_identity[id(dictionary)] for dictionary in dictionaries]

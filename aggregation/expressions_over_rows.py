@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.concat import concat_vectors, vector_from_arrow
+from projseg.aggregation.arrow_vectors import grouping_vector
+from projseg.aggregation.concat import concat_vectors
 from projseg.aggregation.rows import Rows
 from projseg.aggregation.time_buckets import bucket_vector
 from projseg.algebra.expressions.evaluate import evaluate
@@ -53,7 +54,7 @@ def evaluate_over(expression: Expression, rows: Rows) -> Vector:
     if len(rows) <= 1 or _text_bytes(expression, rows) <= _TEXT_BYTES_MAX:
         with suppress(TextsTooLargeError):
             columns = {name: rows.vector(name).to_arrow() for name in expression.columns}
-            return vector_from_arrow(evaluate(expression, columns, len(rows)))
+            return grouping_vector(evaluate(expression, columns, len(rows)))
     return _evaluate_halves(expression, rows)
 
 
@@ -90,7 +91,7 @@ def _evaluate_over_dictionary(expression: Expression, name: str, vector: Ids) ->
         # The dictionary also holds values of rows that are not selected; they must not raise.
         used, ids = np.unique(vector.ids, return_inverse=True)
         values = vector.dictionary.values.take(primitive_array(used))
-        by_id = vector_from_arrow(evaluate(expression, {name: values}, len(values)))
+        by_id = grouping_vector(evaluate(expression, {name: values}, len(values)))
         return by_id.take(ids)
     return by_id.take(vector.ids)
 
@@ -103,7 +104,7 @@ def values_by_id(expression: Expression, name: str, dictionary: Dictionary) -> V
 
     def compute() -> Vector:
         values = dictionary.values
-        return vector_from_arrow(evaluate(expression, {name: values}, len(values)))
+        return grouping_vector(evaluate(expression, {name: values}, len(values)))
 
     return dictionary.memo(("values by id", expression), compute, held_bytes)
 

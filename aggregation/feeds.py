@@ -10,7 +10,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from projseg.aggregation.concat import vector_from_arrow
+from projseg.aggregation.arrow_vectors import grouping_vector
 from projseg.aggregation.expressions_over_rows import evaluate_over
 from projseg.aggregation.filter_rows import is_true
 from projseg.aggregation.linear_sums import Term, linear_terms
@@ -158,7 +158,7 @@ def stored_states(primitive: Primitive, prefix: str, rows: Rows) -> dict[str, Ve
 def known_columns(primitive: Primitive, value: object) -> dict[str, Vector]:
     """Return the one-row state columns of a count, minimum or maximum that metadata knows."""
     ((part, arrow_type),) = primitive.fields
-    return {part: vector_from_arrow(array_of([value], arrow_type))}
+    return {part: grouping_vector(array_of([value], arrow_type))}
 
 
 def _add_weighted(

@@ -11,14 +11,12 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from projseg.aggregation.arrow_vectors import encode_sorted
 from projseg.kernels.doubles import plain_doubles
 from projseg.kernels.grouping import UnsignedIds, distinct_keys
-from projseg.segment_format.arrow_arrays import primitive_values
-from projseg.segment_format.dictionary import Dictionary, narrow_id_dtype
+from projseg.segment_format.dictionary import narrow_id_dtype
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
 # A range of values up to this wide is grouped by subtraction, even if few of them occur.
@@ -55,18 +53,6 @@ def make_key(vector: Vector) -> Key:
     if vector.values.dtype == object:
         return _distinct_key(vector, *_sorted_objects(vector.values))
     return _integer_key(vector)
-
-
-def encode_sorted(array: pa.Array) -> Ids:
-    """Return the dictionary form of an Arrow array: distinct values sorted, nulls first."""
-    encoded = array.dictionary_encode(null_encoding="encode")
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
-    values = encoded.dictionary
-    order = pc.array_sort_indices(values, null_placement="at_start")
-    rank = np.empty(len(values), narrow_id_dtype(len(values)))
-    rank[primitive_values(order)] = np.arange(len(values))
-    return Ids(rank[primitive_values(encoded.indices)], Dictionary(values.take(order)))
 
 
 def _integer_key(vector: Numbers) -> Key:

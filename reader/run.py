@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from projseg.aggregation.concat import vector_from_arrow
+from projseg.aggregation.arrow_vectors import grouping_vector
 from projseg.aggregation.fold import fold, stored_partial
 from projseg.aggregation.merge import merge_partials
 from projseg.aggregation.partial import FoldedPartial, Partial
@@ -71,7 +71,7 @@ def run_partial(
 
 def _partial_of_no_rows(query: QuerySpec) -> Partial:
     group_count = 0 if query.keys else 1
-    keys = [vector_from_arrow(pa.nulls(0, key.expression.type)) for key in query.keys]
+    keys = [grouping_vector(pa.nulls(0, key.expression.type)) for key in query.keys]
     states = [new_state(primitive, group_count) for primitive in query.primitives]
     return FoldedPartial(keys, states, None, group_count)
 

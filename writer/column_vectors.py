@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from projseg.aggregation.keys import encode_sorted, make_key
+from projseg.aggregation.arrow_vectors import encode_sorted
+from projseg.aggregation.keys import make_key
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import arrow_to_numbers, is_fixed_width, is_text, numbers_to_arrow
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector

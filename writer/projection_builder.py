@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from projseg.aggregation.concat import vector_from_arrow
+from projseg.aggregation.arrow_vectors import grouping_vector
 from projseg.aggregation.filter_rows import filter_rows
 from projseg.aggregation.fold import fold_base_rows
 from projseg.aggregation.rows import MemorySource, all_rows
@@ -85,7 +85,7 @@ def _storable(vector: Vector, primitive: Primitive) -> Vector:
     memory, whatever they come to; a stored one has the digits of its type.
     """
     if isinstance(vector, Opaque) and vector.type == "string":
-        return vector_from_arrow(vector.array)
+        return grouping_vector(vector.array)
     if isinstance(vector, Numbers) and vector.values.dtype == object:
         exact_to_arrow(vector.wide(), vector.type, vector.validity, primitive.text)
     return vector

@@ -13,13 +13,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from projseg.aggregation.arrow_vectors import numbers_of_array, vector_of_array
+from projseg.aggregation.concat import concat_vectors
 from projseg.aggregation.states.extremum import has_number_keys, number_keys
-from projseg.aggregation.states.inputs import ids_of, numbers_of_array, valid_rows, vector_of_array
+from projseg.aggregation.states.inputs import ids_of, valid_rows
 from projseg.aggregation.states.state import Groups
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.kernels.fold_by_time import rows_by_time
 from projseg.segment_format.arrow_arrays import primitive_array
-from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
+from projseg.segment_format.vectors import Ids, Opaque, Vector
 
 _PENDING_ROWS_MIN: Final = 1 << 16
 
@@ -111,18 +113,4 @@ def comparable(vector: Vector) -> tuple[NDArray[np.int64], NDArray[np.bool_] | N
 
 
 def _concatenated(vectors: list[Vector], value_type: pa.DataType) -> Vector:
-    if len(vectors) == 1:
-        return vectors[0]
-    if vectors and all(isinstance(vector, Numbers) for vector in vectors):
-        return _concatenated_numbers([v for v in vectors if isinstance(v, Numbers)])
-    arrays = [pa.nulls(0, value_type), *(vector.to_arrow() for vector in vectors)]
-    return vector_of_array(pa.concat_arrays(arrays))
-
-
-def _concatenated_numbers(vectors: list[Numbers]) -> Numbers:
-    values = np.concatenate([vector.wide() for vector in vectors])
-    valid = [
-        np.ones(len(vector), np.bool_) if vector.validity is None else vector.validity
-        for vector in vectors
-    ]
-    return Numbers(values, vectors[0].type, 0, np.concatenate(valid))
+    return concat_vectors(vectors) if vectors else vector_of_array(pa.nulls(0, value_type))

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.states.inputs import one_form, valid_rows, vector_of_array
+from projseg.aggregation.arrow_vectors import numbers_of_array, one_form
+from projseg.aggregation.states.inputs import valid_rows
 from projseg.aggregation.states.state import Groups
 from projseg.aggregation.states.sum import SumState
 from projseg.algebra.aggregates.primitive import Primitive
@@ -91,7 +92,7 @@ class DistinctState:
         """Return the states of the sum over distinct values."""
         part = self._settled()
         state = SumState(Primitive("sum", self._primitive.arguments), self._group_count)
-        values = vector_of_array(part.values.take(primitive_array(part.ids)))
+        values = numbers_of_array(part.values.take(primitive_array(part.ids)))
         state.add(Groups(part.groups(), self._group_count, len(part.ids)), (values,))
         return state
 

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.states.inputs import ids_of, numbers_of_array, taken, union
+from projseg.aggregation.arrow_vectors import numbers_of_array, union
+from projseg.aggregation.states.inputs import ids_of, taken
 from projseg.aggregation.states.state import Groups
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.kernels.doubles import as_doubles
@@ -43,7 +44,7 @@ class _Best:
         kernel = min_into if self.is_min else max_into
         kernel(self.keys, self.seen, groups.ids, keys, **options)
 
-    def fold_state(self, keys: NDArray[np.int64], seen: NDArray[np.bool_]) -> None:
+    def fold_state(self, keys: NDArray[np.integer[Any]], seen: NDArray[np.bool_]) -> None:
         """Fold in the best keys of another, group by group."""
         better = np.minimum if self.is_min else np.maximum
         self.keys[seen] = better(self.keys[seen], keys[seen])
@@ -140,7 +141,7 @@ class ExtremumState:
             dictionary.values.take(primitive_array(ids))
             for (dictionary, _), ids in zip(self._parts, used, strict=True)
         ]
-        dictionary, ranks = union([pa.nulls(0, self._type), *values])
+        dictionary, ranks = union([pa.nulls(0, self._type), *values], with_null=True)
         united = self._no_best()
         for (_, best), ids, ids_united in zip(self._parts, used, ranks[1:], strict=True):
             if len(ids):

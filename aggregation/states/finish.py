@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from projseg.aggregation.arrow_vectors import numbers_of_array
 from projseg.aggregation.states.distinct import DistinctState
 from projseg.aggregation.states.final_values import average_to_arrow
-from projseg.aggregation.states.inputs import numbers_of_array, taken
+from projseg.aggregation.states.inputs import taken
 from projseg.aggregation.states.moments import MomentsState
 from projseg.aggregation.states.state import State
 from projseg.algebra.aggregates.call import AggregateCall

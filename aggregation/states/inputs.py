@@ -9,19 +9,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from projseg.segment_format.arrow_arrays import (
-    filled_values,
-    primitive_array,
-    primitive_values,
-    scalar_of,
-    valid_values,
-)
+from projseg.aggregation.arrow_vectors import encode_sorted, numbers_of_array
+from projseg.segment_format.arrow_arrays import valid_values
 from projseg.segment_format.dictionary import Dictionary
-from projseg.segment_format.types import arrow_to_numbers, is_fixed_width
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
 _NARROW: Final = (np.uint8, np.uint16, np.uint32)
@@ -69,17 +61,6 @@ class NumbersReader:
         return self._table
 
 
-def numbers_of_array(array: pa.Array) -> Numbers:
-    """Return the fixed-width form of an Arrow array."""
-    values, validity = arrow_to_numbers(array)
-    return Numbers(values, array.type, 0, validity)
-
-
-def vector_of_array(array: pa.Array) -> Vector:
-    """Return an Arrow array as a vector: numbers where its type has a fixed width."""
-    return numbers_of_array(array) if is_fixed_width(array.type) else Opaque(array)
-
-
 def narrowed(numbers: Numbers) -> Numbers:
     """Return the same numbers in the fewest bytes a row; nulls hold 0."""
     values = numbers.wide()
@@ -97,44 +78,10 @@ def narrowed(numbers: Numbers) -> Numbers:
 
 
 def ids_of(vector: Vector) -> Ids:
-    """Return the vector as ids of a dictionary; one is built where it has none."""
+    """Return the vector as ids of a dictionary; where it has none, one is built with a null."""
     if isinstance(vector, Ids):
         return vector
-    array = vector.to_arrow()
-    encoded = one_form(array).dictionary_encode()
-    dictionary, (ranks,) = union([encoded.dictionary])
-    positions = filled_values(encoded.indices, len(ranks))
-    table = np.append(ranks, 0).astype(dictionary.id_dtype)
-    return Ids(table[positions], dictionary)
-
-
-def union(value_lists: list[pa.Array]) -> tuple[Dictionary, list[NDArray[np.int64]]]:
-    """Return one dictionary of all values, id 0 the null, and each list's ids in it.
-
-    Parameters
-    ----------
-    value_lists : list of pa.Array
-        At least one, all of one type; a list may repeat values.
-    """
-    encoded = one_form(pa.concat_arrays(value_lists)).dictionary_encode()
-    distinct = encoded.dictionary
-    order = primitive_values(pc.sort_indices(distinct))
-    ranks = np.empty(len(order) + 1, np.int64)
-    ranks[order] = np.arange(1, len(order) + 1)
-    ranks[-1] = 0  # what null positions map to
-    ids = ranks[filled_values(encoded.indices, len(order))]
-    null = pa.nulls(1, distinct.type)
-    values = pa.concat_arrays([null, distinct.take(primitive_array(order))])
-    ends = np.cumsum([len(values) for values in value_lists])
-    return Dictionary(values), np.split(ids, ends[:-1])
-
-
-def one_form(array: pa.Array) -> pa.Array:
-    """Return floats with one zero and one NaN; other values as they are."""
-    if not pa.types.is_floating(array.type):
-        return array
-    positive_zero = pc.add(array, scalar_of(0.0, array.type))
-    return pc.if_else(pc.is_nan(array), scalar_of(np.nan, array.type), positive_zero)
+    return encode_sorted(vector.to_arrow(), with_null=True)
 
 
 def taken(vector: Vector, selection: NDArray[Any] | None) -> Vector:

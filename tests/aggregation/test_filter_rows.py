@@ -7,7 +7,7 @@ import selecting as oracle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projseg.aggregation.concat import vector_from_arrow
+from projseg.aggregation.arrow_vectors import grouping_vector
 from projseg.aggregation.filter_rows import filter_rows
 from projseg.aggregation.rows import MemorySource, RowIds, all_rows
 from projseg.algebra.expressions.bind import bind
@@ -61,7 +61,7 @@ COMPARE = {
 
 def kept(column, text, values, arrow_type):
     schema = pa.schema([(column, arrow_type)])
-    source = MemorySource(len(values), {column: vector_from_arrow(pa.array(values, arrow_type))})
+    source = MemorySource(len(values), {column: grouping_vector(pa.array(values, arrow_type))})
     rows = filter_rows(all_rows(source), bind(text, schema))
     if isinstance(rows.selection, RowIds):
         return rows.selection.ids.tolist()

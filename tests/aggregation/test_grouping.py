@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projseg.aggregation.concat import vector_from_arrow
+from projseg.aggregation.arrow_vectors import grouping_vector
 from projseg.aggregation.group_rows import group_rows
 from projseg.aggregation.keys import make_key
 from projseg.errors import InvalidInputError
@@ -79,7 +79,7 @@ def test_sorting_by_two_keys_is_stable(rows):
 @given(data=st.data())
 def test_a_key_groups_equal_values_in_order(arrow_type, data):
     values = data.draw(st.lists(st.one_of(st.none(), VALUES[arrow_type])))
-    key = make_key(vector_from_arrow(pa.array(values, arrow_type)))
+    key = make_key(grouping_vector(pa.array(values, arrow_type)))
     assert len(key.ids) == len(values)
     decoded = key.values_of(key.ids).to_arrow().to_pylist()
     for value, back in zip(values, decoded, strict=True):
@@ -94,7 +94,7 @@ def test_a_key_groups_equal_values_in_order(arrow_type, data):
 def test_groups_ascend_with_their_keys_however_they_are_numbered(cardinality):
     generator = np.random.default_rng(cardinality)
     columns = [generator.integers(0, cardinality, 500) for _ in range(3)]
-    keys = [make_key(vector_from_arrow(pa.array(column))) for column in columns]
+    keys = [make_key(grouping_vector(pa.array(column))) for column in columns]
     grouped = group_rows(keys, 500)
     occupied = grouped.occupied()
     found = [vector.to_arrow().to_pylist() for vector in grouped.key_vectors(occupied)]
@@ -106,7 +106,7 @@ def test_keys_whose_product_passes_64_bits_are_grouped_by_prefix():
     generator = np.random.default_rng(5)
     columns = [generator.integers(0, 2**62, 3000) for _ in range(8)]
     columns = [np.concatenate([column, column]) for column in columns]
-    keys = [make_key(vector_from_arrow(pa.array(column))) for column in columns]
+    keys = [make_key(grouping_vector(pa.array(column))) for column in columns]
     grouped = group_rows(keys, 6000)
     assert grouped.prefix is not None
     found = [vector.to_arrow().to_pylist() for vector in grouped.key_vectors(grouped.occupied())]
@@ -116,7 +116,7 @@ def test_keys_whose_product_passes_64_bits_are_grouped_by_prefix():
 
 
 def test_a_null_key_beside_an_infinite_one_holds_zero():
-    key = make_key(vector_from_arrow(pa.array([float("inf"), None])))
+    key = make_key(grouping_vector(pa.array([float("inf"), None])))
     values = key.values_of(key.ids)
     assert values.to_arrow().to_pylist() == [float("inf"), None]
     assert values.values.tolist() == [float("inf"), 0.0]

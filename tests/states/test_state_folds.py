@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from oracle import folds
 from support.state_cases import NUMERIC_TYPES, VALUES_BY_TYPE, Rows, folded, rows_of, vector_of
 
-from projseg.aggregation.states.inputs import numbers_of_array
+from projseg.aggregation.arrow_vectors import numbers_of_array
 from projseg.aggregation.states.state import Groups
 from projseg.aggregation.states.table import new_state
 from projseg.algebra.aggregates.primitive import Primitive

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from projseg.aggregation.states.inputs import ids_of, narrowed, numbers_of_array
+from projseg.aggregation.arrow_vectors import numbers_of_array
+from projseg.aggregation.states.inputs import ids_of, narrowed
 from projseg.aggregation.states.state import Groups, State
 from projseg.aggregation.states.table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
