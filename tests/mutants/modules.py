@@ -58,6 +58,11 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/aggregation/test_number_ranges.py",
         "tests/aggregation/test_filter_rows.py",
     ),
+    "aggregation/arrow_vectors.py": (
+        "tests/aggregation/test_sorted_dictionaries.py",
+        "tests/aggregation/test_grouping.py",
+        *_STATES,
+    ),
     **{
         f"aggregation/states/{name}.py": _STATES
         for name in ("bits", "by_time", "count", "distinct", "extremum", "inputs", "state", "table")
