@@ -45,7 +45,7 @@ class FrontCoded:
     def __init__(self, parts: IntegerEncodings) -> None:
         self._parts = parts
 
-    def offer(self, array: pa.Array, *, is_sorted: bool = True) -> Offer | None:
+    def offer(self, array: pa.Array, *, is_sorted: bool) -> Offer | None:
         """Return the offer, or None if the texts are not sorted.
 
         A null, if there is one, comes first and counts as an empty text that need not ascend.

@@ -44,7 +44,7 @@ class Text:
     def __init__(self, parts: IntegerEncodings) -> None:
         self._parts = parts
 
-    def offer(self, array: pa.Array, *, is_sorted: bool = False) -> Offer:
+    def offer(self, array: pa.Array, *, is_sorted: bool) -> Offer:
         """Return the offer, sorted or not.
 
         Raises

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from segment_columns import TYPES, arrays
 
-from projseg.aggregation.arrow_vectors import encode_sorted, one_form, union
+from projseg.aggregation.arrow_vectors import encode_sorted, grouping_vector, one_form, union
 from projseg.aggregation.concat import concat_vectors
 from projseg.aggregation.group_rows import group_rows
 from projseg.aggregation.keys import make_key
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.dictionary_order import order_problem
 from projseg.segment_format.types import is_nested
-from projseg.segment_format.vectors import Ids
+from projseg.segment_format.vectors import Ids, Numbers, Opaque
 
 FLAT = [arrow_type for arrow_type in TYPES if not is_nested(arrow_type)]
 
@@ -35,6 +35,14 @@ def test_a_dictionary_of_lists_is_in_order_and_gives_them_back(arrow_type, data,
     assert dictionary.has_null == (with_null or any(values.null_count for values in lists))
     for values, positions in zip(lists, ids, strict=True):
         assert texts(Ids(positions, dictionary).to_arrow()) == texts(one_form(values))
+
+
+@pytest.mark.parametrize("arrow_type", TYPES, ids=str)
+def test_only_text_and_void_are_grouped_by_ids_made_for_it(arrow_type):
+    is_ids = pa.types.is_null(arrow_type) or arrow_type in (pa.string(), pa.binary())
+    expected = Ids if is_ids else Opaque if is_nested(arrow_type) else Numbers
+    for array in (pa.nulls(2, arrow_type), pa.chunked_array([pa.nulls(2, arrow_type)])):
+        assert type(grouping_vector(array)) is expected
 
 
 def test_chunks_are_encoded_as_one_array():
