@@ -1,18 +1,15 @@
 """Aggregates as users write them: `sum(added) FILTER (WHERE NOT robot) AS added`.
 
-The text is cut into name, arguments, FILTER and alias here; arguments and conditions are bound by
-`expressions.bind`.
+sqlglot reads the text; its tree is taken apart here, and `expressions.bind` binds the pieces.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import msgspec
 import pyarrow as pa
-import sqlglot
-from sqlglot import Token, TokenType
+from sqlglot import exp
 
 from projseg.algebra.aggregates.functions import (
     ALIASES,
@@ -20,7 +17,8 @@ from projseg.algebra.aggregates.functions import (
     FUNCTIONS,
     AggregateFunction,
 )
-from projseg.algebra.expressions.bind import NamedExpression, bind_named
+from projseg.algebra.expressions.bind import NamedExpression, bind_named_tree
+from projseg.algebra.expressions.dialect import parse_sql
 from projseg.algebra.expressions.predicates import conjunction
 from projseg.algebra.expressions.tree import Column, Expression, Literal
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
@@ -90,12 +88,13 @@ def bind_aggregate(
     function = _function_name(parts, text)
     known = FUNCTIONS[function]
     given, parameters = _split_parameters(parts, function, known)
-    named = [] if given == ["*"] else [bind_named(a, schema, timezone=timezone) for a in given]
-    arguments = tuple(argument.expression for argument in named)
-    if given == ["*"] and (function != "count" or parts.is_distinct):
+    is_star = len(given) == 1 and isinstance(given[0], exp.Star)
+    if is_star and (function != "count" or parts.is_distinct):
         raise _bad(text, "only count takes *")
+    named = [] if is_star else [bind_named_tree(tree, schema, timezone) for tree in given]
+    arguments = tuple(argument.expression for argument in named)
     condition = _bind_filter(parts, schema, timezone, text)
-    if given != ["*"]:
+    if not is_star:
         _check_arguments(function, known, arguments, text)
     name = parts.alias or _default_name(parts, named, parameters, condition)
     if known.goes_by_time:
@@ -108,102 +107,47 @@ def bind_aggregate(
     return AggregateCall(function, arguments, _conjunction(filters), parameters, name)
 
 
-@dataclass
-class _CallText:
-    """The pieces of an aggregate's text."""
+class _Written(msgspec.Struct, frozen=True):
+    """The pieces of an aggregate as it was written."""
 
     function: str
     is_distinct: bool
-    arguments: list[str]
-    filter: str | None
+    arguments: list[exp.Expression]
+    filter: exp.Expression | None
     alias: str | None
 
 
-class _Tokens:
-    """A cursor over the tokens of one text."""
-
-    def __init__(self, text: str) -> None:
-        try:
-            self.tokens: list[Token] = sqlglot.tokenize(text, read="spark")
-        except sqlglot.errors.SqlglotError as error:
-            raise _bad(text, "it does not read as SQL") from error
-        self.text = text
-        self.position = 0
-
-    def peek(self) -> str:
-        """Return the next token in upper case; empty at the end."""
-        at_end = self.position >= len(self.tokens)
-        return "" if at_end else self.tokens[self.position].text.upper()
-
-    def take(self) -> Token:
-        """Return the next token and step past it."""
-        if self.position >= len(self.tokens):
-            raise _bad(self.text, "it ends too early")
-        self.position += 1
-        return self.tokens[self.position - 1]
-
-    def accept(self, word: str) -> bool:
-        """Step past `word` if it comes next, unquoted."""
-        is_next = self.peek() == word and self.tokens[self.position].token_type not in (
-            TokenType.IDENTIFIER,
-            TokenType.STRING,
-        )
-        self.position += is_next
-        return is_next
-
-    def expect(self, word: str) -> None:
-        """Step past `word`, which must come next."""
-        if not self.accept(word):
-            raise _bad(self.text, f"'{word}' is missing")
-
-    def list_to_parenthesis(self) -> list[str]:
-        """Return the comma-separated texts up to the closing parenthesis, and step past it."""
-        items: list[str] = []
-        depth, start = 0, self.position
-        while depth or self.peek() != ")" or self._is_quoted():
-            kind = self.take().token_type
-            depth += kind == TokenType.L_PAREN
-            depth -= kind == TokenType.R_PAREN
-            if kind == TokenType.COMMA and not depth:
-                items.append(self._between(start, self.position - 1))
-                start = self.position
-        if start < self.position or items:
-            items.append(self._between(start, self.position))
-        self.take()
-        return items
-
-    def _is_quoted(self) -> bool:
-        return self.tokens[self.position].token_type != TokenType.R_PAREN
-
-    def _between(self, start: int, end: int) -> str:
-        if start == end:
-            raise _bad(self.text, "an argument is empty")
-        return self.text[self.tokens[start].start : self.tokens[end - 1].end + 1]
-
-
-def _parse(text: str) -> _CallText:
-    tokens = _Tokens(text)
-    function = tokens.take().text.lower() if tokens.tokens else ""
-    tokens.expect("(")
-    is_distinct = tokens.accept("DISTINCT")
-    arguments = tokens.list_to_parenthesis()
-    condition = None
-    if tokens.accept("FILTER"):
-        tokens.expect("(")
-        tokens.expect("WHERE")
-        conditions = tokens.list_to_parenthesis()
-        if len(conditions) != 1:
-            raise _bad(text, "FILTER takes one condition")
-        condition = conditions[0]
+def _parse(text: str) -> _Written:
+    try:
+        tree = parse_sql(text)
+    except InvalidInputError as error:
+        raise InvalidInputError("PROJSEG_BAD_AGGREGATE", f"aggregate {error.message}") from error
     alias = None
-    if tokens.accept("AS") or tokens.peek():
-        alias = tokens.take().text
-    if tokens.peek():
-        raise _bad(text, f"'{tokens.take().text}' comes after its end")
-    return _CallText(function, is_distinct, arguments, condition, alias)
+    if isinstance(tree, exp.Alias):
+        tree, alias = tree.this, tree.alias
+    condition = None
+    if isinstance(tree, exp.Filter):
+        tree, condition = tree.this, tree.expression.this
+    function, arguments = _function_and_arguments(tree, text)
+    is_distinct = len(arguments) == 1 and isinstance(arguments[0], exp.Distinct)
+    if is_distinct:
+        arguments = arguments[0].expressions
+    return _Written(function, is_distinct, arguments, condition, alias)
 
 
-def _function_name(parts: _CallText, text: str) -> str:
+def _function_and_arguments(tree: exp.Expression, text: str) -> tuple[str, list[exp.Expression]]:
+    """Return a call's name in lower case, and its arguments."""
+    if isinstance(tree, exp.Anonymous):
+        return str(tree.name).lower(), tree.expressions
+    if isinstance(tree, exp.Any):  # sqlglot reads it as the quantifier of a comparison
+        inner = tree.this
+        return "any", inner.expressions if isinstance(inner, exp.Tuple) else [inner.unnest()]
+    if isinstance(tree, exp.Window | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
+        raise _bad(text, "it may have FILTER (WHERE ...) and an alias, and nothing else")
+    raise _bad(text, "it must be one call of an aggregate function, such as sum(x) AS total")
+
+
+def _function_name(parts: _Written, text: str) -> str:
     function = ALIASES.get(parts.function, parts.function)
     if function not in FUNCTIONS or function in DISTINCT_OF:
         names = [*(name for name in FUNCTIONS if name not in DISTINCT_OF), *ALIASES]
@@ -223,20 +167,20 @@ def _function_name(parts: _CallText, text: str) -> str:
 
 
 def _split_parameters(
-    parts: _CallText, function: str, known: AggregateFunction
-) -> tuple[list[str], tuple[object, ...]]:
-    """Return the texts of the arguments, and the parameters after them."""
+    parts: _Written, function: str, known: AggregateFunction
+) -> tuple[list[exp.Expression], tuple[object, ...]]:
+    """Return the arguments, and the parameters after them."""
     lg_k = known.lg_k
     if lg_k is None:
         return parts.arguments, ()
     if len(parts.arguments) < 2:
         return parts.arguments, (lg_k.default,)
-    given = parts.arguments[1]
+    given = parts.arguments[1].sql()
     if len(parts.arguments) > 2 or not given.isdecimal() or not lg_k.low <= int(given) <= lg_k.high:
         raise InvalidInputError(
             "PROJSEG_BAD_AGGREGATE",
             f"{function} takes a column and lgK, a whole number from {lg_k.low} to {lg_k.high};"
-            f" found {', '.join(parts.arguments[1:])}",
+            f" found {', '.join(tree.sql() for tree in parts.arguments[1:])}",
         )
     return parts.arguments[:1], (int(given),)
 
@@ -253,11 +197,11 @@ def _check_arguments(
 
 
 def _bind_filter(
-    parts: _CallText, schema: pa.Schema, timezone: str, text: str
+    parts: _Written, schema: pa.Schema, timezone: str, text: str
 ) -> NamedExpression | None:
     if parts.filter is None:
         return None
-    condition = bind_named(parts.filter, schema, timezone=timezone)
+    condition = bind_named_tree(parts.filter, schema, timezone)
     if condition.expression.type not in (pa.bool_(), pa.null()):
         found = type_name(condition.expression.type)
         raise _bad(text, f"its FILTER must be a boolean, found {found}")
@@ -265,7 +209,7 @@ def _bind_filter(
 
 
 def _default_name(
-    parts: _CallText,
+    parts: _Written,
     named: list[NamedExpression],
     parameters: tuple[object, ...],
     condition: NamedExpression | None,

@@ -49,7 +49,13 @@ def bind(text: str, schema: pa.Schema, *, timezone: str = "UTC") -> Expression:
 @lru_cache(maxsize=8192)
 def bind_named(text: str, schema: pa.Schema, timezone: str = "UTC") -> NamedExpression:
     """Return the canonical expression and its name: the alias, else as Spark names it."""
-    tree = parse_sql(text)
+    return bind_named_tree(parse_sql(text), schema, timezone)
+
+
+def bind_named_tree(
+    tree: exp.Expression, schema: pa.Schema, timezone: str = "UTC"
+) -> NamedExpression:
+    """Return the canonical expression of a tree made by `dialect.parse_sql`, and its name."""
     inner = tree.this if isinstance(tree, exp.Alias) else tree
     expression = bind_tree(inner, schema, timezone)
     if isinstance(tree, exp.Alias):
@@ -60,7 +66,7 @@ def bind_named(text: str, schema: pa.Schema, timezone: str = "UTC") -> NamedExpr
         with room_to_recurse():
             return NamedExpression(spark_name(inner), expression)
     except RecursionError:  # a chain of thousands of ANDs, which its name would nest
-        return NamedExpression(text, expression)
+        return NamedExpression(inner.sql(dialect="spark"), expression)
 
 
 def bind_tree(tree: exp.Expression, schema: pa.Schema, timezone: str = "UTC") -> Expression:
@@ -71,4 +77,4 @@ def bind_tree(tree: exp.Expression, schema: pa.Schema, timezone: str = "UTC") ->
     return expression
 
 
-__all__ = ["NamedExpression", "bind", "bind_named", "bind_tree", "split_list"]
+__all__ = ["NamedExpression", "bind", "bind_named", "bind_named_tree", "bind_tree", "split_list"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -33,6 +33,38 @@ class SparkExpression(Spark):
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: parse
+            for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
+            if name not in ("MIN_BY", "MAX_BY")  # they would drop a third argument
+        }
+
+        def _parse_csv(
+            self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA
+        ) -> list[Any]:
+            """Refuse empty parts, which sqlglot leaves out of the list."""
+            is_first = True
+
+            def parse_part() -> Any:
+                nonlocal is_first
+                part = parse_method()
+                if part is None and not (is_first and self._is_end_of_list(sep)):
+                    self.raise_error("a part of a list is empty")
+                is_first = False
+                return part
+
+            parts: list[Any] = super()._parse_csv(parse_part, sep)
+            return parts
+
+        def _parse_where(self, skip_where_token: bool = False) -> exp.Where | None:
+            """Refuse FILTER (condition), which sqlglot reads as FILTER (WHERE condition)."""
+            if skip_where_token and self._prev.token_type != TokenType.WHERE:
+                self.raise_error("Expecting WHERE")
+            found: exp.Where | None = super()._parse_where(skip_where_token)
+            return found
+
+        def _is_end_of_list(self, sep: TokenType) -> bool:
+            return self._curr is None or self._curr.token_type != sep
 
 
 def parse_sql(text: str) -> exp.Expression:
