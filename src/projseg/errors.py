@@ -23,6 +23,7 @@ escaped. Codes are stable; `CODES` is the one list of them, from which the error
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterable
 from typing import Final
 
@@ -109,6 +110,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_UNSUPPORTED_TYPE": "A type is none of those that projseg stores.",
     "PROJSEG_UNKNOWN_CONTEXT_KEY": "A key of the query context is not one that projseg knows.",
     "PROJSEG_BAD_CONTEXT_VALUE": "A value of the query context is not what its key takes.",
+    "PROJSEG_NOT_MERGEABLE": "Spark cannot merge the states of an aggregate of a partial answer.",
     "PROJSEG_BAD_QUERY": "A query's parts contradict each other, or an output has no use.",
     "PROJSEG_BAD_DEFINITION": "A stored projection definition cannot be read back.",
     "PROJSEG_PROJECTION_NOT_USABLE": "useProjection or forceProjections cannot be met.",
@@ -170,6 +172,17 @@ class ProjsegError(Exception):
 
     def __str__(self) -> str:
         return f"[{self.code}] {self.message}"
+
+    def to_json(self) -> str:
+        """Return the error as JSON text, for programs that read it.
+
+        Returns
+        -------
+        str
+            An object: `error` (the class), `code` and `message`.
+        """
+        told = {"error": type(self).__name__, "code": self.code, "message": self.message}
+        return json.dumps(told, ensure_ascii=False)
 
 
 class CorruptionError(ProjsegError):

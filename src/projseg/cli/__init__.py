@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import os
 import sys
+from contextvars import ContextVar
+from enum import Enum
 from typing import Annotated, Final
 
 import typer
@@ -31,6 +33,16 @@ app: Final = typer.Typer(
 )
 
 
+class _ErrorForm(Enum):
+    """How an error is told."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+_error_form: Final = ContextVar("error_form", default=_ErrorForm.TEXT)
+
+
 def _print_version(is_asked: bool) -> None:
     if is_asked:
         typer.echo(f"projseg {__version__}")
@@ -40,6 +52,9 @@ def _print_version(is_asked: bool) -> None:
 @app.callback()
 def _options(
     *,
+    errors: Annotated[
+        _ErrorForm, typer.Option("--errors", help="Tell an error as a line of text or of JSON.")
+    ] = _ErrorForm.TEXT,
     version: Annotated[
         bool,
         typer.Option(
@@ -47,7 +62,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    pass
+    _error_form.set(errors)
 
 
 app.command("demo")(demo.demo)
@@ -84,7 +99,7 @@ def main() -> None:
     try:
         app(prog_name="projseg")
     except ProjsegError as error:
-        _fail(str(error))
+        _fail(error.to_json() if _error_form.get() is _ErrorForm.JSON else str(error))
     except BrokenPipeError:
         # The reader of our output has gone (`| head`): stop quietly, and keep Python from
         # complaining again when it flushes standard output at exit.
