@@ -24,6 +24,8 @@ _EXAMPLE = re.compile(r"^(#+) ([^\n]*)$|```python(?: spark)?\n(.*?)```", re.MULT
 _INSTANCES = {
     "Table": "table",
     "Explain": "plan",
+    "Query": "query",
+    "ProjsegError": "error",
     "Commit": "commit",
     "Finding": "finding",
     "CacheStatistics": "found",

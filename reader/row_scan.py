@@ -75,12 +75,12 @@ def scan(
             yield from _batches_of_parts(plan, parts)
 
 
-def scan_table(storage: Storage, plan: QueryPlan) -> pa.Table:
+def scan_table(storage: Storage, plan: QueryPlan, threads: int | None = None) -> pa.Table:
     """Return all matching rows, sorted and limited as the query says; ties fall to time."""
     query = plan.query
     if query.order_by:
         plan = replace(plan, query=replace(query, columns=_with_time(query)))
-    batches = scan(storage, plan, plan.segments)
+    batches = scan(storage, plan, plan.segments, threads)
     if not query.order_by:
         return pa.Table.from_batches(batches, plan.query.output_schema)
     criteria = (*query.order_by, *ascending(plan.query.columns[len(query.columns) :]))

@@ -21,7 +21,6 @@ from projseg.algebra.planning.source_plan import MergeStates, SourcePlan
 from projseg.algebra.projection.stored_names import stored_column
 from projseg.algebra.query.spec import QuerySpec
 from projseg.reader.batches import cut, rows_at_a_time
-from projseg.reader.finish import finish
 from projseg.reader.plan import QueryPlan, SegmentPlan
 from projseg.reader.read_columns import columns_read
 from projseg.reader.segment_source import SegmentSource, open_segment
@@ -38,11 +37,6 @@ _ROWS_A_TASK_MIN: Final = 4 * PAGE_ROWS_MAX
 _ROWS_A_GROUP_MIN: Final = 8
 # All sources together with fewer rows than this are not worth a thread at all.
 _ROWS_INLINE_MAX: Final = 1 << 14
-
-
-def run_final(storage: Storage, plan: QueryPlan, threads: int | None = None) -> pa.Table:
-    """Return the query's final rows."""
-    return finish(plan.query, run_partial(storage, plan, plan.segments, threads))
 
 
 def run_partial(

@@ -13,10 +13,11 @@ from projseg.algebra.planning.source_plan import (
     SourcePlan,
 )
 from projseg.algebra.time.interval import Interval, micros_to_iso
+from projseg.reader.answer import answer
 from projseg.reader.plan import QueryPlan, SegmentPlan
 from projseg.reader.read_columns import columns_read
 from projseg.reader.row_scan import scan_table
-from projseg.reader.run import run_final, run_partial, source_row_count
+from projseg.reader.run import run_partial, source_row_count
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
 
@@ -56,13 +57,50 @@ def planned_reads(plan: QueryPlan) -> Iterator[SourceRead]:
             yield _planned(plan, segment, source)
 
 
+class PlanFigures(msgspec.Struct, frozen=True):
+    """What running a plan takes, known before.
+
+    Parameters
+    ----------
+    segments : int
+        Segments to read.
+    pruned_segments : int
+        Segments that metadata proves to hold no matching row.
+    rows : int
+        Rows to read, of projections and base tables.
+    bytes : int
+        Stored bytes of their columns that the query touches.
+    rows_returned_max : int
+        Rows that the answer has at most.
+    """
+
+    segments: int
+    pruned_segments: int
+    rows: int
+    bytes: int
+    rows_returned_max: int
+
+
+def plan_figures(plan: QueryPlan) -> PlanFigures:
+    """Return the figures of a plan."""
+    reads = list(planned_reads(plan))
+    query = plan.query
+    rows = sum(read.row_count for read in reads)
+    is_total = not query.keys and not query.is_row_scan
+    limit = rows if query.limit is None else query.limit
+    return PlanFigures(
+        segments=len(plan.segments),
+        pruned_segments=plan.pruned_count,
+        rows=rows,
+        bytes=sum(read.byte_count for read in reads),
+        rows_returned_max=min(1 if is_total else rows, limit),
+    )
+
+
 def run_and_measure(storage: Storage, plan: QueryPlan) -> tuple[list[SourceRead], float]:
     """Run a plan; return each source's read, timed alone, and the whole query's milliseconds."""
     start = time.perf_counter()
-    if plan.query.is_row_scan:
-        scan_table(storage, plan)
-    else:
-        run_final(storage, plan)
+    answer(storage, plan)
     total = (time.perf_counter() - start) * 1000
     return [_measured(storage, plan, read) for read in _single_reads(plan)], total
 

@@ -20,8 +20,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from projseg.reader import row_scan
+from projseg.reader.answer import answer
 from projseg.reader.plan import QueryPlan, SegmentPlan
-from projseg.reader.run import run_final
 from projseg.spark_datasource.read_request import ReadRequest
 from projseg.spark_datasource.scan import Scan
 from projseg.spark_datasource.schemas import transfer_schema
@@ -104,7 +104,7 @@ class ProjsegReader(DataSourceReader):
         if told is not None:
             return [TablePartition(_stream_of(told))]
         plan = scan.plan(self._schema.names)
-        shares = _shares(plan, is_partial=self._request.is_partial)
+        shares = _shares(plan)
         _log(
             "planned",
             location=self._request.location,
@@ -136,11 +136,11 @@ class ProjsegReader(DataSourceReader):
             return
         assert isinstance(partition, QueryPartition)
         storage, plan = partition.storage, partition.plan
-        if plan.query.is_row_scan:
+        if plan.query.is_row_scan and not plan.query.order_by:
             yield from row_scan.scan(storage, plan, plan.segments, partition.threads())
             return
-        answer = run_final(storage, plan, partition.threads())
-        yield from answer.to_batches(max_chunksize=BATCH_ROWS_MAX)
+        rows = answer(storage, plan, partition.threads())
+        yield from rows.to_batches(max_chunksize=BATCH_ROWS_MAX)
 
     def _planned(self, partition: UnplannedPartition) -> TablePartition | QueryPartition:
         """Return a partition as the planner would have made it, had it known the time zone."""
@@ -155,20 +155,19 @@ class ProjsegReader(DataSourceReader):
 def _entry_shares(scan: Scan) -> list[tuple[SegmentEntry, ...]]:
     """Divide segments among tasks before anything is known of their sources."""
     entries = scan.candidates()
-    is_row_scan = scan.query.is_row_scan
-    if scan.request.is_explain or not (is_row_scan or scan.request.is_partial):
+    if scan.request.is_explain or not scan.query.is_divisible:
         return [tuple(entries)]
-    cost_max = ROW_SCAN_TASK_BYTES_MAX if is_row_scan else TASK_COST_BYTES_MAX
+    cost_max = ROW_SCAN_TASK_BYTES_MAX if scan.query.is_row_scan else TASK_COST_BYTES_MAX
     return _grouped(entries, [entry.byte_count for entry in entries], cost_max)
 
 
-def _shares(plan: QueryPlan, *, is_partial: bool) -> list[tuple[SegmentPlan, ...]]:
+def _shares(plan: QueryPlan) -> list[tuple[SegmentPlan, ...]]:
     """Divide segments among tasks, in order; at least one task, so that no rows are an answer."""
     segments = plan.segments
+    if not plan.query.is_divisible:
+        return [segments]
     if plan.query.is_row_scan:
         return _grouped(segments, [s.entry.byte_count for s in segments], ROW_SCAN_TASK_BYTES_MAX)
-    if not is_partial:
-        return [segments]
     costs = [sum(source.cost for source in segment.choice.plans) for segment in segments]
     return _grouped(segments, costs, TASK_COST_BYTES_MAX)
 

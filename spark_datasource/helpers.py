@@ -7,28 +7,25 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql_functions
 
-from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate
-from projseg.algebra.expressions.bind import split_list
-from projseg.algebra.time.interval import Interval
+from projseg.algebra.aggregates.call import bind_aggregate
+from projseg.algebra.aggregates.mergeable import MergeableAggregate, mergeable
+from projseg.algebra.query.request import Expressions, IntervalLike, Query, query_of
 from projseg.declarations import ProjectionDeclared, declaration_of
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
 from projseg.projection import Projection
-from projseg.spark_datasource.combining import PART_PREFIX, CombinedAggregate, combine
 from projseg.spark_datasource.datasource import ProjsegDataSource
 from projseg.spark_datasource.options import OPTIONS
 from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.session_zone import SESSION_ZONE
 from projseg.spark_datasource.told_errors import told_error
-from projseg.table_version import IntervalLike
 
-Expressions = str | Sequence[str]
 Location = str | os.PathLike[str]
 
 _SAVE_MODES: Final = ("error", "ignore", "append", "overwrite")
@@ -52,7 +49,7 @@ def read(
     spark: SparkSession,
     location: Location,
     *,
-    group_by: Expressions = (),
+    group_by: Expressions | Query = (),
     aggregators: Expressions = (),
     filter: str | None = None,
     interval: IntervalLike | None = None,
@@ -64,8 +61,8 @@ def read(
     """Return a query's final rows as a DataFrame whose work Spark divides among its tasks.
 
     Each task answers for its segments, from projections where they fit, and Spark merges: sums of
-    sums, unions of sketches. An aggregate that finished values cannot merge exactly, such as
-    `count(DISTINCT x)`, makes one task answer the whole query.
+    sums, unions of sketches. An aggregate whose states Spark cannot merge exactly, such as
+    `count(DISTINCT x)`, makes one task answer the whole query; so do HAVING, ORDER BY and LIMIT.
 
     Parameters
     ----------
@@ -74,8 +71,8 @@ def read(
     location : str or path
         The table.
     group_by, aggregators, filter, interval, columns
-        As of `Table.query`. Neither `group_by` nor `aggregators` nor `granularity`: rows of the
-        table.
+        As of `Table.query`; `group_by` may be the whole `Query`. Neither `group_by` nor
+        `aggregators` nor `granularity`: rows of the table.
     granularity : str or None
         Adds the floored time column first, as the option of that name.
     context : mapping or None
@@ -93,28 +90,21 @@ def read(
     InvalidInputError, UnsupportedFeatureError
         If an aggregate is not understood; what else is wrong is told when Spark plans the read.
     """
-    asked: dict[str, Any] = {
-        "groupBy": _listed(group_by),
-        "filter": filter,
-        "interval": _interval_text(interval),
-        "columns": None if columns is None else _listed(columns),
-        "granularity": granularity,
-        "versionAsOf": version,
-    }
-    asked |= {"timezone": spark.conf.get(SESSION_ZONE)} | dict(context or {})
-    texts = _listed(aggregators)
-    is_row_scan = not (texts or asked["groupBy"] or granularity)
-    if is_row_scan:
-        return _load(spark, location, asked)
-    rows = _load(spark, location, {"versionAsOf": version})
-    combined = _combined(rows, texts, str(asked["timezone"]))
-    if combined is None:
-        return _load(spark, location, asked | {"aggregators": texts})
-    parts = [part for _, split in combined for part in split.parts]
-    partial = _load(
-        spark, location, asked | {"aggregators": parts or None, "aggregation": "partial"}
+    query = query_of(
+        group_by,
+        aggregators=aggregators,
+        filter=filter,
+        interval=interval,
+        columns=columns,
+        granularity=granularity,
+        context=context,
     )
-    return _merged(partial, combined)
+    if query.query_context.timezone is None:
+        query = query.in_zone(str(spark.conf.get(SESSION_ZONE)))
+    merging = None if query.is_row_scan else _merging(spark, location, query, version)
+    if merging is None:
+        return _load(spark, location, query, version)
+    return _merged(_load(spark, location, replace(query, aggregation="partial"), version), merging)
 
 
 def write(df: DataFrame, location: Location, mode: str = "error", **options: Any) -> None:
@@ -176,48 +166,40 @@ def _make_own_session(session: SparkSession) -> None:
     session.createDataFrame([], "nothing int")
 
 
-def _combined(
-    rows: DataFrame, texts: Sequence[str], timezone: str
-) -> list[tuple[AggregateCall, CombinedAggregate]] | None:
-    """Return each aggregate with how it is divided, or None if one of them cannot be.
+def _merging(
+    spark: SparkSession, location: Location, query: Query, version: int | None
+) -> list[MergeableAggregate] | None:
+    """Return how the states of each aggregate are merged, or None if tasks cannot share the query.
 
     A text that does not bind counts as one that cannot: the source, which knows the whole table,
     then answers it or says what is wrong with it.
     """
-    schema = stored_schema(rows.schema)
-    combined = []
-    for index, text in enumerate(texts):
-        try:
-            call = bind_aggregate(text, schema, timezone=timezone)
-        except ProjsegError:
-            return None
-        split = combine(call, index)
-        if split is None:
-            return None
-        combined.append((call, split))
-    return combined
+    if query.having or query.order_by or query.limit is not None:
+        return None
+    schema = stored_schema(_load(spark, location, Query(), version).schema)
+    try:
+        calls = [
+            bind_aggregate(t, schema, timezone=query.query_context.zone) for t in query.aggregators
+        ]
+        return [mergeable(call) for call in calls]
+    except ProjsegError:
+        return None
 
 
-def _merged(
-    partial: DataFrame, combined: list[tuple[AggregateCall, CombinedAggregate]]
-) -> DataFrame:
+def _merged(partial: DataFrame, merging: list[MergeableAggregate]) -> DataFrame:
     """Return the groups of all tasks as one row each."""
-    keys = [
-        sql_functions.col(_quoted(name))
-        for name in partial.columns
-        if not name.startswith(PART_PREFIX)
-    ]
-    unions = [sql_functions.expr(split.union).alias(call.name) for call, split in combined]
-    if not unions:
+    states = {state.name for one in merging for state in one.states}
+    keys = [sql_functions.col(_quoted(name)) for name in partial.columns if name not in states]
+    values = [sql_functions.expr(one.value).alias(one.name) for one in merging]
+    if not values:
         return partial.select(*keys).distinct()
-    return partial.groupBy(*keys).agg(*unions)
+    return partial.groupBy(*keys).agg(*values)
 
 
-def _load(spark: SparkSession, location: Location, options: Mapping[str, Any]) -> DataFrame:
-    reader = spark.read.format(ProjsegDataSource.name())
-    for name, value in options.items():
-        if value is not None and value != ():
-            reader = reader.option(name, _option_text(value))
+def _load(spark: SparkSession, location: Location, query: Query, version: int | None) -> DataFrame:
+    reader = spark.read.format(ProjsegDataSource.name()).option("query", query.to_json())
+    if version is not None:
+        reader = reader.option("versionAsOf", version)
     return reader.load(os.fspath(location))
 
 
@@ -246,16 +228,6 @@ def _projections_text(given: ProjectionDeclared | Iterable[ProjectionDeclared]) 
 def _declaration_json(given: ProjectionDeclared) -> Mapping[str, Any]:
     declaration = declaration_of(given)
     return asdict(declaration) if isinstance(declaration, Projection) else declaration
-
-
-def _interval_text(interval: IntervalLike | None) -> str | None:
-    if interval is None or isinstance(interval, str | Interval):
-        return None if interval is None else str(interval)
-    return "/".join(part if isinstance(part, str) else part.isoformat() for part in interval)
-
-
-def _listed(texts: Expressions) -> tuple[str, ...]:
-    return tuple(split_list(texts) if isinstance(texts, str) else texts)
 
 
 def _quoted(name: str) -> str:

@@ -60,6 +60,11 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "What Spark makes of `load([...])`: a JSON array with one location.",
     ),
     _read(
+        "query",
+        OptionKind.TEXT,
+        "A whole query as JSON, as `Query.to_json` writes it, instead of the options below.",
+    ),
+    _read(
         "groupBy",
         OptionKind.LIST,
         "Grouping columns, `expression [AS name]` each.",
@@ -72,7 +77,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     _read(
         "aggregation",
         OptionKind.TEXT,
-        "`final` (default): one row a group; `partial`: one row for each group and task.",
+        "`final` (default): one row a group; `partial`: states for each group and task.",
     ),
     _read(
         "granularity",

@@ -7,9 +7,10 @@ them is this, and each side binds it to the pinned snapshot anew.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Final
 
+from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError
 from projseg.spark_datasource.options import Options, parse_choice
 from projseg.spark_datasource.table_location import read_location
@@ -23,6 +24,9 @@ _OF_METADATA: Final = frozenset(
     {"path", "paths", "metadataTable", "versionAsOf", "timestampAsOf", "timezone"}
     | {"fillMissingColumns"}
 )
+
+# Options that say what to read of which version, and not what to ask of it.
+_BESIDE_WHOLE: Final = (_OF_METADATA - {"metadataTable", "timezone"}) | {"query", "explain"}
 
 
 @dataclass(frozen=True)
@@ -41,18 +45,10 @@ class ReadRequest:
         One of `METADATA_TABLES`: rows about the table instead of its rows.
     is_explain : bool
         Rows of the plan instead of its answer.
-    is_partial : bool
-        One row for each group and task, instead of one for each group.
-    group_by, aggregators : tuple of str
-        SQL text; both empty means a row scan.
-    granularity, filter, interval : str or None
-        As in the options of the same names.
-    columns : tuple of str or None
-        Columns of a row scan; None means all.
+    query : Query
+        What is asked of the table's rows; its time zone is None where the options name none.
     fills_missing : bool
         Whether columns that Spark wants and the answer lacks are null.
-    context : tuple of (str, object)
-        Context flags, as `Table.query` takes them.
     """
 
     location: str
@@ -60,15 +56,8 @@ class ReadRequest:
     timestamp: str | None = None
     metadata_table: str | None = None
     is_explain: bool = False
-    is_partial: bool = False
-    group_by: tuple[str, ...] = ()
-    aggregators: tuple[str, ...] = ()
-    granularity: str | None = None
-    filter: str | None = None
-    interval: str | None = None
-    columns: tuple[str, ...] | None = None
+    query: Query = field(default_factory=Query)
     fills_missing: bool = False
-    context: tuple[tuple[str, Any], ...] = ()
 
     def pinned(self, version: int) -> ReadRequest:
         """Return the same request of exactly one table version."""
@@ -77,24 +66,11 @@ class ReadRequest:
     @property
     def timezone(self) -> str | None:
         """The time zone that the options name."""
-        return dict(self.context).get("timezone")
+        return self.query.query_context.timezone
 
     def in_zone(self, zone: str) -> ReadRequest:
         """Return the same request, asked in a time zone."""
-        others = tuple(item for item in self.context if item[0] != "timezone")
-        return replace(self, context=(*others, ("timezone", zone)))
-
-    def query_arguments(self) -> dict[str, Any]:
-        """Return the keyword arguments of `bind_query`."""
-        return {
-            "group_by": self.group_by,
-            "aggregators": self.aggregators,
-            "granularity": self.granularity,
-            "filter": self.filter,
-            "interval": self.interval,
-            "columns": self.columns,
-            "context": dict(self.context),
-        }
+        return replace(self, query=self.query.in_zone(zone))
 
 
 def parse_read_request(given: Mapping[str, str]) -> ReadRequest:
@@ -122,15 +98,8 @@ def parse_read_request(given: Mapping[str, str]) -> ReadRequest:
         timestamp=options.text("timestampAsOf"),
         metadata_table=metadata_table,
         is_explain=options.flag("explain"),
-        is_partial=options.choice("aggregation", _AGGREGATIONS) == "partial",
-        group_by=options.list("groupBy") or (),
-        aggregators=options.list("aggregators") or (),
-        granularity=options.text("granularity"),
-        filter=options.text("filter"),
-        interval=options.text("interval"),
-        columns=options.list("columns"),
+        query=_query(options),
         fills_missing=options.flag("fillMissingColumns"),
-        context=tuple(_context(options)),
     )
     _require_one_version(request)
     _require_one_answer(request, options)
@@ -145,16 +114,41 @@ def _split_suffix(location: str) -> tuple[str, str | None]:
     return base, parse_choice("metadataTable", suffix, METADATA_TABLES)
 
 
-def _context(options: Options) -> list[tuple[str, Any]]:
-    given: dict[str, Any] = {
-        "useProjection": options.text("useProjection"),
-        "forceProjections": options.flag("forceProjections") or None,
-        "noProjections": options.flag("noProjections") or None,
-        "excludeProjections": options.list("excludeProjections"),
-        "timezone": options.text("timezone"),
-        "threads": options.integer("threads"),
-    }
-    return [(name, value) for name, value in given.items() if value is not None]
+def _query(options: Options) -> Query:
+    whole = options.text("query")
+    if whole is not None:
+        _refuse_beside_whole(options)
+        return Query.from_json(whole)
+    return Query(
+        group_by=options.list("groupBy") or (),
+        aggregators=options.list("aggregators") or (),
+        granularity=options.text("granularity"),
+        filter=options.text("filter"),
+        interval=options.text("interval"),
+        columns=options.list("columns"),
+        aggregation="partial" if _is_partial(options) else "final",
+        context={
+            "useProjection": options.text("useProjection"),
+            "forceProjections": options.flag("forceProjections"),
+            "noProjections": options.flag("noProjections"),
+            "excludeProjections": options.list("excludeProjections"),
+            "timezone": options.text("timezone"),
+            "threads": options.integer("threads"),
+        },
+    )
+
+
+def _is_partial(options: Options) -> bool:
+    return options.choice("aggregation", _AGGREGATIONS) == "partial"
+
+
+def _refuse_beside_whole(options: Options) -> None:
+    for name in options.given_names:
+        if name not in _BESIDE_WHOLE and options.text(name) is not None:
+            raise InvalidInputError(
+                "PROJSEG_BAD_OPTION",
+                f"option '{name}' is given beside option 'query'; put it into the query",
+            )
 
 
 def _require_one_version(request: ReadRequest) -> None:
@@ -175,8 +169,7 @@ def _require_one_answer(request: ReadRequest, options: Options) -> None:
                     f"option '{name}' is of a query and metadata table '{request.metadata_table}' "
                     "is none; leave one out, and select and filter the table's rows in Spark",
                 )
-    is_row_scan = not (request.group_by or request.aggregators or request.granularity)
-    if request.is_partial and is_row_scan:
+    if request.query.is_partial and request.query.is_row_scan:
         raise InvalidInputError(
             "PROJSEG_BAD_OPTION",
             "option 'aggregation' is 'partial' and nothing is aggregated; give 'groupBy' or "

@@ -55,7 +55,9 @@ class Scan:
         sources in Python are not told, then keeps the same ones whatever they were read from.
         """
         query = self._bound(self.request)
-        return query if self.request.is_partial else replace(query, order_by=ascending(query.keys))
+        if query.is_partial or query.order_by:
+            return query
+        return replace(query, order_by=ascending(query.keys))
 
     @cached_property
     def is_zone_missing(self) -> bool:
@@ -107,7 +109,8 @@ class Scan:
             # Imported here: explanations draw on a library that no other request needs.
             from projseg.explain import explain_plan
 
-            return explain_plan(self.storage, plan_query(self.snapshot, self.query)).segments
+            plan = plan_query(self.snapshot, self.query)
+            return explain_plan(self.storage, self.request.query, plan).segments
         return None
 
     @cached_property
@@ -129,8 +132,7 @@ class Scan:
 
     def _bound(self, request: ReadRequest) -> QuerySpec:
         properties = self.snapshot.properties
-        arguments = request.query_arguments()
-        return bind_query(properties.schema, properties.time_column, **arguments)
+        return bind_query(properties.schema, properties.time_column, request.query)
 
 
 def _snapshot(storage: Storage, request: ReadRequest) -> Snapshot:

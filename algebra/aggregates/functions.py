@@ -58,22 +58,19 @@ _THETA: Final = TypeClass(
 )
 
 
-class Combination(msgspec.Struct, frozen=True):
-    """How the values that several tasks finished make one value.
+class Finish(msgspec.Struct, frozen=True):
+    """How merged states make a value, in Spark.
 
     Parameters
     ----------
-    parts : tuple of (str, slice)
-        What each task finishes: a function, and which of the call's arguments it takes.
-    union : str
-        Spark SQL over the parts of all tasks; `{0}`, `{1}` stand for the parts' names, `{type}` for
+    sql : str
+        Spark SQL; `{part}` stands for the merged column of that name of the states, `{type}` for
         the type of the result.
     accepts : function of the first argument's type
-        Whether values of that type can be combined exactly.
+        Whether that is exact for values of the type.
     """
 
-    parts: tuple[tuple[str, slice], ...]
-    union: str
+    sql: str
     accepts: Callable[[pa.DataType], bool] = _is_anything
 
 
@@ -106,8 +103,8 @@ class AggregateFunction(msgspec.Struct, frozen=True, kw_only=True):
         The function that `function(DISTINCT x)` means; empty: DISTINCT is refused.
     goes_by_time : bool
         The table's time column is a further argument.
-    combination : Combination or None
-        How finished values of several tasks make one; None: they do not.
+    finish : Finish or None
+        How Spark makes the value of merged states; None: it cannot.
     """
 
     arguments: tuple[TypeClass, ...]
@@ -118,7 +115,7 @@ class AggregateFunction(msgspec.Struct, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
     distinct_form: str = ""
     goes_by_time: bool = False
-    combination: Combination | None = None
+    finish: Finish | None = None
 
 
 def _bigint(value_type: pa.DataType) -> pa.DataType:
@@ -140,22 +137,13 @@ def _same(value_type: pa.DataType) -> pa.DataType:
     return value_type
 
 
-_ALL: Final = slice(None)
-_ORDERING: Final = slice(1, 2)
-
-
-def _again(function: str) -> Combination:
-    """Combine by the function itself."""
-    return Combination(((function, _ALL),), f"{function}({{0}})")
-
-
 def _extremum(name: str) -> AggregateFunction:
     return AggregateFunction(
         arguments=(_ORDERABLE,),
         result=_same,
         primitives=(name,),
         distinct_form=name,
-        combination=_again(name),
+        finish=Finish("{value}"),
     )
 
 
@@ -169,31 +157,33 @@ def _by(extremum: str, arguments: tuple[TypeClass, ...]) -> AggregateFunction:
         primitives=(primitive,),
         aliases=({"min": "first_value", "max": "last_value"}[extremum],) if goes_by_time else (),
         goes_by_time=goes_by_time,
-        combination=Combination(
-            ((primitive, _ALL), (extremum, _ORDERING)), f"{primitive}({{0}}, {{1}})"
-        ),
+        finish=Finish("{value}"),
     )
 
 
-def _truth(name: str, primitive: str, aliases: tuple[str, ...]) -> AggregateFunction:
+def _truth(primitive: str, *aliases: str) -> AggregateFunction:
     return AggregateFunction(
         arguments=(_BOOLEAN,),
         result=_same,
         primitives=(primitive,),
         aliases=aliases,
-        combination=_again(name),
+        finish=Finish("{value}"),
     )
 
 
 def _bits(name: str) -> AggregateFunction:
     return AggregateFunction(
-        arguments=(_INTEGRAL,), result=_same, primitives=(name,), combination=_again(name)
+        arguments=(_INTEGRAL,), result=_same, primitives=(name,), finish=Finish("{bits}")
     )
 
 
-def _spread(*aliases: str) -> AggregateFunction:
+def _spread(finish: str, *aliases: str) -> AggregateFunction:
     return AggregateFunction(
-        arguments=(_NUMERIC,), result=_double, primitives=("moments",), aliases=aliases
+        arguments=(_NUMERIC,),
+        result=_double,
+        primitives=("moments",),
+        aliases=aliases,
+        finish=Finish(finish),
     )
 
 
@@ -209,7 +199,7 @@ FUNCTIONS: Final[dict[str, AggregateFunction]] = {
         result=_bigint,
         primitives=("count",),
         distinct_form="count_distinct",
-        combination=Combination((("count", _ALL),), "coalesce(sum({0}), 0L)"),
+        finish=Finish("coalesce({count}, 0L)"),
     ),
     "count_if": AggregateFunction(arguments=(_BOOLEAN,), result=_bigint, primitives=("count",)),
     "sum": AggregateFunction(
@@ -217,7 +207,7 @@ FUNCTIONS: Final[dict[str, AggregateFunction]] = {
         result=sum_type,
         primitives=("sum",),
         distinct_form="sum_distinct",
-        combination=Combination((("sum", _ALL),), "cast(sum({0}) AS {type})"),
+        finish=Finish("cast({sum} AS {type})"),
     ),
     "avg": AggregateFunction(
         arguments=(_NUMERIC,),
@@ -225,24 +215,23 @@ FUNCTIONS: Final[dict[str, AggregateFunction]] = {
         primitives=("sum", "count"),
         aliases=("mean",),
         distinct_form="avg_distinct",
-        combination=Combination(
-            (("sum", _ALL), ("count", _ALL)),
-            "cast(sum({0}) AS double) / nullif(sum({1}), 0L)",
+        finish=Finish(
+            "cast({sum} AS double) / nullif({count}, 0L)",
             lambda value_type: not pa.types.is_decimal(value_type),
         ),
     ),
     "min": _extremum("min"),
     "max": _extremum("max"),
-    "var_pop": _spread(),
-    "var_samp": _spread("variance"),
-    "stddev_pop": _spread(),
-    "stddev_samp": _spread("stddev", "std"),
+    "var_pop": _spread("{squares} / nullif({count}, 0L)"),
+    "var_samp": _spread("{squares} / if({count} > 1, {count} - 1, NULL)", "variance"),
+    "stddev_pop": _spread("sqrt({squares} / nullif({count}, 0L))"),
+    "stddev_samp": _spread("sqrt({squares} / if({count} > 1, {count} - 1, NULL))", "stddev", "std"),
     "first": _by("min", (_ORDERABLE,)),
     "last": _by("max", (_ORDERABLE,)),
     "min_by": _by("min", (_ORDERABLE, _ORDERABLE)),
     "max_by": _by("max", (_ORDERABLE, _ORDERABLE)),
-    "bool_and": _truth("bool_and", "min", ("every",)),
-    "bool_or": _truth("bool_or", "max", ("some", "any")),
+    "bool_and": _truth("min", "every"),
+    "bool_or": _truth("max", "some", "any"),
     "bit_and": _bits("bit_and"),
     "bit_or": _bits("bit_or"),
     "bit_xor": _bits("bit_xor"),
@@ -251,23 +240,21 @@ FUNCTIONS: Final[dict[str, AggregateFunction]] = {
         result=_binary,
         primitives=("hll",),
         lg_k=LgK(4, 21, HLL_LG_K),
-        combination=Combination((("hll_sketch_agg", _ALL),), "hll_union_agg({0})"),
+        finish=Finish("{sketch}"),
     ),
     "approx_count_distinct": AggregateFunction(
         arguments=(_ORDERABLE,),
         result=_bigint,
         primitives=("hll",),
         primitive_parameters=(HLL_LG_K,),
-        combination=Combination(
-            (("hll_sketch_agg", _ALL),), "hll_sketch_estimate(hll_union_agg({0}))", _HLL.accepts
-        ),
+        finish=Finish("hll_sketch_estimate({sketch})"),
     ),
     "theta_sketch_agg": AggregateFunction(
         arguments=(_THETA,),
         result=_binary,
         primitives=("theta",),
         lg_k=LgK(4, 26, THETA_LG_K),
-        combination=Combination((("theta_sketch_agg", _ALL),), "theta_union_agg({0})"),
+        finish=Finish("{sketch}"),
     ),
     "count_distinct": _distinct(_ORDERABLE, _bigint),
     "sum_distinct": _distinct(_NUMERIC, sum_type),

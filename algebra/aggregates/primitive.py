@@ -6,7 +6,7 @@ once. Two aggregates that need the same primitive share it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -28,6 +28,9 @@ class PrimitiveKind(msgspec.Struct, frozen=True):
     ----------
     fields : function of the arguments' types
         The columns that store a state; SPEC.md 7.1.
+    merged : mapping of str to str
+        For each column, Spark SQL that aggregates it over states of the same group; `{part}` stands
+        for a column, `{parameter}` for the primitive's own. Empty: Spark cannot merge such states.
     is_idempotent : bool
         A value that occurs again does not change the state.
     is_weighable : bool
@@ -41,6 +44,7 @@ class PrimitiveKind(msgspec.Struct, frozen=True):
     """
 
     fields: Callable[..., Fields]
+    merged: Mapping[str, str] = msgspec.field(default_factory=dict)
     is_idempotent: bool = False
     is_weighable: bool = False
     is_by_time: bool = False
@@ -127,18 +131,53 @@ def _sketch(value: pa.DataType) -> Fields:
     return (("sketch", pa.binary()),)
 
 
+def _alone(part: str, function: str) -> dict[str, str]:
+    """Return the merging of a state that is one value."""
+    return {part: f"{function}({{{part}}})"}
+
+
+def _merged_by_time(function: str, extremum: str) -> dict[str, str]:
+    """Return the merging of values with their times; of equal times the value decides."""
+    order = "if({time} IS NULL, NULL, struct({time}, {value}))"
+    return {"value": f"{function}({{value}}, {order})", "time": f"{extremum}({{time}})"}
+
+
+def _merged_moments() -> dict[str, str]:
+    """Return the merging of moments, two at a time: Chan, Golub and LeVeque (1979)."""
+    total = "(cast(a.n AS double) + b.n)"
+    mean = f"a.m + (b.m - a.m) * (b.n / {total})"
+    squares = f"a.s + b.s + (b.m - a.m) * (b.m - a.m) * (a.n * (b.n / {total}))"
+    merged = (
+        "aggregate(collect_list(named_struct('n', {count}, 'm', {mean}, 's', {squares})), "
+        "named_struct('n', 0L, 'm', 0D, 's', 0D), (a, b) -> if(b.n = 0, a, "
+        f"named_struct('n', a.n + b.n, 'm', {mean}, 's', {squares})))"
+    )
+    return {"count": f"{merged}.n", "mean": f"{merged}.m", "squares": f"{merged}.s"}
+
+
 PRIMITIVES: Final[dict[str, PrimitiveKind]] = {
-    "count": PrimitiveKind(_count, is_quick=True),
-    "sum": PrimitiveKind(_sum, is_weighable=True, is_quick=True),
-    "min": PrimitiveKind(_value, is_idempotent=True, is_quick=True),
-    "max": PrimitiveKind(_value, is_idempotent=True, is_quick=True),
-    "min_by": PrimitiveKind(_value_and_time, is_idempotent=True, is_by_time=True),
-    "max_by": PrimitiveKind(_value_and_time, is_idempotent=True, is_by_time=True),
-    "moments": PrimitiveKind(_moments, is_weighable=True),
-    "bit_and": PrimitiveKind(_bits, is_idempotent=True),
-    "bit_or": PrimitiveKind(_bits, is_idempotent=True),
-    "bit_xor": PrimitiveKind(_bits, is_weighable=True),
+    "count": PrimitiveKind(_count, _alone("count", "sum"), is_quick=True),
+    "sum": PrimitiveKind(_sum, _alone("sum", "sum"), is_weighable=True, is_quick=True),
+    "min": PrimitiveKind(_value, _alone("value", "min"), is_idempotent=True, is_quick=True),
+    "max": PrimitiveKind(_value, _alone("value", "max"), is_idempotent=True, is_quick=True),
+    "min_by": PrimitiveKind(
+        _value_and_time, _merged_by_time("min_by", "min"), is_idempotent=True, is_by_time=True
+    ),
+    "max_by": PrimitiveKind(
+        _value_and_time, _merged_by_time("max_by", "max"), is_idempotent=True, is_by_time=True
+    ),
+    "moments": PrimitiveKind(_moments, _merged_moments(), is_weighable=True),
+    "bit_and": PrimitiveKind(_bits, _alone("bits", "bit_and"), is_idempotent=True),
+    "bit_or": PrimitiveKind(_bits, _alone("bits", "bit_or"), is_idempotent=True),
+    "bit_xor": PrimitiveKind(_bits, _alone("bits", "bit_xor"), is_weighable=True),
     "distinct": PrimitiveKind(_values, is_idempotent=True, is_set=True),
-    "hll": PrimitiveKind(_sketch, is_idempotent=True, is_set=True),
-    "theta": PrimitiveKind(_sketch, is_idempotent=True, is_set=True),
+    "hll": PrimitiveKind(
+        _sketch, _alone("sketch", "hll_union_agg"), is_idempotent=True, is_set=True
+    ),
+    "theta": PrimitiveKind(
+        _sketch,
+        {"sketch": "theta_union_agg({sketch}, {parameter})"},
+        is_idempotent=True,
+        is_set=True,
+    ),
 }

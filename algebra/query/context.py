@@ -26,8 +26,8 @@ class QueryContext(msgspec.Struct, frozen=True):
         Base rows only; wins over the other flags.
     exclude_projections : frozenset of str
         Names that must not serve.
-    timezone : str
-        The session time zone of time functions.
+    timezone : str or None
+        The session time zone of time functions; None: UTC.
     threads : int or None
         How many threads may work, at most THREADS_MAX; None leaves it to the reader.
     """
@@ -36,8 +36,13 @@ class QueryContext(msgspec.Struct, frozen=True):
     force_projections: bool = False
     no_projections: bool = False
     exclude_projections: frozenset[str] = frozenset()
-    timezone: str = "UTC"
+    timezone: str | None = None
     threads: int | None = None
+
+    @property
+    def zone(self) -> str:
+        """The time zone of time functions, whether it was named or not."""
+        return self.timezone or "UTC"
 
     @property
     def is_forced(self) -> bool:
@@ -73,6 +78,20 @@ def parse_context(options: Mapping[str, Any] | QueryContext | None) -> QueryCont
         if value is not None:
             fields[field_name] = read(key, value)
     return QueryContext(**fields)
+
+
+def context_options(context: QueryContext) -> dict[str, Any]:
+    """Return the options that `parse_context` reads as this context; those left out are absent."""
+    defaults = QueryContext()
+    given = {
+        key: getattr(context, name)
+        for key, (name, _) in _READERS.items()
+        if getattr(context, name) != getattr(defaults, name)
+    }
+    return {
+        key: sorted(value) if isinstance(value, frozenset) else value
+        for key, value in given.items()
+    }
 
 
 def _refuse(key: str, value: object, expected: str) -> InvalidInputError:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime
-from typing import Any, NoReturn, TypeAlias
+from collections.abc import Sequence
+from typing import NoReturn
 
 import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
 from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate, result_type
 from projseg.algebra.aggregates.decompose import decompose
+from projseg.algebra.aggregates.mergeable import MergeableAggregate, mergeable
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named, split_list
+from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named
 from projseg.algebra.expressions.functions.time_floor import time_floor
 from projseg.algebra.expressions.predicates import conjunction, conjuncts
 from projseg.algebra.expressions.tree import Column, Expression
-from projseg.algebra.query.context import QueryContext, parse_context
+from projseg.algebra.query.context import QueryContext
 from projseg.algebra.query.output_references import Outputs
+from projseg.algebra.query.request import IntervalLike, Query
 from projseg.algebra.query.result_order import OrderTerm, bind_order, check_limit, is_ordinal
 from projseg.algebra.query.time_bounds import interval_conditions, split_time_bounds
 from projseg.algebra.time.granularity import Granularity
@@ -25,9 +27,6 @@ from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
 from projseg.memory.lazy import cached_property
 from projseg.segment_format.types import is_nested, type_name
-
-Texts: TypeAlias = str | Sequence[str] | None
-IntervalLike: TypeAlias = Interval | str | Sequence[datetime | date | str] | None
 
 
 class QuerySpec(msgspec.Struct, frozen=True, dict=True):
@@ -57,6 +56,8 @@ class QuerySpec(msgspec.Struct, frozen=True, dict=True):
         Its type.
     context : QueryContext
         How it is to be run.
+    is_partial : bool
+        The states of the groups are asked for, not their values.
     """
 
     keys: tuple[NamedExpression, ...] = ()
@@ -70,11 +71,19 @@ class QuerySpec(msgspec.Struct, frozen=True, dict=True):
     time_column: str | None = None
     time_type: pa.DataType | None = None
     context: QueryContext = msgspec.field(default_factory=QueryContext)
+    is_partial: bool = False
 
     @property
     def is_row_scan(self) -> bool:
         """Whether base rows themselves are asked for."""
         return not self.keys and not self.aggregates
+
+    @property
+    def is_divisible(self) -> bool:
+        """Whether tasks may answer for some segments each, and their rows together are right."""
+        if self.is_row_scan:
+            return self.limit is None and not self.order_by
+        return self.is_partial
 
     @cached_property
     def primitives(self) -> tuple[Primitive, ...]:
@@ -109,29 +118,23 @@ class QuerySpec(msgspec.Struct, frozen=True, dict=True):
         return interval_conditions(self.interval, Column(self.time_type, self.time_column))
 
     @cached_property
+    def mergeable(self) -> tuple[MergeableAggregate, ...]:
+        """Of a partial answer: each aggregate's states, and how they are merged."""
+        return tuple(map(mergeable, self.aggregates))
+
+    @cached_property
     def output_schema(self) -> pa.Schema:
         """Names and types of the result's columns."""
-        return _output_schema(self.keys, self.aggregates, self.columns)
+        outputs = [(named.name, named.expression.type) for named in (*self.keys, *self.columns)]
+        if self.is_partial:
+            outputs += [(s.name, s.type) for one in self.mergeable for s in one.states]
+        else:
+            outputs += [(call.name, result_type(call)) for call in self.aggregates]
+        return _checked_schema(outputs)
 
 
-def bind_query(
-    schema: pa.Schema,
-    time_column: str | None,
-    *,
-    group_by: Texts = (),
-    aggregators: Texts = (),
-    filter: str | None = None,
-    interval: IntervalLike = None,
-    having: str | None = None,
-    order_by: Texts = (),
-    limit: int | None = None,
-    columns: Texts = None,
-    context: Mapping[str, Any] | QueryContext | None = None,
-    granularity: str | None = None,
-) -> QuerySpec:
-    """Return the query that texts describe.
-
-    Lists may also be comma-separated SQL.
+def bind_query(schema: pa.Schema, time_column: str | None, query: Query) -> QuerySpec:
+    """Return what a query means over a table.
 
     Parameters
     ----------
@@ -139,50 +142,48 @@ def bind_query(
         The base table's columns.
     time_column : str or None
         Its time column, to which `interval` and `granularity` apply.
-    granularity : str or None
-        A Druid name or ISO period: adds the floored time as the first key.
+    query : Query
+        The question.
 
     Raises
     ------
     InvalidInputError
         If a text has no meaning, or outputs share a name.
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_FUNCTION; PROJSEG_NOT_MERGEABLE of a partial query.
     """
-    parsed = parse_context(context)
-    zone = parsed.timezone
-    key_texts = _texts("group_by", group_by)
-    _check_no_ordinals(key_texts)
-    keys = tuple(bind_named(text, schema, timezone=zone) for text in key_texts)
-    keys = _time_key(schema, time_column, granularity, zone) + keys
+    zone = query.query_context.zone
+    _check_no_ordinals(query.group_by)
+    keys = tuple(bind_named(text, schema, timezone=zone) for text in query.group_by)
+    keys = _time_key(schema, time_column, query.granularity, zone) + keys
     aggregates = tuple(
         bind_aggregate(text, schema, timezone=zone, time_column=time_column)
-        for text in _texts("aggregators", aggregators)
+        for text in query.aggregators
     )
-    scanned = _scanned(schema, columns, zone, is_row_scan=not keys and not aggregates)
+    is_row_scan = not keys and not aggregates
+    scanned = _scanned(schema, query.columns, zone, is_row_scan=is_row_scan)
     _check_keys(keys)
-    outputs = Outputs(
-        _output_schema(keys, aggregates, scanned),
-        (*keys, *scanned),
-        aggregates,
-        schema,
-        time_column,
-        zone,
-    )
-    condition = _filter(filter, schema, zone)
-    bounds, rest = split_time_bounds(condition, time_column, schema)
-    time_type = None if time_column is None else schema.field(time_column).type
-    within = _interval(interval, time_column, zone if _is_instant(time_type) else "UTC")
-    return QuerySpec(
+    bound = QuerySpec(
         keys=keys,
         aggregates=aggregates,
+        columns=scanned,
+        limit=check_limit(query.limit),
+        time_column=time_column,
+        time_type=None if time_column is None else schema.field(time_column).type,
+        context=query.query_context,
+        is_partial=query.is_partial,
+    )
+    if query.is_partial:
+        _check_partial(query, is_row_scan=is_row_scan)
+    outputs = Outputs(bound.output_schema, (*keys, *scanned), aggregates, schema, time_column, zone)
+    bounds, rest = split_time_bounds(_filter(query.filter, schema, zone), time_column, schema)
+    within = _interval(query.interval, time_column, zone if _is_instant(bound.time_type) else "UTC")
+    return replace(
+        bound,
         filter=conjunction(rest),
         interval=_intersect(within, bounds),
-        having=_having(having, outputs, is_row_scan=bool(scanned)),
-        order_by=bind_order(_texts("order_by", order_by), outputs),
-        limit=check_limit(limit),
-        columns=scanned,
-        time_column=time_column,
-        time_type=time_type,
-        context=parsed,
+        having=_having(query.having, outputs, is_row_scan=is_row_scan),
+        order_by=bind_order(query.order_by, outputs),
     )
 
 
@@ -190,14 +191,12 @@ def _refuse(problem: str) -> NoReturn:
     raise InvalidInputError("PROJSEG_BAD_QUERY", problem)
 
 
-def _texts(what: str, value: Texts) -> list[str]:
-    if value is None:
-        return []
-    if isinstance(value, str):
-        return split_list(value)
-    if not isinstance(value, Iterable) or not all(isinstance(text, str) for text in value):
-        _refuse(f"{what} takes SQL texts, found {value!r}")
-    return list(value)
+def _check_partial(query: Query, *, is_row_scan: bool) -> None:
+    if is_row_scan:
+        _refuse("aggregation is 'partial' and nothing is aggregated; leave it out to read rows")
+    for name in ("having", "order_by", "limit"):
+        if getattr(query, name) not in (None, ()):
+            _refuse(f"{name} needs final values, and aggregation is 'partial'; leave one out")
 
 
 def _check_no_ordinals(texts: Sequence[str]) -> None:
@@ -236,17 +235,16 @@ def _time_key(
 
 
 def _scanned(
-    schema: pa.Schema, columns: Texts, zone: str, *, is_row_scan: bool
+    schema: pa.Schema, columns: Sequence[str] | None, zone: str, *, is_row_scan: bool
 ) -> tuple[NamedExpression, ...]:
     if not is_row_scan:
         if columns:
             _refuse("columns is for row scans; with group_by or aggregators the outputs are theirs")
         return ()
-    texts = _texts("columns", columns)
-    if columns is not None and texts != ["*"]:
-        if not texts:
+    if columns is not None and tuple(columns) != ("*",):
+        if not columns:
             _refuse("columns is empty; leave it out to read all columns")
-        return tuple(bind_named(text, schema, timezone=zone) for text in texts)
+        return tuple(bind_named(text, schema, timezone=zone) for text in columns)
     return tuple(NamedExpression(name, Column(type_, name)) for name, type_ in _fields(schema))
 
 
@@ -262,13 +260,7 @@ def _check_keys(keys: tuple[NamedExpression, ...]) -> None:
             )
 
 
-def _output_schema(
-    keys: tuple[NamedExpression, ...],
-    aggregates: tuple[AggregateCall, ...],
-    columns: tuple[NamedExpression, ...],
-) -> pa.Schema:
-    outputs = [(named.name, named.expression.type) for named in (*keys, *columns)]
-    outputs += [(call.name, result_type(call)) for call in aggregates]
+def _checked_schema(outputs: Sequence[tuple[str, pa.DataType]]) -> pa.Schema:
     names = [name for name, _ in outputs]
     for name in names:
         if names.count(name) > 1:
@@ -296,7 +288,7 @@ def _boolean(what: str, text: str, condition: Expression) -> Expression:
     return condition
 
 
-def _interval(interval: IntervalLike, time_column: str | None, zone: str) -> Interval | None:
+def _interval(interval: IntervalLike | None, time_column: str | None, zone: str) -> Interval | None:
     if interval is None:
         return None
     if time_column is None:

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from projseg.algebra.query.request import Query
     from projseg.errors import ProjsegError
     from projseg.explain import Explain
     from projseg.memory.cache import cache_statistics
@@ -25,6 +26,7 @@ __all__ = [
     "Explain",
     "Projection",
     "ProjsegError",
+    "Query",
     "Table",
     "cache_statistics",
     "is_table",
@@ -38,6 +40,7 @@ _HOMES: Final = {
     "Explain": "projseg.explain",
     "Projection": "projseg.projection",
     "ProjsegError": "projseg.errors",
+    "Query": "projseg.algebra.query.request",
     "Table": "projseg.table",
     "cache_statistics": "projseg.memory.cache",
     "is_table": "projseg.table",

@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.planning.source_plan import ReasonCode
-from projseg.algebra.query.spec import QuerySpec
+from projseg.algebra.query.request import Query
 from projseg.reader.plan import QueryPlan
-from projseg.reader.source_reads import SourceRead, planned_reads, run_and_measure
+from projseg.reader.source_reads import (
+    PlanFigures,
+    SourceRead,
+    plan_figures,
+    planned_reads,
+    run_and_measure,
+)
 from projseg.table_layer.storage import Storage
 
 if TYPE_CHECKING:
@@ -48,18 +53,23 @@ class Explain:
         A row for each source read: segment, interval, source (a projection's name, null for base
         rows, `metadata`), rows, bytes, rejected (reason by projection); analysed also milliseconds.
         A segment answered from two sources, whole buckets and ragged edges, has two rows.
-    pruned_segments : int
-        Segments that metadata proves to hold no matching row.
-    query : QuerySpec
+    query : Query
         What was asked.
+    figures : PlanFigures
+        What the query reads in all, and how many rows it returns at most.
     total_milliseconds : float or None
         Of the whole query, if it was analysed.
     """
 
     segments: pa.Table
-    pruned_segments: int
-    query: QuerySpec
+    query: Query
+    figures: PlanFigures
     total_milliseconds: float | None = None
+
+    @property
+    def pruned_segments(self) -> int:
+        """Segments that metadata proves to hold no matching row."""
+        return self.figures.pruned_segments
 
     @property
     def sources(self) -> dict[str, int]:
@@ -94,14 +104,18 @@ class Explain:
         Returns
         -------
         str
-            An object: query, sources, rejections, pruned_segments, segments, and milliseconds if
-            the query was analysed.
+            An object: query (as `Query.to_json` writes it), sources, rejections, pruned_segments,
+            rows and bytes to read, rows_returned_max, segments, and milliseconds if the query was
+            analysed.
         """
         content: dict[str, Any] = {
-            "query": describe_query(self.query),
+            "query": json.loads(self.query.to_json()),
             "sources": self.sources,
             "rejections": self.rejections,
             "pruned_segments": self.pruned_segments,
+            "rows": self.figures.rows,
+            "bytes": self.figures.bytes,
+            "rows_returned_max": self.figures.rows_returned_max,
             "segments": self.named_segments(),
         }
         if self.total_milliseconds is not None:
@@ -147,17 +161,18 @@ class Explain:
         return ", ".join(f"{count:,} x {name}" for name, count in self.sources.items()) or "none"
 
     def _headline(self) -> str:
-        rows = sum(self.segments.column("rows").to_pylist())
-        size = sum(self.segments.column("bytes").to_pylist())
         took = "" if self.total_milliseconds is None else f"; {self.total_milliseconds:.1f} ms"
+        reads = f"{self.figures.rows:,} rows, {self.figures.bytes:,} bytes"
         return (
-            f"{describe_query(self.query)}\n"
-            f"reads {rows:,} rows, {size:,} bytes from {self._sources_text()}; "
+            f"{self.query}\n"
+            f"reads {reads} from {self._sources_text()}; "
             f"{self.pruned_segments} segments pruned{took}"
         )
 
 
-def explain_plan(storage: Storage, plan: QueryPlan, *, analyze: bool = False) -> Explain:
+def explain_plan(
+    storage: Storage, query: Query, plan: QueryPlan, *, analyze: bool = False
+) -> Explain:
     """Return the explanation of a plan; `analyze` runs it and measures."""
     total = None
     if analyze:
@@ -166,20 +181,7 @@ def explain_plan(storage: Storage, plan: QueryPlan, *, analyze: bool = False) ->
         reads = list(planned_reads(plan))
     schema = ANALYZED_SCHEMA if analyze else SEGMENTS_SCHEMA
     table = pa.Table.from_pylist([_row(read) for read in reads], schema)
-    return Explain(table, plan.pruned_count, plan.query, total)
-
-
-def describe_query(query: QuerySpec) -> str:
-    """Return a query as one line of SQL."""
-    outputs = ", ".join(query.output_schema.names)
-    parts = [f"SELECT {outputs}"]
-    if query.filter is not None:
-        parts.append(f"WHERE {to_sql(query.filter)}")
-    if query.interval is not None:
-        parts.append(f"DURING {query.interval}")
-    if query.keys:
-        parts.append("GROUP BY " + ", ".join(to_sql(key.expression) for key in query.keys))
-    return " ".join(parts)
+    return Explain(table, query, plan_figures(plan), total)
 
 
 def _row(read: SourceRead) -> dict[str, Any]:

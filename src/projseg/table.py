@@ -6,13 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from projseg.algebra.query.request import IntervalLike
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
 from projseg.table_layer.snapshot import open_snapshot
 from projseg.table_layer.storage import open_storage
 from projseg.table_layer.table_properties import TARGET_SEGMENT_ROWS
 from projseg.table_layer.versions import is_table as _is_table
-from projseg.table_version import IntervalLike, TableVersion
+from projseg.table_version import TableVersion
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:

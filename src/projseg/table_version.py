@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from projseg.algebra.query.spec import QuerySpec, bind_query
-from projseg.algebra.time.interval import Interval
-from projseg.reader.plan import plan_query
-from projseg.reader.row_scan import scan, scan_table
-from projseg.reader.run import run_final
+from projseg.algebra.query.request import Expressions, IntervalLike, Query, query_of
+from projseg.algebra.query.spec import bind_query
+from projseg.reader.answer import answer
+from projseg.reader.plan import QueryPlan, plan_query
+from projseg.reader.row_scan import scan
 from projseg.table_layer import metadata_tables
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.storage import Storage
@@ -20,9 +20,6 @@ from projseg.table_layer.table_properties import TableProperties
 if TYPE_CHECKING:
     from projseg.explain import Explain
     from projseg.maintenance.verify import Finding
-
-Expressions = str | Sequence[str]
-IntervalLike = str | tuple[Any, Any] | Interval
 
 
 class TableVersion:
@@ -72,7 +69,7 @@ class TableVersion:
 
     def query(
         self,
-        group_by: Expressions = (),
+        group_by: Expressions | Query = (),
         aggregators: Expressions = (),
         filter: str | None = None,
         interval: IntervalLike | None = None,
@@ -89,8 +86,8 @@ class TableVersion:
 
         Parameters
         ----------
-        group_by : str or sequence of str
-            Spark SQL expressions, `expression [AS name]`.
+        group_by : str, sequence of str or Query
+            Spark SQL expressions, `expression [AS name]`; or the whole query, alone.
         aggregators : str or sequence of str
             Aggregates, `sum(added) FILTER (WHERE ...) AS added`. Without these and without
             `group_by` the query is a row scan of `columns`.
@@ -133,12 +130,18 @@ class TableVersion:
         StorageError, CorruptionError
             If a file cannot be read, or is damaged.
         """
-        query = self._bind(
-            group_by, aggregators, filter, interval, having, order_by, limit, columns, context
+        query = query_of(
+            group_by,
+            aggregators=aggregators,
+            filter=filter,
+            interval=interval,
+            having=having,
+            order_by=order_by,
+            limit=limit,
+            columns=columns,
+            context=context,
         )
-        if query.is_row_scan:
-            return scan_table(self._storage, plan_query(self._snapshot, query))
-        return run_final(self._storage, plan_query(self._snapshot, query))
+        return answer(self._storage, self._plan(query))
 
     def scan(
         self,
@@ -165,14 +168,15 @@ class TableVersion:
         ProjsegError
             As of `query`; what is wrong with values or files is raised by the reader.
         """
-        query = self._bind((), (), filter, interval, None, (), limit, columns, context)
-        plan = plan_query(self._snapshot, query)
+        plan = self._plan(
+            Query(columns=columns, filter=filter, interval=interval, limit=limit, context=context)
+        )
         batches = scan(self._storage, plan, plan.segments)
-        return pa.RecordBatchReader.from_batches(query.output_schema, batches)
+        return pa.RecordBatchReader.from_batches(plan.query.output_schema, batches)
 
     def explain(
         self,
-        group_by: Expressions = (),
+        group_by: Expressions | Query = (),
         aggregators: Expressions = (),
         filter: str | None = None,
         interval: IntervalLike | None = None,
@@ -206,29 +210,10 @@ class TableVersion:
         # Imported here, so that a process that only asks starts without it.
         from projseg.explain import explain_plan
 
-        query = self._bind(
-            group_by, aggregators, filter, interval, having, order_by, limit, columns, context
-        )
-        return explain_plan(self._storage, plan_query(self._snapshot, query), analyze=analyze)
-
-    def _bind(
-        self,
-        group_by: Expressions,
-        aggregators: Expressions,
-        condition: str | None,
-        interval: IntervalLike | None,
-        having: str | None,
-        order_by: Expressions,
-        limit: int | None,
-        columns: Expressions | None,
-        context: Mapping[str, Any] | None,
-    ) -> QuerySpec:
-        return bind_query(
-            self.schema,
-            self._snapshot.properties.time_column,
-            group_by=group_by,
+        query = query_of(
+            group_by,
             aggregators=aggregators,
-            filter=condition,
+            filter=filter,
             interval=interval,
             having=having,
             order_by=order_by,
@@ -236,6 +221,11 @@ class TableVersion:
             columns=columns,
             context=context,
         )
+        return explain_plan(self._storage, query, self._plan(query), analyze=analyze)
+
+    def _plan(self, query: Query) -> QueryPlan:
+        time_column = self._snapshot.properties.time_column
+        return plan_query(self._snapshot, bind_query(self.schema, time_column, query))
 
     def history(self) -> pa.Table:
         """Return the versions that are kept, newest first.

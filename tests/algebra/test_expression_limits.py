@@ -13,6 +13,7 @@ from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.limits import DEPTH_MAX, JSON_DEPTH_MAX, TEXT_CHARACTERS_MAX
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.projection.parse import parse_projection
+from projseg.algebra.query.request import Query
 from projseg.algebra.query.spec import bind_query
 from projseg.errors import LimitExceededError, ProjsegError
 
@@ -86,7 +87,7 @@ def test_what_is_declared_can_be_appended_and_asked(tmp_path, shape):
         assert stored.num_rows == 2
         assert table.query(**question, context={"noProjections": True}).equals(stored)
         table.query(**question, having="a IS NOT NULL")
-        query = bind_query(ROWS.schema, None, **question)
+        query = bind_query(ROWS.schema, None, Query(**question))
         assert pickle.loads(pickle.dumps(query)) == query
         assert table.verify(deep=True) == []
 
@@ -132,10 +133,10 @@ def test_depth_does_not_depend_on_the_callers(shape):
 def test_hostile_texts_are_refused_in_one_line(text):
     for ask in (
         lambda: bind(text, ROWS.schema),
-        lambda: bind_query(ROWS.schema, None, filter=text),
-        lambda: bind_query(ROWS.schema, None, columns=["v"], order_by=[text]),
-        lambda: bind_query(ROWS.schema, None, group_by="s", having=text),
-        lambda: bind_query(ROWS.schema, None, aggregators=[f"max({text}) AS a"]),
+        lambda: bind_query(ROWS.schema, None, Query(filter=text)),
+        lambda: bind_query(ROWS.schema, None, Query(columns=["v"], order_by=[text])),
+        lambda: bind_query(ROWS.schema, None, Query(group_by="s", having=text)),
+        lambda: bind_query(ROWS.schema, None, Query(aggregators=[f"max({text}) AS a"])),
         lambda: parse_projection({"name": "p", "sql": f"SELECT {text} GROUP BY ALL"}, ROWS.schema),
         lambda: parse_projection(
             {"name": "p", "sql": f"SELECT s, count(*) GROUP BY {text}"}, ROWS.schema

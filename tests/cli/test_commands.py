@@ -240,3 +240,26 @@ def test_inspect_and_verify_say_what_is_wrong_with_a_place(tmp_path, shell, loca
     Path(location, "_projseg", f"{1:020d}.json").unlink()
     assert shell("verify", location)[0]["version"] == 0
     assert "1 manifests are later than version 0" in shell.error
+
+
+def test_a_whole_query_as_json(shell, location, tmp_path):
+    query = projseg.Query("channel", "sum(added) AS added", order_by="added DESC", limit=1)
+    expected = projseg.Table(location).query(query).to_pylist()
+    assert shell("query", location, "--query", query.to_json()) == expected
+    (tmp_path / "query.json").write_text(query.to_json())
+    assert shell("query", location, "--query", f"@{tmp_path / 'query.json'}") == expected
+
+
+def test_parts_beside_a_whole_query_are_refused(shell, location):
+    whole = projseg.Query("channel").to_json()
+    shell("query", location, "--query", whole, "--limit", "2", exits=1)
+    assert "limit is given beside --query" in shell.error
+    shell("query", location, "--query", "@absent.json", exits=1)
+    assert "[PROJSEG_STORAGE_FAILED] --query @absent.json cannot be read" in shell.error
+
+
+def test_errors_are_told_as_json_where_asked(shell, location):
+    shell("--errors", "json", "query", location, "-g", "absent", exits=1)
+    assert json.loads(shell.error)["code"] == "PROJSEG_UNKNOWN_COLUMN"
+    shell("query", location, "-g", "absent", exits=1)
+    assert shell.error.startswith("[PROJSEG_UNKNOWN_COLUMN]")

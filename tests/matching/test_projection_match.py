@@ -7,6 +7,7 @@ from matching_cases import SCHEMA, chosen, facts, instant, only_plan, query, rea
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.planning.source_plan import AddRows, AddWeighted, FoldSeveral, MergeStates
 from projseg.algebra.proofs.segment_facts import ColumnFacts
+from projseg.algebra.query.request import Query
 from projseg.algebra.query.spec import bind_query
 
 HOURLY = spec(
@@ -264,7 +265,7 @@ def test_floors_of_other_times_than_the_tables_serve_coarser_ones_too():
     schema = SCHEMA.append(pa.field("seen", pa.timestamp("us", tz="UTC")))
     hours = spec("p", ["date_trunc('HOUR', seen) AS h"], ["count(*)"], schema=schema)
     days = "timestamp_floor(seen, 'P1D', null, 'Europe/Amsterdam')"
-    local = bind_query(schema, "time", aggregators="count(*)", group_by=days)
+    local = bind_query(schema, "time", Query(aggregators="count(*)", group_by=days))
     for year, source in [(2024, hours), (1930, None)]:
         seen = ColumnFacts(instant(f"{year}-01-10"), instant(f"{year}-01-11"))
         assert only_plan(local, facts(hours, columns={"seen": seen})).source == source

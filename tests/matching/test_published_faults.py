@@ -15,6 +15,7 @@ from projseg.algebra.planning.source_plan import AddRows, AddWeighted, MergeStat
 from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.projection.stored_names import stored_column
 from projseg.algebra.proofs.segment_facts import ColumnFacts
+from projseg.algebra.query.request import Query
 from projseg.algebra.query.spec import bind_query
 from projseg.errors import InvalidInputError
 
@@ -107,7 +108,7 @@ def test_starrocks_75235_a_filtered_projection_serves_no_unfiltered_query():
 def test_starrocks_72799_narrow_sums_are_merged_as_states_not_summed_again():
     schema = pa.schema([("c", pa.string()), ("n", pa.int8())])
     one = parse_projection({"name": "p", "group_by": ["c"], "aggregators": ["sum(n) AS n"]}, schema)
-    plan = only_plan(bind_query(schema, None, aggregators="sum(n)"), facts(one))
+    plan = only_plan(bind_query(schema, None, Query(aggregators="sum(n)")), facts(one))
     assert plan.feeds == (MergeStates("sum(n)"),)
 
 

@@ -5,6 +5,7 @@ import pytest
 from matching_cases import SCHEMA, micros, query
 
 from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.query.request import Query
 from projseg.algebra.query.spec import bind_query
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError, ProjsegError
@@ -88,7 +89,9 @@ def test_what_is_not_one_interval_stays_a_filter(text):
 
 def test_a_date_may_be_the_time_column():
     schema = pa.schema([("day", pa.date32()), ("added", pa.int64())])
-    found = bind_query(schema, "day", aggregators="sum(added)", filter="day <= date '2024-01-02'")
+    found = bind_query(
+        schema, "day", Query(aggregators="sum(added)", filter="day <= date '2024-01-02'")
+    )
     assert found.interval == Interval(Interval.ETERNITY.start_us, micros("2024-01-03"))
     assert [to_sql(c) for c in found.bounds] == ["day < DATE '2024-01-03'"]
 
@@ -183,9 +186,9 @@ def test_a_bad_query_is_refused_in_one_line(parts, words):
 def test_granularity_of_a_time_without_a_zone_ignores_the_sessions():
     schema = pa.schema([("at", pa.timestamp("us"))])
     zone = {"timezone": "Asia/Kolkata"}
-    found = bind_query(schema, "at", granularity="day", context=zone)
+    found = bind_query(schema, "at", Query(granularity="day", context=zone))
     assert to_sql(found.keys[0].expression) == "timestamp_floor(at, 'P1D')"
-    bounded = bind_query(schema, "at", interval="2024-01-01/P1D")
+    bounded = bind_query(schema, "at", Query(interval="2024-01-01/P1D"))
     assert len(bounded.bounds) == 2
 
 
@@ -193,10 +196,10 @@ def test_granularity_of_a_time_without_a_zone_ignores_the_sessions():
 def test_an_interval_of_a_time_without_a_zone_ignores_the_sessions(time_type):
     schema = pa.schema([("at", time_type)])
     zone = {"timezone": "America/New_York"}
-    found = bind_query(schema, "at", interval="2024-01-01/P1D", context=zone)
+    found = bind_query(schema, "at", Query(interval="2024-01-01/P1D", context=zone))
     assert found.interval == between("2024-01-01", "2024-01-02")
     moments = pa.schema([("at", pa.timestamp("us", tz="UTC"))])
-    shifted = bind_query(moments, "at", interval="2024-01-01/P1D", context=zone)
+    shifted = bind_query(moments, "at", Query(interval="2024-01-01/P1D", context=zone))
     assert shifted.interval == between("2024-01-01T05", "2024-01-02T05")
 
 
@@ -205,7 +208,7 @@ def test_a_constant_may_be_grouped_by_under_a_name():
 
 
 def test_a_table_without_time_keeps_its_filter():
-    found = bind_query(pa.schema([("a", pa.int64())]), None, group_by="a", filter="a > 1")
+    found = bind_query(pa.schema([("a", pa.int64())]), None, Query(group_by="a", filter="a > 1"))
     assert found.interval is None
     assert to_sql(found.filter) == "a > 1L"
 
@@ -213,16 +216,16 @@ def test_a_table_without_time_keeps_its_filter():
 def test_nested_outputs_have_no_order():
     schema = pa.schema([("tags", pa.list_(pa.string()))])
     with pytest.raises(InvalidInputError, match="cannot order by 'tags'"):
-        bind_query(schema, None, order_by="tags")
+        bind_query(schema, None, Query(order_by="tags"))
 
 
 @pytest.mark.parametrize("parts", [{"interval": "2024-01-01/P1D"}, {"granularity": "hour"}])
 def test_a_table_without_time_has_no_intervals(parts):
     with pytest.raises(InvalidInputError, match="time column"):
-        bind_query(pa.schema([("a", pa.int64())]), None, **parts)
+        bind_query(pa.schema([("a", pa.int64())]), None, Query(**parts))
 
 
 def test_nested_keys_are_refused():
     schema = pa.schema([("tags", pa.list_(pa.string()))])
     with pytest.raises(InvalidInputError, match="array<string>"):
-        bind_query(schema, None, group_by="tags")
+        bind_query(schema, None, Query(group_by="tags"))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError
 from projseg.spark_datasource.options import OPTIONS, Options
 from projseg.spark_datasource.read_request import parse_read_request
@@ -24,7 +25,7 @@ def refused(given_options, parse=parse_read_request):
 
 def test_keys_are_read_in_any_case():
     for key in ("groupBy", "groupby", "GROUPBY"):
-        assert parse_read_request({"path": "/t", key: "a"}).group_by == ("a",)
+        assert parse_read_request({"path": "/t", key: "a"}).query.group_by == ("a",)
 
 
 def test_an_unknown_key_is_an_error_with_the_nearest_name():
@@ -57,7 +58,7 @@ def test_an_option_of_the_other_direction_is_refused(options, parse):
 )
 def test_three_spellings_of_a_list_mean_the_same(text):
     request = parse_read_request({"path": "/t", "groupBy": text})
-    assert request.group_by == ("date_trunc('HOUR', t) AS h", "concat(a, ',') AS c")
+    assert request.query.group_by == ("date_trunc('HOUR', t) AS h", "concat(a, ',') AS c")
 
 
 @given(st.lists(names, min_size=1))
@@ -73,8 +74,8 @@ def test_a_bracketed_text_that_is_no_list_of_texts_is_refused(text):
 
 def test_flags_take_true_and_false_only():
     request = parse_read_request({"path": "/t", "noProjections": "TRUE"})
-    assert dict(request.context) == {"noProjections": True}
-    assert parse_read_request({"path": "/t", "noProjections": "false"}).context == ()
+    assert request.query.context == {"noProjections": True}
+    assert parse_read_request({"path": "/t", "noProjections": "false"}).query.context == {}
     assert "must be true or false" in refused({"path": "/t", "noProjections": "yes"})
 
 
@@ -108,8 +109,10 @@ def test_several_locations_are_refused():
 
 
 def test_aggregation_is_final_or_partial():
-    assert not parse_read_request({"path": "/t"}).is_partial
-    assert parse_read_request({"path": "/t", "groupBy": "a", "aggregation": "Partial"}).is_partial
+    assert not parse_read_request({"path": "/t"}).query.is_partial
+    assert parse_read_request(
+        {"path": "/t", "groupBy": "a", "aggregation": "Partial"}
+    ).query.is_partial
     assert "must be one of final, partial" in refused({"path": "/t", "aggregation": "some"})
 
 
@@ -147,11 +150,24 @@ def test_one_metadata_table_is_named_once():
     assert parse_read_request(twice).metadata_table == "history"
 
 
+def test_a_whole_query_stands_alone():
+    query = Query(group_by="a", limit=3, context={"timezone": "Europe/Rome"})
+    request = parse_read_request({"path": "/t", "query": query.to_json(), "versionAsOf": "2"})
+    assert (request.query, request.version, request.timezone) == (query, 2, "Europe/Rome")
+    told = refused({"path": "/t", "query": query.to_json(), "groupBy": "b"})
+    assert "'groupBy' is given beside option 'query'" in told
+    assert "did you mean 'group_by'" in refused(
+        {"path": "/t", "query": '{"projseg_query": 1, "group-by": "a"}'}
+    )
+
+
 def test_rows_are_not_aggregated_partially():
     told = refused({"path": "/t", "aggregation": "partial", "columns": "a"})
     assert "nothing is aggregated" in told
     for grouping in ({"groupBy": "a"}, {"aggregators": "count(*)"}, {"granularity": "day"}):
-        assert parse_read_request({"path": "/t", "aggregation": "partial", **grouping}).is_partial
+        assert parse_read_request(
+            {"path": "/t", "aggregation": "partial", **grouping}
+        ).query.is_partial
 
 
 @pytest.mark.parametrize(

@@ -225,11 +225,12 @@ MERGED_BY_SPARK = [
     "bool_or(flag)",
     "bit_xor(n)",
     "max_by(n, t)",
+    "var_pop(n)",
+    "stddev_samp(x)",
     "sum(cast(n AS decimal(10,2)))",
 ]
 FINISHED_BY_ONE_TASK = [
     "count(DISTINCT flag)",
-    "var_pop(n)",
     "avg(cast(n AS decimal(10,2)))",
 ]
 
@@ -254,6 +255,15 @@ def test_read_equals_spark_for_every_kind_of_aggregate(spark, rows, location, te
 def test_last_goes_by_the_table_s_time(spark, location):
     answer = projseg.read(spark, location, aggregators="last(n) AS n, first(n) AS m")
     assert tuple(answer.first()) == (4999, 0)
+
+
+def test_read_takes_a_whole_query(spark, location):
+    query = projseg.Query("k", "sum(n) AS n", order_by="n DESC", limit=3, having="n > 0")
+    answer = projseg.read(spark, location, group_by=query)
+    expected = projseg.Table(location).query(query)
+    assert [row.asDict() for row in answer.collect()] == expected.to_pylist()
+    rows = projseg.Query(columns="n", order_by="n DESC", limit=2)
+    assert [row.n for row in projseg.read(spark, location, group_by=rows).collect()] == [4999, 4998]
 
 
 def test_read_without_aggregates_gives_distinct_groups(spark, location):

@@ -12,6 +12,7 @@ import zstandard
 from msgspec.structs import replace
 
 import projseg
+from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError, LimitExceededError
 from projseg.spark_datasource import batch_reader
 from projseg.spark_datasource.batch_reader import ProjsegReader, QueryPartition
@@ -65,7 +66,7 @@ def test_a_message_of_anything_else_is_refused(text):
 def test_a_partition_carries_its_own_segments_only(tmp_path):
     location = str(tmp_path / "t")
     table_of_days(location, 100)
-    scan = Scan(ReadRequest(location, group_by=("column0",), aggregators=("sum(column1)",)))
+    scan = Scan(ReadRequest(location, query=Query("column0", "sum(column1)")))
     plan = scan.plan(())
     assert len(plan.segments) == 100
     one = QueryPartition(scan.storage, replace(plan, segments=plan.segments[:1]))
@@ -75,7 +76,7 @@ def test_a_partition_carries_its_own_segments_only(tmp_path):
 def test_tasks_share_a_partial_answer_in_the_order_of_segments(tmp_path, monkeypatch):
     location = str(tmp_path / "t")
     table_of_days(location, 7)
-    request = ReadRequest(location, group_by=("column0",), is_partial=True)
+    request = ReadRequest(location, query=Query("column0", aggregation="partial"))
     reader = ProjsegReader(request, Scan(request).spark_schema())
     assert [partition.is_alone for partition in reader.partitions()] == [True]
     monkeypatch.setattr(batch_reader, "TASK_COST_BYTES_MAX", 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from string import Formatter
 
 import pyarrow as pa
 import pytest
@@ -37,6 +38,10 @@ def as_written(field_type: pa.DataType, x: pa.DataType) -> set[str]:
     return names
 
 
+def fields_of(template: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(template) if name}
+
+
 def test_every_primitive_is_in_the_table_and_has_states():
     assert {function for function, _, _ in spec_rows()} == set(PRIMITIVES)
     assert {*STATES, *SKETCHES} == set(PRIMITIVES)
@@ -51,11 +56,22 @@ def test_every_aggregate_is_made_of_primitives_and_all_of_them_are_used():
 def test_what_a_record_names_exists(name):
     function = FUNCTIONS[name]
     assert {function.distinct_form} <= {"", *FUNCTIONS}
-    if function.combination is not None:
-        parts = {part for part, _ in function.combination.parts}
-        assert parts <= set(FUNCTIONS)
-        assert not any(FUNCTIONS[part].goes_by_time for part in parts)
+    if function.finish is not None:
+        merged = {
+            part for primitive in function.primitives for part in PRIMITIVES[primitive].merged
+        }
+        assert {part for part in fields_of(function.finish.sql) if part != "type"} <= merged
     assert not set(function.aliases) & set(FUNCTIONS)
+
+
+@pytest.mark.parametrize("function", PRIMITIVES)
+def test_every_column_of_a_state_has_its_merging_or_none_has(function):
+    primitive = Primitive(function, (Column(pa.int64(), "x"), Column(TIMESTAMP, "t")), None, (12,))
+    kind = primitive.kind
+    arguments = primitive.arguments if kind.is_by_time else primitive.arguments[:1]
+    parts = [part for part, _ in kind.fields(*(argument.type for argument in arguments))]
+    assert list(kind.merged) in ([], parts)
+    assert all(fields_of(sql) <= {*parts, "parameter"} for sql in kind.merged.values())
 
 
 @pytest.mark.parametrize("function", PRIMITIVES)

@@ -9,6 +9,7 @@ from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.segment_facts import ColumnFacts, SegmentFacts, StoredProjection
+from projseg.algebra.query.request import Query
 from projseg.algebra.query.spec import QuerySpec, bind_query
 
 SCHEMA = pa.schema(
@@ -40,7 +41,7 @@ def spec(name="p", group_by=(), aggregators=(), where=None, granularity="all", s
 
 def query(**parts) -> QuerySpec:
     """Return a bound query over SCHEMA."""
-    return bind_query(SCHEMA, "time", **parts)
+    return bind_query(SCHEMA, "time", Query(**parts))
 
 
 def instant(text: str) -> datetime:

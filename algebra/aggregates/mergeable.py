@@ -1,0 +1,104 @@
+"""Partial answers as data: the columns of an aggregate's states, and how Spark makes them a value.
+
+Each task returns its groups with states. Spark groups them again, merges the states and finishes;
+what it must compute is Spark SQL, made here from the records of functions and primitives.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import pyarrow as pa
+
+from projseg.algebra.aggregates.call import AggregateCall, result_type
+from projseg.algebra.aggregates.decompose import decompose
+from projseg.algebra.aggregates.functions import FUNCTIONS
+from projseg.algebra.aggregates.primitive import Primitive
+from projseg.errors import UnsupportedFeatureError
+from projseg.segment_format.types import type_name
+
+
+class StateColumn(msgspec.Struct, frozen=True):
+    """One column of a partial answer.
+
+    Parameters
+    ----------
+    name : str
+        The aggregate's name if its state is one column, else `name.part`.
+    type : pa.DataType
+        Its Arrow type.
+    primitive : Primitive
+        The state that it belongs to.
+    part : str
+        Which of the state's columns it is.
+    merged : str
+        Spark SQL that merges the column over rows of the same group.
+    """
+
+    name: str
+    type: pa.DataType
+    primitive: Primitive
+    part: str
+    merged: str
+
+
+class MergeableAggregate(msgspec.Struct, frozen=True):
+    """An aggregate as states that Spark can merge.
+
+    Parameters
+    ----------
+    name : str
+        The output's name.
+    type : pa.DataType
+        The type of its value.
+    states : tuple of StateColumn
+        Its columns in a partial answer.
+    value : str
+        Spark SQL over those columns, grouped: the value.
+    """
+
+    name: str
+    type: pa.DataType
+    states: tuple[StateColumn, ...]
+    value: str
+
+
+def mergeable(call: AggregateCall) -> MergeableAggregate:
+    """Return the states of an aggregate and how Spark makes them its value.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        PROJSEG_NOT_MERGEABLE if Spark cannot merge them exactly.
+    """
+    known = FUNCTIONS[call.function]
+    primitives = decompose(call)
+    accepts = known.finish is not None and (
+        not call.arguments or known.finish.accepts(call.arguments[0].type)
+    )
+    if known.finish is None or not accepts or not all(p.kind.merged for p in primitives):
+        raise UnsupportedFeatureError(
+            "PROJSEG_NOT_MERGEABLE",
+            f"the states of '{call.name}' of several tasks cannot be merged exactly outside "
+            "projseg; ask for a final answer",
+        )
+    fields = [(p, part, type_) for p in primitives for part, type_ in p.fields]
+    names = {
+        part: call.name if len(fields) == 1 else f"{call.name}.{part}" for _, part, _ in fields
+    }
+    quoted = {part: "`" + name.replace("`", "``") + "`" for part, name in names.items()}
+    states = tuple(
+        StateColumn(
+            name=names[part],
+            type=type_,
+            primitive=primitive,
+            part=part,
+            merged=primitive.kind.merged[part].format(
+                **quoted, parameter=next(iter(primitive.parameters), "")
+            ),
+        )
+        for primitive, part, type_ in fields
+    )
+    final = result_type(call)
+    merged = {state.part: state.merged for state in states}
+    value = known.finish.sql.format(**merged, type=type_name(final))
+    return MergeableAggregate(call.name, final, states, value)

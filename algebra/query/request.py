@@ -1,0 +1,249 @@
+"""`Query`: one question as a value, which every entry point takes, and JSON writes down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import date, datetime
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from projseg.algebra.expressions.dialect import split_list
+from projseg.algebra.query.context import QueryContext, context_options, parse_context
+from projseg.algebra.time.interval import Interval
+from projseg.errors import InvalidInputError, did_you_mean
+
+Expressions: TypeAlias = str | Sequence[str]
+IntervalLike: TypeAlias = str | Interval | Sequence[datetime | date | str]
+
+_VERSION_KEY: Final = "projseg_query"
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question to a table, before it is bound to one.
+
+    Lists may be given as one text of SQL separated by commas; they are kept as tuples.
+
+    Parameters
+    ----------
+    group_by : str or sequence of str
+        Spark SQL expressions, `expression [AS name]`.
+    aggregators : str or sequence of str
+        Aggregates, `sum(added) FILTER (WHERE ...) AS added`. Without these and without `group_by`
+        and `granularity` the query is a row scan of `columns`.
+    filter : str or None
+        Keeps rows for which it is true.
+    interval : str, Interval, pair of datetimes or None
+        Half-open range of the time column.
+    having : str or None
+        Over the output's columns.
+    order_by : str or sequence of str
+        Over the output's columns, `expression [ASC|DESC] [NULLS FIRST|LAST]`.
+    limit : int or None
+        Rows to return at most.
+    columns : str or sequence of str, or None
+        Of a row scan; None is all.
+    context : mapping or None
+        useProjection, forceProjections, noProjections, excludeProjections, timezone, threads.
+    granularity : str or None
+        A Druid name or ISO period: adds the floored time as the first grouping column.
+    aggregation : str
+        `final`: one row for each group; `partial`: the states of groups, to be merged.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_QUERY, PROJSEG_UNKNOWN_CONTEXT_KEY or PROJSEG_BAD_CONTEXT_VALUE. What depends
+        on the table is checked when the query is bound.
+    """
+
+    group_by: Expressions = ()
+    aggregators: Expressions = ()
+    filter: str | None = None
+    interval: IntervalLike | None = None
+    having: str | None = None
+    order_by: Expressions = ()
+    limit: int | None = None
+    columns: Expressions | None = None
+    context: Mapping[str, Any] | None = None
+    granularity: str | None = field(default=None, kw_only=True)
+    aggregation: str = field(default="final", kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in ("group_by", "aggregators", "order_by", "columns"):
+            object.__setattr__(self, name, _texts(name, getattr(self, name)))
+        if isinstance(self.interval, list):
+            object.__setattr__(self, "interval", tuple(self.interval))
+        object.__setattr__(self, "context", context_options(parse_context(self.context)))
+        if self.aggregation not in ("final", "partial"):
+            raise _bad(f"aggregation is {self.aggregation!r}; it is 'final' or 'partial'")
+
+    @property
+    def is_row_scan(self) -> bool:
+        """Whether base rows themselves are asked for."""
+        return not (self.group_by or self.aggregators or self.granularity)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether states are asked for."""
+        return self.aggregation == "partial"
+
+    @property
+    def query_context(self) -> QueryContext:
+        """The context as the engine has it."""
+        return parse_context(self.context)
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+    def in_zone(self, zone: str) -> Query:
+        """Return the same question, asked in a time zone.
+
+        Parameters
+        ----------
+        zone : str
+            An offset or a region's name.
+
+        Returns
+        -------
+        Query
+            Whose context has `timezone`.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_TIME_ZONE.
+        """
+        return replace(self, context={**(self.context or {}), "timezone": zone})
+
+    def __str__(self) -> str:
+        """Return the query as one line that reads like SQL."""
+        outputs = [*self.group_by, *self.aggregators] or self.columns or ["*"]
+        clauses = {
+            "SELECT": ", ".join(outputs),
+            "WHERE": self.filter,
+            "DURING": interval_text(self.interval),
+            "EACH": self.granularity,
+            "GROUP BY": ", ".join(self.group_by),
+            "HAVING": self.having,
+            "ORDER BY": ", ".join(self.order_by),
+            "LIMIT": self.limit,
+        }
+        return " ".join(
+            f"{word} {text}" for word, text in clauses.items() if text not in (None, "")
+        )
+
+    def to_json(self) -> str:
+        """Return the query as JSON text, without what was left out.
+
+        Returns
+        -------
+        str
+            An object: `projseg_query`, the version of the form, then fields named as here.
+        """
+        content: dict[str, Any] = {_VERSION_KEY: _VERSION}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name == "interval":
+                value = interval_text(self.interval)
+            if value not in (None, {}) and value != one.default:
+                content[one.name] = value
+        return json.dumps(content, ensure_ascii=False)
+
+    @staticmethod
+    def from_json(text: str | bytes) -> Query:
+        """Return the query that a JSON text writes down.
+
+        Parameters
+        ----------
+        text : str or bytes
+            As `to_json` makes it; what is left out is as if not given.
+
+        Returns
+        -------
+        Query
+            Equal to the one that was written down.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_QUERY if the text is no such object, has unknown fields or a value of the
+            wrong type; else as of `Query`.
+        """
+        try:
+            content = json.loads(text)
+        except ValueError as error:
+            raise _bad(f"text is not JSON: {error}") from error
+        version = content.pop(_VERSION_KEY, None) if isinstance(content, dict) else None
+        if version is True or version != _VERSION:
+            raise _bad(f"JSON must be an object with '{_VERSION_KEY}': {_VERSION}")
+        for name in content:
+            if name not in _FIELD_TYPES:
+                known = did_you_mean(name, _FIELD_TYPES)
+                raise _bad(f"JSON has a field '{name}', which is none of it{known}")
+            _check_type(name, content[name])
+        return Query(**content)
+
+
+_FIELD_TYPES: Final[dict[str, Any]] = {
+    "group_by": list[str] | str,
+    "aggregators": list[str] | str,
+    "filter": str | None,
+    "interval": str | None,
+    "having": str | None,
+    "order_by": list[str] | str,
+    "limit": int | None,
+    "columns": list[str] | str | None,
+    "context": dict[str, Any] | None,
+    "granularity": str | None,
+    "aggregation": str,
+}
+
+
+def query_of(query: Expressions | Query, **parts: Any) -> Query:
+    """Return a query that is given whole, or in parts whose first is what to group by.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_QUERY if parts stand beside a whole query; else as of `Query`.
+    """
+    if not isinstance(query, Query):
+        return Query(query, **parts)
+    for name, value in parts.items():
+        if value is not None and value != ():
+            raise _bad(f"{name} is given beside a whole Query; put it into the Query")
+    return query
+
+
+def interval_text(interval: IntervalLike | None) -> str | None:
+    """Return an interval as the text that means the same."""
+    if interval is None or isinstance(interval, str | Interval):
+        return None if interval is None else str(interval)
+    return "/".join(part if isinstance(part, str) else part.isoformat() for part in interval)
+
+
+def _check_type(name: str, value: object) -> None:
+    try:
+        msgspec.convert(value, _FIELD_TYPES[name])
+    except msgspec.ValidationError as error:
+        raise _bad(f"{name} is {value!r}: {error}") from error
+
+
+def _texts(name: str, value: Expressions | None) -> tuple[str, ...] | None:
+    if value is None:
+        return None if name == "columns" else ()
+    if isinstance(value, str):
+        return tuple(split_list(value))
+    texts = tuple(value) if isinstance(value, Iterable) else (value,)
+    if not all(isinstance(text, str) for text in texts):
+        raise _bad(f"{name} takes SQL texts, found {value!r}")
+    return texts
+
+
+def _bad(problem: str) -> InvalidInputError:
+    return InvalidInputError("PROJSEG_BAD_QUERY", f"a query's {problem}")
