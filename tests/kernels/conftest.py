@@ -75,7 +75,8 @@ def is_annotated(hint, numba_type):
         dtype = as_dtype(numba_type.dtype)
         arrays = [each for each in allowed if get_origin(each) is np.ndarray]
         return any(dtype == np.dtype(get_args(get_args(each)[1])[0]) for each in arrays)
-    wanted = tuple(each for each in allowed if isinstance(each, type))
+    kinds = (get_origin(each) or each for each in allowed)  # `np.integer[Any]` is no type
+    wanted = tuple(kind for kind in kinds if isinstance(kind, type))
     if isinstance(numba_type, types.Integer | types.IntegerLiteral):
         return issubclass(as_dtype(types.unliteral(numba_type)).type, wanted) or int in wanted
     return {types.boolean: bool, types.float64: float}.get(numba_type) in wanted
