@@ -8,7 +8,16 @@ from pathlib import Path
 import msgspec
 import pytest
 from expressions import order_key
-from function_cases import CALLS, RAISED, SCHEMA, ZONES, call_of, outcomes, values_of
+from function_cases import (
+    CALLS,
+    RAISED,
+    SCHEMA,
+    ZONES,
+    call_of,
+    changes_of,
+    outcomes,
+    values_of,
+)
 from golden_texts import PATH
 from golden_texts import schema as golden_schema
 from hypothesis import assume, given, settings
@@ -46,8 +55,10 @@ def columns_of(call):
     return [(i, a) for i, a in enumerate(call.arguments) if isinstance(a, Column)]
 
 
-def effort(count):
-    return settings(deadline=None, max_examples=count * 40 if IS_NIGHTLY else count)
+def effort(function):
+    """Return how often a test of a function's calls is tried."""
+    count = 20 + 3 * len(CALLS[function])
+    return settings(deadline=None, max_examples=count * 10 if IS_NIGHTLY else count)
 
 
 def test_every_function_has_calls_to_try():
@@ -112,20 +123,15 @@ def test_every_stored_text_is_of_functions_with_records():
 def test_nulls_and_errors_are_as_the_record_says(function):
     record = FUNCTIONS[function]
 
-    @effort(25)
+    @effort(function)
     @given(st.data())
     def check(data):
         call, zone = data.draw(calls(function))
-        columns = {
-            argument.name: data.draw(
-                st.lists(
-                    st.none() | values_of(argument.type, zone) | values_of(argument.type, zone),
-                    min_size=ROWS,
-                    max_size=ROWS,
-                )
-            )
-            for _, argument in columns_of(call)
-        }
+        columns = {}
+        for _, argument in columns_of(call):
+            values = values_of(argument.type, changes_of(zone))
+            rows = st.lists(st.none() | values | values, min_size=ROWS, max_size=ROWS)
+            columns[argument.name] = data.draw(rows)
         found = outcomes(call, columns, ROWS)
         for row, value in enumerate(found):
             inputs = [values[row] for values in columns.values()]
@@ -144,7 +150,7 @@ def test_nulls_and_errors_are_as_the_record_says(function):
 
 @pytest.mark.parametrize("function", NAMES)
 def test_values_ascend_or_descend_as_the_record_says(function):
-    @effort(30)
+    @effort(function)
     @given(st.data())
     def check(data):
         call, zone = data.draw(calls(function))
@@ -154,8 +160,11 @@ def test_values_ascend_or_descend_as_the_record_says(function):
         if not ordered:
             return
         index, argument = data.draw(st.sampled_from(ordered))
-        columns = {a.name: [data.draw(values_of(a.type, zone))] * ROWS for _, a in columns_of(call)}
-        moving = st.lists(values_of(argument.type, zone), min_size=ROWS, max_size=ROWS)
+        change = [data.draw(st.sampled_from(changes_of(zone)))]
+        columns = {
+            a.name: [data.draw(values_of(a.type, change))] * ROWS for _, a in columns_of(call)
+        }
+        moving = st.lists(values_of(argument.type, change), min_size=ROWS, max_size=ROWS)
         columns[argument.name] = sorted(data.draw(moving), key=order_key)
         found = outcomes(call, columns, ROWS)
         known = [order_key(v) for v in found if v is not None and v is not RAISED]

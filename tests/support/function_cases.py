@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Context, Decimal
 
 import pyarrow as pa
@@ -179,15 +180,22 @@ def call_of(function: str, text: str, zone: str) -> Call | None:
     return None
 
 
-def values_of(arrow_type: pa.DataType, zone: str) -> st.SearchStrategy:
-    """Return awkward values of a type; dates as days, times as microseconds."""
+def changes_of(zone: str) -> list[int]:
+    """Return the instants at which a zone's clock is changed, or one that is not known for it."""
+    return zone_table(zone).starts[1:].tolist() or [0]
+
+
+def values_of(arrow_type: pa.DataType, changes: list[int]) -> st.SearchStrategy:
+    """Return awkward values of a type; dates as days, times as microseconds, most about changes."""
     if pa.types.is_integer(arrow_type):
         limit = 1 << (arrow_type.bit_width - 1)
-        ends = st.sampled_from([-limit, 1 - limit, limit - 1, limit - 2])
+        ends = st.sampled_from([-limit, 1 - limit, limit - 1, limit - 2, 0])
         years = st.integers(-3, 31) | st.integers(max(-limit, 1), min(9999, limit - 1))
         return ends | years | st.integers(-limit, limit - 1)
     if pa.types.is_floating(arrow_type):
-        return st.floats(width=arrow_type.bit_width) | st.integers(-9, 9).map(lambda n: n / 2)
+        ends = st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -0.0])
+        few = st.integers(-9, 9).map(lambda n: n / 2)
+        return ends | few | st.floats(width=arrow_type.bit_width)
     if pa.types.is_decimal(arrow_type):
         limit, scale = 10**arrow_type.precision - 1, arrow_type.scale
         unscaled = st.integers(-limit, limit) | st.sampled_from([-limit, limit])
@@ -198,9 +206,9 @@ def values_of(arrow_type: pa.DataType, zone: str) -> st.SearchStrategy:
     if arrow_type == pa.binary():
         return st.binary(max_size=4)
     if arrow_type == pa.date32():
-        return _moments(zone).map(lambda micros: min(micros, MAX_MICROS - 1) // DAY)
+        return _moments(changes).map(lambda micros: min(micros, MAX_MICROS - 1) // DAY)
     if arrow_type in (TIMESTAMP, TIMESTAMP_NTZ):
-        return _moments(zone)
+        return _moments(changes)
     if pa.types.is_struct(arrow_type):
         return st.fixed_dictionaries({"left": st.none() | st.integers(-5, 5)})
     plain = st.text(st.characters(codec="utf-8"), max_size=5) | st.text("ab -%_", max_size=6)
@@ -208,14 +216,13 @@ def values_of(arrow_type: pa.DataType, zone: str) -> st.SearchStrategy:
     return plain | st.sampled_from(values)
 
 
-def _moments(zone: str) -> st.SearchStrategy:
-    changes = zone_table(zone).starts[1:].tolist() or [0]
-    steps = st.integers(-26 * HOUR, 26 * HOUR)
+def _moments(changes: list[int]) -> st.SearchStrategy:
+    steps = st.integers(-26 * HOUR, 26 * HOUR) | st.integers(-90, 90).map(lambda n: n * MINUTE)
     steps |= st.integers(-104, 104).map(lambda n: n * 15 * MINUTE)
     steps |= st.integers(-90, 90).map(lambda n: n * DAY) | st.sampled_from([-1, 0, 1, SECOND])
     about = st.tuples(st.sampled_from(changes), steps).map(sum)
     ends = st.sampled_from([MIN_MICROS, MAX_MICROS - 1])
-    return about | about | ends | st.integers(MIN_MICROS, MAX_MICROS - 1)
+    return about | about | about | ends | st.integers(MIN_MICROS, MAX_MICROS - 1)
 
 
 def array_of(values: list, arrow_type: pa.DataType) -> pa.Array:
