@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.aggregation.arrow_vectors import union
-from projseg.memory.cache import KEPT, Key, Owner
+from projseg.memory.cache import KEPT, CacheKey, Owner
 from projseg.segment_format.dictionary import Dictionary
 
 IdMap = NDArray[np.unsignedinteger[Any]]
@@ -35,7 +35,7 @@ def merge_dictionaries(
     return merged, maps
 
 
-def _kept(key: Key, dictionaries: Sequence[Dictionary]) -> Merged:
+def _kept(key: CacheKey, dictionaries: Sequence[Dictionary]) -> Merged:
     """Merge dictionaries, and keep the result while all that it belongs to is kept.
 
     Parts that nobody owns are held, so that their identities, which the key names, stay theirs.

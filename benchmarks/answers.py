@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from projseg.benchmarks.queries import Query
+from projseg.benchmarks.queries import Question
 
 __all__ = ["APPROXIMATION_BOUND", "approximation_error", "find_difference", "normalised"]
 
@@ -19,7 +19,7 @@ SMALL_COUNT: Final = 20.0
 APPROXIMATION_BOUND: Final = 0.15  # three of the 5 % standard deviations that Spark promises
 
 
-def normalised(answer: pa.Table, query: Query) -> pa.Table:
+def normalised(answer: pa.Table, query: Question) -> pa.Table:
     """Return the answer with the query's names, plain types and one order of rows.
 
     Whole numbers become int64, times microseconds UTC, texts strings; rows are sorted by all exact
@@ -31,7 +31,7 @@ def normalised(answer: pa.Table, query: Query) -> pa.Table:
     return table.sort_by(keys) if keys and table.num_rows > 1 else table
 
 
-def find_difference(reference: pa.Table, answer: pa.Table, query: Query) -> str | None:
+def find_difference(reference: pa.Table, answer: pa.Table, query: Question) -> str | None:
     """Return the first difference of two normalised answers, None if there is none.
 
     Approximate columns are not looked at; see `approximation_error`.
@@ -54,7 +54,7 @@ def find_difference(reference: pa.Table, answer: pa.Table, query: Query) -> str 
     return None
 
 
-def approximation_error(exact: pa.Table, answer: pa.Table, query: Query) -> float | None:
+def approximation_error(exact: pa.Table, answer: pa.Table, query: Question) -> float | None:
     """Return the largest relative error of the approximate columns against exact counts.
 
     Counts below `SMALL_COUNT` are judged as that: one more than six is no error of 17 %.
@@ -83,7 +83,7 @@ def _unequal_rows(expected: pa.Array, found: pa.Array) -> NDArray[np.intp] | Non
     return np.flatnonzero(unequal.to_numpy(zero_copy_only=False))
 
 
-def _sort_columns(table: pa.Table, query: Query) -> list[str]:
+def _sort_columns(table: pa.Table, query: Question) -> list[str]:
     """Return the exact columns, and the floating ones after them where rows are scanned."""
     exact = [
         field.name

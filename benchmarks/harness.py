@@ -29,7 +29,7 @@ from projseg.benchmarks.environment import describe_environment
 from projseg.benchmarks.generator import EditStream
 from projseg.benchmarks.peers.engine import Engine
 from projseg.benchmarks.peers.statements import spark_statement
-from projseg.benchmarks.queries import Query
+from projseg.benchmarks.queries import Question
 from projseg.benchmarks.records import ColumnStorage, EngineRun, Ingest, QueryText, Run, Timing
 from projseg.benchmarks.staging import Source, stage
 from projseg.benchmarks.turn import ANSWERS_PER_TURN
@@ -48,7 +48,7 @@ class Plan:
 
     stream: EditStream
     engines: Sequence[type[Engine]]
-    queries: Sequence[Query]
+    queries: Sequence[Question]
     rounds: int
     thread_count: int
     folder: Path
@@ -227,7 +227,7 @@ def _compare_answers(
                 _judge(timing, exact, _kept(plan, name, query), query)
 
 
-def _judge(timing: Timing, exact: pa.Table, answer: pa.Table, query: Query) -> None:
+def _judge(timing: Timing, exact: pa.Table, answer: pa.Table, query: Question) -> None:
     try:
         answer = normalised(answer, query)
         timing.difference = find_difference(exact, answer, query)
@@ -238,7 +238,7 @@ def _judge(timing: Timing, exact: pa.Table, answer: pa.Table, query: Query) -> N
     timing.agrees = timing.difference is None and error_bound_holds
 
 
-def _exact_answer(plan: Plan, query: Query, worker: WorkerHandle, name: str) -> pa.Table | None:
+def _exact_answer(plan: Plan, query: Question, worker: WorkerHandle, name: str) -> pa.Table | None:
     if query.approximate_outputs:
         path = plan.folder / "exact.arrow"
         reply = worker.ask(Request(Verb.RUN, query.exact(), str(path)))
@@ -250,7 +250,7 @@ def _exact_answer(plan: Plan, query: Query, worker: WorkerHandle, name: str) -> 
     return normalised(_kept(plan, name, query), query)
 
 
-def _kept(plan: Plan, name: str, query: Query) -> pa.Table:
+def _kept(plan: Plan, name: str, query: Question) -> pa.Table:
     return _read_answer(_answer_path(plan, name, query))
 
 
@@ -259,7 +259,7 @@ def _read_answer(path: Path) -> pa.Table:
         return pa.ipc.open_file(mapped).read_all()
 
 
-def _answer_path(plan: Plan, name: str, query: Query) -> Path:
+def _answer_path(plan: Plan, name: str, query: Question) -> Path:
     folder = plan.folder / "answers"
     folder.mkdir(exist_ok=True)
     return folder / f"{name}.{query.name}.arrow"

@@ -22,7 +22,7 @@ import pyarrow as pa
 from projseg.algebra.planning.planner import Planner
 from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.proofs.segment_facts import ColumnFacts, SegmentFacts, StoredProjection
+from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts, SegmentFacts
 from projseg.algebra.query.spec import bind_query
 from projseg.segment_format.types import TIMESTAMP
 
@@ -106,7 +106,7 @@ def _segment(schema: pa.Schema, specs: Sequence[ProjectionSpec], day: int) -> Se
         column_bytes=dict.fromkeys(columns, 4 * _SEGMENT_ROWS),
         time_minimum_us=round(start.timestamp()) * 1_000_000,
         time_maximum_us=round(end.timestamp()) * 1_000_000,
-        projections=tuple(StoredProjection(spec, 9_000, 200_000) for spec in specs),
+        projections=tuple(ProjectionFacts(spec, 9_000, 200_000) for spec in specs),
     )
 
 

@@ -25,7 +25,7 @@ from rich.table import Table
 from projseg import errors
 from projseg.benchmarks.figures import format_ms
 from projseg.benchmarks.peers.projseg_engine import ProjsegBase, ProjsegProjections
-from projseg.benchmarks.queries import Query
+from projseg.benchmarks.queries import Question
 from projseg.benchmarks.staging import Source
 
 __all__ = ["FunctionCost", "QueryProfile", "profile_queries", "profile_table"]
@@ -63,13 +63,17 @@ class QueryProfile:
 
 
 def profile_queries(
-    queries: Iterable[Query], source: Source, folder: Path, *, with_projections: bool = True
+    queries: Iterable[Question],
+    source: Source,
+    folder: Path,
+    *,
+    with_projections: bool = True,
 ) -> Iterator[QueryProfile]:
     """Load the rows once, then profile warm answers of each query.
 
     Parameters
     ----------
-    queries : iterable of Query
+    queries : iterable of Question
         In this order.
     source : Source
         Staged rows; Parquet is not needed.

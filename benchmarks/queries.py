@@ -17,7 +17,7 @@ from projseg.benchmarks import vocabulary
 from projseg.benchmarks.generator import SCHEMA
 from projseg.errors import InvalidInputError, did_you_mean
 
-__all__ = ["PROJECTIONS", "QUERIES", "ProjectionSpecText", "Query", "select_queries"]
+__all__ = ["PROJECTIONS", "QUERIES", "ProjectionSpecText", "Question", "select_queries"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ProjectionSpecText:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class Question:
     """One question, as the arguments of `projseg.Table.query`.
 
     Parameters
@@ -86,7 +86,7 @@ class Query:
             if output.startswith("approx_count_distinct")
         )
 
-    def exact(self) -> Query:
+    def exact(self) -> Question:
         """Return the same question with every approximate distinct count made exact."""
         exact = (
             text.replace("approx_count_distinct(", "count(DISTINCT ") for text in self.aggregators
@@ -132,23 +132,23 @@ def _ranked(column: str, *ranks: int) -> str:
 
 # The eight of the workload: what every change is measured by.
 _CORE: Final = (
-    Query("total", (), _EDITS, covered_by="by_channel"),
-    Query("by_channel", ("channel",), _EDITS, covered_by="by_channel"),
-    Query("by_hour_channel", (_HOUR, "channel"), _EDITS, covered_by="by_hour_channel_country"),
-    Query(
+    Question("total", (), _EDITS, covered_by="by_channel"),
+    Question("by_channel", ("channel",), _EDITS, covered_by="by_channel"),
+    Question("by_hour_channel", (_HOUR, "channel"), _EDITS, covered_by="by_hour_channel_country"),
+    Question(
         "by_day_channel_of_country",
         (_DAY, "channel"),
         _EDITS,
         filter=f"country = {_ranked('countries', 3)}",
         covered_by="by_hour_channel_country",
     ),
-    Query(
+    Question(
         "users_by_channel",
         ("channel",),
         ("approx_count_distinct(user) AS users",),
         covered_by="users_by_channel",
     ),
-    Query(
+    Question(
         "top_pages",
         ("page",),
         _EDITS,
@@ -156,8 +156,8 @@ _CORE: Final = (
         limit=10,
         covered_by="by_page",
     ),
-    Query("rows_of_page", filter=f"page = {_ranked('pages', 1000)}"),
-    Query(
+    Question("rows_of_page", filter=f"page = {_ranked('pages', 1000)}"),
+    Question(
         "four_sums",
         (),
         (
@@ -177,13 +177,13 @@ _MEASURES: Final = (
 
 # One filter of each kind, over base rows unless said otherwise.
 _FILTERS: Final = (
-    Query("filter_point", (), _MEASURES, filter=f"user = {_ranked('users', 2000)}"),
-    Query(
+    Question("filter_point", (), _MEASURES, filter=f"user = {_ranked('users', 2000)}"),
+    Question(
         "filter_in", (), _MEASURES, filter=f"page IN ({_ranked('pages', 5, 50, 500, 5000, 9000)})"
     ),
-    Query("filter_range", (), _MEASURES, filter="added >= 5000 AND added < 6000"),
-    Query("filter_prefix", ("device",), _MEASURES, filter="page LIKE 'Kal%'"),
-    Query(
+    Question("filter_range", (), _MEASURES, filter="added >= 5000 AND added < 6000"),
+    Question("filter_prefix", ("device",), _MEASURES, filter="page LIKE 'Kal%'"),
+    Question(
         "filter_or",
         ("device",),
         _MEASURES,
@@ -192,13 +192,13 @@ _FILTERS: Final = (
             f" OR user = {_ranked('users', 10)}"
         ),
     ),
-    Query(
+    Question(
         "filter_not",
         ("device",),
         _MEASURES,
         filter=f"NOT (robot OR channel IN ({_ranked('channels', 0, 1, 2)}))",
     ),
-    Query(
+    Question(
         "filter_hours",
         ("channel",),
         _EDITS,
@@ -208,35 +208,35 @@ _FILTERS: Final = (
 )
 
 _GROUPS: Final = (
-    Query("by_page", ("page",), _EDITS, covered_by="by_page"),
-    Query("by_user", ("user",), _EDITS),
-    Query(
+    Question("by_page", ("page",), _EDITS, covered_by="by_page"),
+    Question("by_user", ("user",), _EDITS),
+    Question(
         "by_channel_country", ("channel", "country"), _EDITS, covered_by="by_hour_channel_country"
     ),
-    Query("by_user_device", ("user", "device"), ("count(*) AS edits",)),
-    Query("by_channel_country_device", ("channel", "country", "device"), _EDITS),
-    Query(
+    Question("by_user_device", ("user", "device"), ("count(*) AS edits",)),
+    Question("by_channel_country_device", ("channel", "country", "device"), _EDITS),
+    Question(
         "prices_by_country",
         ("country",),
         ("min(price) AS low", "max(price) AS high", "avg(price) AS mean"),
     ),
-    Query("users_by_country", ("country",), ("approx_count_distinct(user) AS users",)),
-    Query(
+    Question("users_by_country", ("country",), ("approx_count_distinct(user) AS users",)),
+    Question(
         "users_total", (), ("approx_count_distinct(user) AS users",), covered_by="users_by_channel"
     ),
-    Query(
+    Question(
         "countries_by_channel",
         ("channel",),
         ("count(DISTINCT country) AS countries",),
         covered_by="by_hour_channel_country",
     ),
-    Query("top_users", ("user",), _EDITS, order_by=("edits DESC", "user"), limit=10),
+    Question("top_users", ("user",), _EDITS, order_by=("edits DESC", "user"), limit=10),
 )
 
 _SCANS: Final = (
-    Query("rows_of_hour", interval=("2015-09-10 06:00:00", "2015-09-10 07:00:00")),
-    Query("rows_of_day", interval=("2015-09-10 00:00:00", "2015-09-11 00:00:00")),
-    Query(
+    Question("rows_of_hour", interval=("2015-09-10 06:00:00", "2015-09-10 07:00:00")),
+    Question("rows_of_day", interval=("2015-09-10 00:00:00", "2015-09-11 00:00:00")),
+    Question(
         "three_columns_of_device",
         columns=("page", "added", "price"),
         filter=f"device = {_ranked('devices', 4)} AND robot",
@@ -245,15 +245,15 @@ _SCANS: Final = (
 
 # All rows of one, three and all columns: what a data source costs its engine.
 _DRAINS: Final = (
-    Query("drain_one_column", columns=("added",), is_drained=True),
-    Query("drain_three_columns", columns=("page", "added", "price"), is_drained=True),
-    Query("drain_all_columns", is_drained=True),
+    Question("drain_one_column", columns=("added",), is_drained=True),
+    Question("drain_three_columns", columns=("page", "added", "price"), is_drained=True),
+    Question("drain_all_columns", is_drained=True),
 )
 
 QUERIES: Final = _CORE + _FILTERS + _GROUPS + _SCANS + _DRAINS
 
 
-def select_queries(names: Iterable[str]) -> tuple[Query, ...]:
+def select_queries(names: Iterable[str]) -> tuple[Question, ...]:
     """Return the queries of these names in the list's order; all of them for no name.
 
     Raises

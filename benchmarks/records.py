@@ -23,7 +23,7 @@ __all__ = [
     "save_run",
 ]
 
-FORMAT_VERSION = 2  # 1: one answer a turn
+RECORD_VERSION = 2  # 1: one answer a turn
 
 
 class Environment(msgspec.Struct, frozen=True):
@@ -160,7 +160,7 @@ class Run(msgspec.Struct):
     reference: str | None = None  # the engine that the answers are compared with
     columns: list[ColumnStorage] = []
     answers_per_turn: int = 1  # at most; a round's time is the median of those that count
-    format_version: int = FORMAT_VERSION
+    format_version: int = RECORD_VERSION
 
     @property
     def present(self) -> list[EngineRun]:
@@ -213,9 +213,9 @@ def load_run(path: Path) -> Run:
         raise InvalidInputError(
             "PROJSEG_BAD_ARGUMENT", f"{path} is not a result of `projseg bench run`: {error}"
         ) from error
-    if run.format_version > FORMAT_VERSION:
+    if run.format_version > RECORD_VERSION:
         raise InvalidInputError(
             "PROJSEG_BAD_ARGUMENT",
-            f"{path} has form {run.format_version}, this release reads up to {FORMAT_VERSION}",
+            f"{path} has form {run.format_version}, this release reads up to {RECORD_VERSION}",
         )
     return run

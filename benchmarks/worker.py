@@ -19,7 +19,7 @@ import pyarrow as pa
 from projseg.benchmarks.memory import PeakMemory
 from projseg.benchmarks.peers.engine import Engine, NotApplicableError
 from projseg.benchmarks.peers.registry import select_engines
-from projseg.benchmarks.queries import Query
+from projseg.benchmarks.queries import Question
 from projseg.benchmarks.records import Work
 from projseg.benchmarks.staging import Source
 from projseg.benchmarks.turn import take_turn
@@ -54,7 +54,7 @@ class Request(msgspec.Struct, frozen=True):
     """One thing to do; memory is sampled only when asked, as sampling costs a little."""
 
     verb: Verb
-    query: Query | None = None
+    query: Question | None = None
     answer_path: str | None = None  # where to leave the answer as an Arrow file
     samples_memory: bool = False
 

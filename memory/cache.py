@@ -25,7 +25,7 @@ BUDGET_BYTES_DEFAULT: Final = 4 << 30
 ENTRY_BYTES: Final = 512
 """Counted for each entry beside its own bytes: key, record, links, small objects around arrays."""
 
-Key = tuple[Any, ...]
+CacheKey = tuple[Any, ...]
 """What an entry is kept by: hashable; the first item names the kind of entry."""
 
 
@@ -40,7 +40,7 @@ class Owner:
 
     __slots__ = ("key",)
 
-    def __init__(self, key: Key) -> None:
+    def __init__(self, key: CacheKey) -> None:
         self.key = key
 
 
@@ -71,7 +71,7 @@ class CacheStatistics:
 
 @dataclass(slots=True)
 class _Entry:
-    key: Key
+    key: CacheKey
     value: Any
     byte_count: int
     owners: tuple[Owner, ...]
@@ -99,7 +99,7 @@ class Cache:
 
     def __init__(self, budget_bytes: int | Callable[[], int]) -> None:
         self._budget = budget_bytes
-        self._entries: OrderedDict[Key, _Entry] = OrderedDict()
+        self._entries: OrderedDict[CacheKey, _Entry] = OrderedDict()
         self._byte_count = 0
         self._counters = _Counters()
         # Reentrant: what an entry's end sets free may come back here.
@@ -119,11 +119,11 @@ class Cache:
             self._budget = self._budget()
         return self._budget
 
-    def __contains__(self, key: Key) -> bool:
+    def __contains__(self, key: CacheKey) -> bool:
         with self._lock:
             return key in self._entries
 
-    def get(self, key: Key) -> Any | None:
+    def get(self, key: CacheKey) -> Any | None:
         """Return what is kept by `key`, or None."""
         with self._lock:
             entry = self._entries.get(key)
@@ -141,7 +141,7 @@ class Cache:
 
     def put(
         self,
-        key: Key,
+        key: CacheKey,
         value: Any,
         byte_count: int,
         *,
@@ -177,7 +177,7 @@ class Cache:
                 self._resize(entry, held)
             return value
 
-    def replace(self, key: Key, value: Any, byte_count: int) -> None:
+    def replace(self, key: CacheKey, value: Any, byte_count: int) -> None:
         """Keep a value, which no other entry belongs to, in place of what the key had."""
         with self._lock:
             self._drop(key)
@@ -191,7 +191,7 @@ class Cache:
 
     def get_or_load(
         self,
-        key: Key,
+        key: CacheKey,
         load: Callable[[], Any],
         byte_count_of: Callable[[Any], int],
         *,
@@ -259,7 +259,7 @@ class Cache:
             if (owning := self._owning(owner)) is not None:
                 owning.parts_bytes += byte_count
 
-    def _drop(self, key: Key) -> None:
+    def _drop(self, key: CacheKey) -> None:
         entry = self._entries.pop(key, None)
         if entry is not None:
             self._count(entry, -entry.byte_count)

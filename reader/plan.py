@@ -14,7 +14,7 @@ from projseg.algebra.planning.source_plan import Choice
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.algebra.query.spec import QuerySpec
 from projseg.memory.cache import KEPT
-from projseg.reader.segment_facts import FactsOfVersion
+from projseg.reader.version_facts import VersionFacts
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 
@@ -86,7 +86,7 @@ def plan_query(
 def _plan(
     snapshot: Snapshot, query: QuerySpec, entries: Iterable[SegmentEntry], entry_count: int
 ) -> QueryPlan:
-    facts = FactsOfVersion(snapshot)
+    facts = VersionFacts(snapshot)
     planner = Planner(query, facts.declared_specs())
     planned = (SegmentPlan(entry, planner.choose(facts.of(entry))) for entry in entries)
     to_read = tuple(plan for plan in planned if not plan.choice.is_empty)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from projseg.aggregation.concat import concat_vectors
 from projseg.aggregation.rows import RowRange
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.memory.cache import KEPT, Key, Owner
+from projseg.memory.cache import KEPT, CacheKey, Owner
 from projseg.segment_format.bitmap_index import BitmapIndex
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.footer import BASE_TABLE, Role
@@ -157,7 +157,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
         known: Vector | None = KEPT.get(key)
         return self._kept(key, self._load(role, name)) if known is None else known
 
-    def _kept(self, key: Key, vector: Vector) -> Vector:
+    def _kept(self, key: CacheKey, vector: Vector) -> Vector:
         owner = self.segment.owner
         assert owner is not None, "segments of a table are opened to be kept"
         kept: Vector = KEPT.put(key, vector, vector.nbytes, owners=(owner,))
@@ -269,7 +269,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
             return None
         return self.segment.bitmap_index(self.table_name, role, name)
 
-    def _cache_key(self, kind: str, role: str, name: str) -> Key:
+    def _cache_key(self, kind: str, role: str, name: str) -> CacheKey:
         return (kind, self.segment.path, self.table_name, role, name)
 
     def _role(self, is_state: bool) -> Role:
@@ -283,7 +283,7 @@ def null_vector(arrow_type: pa.DataType, row_count: int) -> Vector:
     return Ids(np.zeros(row_count, np.uint8), Dictionary(pa.nulls(1, arrow_type)))
 
 
-def _part(whole: Vector, rows: RowRange, key: Key) -> Vector:
+def _part(whole: Vector, rows: RowRange, key: CacheKey) -> Vector:
     """Return some rows: as a view, or as a copy where it alone would hold on to far more."""
     part = whole.slice(rows.start, rows.end)
     if 2 * len(part) >= len(whole) or key in KEPT:

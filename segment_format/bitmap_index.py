@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from projseg.errors import InvalidInputError
 from projseg.kernels.roaring_read import MALFORMED, bitmap_count, read_bitmap
 from projseg.segment_format.byte_reader import ByteReader, corrupt
-from projseg.segment_format.footer import Section
+from projseg.segment_format.footer import PartEntry
 from projseg.segment_format.frame import HEAD_LAYOUT
 
 INDEX_BLOCK_DTYPE: Final = np.dtype(  # SPEC.md section 8.1
@@ -44,8 +44,8 @@ class BitmapIndex:
     parts_end : int
         The file offset no block passes.
     read_part : callable
-        Takes (section, name); returns its bytes, checksum proved.
-    path, section : str
+        Takes (entry, name); returns its bytes, checksum proved.
+    path, part_name : str
         For error messages.
     """
 
@@ -56,11 +56,11 @@ class BitmapIndex:
         cardinality: int,
         row_count: int,
         parts_end: int,
-        read_part: Callable[[Section, str], bytes],
+        read_part: Callable[[PartEntry, str], bytes],
         path: str,
-        section: str,
+        part_name: str,
     ) -> None:
-        self._path, self._section = path, f"bitmap index of {section}"
+        self._path, self._part_name = path, f"bitmap index of {part_name}"
         self._cardinality, self._row_count = cardinality, row_count
         self._read_part = read_part
         self.records = self._parse(directory, parts_end)
@@ -125,16 +125,16 @@ class BitmapIndex:
         """Return what `read` makes of a bitmap, None meaning that it is malformed."""
         found = read(content, self._row_count)
         if found is None:
-            raise corrupt(self._path, self._section, f"bitmap of id {dictionary_id} is malformed")
+            raise corrupt(self._path, self._part_name, f"bitmap of id {dictionary_id} is malformed")
         return found
 
     def _block(self, record: Any) -> tuple[NDArray[np.int64], memoryview]:
         """Return where each bitmap of a block starts, the end of the last one, and their bytes."""
-        part = Section(
+        part = PartEntry(
             int(record["file_offset"]), int(record["stored_bytes"]), int(record["checksum"])
         )
-        content = memoryview(self._read_part(part, self._section))
-        reader = ByteReader(content, path=self._path, section=self._section)
+        content = memoryview(self._read_part(part, self._part_name))
+        reader = ByteReader(content, path=self._path, part_name=self._part_name)
         sizes = reader.array("<u4", int(record["id_count"])).astype(np.int64)
         reader.require(int(sizes.sum()) == reader.bytes_left, "bitmap sizes do not fill the block")
         starts = np.cumsum(np.concatenate([np.zeros(1, np.int64), sizes]))
@@ -142,7 +142,7 @@ class BitmapIndex:
 
     def _parse(self, directory: bytes, parts_end: int) -> NDArray[Any]:
         if len(directory) % INDEX_BLOCK_DTYPE.itemsize:
-            raise corrupt(self._path, self._section, "directory is cut short")
+            raise corrupt(self._path, self._part_name, "directory is cut short")
         records = np.frombuffer(directory, INDEX_BLOCK_DTYPE)
         ends = records["first_id"].astype(np.int64) + records["id_count"]
         starts = np.concatenate([[0], ends[:-1]])
@@ -157,7 +157,7 @@ class BitmapIndex:
             or int(ends[-1] if len(ends) else 0) != self._cardinality
         )
         if bad:
-            raise corrupt(self._path, self._section, "blocks do not cover the dictionary")
+            raise corrupt(self._path, self._part_name, "blocks do not cover the dictionary")
         return records
 
 

@@ -14,9 +14,9 @@ from projseg.segment_format.limits import NESTED_VALUES_MAX, require_limit
 ALIGNMENT = 8  # every array inside a page starts at a multiple of this many bytes
 
 
-def corrupt(path: str, section: str, problem: str) -> CorruptSegmentError:
+def corrupt(path: str, part_name: str, problem: str) -> CorruptSegmentError:
     """Return the error for stored bytes that break SPEC.md."""
-    return CorruptSegmentError("PROJSEG_CORRUPT_SEGMENT", f"{path}: {section}: {problem}")
+    return CorruptSegmentError("PROJSEG_CORRUPT_SEGMENT", f"{path}: {part_name}: {problem}")
 
 
 def padding(byte_count: int) -> int:
@@ -31,16 +31,16 @@ class ByteReader:
     ----------
     content : memoryview
         The bytes of the part, after checksum and decompression.
-    path, section : str
+    path, part_name : str
         Where they come from, for error messages.
     """
 
-    __slots__ = ("_content", "_offset", "_values_left", "path", "section")
+    __slots__ = ("_content", "_offset", "_values_left", "part_name", "path")
 
-    def __init__(self, content: memoryview, *, path: str, section: str) -> None:
+    def __init__(self, content: memoryview, *, path: str, part_name: str) -> None:
         self._content, self._offset = content, 0
         self._values_left = NESTED_VALUES_MAX
-        self.path, self.section = path, section
+        self.path, self.part_name = path, part_name
 
     @property
     def bytes_left(self) -> int:
@@ -90,7 +90,7 @@ class ByteReader:
     def require(self, condition: bool, problem: str) -> None:
         """Raise a located CorruptSegmentError unless `condition` holds."""
         if not condition:
-            raise corrupt(self.path, self.section, f"at byte {self._offset}: {problem}")
+            raise corrupt(self.path, self.part_name, f"at byte {self._offset}: {problem}")
 
 
 def padded(*parts: bytes) -> bytes:

@@ -19,11 +19,11 @@ from projseg.segment_format.compression import (
 )
 from projseg.segment_format.encodings.nested import item_count
 from projseg.segment_format.encodings.table import numbers_of
-from projseg.segment_format.footer import Section
+from projseg.segment_format.footer import PartEntry
 from projseg.segment_format.limits import (
     PAGE_RAW_BYTES_MAX,
     PAGE_ROWS_MAX,
-    SECTIONS_MAX,
+    PARTS_MAX,
     SEGMENT_BYTES_MAX,
     require_limit,
 )
@@ -62,7 +62,7 @@ class PartSink:
     def __init__(self, write: Callable[[bytes], object], file_id: bytes) -> None:
         self._write, self._seed = write, file_seed(file_id)
         self.offset, self.part_count = 0, 0
-        self.recent: list[Section] = []  # parts since somebody last cleared it
+        self.recent: list[PartEntry] = []  # parts since somebody last cleared it
 
     def put(self, content: bytes) -> None:
         """Write bytes that carry their own checksum, or none."""
@@ -70,18 +70,18 @@ class PartSink:
         require_limit("segment's size in bytes", self.offset, SEGMENT_BYTES_MAX)
         self._write(content)
 
-    def part(self, content: bytes) -> Section:
+    def part(self, content: bytes) -> PartEntry:
         """Write a checksummed part and its padding; return where it lies."""
         self.part_count += 1
-        require_limit("number of parts of a segment", self.part_count, SECTIONS_MAX)
-        section = Section(
+        require_limit("number of parts of a segment", self.part_count, PARTS_MAX)
+        entry = PartEntry(
             self.offset, len(content), part_checksum(content, self._seed, self.offset)
         )
         self.put(content)
         if gap := padding(len(content)):
             self.put(bytes(gap))
-        self.recent.append(section)
-        return section
+        self.recent.append(entry)
+        return entry
 
 
 def write_pages(sink: PartSink, pages: Iterator[EncodedPage]) -> WrittenPages:
@@ -92,16 +92,16 @@ def write_pages(sink: PartSink, pages: Iterator[EncodedPage]) -> WrittenPages:
         is_text = page.encoding in _TEXT_ENCODINGS
         share_max = TEXT_SHARE_MAX if is_text else NUMBERS_SHARE_MAX
         compression, stored = compress_page(page.raw, share_max)
-        section = sink.part(stored)
+        entry = sink.part(stored)
         stored_bytes += len(stored)
-        records.append(_record(page, compression, section))
+        records.append(_record(page, compression, entry))
     return WrittenPages(np.array(records, PAGE_DTYPE).tobytes(), stored_bytes)
 
 
-def _record(page: EncodedPage, compression: int, section: Section) -> tuple[int, ...]:
+def _record(page: EncodedPage, compression: int, entry: PartEntry) -> tuple[int, ...]:
     return (
-        section.file_offset,
-        section.byte_count,
+        entry.file_offset,
+        entry.byte_count,
         len(page.raw),
         page.row_count,
         page.null_count,
@@ -112,7 +112,7 @@ def _record(page: EncodedPage, compression: int, section: Section) -> tuple[int,
         0,
         page.minimum,
         page.maximum,
-        section.checksum,
+        entry.checksum,
     )
 
 

@@ -46,7 +46,7 @@ def compress_page(raw: bytes, share_max: float) -> tuple[int, bytes]:
 
 
 def decompress_page(
-    stored: memoryview, compression: int, raw_bytes: int, *, path: str, section: str
+    stored: memoryview, compression: int, raw_bytes: int, *, path: str, part_name: str
 ) -> memoryview:
     """Return exactly `raw_bytes` bytes.
 
@@ -60,19 +60,19 @@ def decompress_page(
     """
     if compression == NONE:
         if len(stored) != raw_bytes:
-            raise corrupt(path, section, f"{len(stored)} bytes stored, {raw_bytes} declared")
+            raise corrupt(path, part_name, f"{len(stored)} bytes stored, {raw_bytes} declared")
         return stored
     if compression != ZSTD:
-        raise corrupt(path, section, f"unknown compression {compression}")
+        raise corrupt(path, part_name, f"unknown compression {compression}")
     if not hasattr(_thread, "decompressor"):
         _thread.decompressor = zstandard.ZstdDecompressor()
     try:
         declared = zstandard.get_frame_parameters(stored).content_size
         if declared != raw_bytes:
-            raise corrupt(path, section, f"frame holds {declared} bytes, {raw_bytes} declared")
+            raise corrupt(path, part_name, f"frame holds {declared} bytes, {raw_bytes} declared")
         raw = _thread.decompressor.decompress(stored, allow_extra_data=False)
     except zstandard.ZstdError as error:
-        raise corrupt(path, section, f"not a zstandard frame: {error}") from error
+        raise corrupt(path, part_name, f"not a zstandard frame: {error}") from error
     if len(raw) != raw_bytes:
-        raise corrupt(path, section, f"{len(raw)} bytes decompressed, {raw_bytes} declared")
+        raise corrupt(path, part_name, f"{len(raw)} bytes decompressed, {raw_bytes} declared")
     return memoryview(raw)

@@ -107,7 +107,7 @@ class SegmentDescription:
         return sum(dictionary.bytes_saved for dictionary in self.dictionaries)
 
     @property
-    def sections(self) -> dict[str, int]:
+    def bytes_by_purpose(self) -> dict[str, int]:
         """Bytes by purpose; together with padding they make up the file."""
         columns = [column for table in self.tables for column in table.columns]
         known = {

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.kernels.gather import gather_text
-from projseg.memory.cache import KEPT, Key, Owner
+from projseg.memory.cache import KEPT, CacheKey, Owner
 from projseg.memory.lazy import cached_property
 from projseg.segment_format.arrow_arrays import filled_values, primitive_array, text_array
 from projseg.segment_format.types import is_text
@@ -40,7 +40,7 @@ class Dictionary:
     values: pa.Array
     stored_hashes: NDArray[np.uint64] | None = None
     owner: Owner | None = None
-    _own_memos: dict[Key, Any] = field(default_factory=dict, repr=False)
+    _own_memos: dict[CacheKey, Any] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -79,7 +79,7 @@ class Dictionary:
         return int(self.values.nbytes) + hashes
 
     def memo(
-        self, key: Key, compute: Callable[[], Memo], byte_count_of: Callable[[Memo], int]
+        self, key: CacheKey, compute: Callable[[], Memo], byte_count_of: Callable[[Memo], int]
     ) -> Memo:
         """Return what is computed from the values alone: once, and kept as long as they are.
 

@@ -16,10 +16,10 @@ BASE_TABLE: Final = "__base"
 ABANDONED: Final = "abandoned"  # kind of the parts of a table that was given up while written
 
 Role = Literal["base", "grouping", "state"]
-Kind = Literal["ids", "numbers", "opaque"]
+ColumnKind = Literal["ids", "numbers", "opaque"]
 
 
-class Section(msgspec.Struct, frozen=True):
+class PartEntry(msgspec.Struct, frozen=True):
     """A checksummed byte range. SPEC.md section 4.7."""
 
     file_offset: int
@@ -42,7 +42,7 @@ class DictionaryEntry(msgspec.Struct, frozen=True):
     type: str
     cardinality: int
     pages: bytes
-    hashes: Section | None
+    hashes: PartEntry | None
 
 
 class ColumnEntry(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class ColumnEntry(msgspec.Struct, frozen=True):
     role: Role
     name: str
     type: str
-    kind: Kind
+    kind: ColumnKind
     dictionary: int | None
     pages: bytes
     index_blocks: bytes
@@ -76,11 +76,11 @@ class NotBuiltEntry(msgspec.Struct, frozen=True):
     reason: str
 
 
-class ExtraSection(msgspec.Struct, frozen=True):
+class ExtraPartEntry(msgspec.Struct, frozen=True):
     """A part for readers that know its kind; others skip it. SPEC.md section 4.8."""
 
     kind: str
-    section: Section
+    section: PartEntry
 
 
 class Footer(msgspec.Struct, frozen=True):
@@ -92,7 +92,7 @@ class Footer(msgspec.Struct, frozen=True):
     dictionaries: tuple[DictionaryEntry, ...]
     tables: tuple[TableEntry, ...]
     not_built: tuple[NotBuiltEntry, ...]
-    extra_sections: tuple[ExtraSection, ...]
+    extra_sections: tuple[ExtraPartEntry, ...]
 
 
 _DECODER: Final = msgspec.msgpack.Decoder(Footer)

@@ -16,15 +16,15 @@ from projseg.segment_format.footer import (
     ColumnEntry,
     DictionaryEntry,
     Footer,
-    Section,
+    PartEntry,
     TableEntry,
 )
 from projseg.segment_format.frame import FILE_ID_BYTES, HEAD_LAYOUT
 from projseg.segment_format.limits import (
     COLUMNS_MAX,
     DICTIONARY_VALUES_MAX,
+    PARTS_MAX,
     PROJECTIONS_MAX,
-    SECTIONS_MAX,
     SEGMENT_ROWS_MAX,
     name_problem,
     require_limit,
@@ -62,7 +62,7 @@ class FooterChecker:
         for table in footer.tables:
             self._check_table(table)
         for extra in footer.extra_sections:
-            self._check_section(extra.section)
+            self._check_part(extra.section)
         self._check_schema()
 
     def _check_counts(self) -> None:
@@ -73,7 +73,7 @@ class FooterChecker:
         directories = [column.pages for table in footer.tables for column in table.columns]
         directories += [dictionary.pages for dictionary in footer.dictionaries]
         pages = sum(len(directory) for directory in directories) // PAGE_DTYPE.itemsize
-        require_limit("number of parts", pages, SECTIONS_MAX)
+        require_limit("number of parts", pages, PARTS_MAX)
 
     def _check_dictionary(self, entry: DictionaryEntry) -> None:
         require_limit("number of dictionary values", entry.cardinality, DICTIONARY_VALUES_MAX)
@@ -82,7 +82,7 @@ class FooterChecker:
         is_ordered = is_fixed_width(arrow_type) or is_text(arrow_type)
         self._require(is_ordered or entry.cardinality <= 1, f"a dictionary of {entry.type}")
         if entry.hashes is not None:
-            self._check_section(entry.hashes)
+            self._check_part(entry.hashes)
             self._require(entry.hashes.byte_count == 8 * entry.cardinality, "hashes are cut short")
 
     def _check_table(self, table: TableEntry) -> None:
@@ -129,13 +129,13 @@ class FooterChecker:
         declared = {field.name: field.type for field in self._footer.fields}
         self._require(stored == declared, "base columns differ from the schema")
 
-    def _check_section(self, section: Section) -> None:
+    def _check_part(self, entry: PartEntry) -> None:
         fits = (
-            section.file_offset >= HEAD_LAYOUT.size
-            and section.byte_count >= 0
-            and section.file_offset + section.byte_count <= self._parts_end
+            entry.file_offset >= HEAD_LAYOUT.size
+            and entry.byte_count >= 0
+            and entry.file_offset + entry.byte_count <= self._parts_end
         )
-        self._require(fits, f"a part at byte {section.file_offset} lies outside the file's parts")
+        self._require(fits, f"a part at byte {entry.file_offset} lies outside the file's parts")
 
     def _type(self, name: str) -> pa.DataType:
         try:

@@ -75,7 +75,7 @@ def parse_tail(content: memoryview, file_bytes: int, path: str) -> tuple[Tail, i
     CorruptSegmentError
         If these bytes are no tail, or the footer would not end where the tail starts.
     """
-    reader = ByteReader(content, path=path, section="tail")
+    reader = ByteReader(content, path=path, part_name="tail")
     *fields, checksum, magic = reader.unpack(TAIL_LAYOUT)
     reader.require(magic == TAIL_MAGIC, "no segment ends here: truncated, or not a .pseg file")
     tail = Tail(*fields)

@@ -47,39 +47,39 @@ class PageRun:
         The file's bytes from the first page's start to the last one's end.
     seed : int
         The file's checksum seed.
-    path, section : str
+    path, part_name : str
         Where the bytes come from.
     """
 
     def __init__(
-        self, records: NDArray[Any], content: bytes, seed: int, *, path: str, section: str
+        self, records: NDArray[Any], content: bytes, seed: int, *, path: str, part_name: str
     ) -> None:
-        self.records, self.path, self.section = records, path, section
+        self.records, self.path, self.part_name = records, path, part_name
         self.row_count = int(records["row_count"].sum())
         self._content, self._seed = memoryview(content), seed
 
     def fail(self, problem: str) -> Exception:
         """Return the error of a column whose pages contradict each other or their directory."""
-        return corrupt(self.path, self.section, problem)
+        return corrupt(self.path, self.part_name, problem)
 
     def pages(self) -> Iterator[tuple[Any, ByteReader, slice]]:
         """Yield (record, reader over the verified raw bytes, rows within the run) by page."""
         start_row, start = 0, int(self.records["file_offset"][0]) if len(self.records) else 0
         for record in self.records:
             offset, stored_bytes = int(record["file_offset"]), int(record["stored_bytes"])
-            section = f"{self.section}, page at byte {offset}"
+            part_name = f"{self.part_name}, page at byte {offset}"
             stored = self._content[offset - start : offset - start + stored_bytes]
             if part_checksum(stored, self._seed, offset) != int(record["checksum"]):
-                raise corrupt(self.path, section, "checksum differs from the directory's")
+                raise corrupt(self.path, part_name, "checksum differs from the directory's")
             raw = decompress_page(
                 stored,
                 int(record["compression"]),
                 int(record["raw_bytes"]),
                 path=self.path,
-                section=section,
+                part_name=part_name,
             )
             end_row = start_row + int(record["row_count"])
-            reader = ByteReader(raw, path=self.path, section=section)
+            reader = ByteReader(raw, path=self.path, part_name=part_name)
             yield record, reader, slice(start_row, end_row)
             start_row = end_row
 
@@ -191,13 +191,13 @@ def decode_opaque(
     if is_text(arrow_type) and raw_bytes > _ARROW_OFFSET_MAX:
         raise LimitExceededError(
             "PROJSEG_LIMIT_EXCEEDED",
-            f"{run.path}: {run.section}: pages hold over 2 GiB of text; decode fewer at a time",
+            f"{run.path}: {run.part_name}: pages hold over 2 GiB of text; decode fewer at a time",
         )
     pieces, held_bytes = [], 0
     for page in run.pages():
         pieces.append(_decode_opaque_page(*page, arrow_type))
         held_bytes += pieces[-1].nbytes
-        require_limit(f"bytes of {run.section} of {run.path}", held_bytes, bytes_max)
+        require_limit(f"bytes of {run.part_name} of {run.path}", held_bytes, bytes_max)
     if not pieces:
         return pa.nulls(0, arrow_type)
     return pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
@@ -218,9 +218,9 @@ def _decode_opaque_page(
             offsets, content = TEXT_ENCODINGS.decode(reader, encoding, row_count)
             array = text_array(offsets, content, arrow_type, validity)
         else:
-            raise corrupt(reader.path, reader.section, f"encoding {encoding} for {arrow_type}")
+            raise corrupt(reader.path, reader.part_name, f"encoding {encoding} for {arrow_type}")
         reader.finish()
         array.validate(full=True)
     except (pa.ArrowException, ValueError) as error:
-        raise corrupt(reader.path, reader.section, f"not {arrow_type}: {error}") from error
+        raise corrupt(reader.path, reader.part_name, f"not {arrow_type}: {error}") from error
     return array

@@ -78,25 +78,25 @@ class PageDirectory(msgspec.Struct, frozen=True, eq=False):
         pages_end : int
             The file offset that no page passes.
         where : str
-            "path: section", for the error.
+            "path: name of the part", for the error.
 
         Raises
         ------
         CorruptSegmentError
             If a record contradicts another, a limit, or the counts given.
         """
-        path, section = where, "page directory"
+        path, part_name = where, "page directory"
         if len(content) % PAGE_DTYPE.itemsize:
-            raise corrupt(path, section, f"{len(content)} bytes are no whole number of records")
+            raise corrupt(path, part_name, f"{len(content)} bytes are no whole number of records")
         records = np.frombuffer(content, PAGE_DTYPE)
         rows = records["row_count"].astype(np.int64)
         if problem := _problem(records, rows, pages_end):
-            raise corrupt(path, section, problem)
+            raise corrupt(path, part_name, problem)
         row_starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows)])
         if int(row_starts[-1]) != row_count:
-            raise corrupt(path, section, f"pages hold {row_starts[-1]} rows, not {row_count}")
+            raise corrupt(path, part_name, f"pages hold {row_starts[-1]} rows, not {row_count}")
         if is_uniform and (rows[:-1] != PAGE_ROWS_MAX).any():
-            raise corrupt(path, section, f"a page before the last has not {PAGE_ROWS_MAX} rows")
+            raise corrupt(path, part_name, f"a page before the last has not {PAGE_ROWS_MAX} rows")
         return cls(records, row_starts)
 
 

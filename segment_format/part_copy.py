@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from projseg.segment_format.bitmap_index import INDEX_BLOCK_DTYPE
 from projseg.segment_format.column_writer import PartSink, WrittenPages
-from projseg.segment_format.footer import Role, Section
+from projseg.segment_format.footer import PartEntry, Role
 from projseg.segment_format.page_directory import PAGE_DTYPE
 
 if TYPE_CHECKING:
@@ -37,18 +37,18 @@ def copy_index(sink: PartSink, source: SegmentFile, table: str, role: Role, name
     return copied.astype(INDEX_BLOCK_DTYPE).tobytes()
 
 
-def copy_section(
-    sink: PartSink, source: SegmentFile, section: Section | None, owner: str
-) -> Section | None:
+def copy_part(
+    sink: PartSink, source: SegmentFile, entry: PartEntry | None, owner: str
+) -> PartEntry | None:
     """Copy one part; return where the copy lies."""
-    return None if section is None else sink.part(source.part(section, owner))
+    return None if entry is None else sink.part(source.part(entry, owner))
 
 
 def _copy(sink: PartSink, source: SegmentFile, records: NDArray[Any], owner: str) -> NDArray[Any]:
     """Copy the part of each record; return the records of the copies."""
     copies = np.array(records)
     for record, copy in zip(records, copies, strict=True):
-        old = Section(
+        old = PartEntry(
             int(record["file_offset"]), int(record["stored_bytes"]), int(record["checksum"])
         )
         new = sink.part(source.part(old, owner))

@@ -18,11 +18,11 @@ from projseg.segment_format.footer import (
     ABANDONED,
     BASE_TABLE,
     ColumnEntry,
+    ColumnKind,
     DictionaryEntry,
-    ExtraSection,
+    ExtraPartEntry,
     FieldEntry,
     Footer,
-    Kind,
     NotBuiltEntry,
     Role,
     TableEntry,
@@ -38,7 +38,7 @@ from projseg.segment_format.limits import (
     name_problem,
     require_limit,
 )
-from projseg.segment_format.part_copy import copy_index, copy_pages, copy_section
+from projseg.segment_format.part_copy import copy_index, copy_pages, copy_part
 from projseg.segment_format.types import parse_type_name, type_name
 from projseg.segment_format.value_hashes import dictionary_hashes
 from projseg.segment_format.vectors import Ids, Numbers, Vector
@@ -119,7 +119,7 @@ class SegmentEncoder:
         self._tables: list[TableEntry] = []
         self._summaries: list[TableSummary] = []
         self._not_built: list[NotBuiltEntry] = []
-        self._abandoned: list[ExtraSection] = []
+        self._abandoned: list[ExtraPartEntry] = []
         self._sink = PartSink(write, file_id)
         self._sink.put(pack_head(file_id))
 
@@ -157,7 +157,7 @@ class SegmentEncoder:
         entry = source.dictionary_entry(name)
         records = source.dictionary_directory(entry).records
         pages = copy_pages(self._sink, source, records, f"dictionary '{name}'")
-        hashes = copy_section(self._sink, source, entry.hashes, f"hashes of '{name}'")
+        hashes = copy_part(self._sink, source, entry.hashes, f"hashes of '{name}'")
         self._dictionaries[name] = source.dictionary(name)
         self._dictionary_entries.append(
             msgspec.structs.replace(entry, pages=pages.directory, hashes=hashes)
@@ -292,7 +292,7 @@ class SegmentEncoder:
         """
         _require(self._open is not None and bool(self._tables), "no projection to abandon")
         self._open = None
-        self._abandoned += [ExtraSection(ABANDONED, section) for section in self._sink.recent]
+        self._abandoned += [ExtraPartEntry(ABANDONED, entry) for entry in self._sink.recent]
 
     def add_not_built(self, name: str, definition_hash: str, reason: str) -> None:
         """Record a projection that this segment lacks, and why."""
@@ -349,7 +349,7 @@ class SegmentEncoder:
         _require(stored == wanted, f"base table holds {stored}, the schema says {wanted}")
 
 
-def _kind(vector: Vector) -> Kind:
+def _kind(vector: Vector) -> ColumnKind:
     if isinstance(vector, Ids):
         return "ids"
     return "numbers" if isinstance(vector, Numbers) else "opaque"

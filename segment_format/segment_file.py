@@ -24,8 +24,8 @@ from projseg.segment_format.footer import (
     ColumnEntry,
     DictionaryEntry,
     Footer,
+    PartEntry,
     Role,
-    Section,
     TableEntry,
     decode_footer,
 )
@@ -273,7 +273,7 @@ class SegmentFile:
                 parts_end=self.tail.footer_offset,
                 read_part=self.part,
                 path=self.path,
-                section="/".join(key),
+                part_name="/".join(key),
             )
             known = self._held(self._indexes, key, index, 0)
         return known
@@ -304,24 +304,24 @@ class SegmentFile:
 
     def _load_dictionary(self, entry: DictionaryEntry) -> Dictionary:
         arrow_type = parse_type_name(entry.type)
-        section = f"dictionary '{entry.name}'"
+        part_name = f"dictionary '{entry.name}'"
         directory = self.dictionary_directory(entry)
         raw_bytes = int(directory.records["raw_bytes"].sum(dtype=np.int64))
-        require_limit(f"size of {section} in bytes", raw_bytes, 2 * DICTIONARY_BYTES_MAX)
+        require_limit(f"size of {part_name} in bytes", raw_bytes, 2 * DICTIONARY_BYTES_MAX)
         left = self._dictionary_bytes_left
         held_bytes = _NUMBER_BYTES * entry.cardinality
-        require_limit(f"bytes of {section} of {self.path}", held_bytes, left)
-        run = self.pages(directory, 0, len(directory), section)
+        require_limit(f"bytes of {part_name} of {self.path}", held_bytes, left)
+        run = self.pages(directory, 0, len(directory), part_name)
         try:
             if is_fixed_width(arrow_type):
                 values = decode_numbers(run, arrow_type).to_arrow()
             else:
                 values = decode_opaque(run, arrow_type, min(left + _SLACK_BYTES, _ARROW_BYTES_MAX))
         except (pa.ArrowException, ValueError) as error:
-            raise corrupt(self.path, section, f"not {entry.type}: {error}") from error
+            raise corrupt(self.path, part_name, f"not {entry.type}: {error}") from error
         if problem := order_problem(values):
-            raise corrupt(self.path, section, problem)
-        return Dictionary(values, self._hashes(entry, section), self._owner)
+            raise corrupt(self.path, part_name, problem)
+        return Dictionary(values, self._hashes(entry, part_name), self._owner)
 
     @property
     def _dictionary_bytes_left(self) -> int:
@@ -342,25 +342,25 @@ class SegmentFile:
             where=f"{self.path}: dictionary '{entry.name}'",
         )
 
-    def _hashes(self, entry: DictionaryEntry, section: str) -> Any:
+    def _hashes(self, entry: DictionaryEntry, part_name: str) -> Any:
         if entry.hashes is None:
             return None
-        return np.frombuffer(self.part(entry.hashes, f"hashes of {section}"), "<u8")
+        return np.frombuffer(self.part(entry.hashes, f"hashes of {part_name}"), "<u8")
 
     def read(self, file_offset: int, byte_count: int) -> bytes:
         """Return bytes of the file as they are; prefer `part`, which proves their checksum."""
         return _read(self._read_range, file_offset, byte_count, self.path)
 
-    def part(self, section: Section, name: str) -> bytes:
+    def part(self, entry: PartEntry, name: str) -> bytes:
         """Read a part and prove its checksum."""
-        content = self.read(section.file_offset, section.byte_count)
-        if part_checksum(content, self._seed, section.file_offset) != section.checksum:
-            problem = f"checksum of the part at byte {section.file_offset} differs"
+        content = self.read(entry.file_offset, entry.byte_count)
+        if part_checksum(content, self._seed, entry.file_offset) != entry.checksum:
+            problem = f"checksum of the part at byte {entry.file_offset} differs"
             raise corrupt(self.path, name, problem)
         return content
 
     def pages(
-        self, directory: PageDirectory, first_page: int, page_end: int, section: str
+        self, directory: PageDirectory, first_page: int, page_end: int, part_name: str
     ) -> PageRun:
         """Read pages [first_page, page_end) of a directory, to be decoded by the caller."""
         if not 0 <= first_page <= page_end <= len(directory):
@@ -372,7 +372,7 @@ class SegmentFile:
             start, last = int(records["file_offset"][0]), records[-1]
             end = int(last["file_offset"]) + int(last["stored_bytes"])
             content = self.read(start, end - start)
-        return PageRun(records, content, self._seed, path=self.path, section=section)
+        return PageRun(records, content, self._seed, path=self.path, part_name=part_name)
 
 
 def _read(read_range: ReadRange, offset: int, size: int, path: str) -> bytes:

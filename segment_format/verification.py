@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from projseg.kernels.roaring_check import BitmapCheck
 from projseg.segment_format.byte_reader import corrupt, padding
 from projseg.segment_format.dictionary import Dictionary
-from projseg.segment_format.footer import ColumnEntry, Section, TableEntry
+from projseg.segment_format.footer import ColumnEntry, PartEntry, TableEntry
 from projseg.segment_format.frame import HEAD_LAYOUT, check_head
 from projseg.segment_format.page_decoder import decode_ids, decode_numbers
 from projseg.segment_format.page_directory import HAS_BOUNDS, HAS_NAN, PageDirectory
@@ -78,8 +78,8 @@ def part_places(segment: SegmentFile) -> list[PartPlace]:
     return sorted(found)
 
 
-def _place(section: Section, owner: str) -> PartPlace:
-    return PartPlace(section.file_offset, section.byte_count, owner)
+def _place(entry: PartEntry, owner: str) -> PartPlace:
+    return PartPlace(entry.file_offset, entry.byte_count, owner)
 
 
 def _places(records: NDArray[Any], owner: str) -> list[PartPlace]:

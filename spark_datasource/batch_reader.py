@@ -100,7 +100,7 @@ class ProjsegReader(DataSourceReader):
         if scan.is_zone_missing:
             parts = _entry_shares(scan)
             return [UnplannedPartition(scan.request, part, len(parts) == 1) for part in parts]
-        told = scan.told_rows()
+        told = scan.description_rows()
         if told is not None:
             return [TablePartition(_stream_of(told))]
         plan = scan.plan(self._schema.names)
@@ -145,7 +145,7 @@ class ProjsegReader(DataSourceReader):
     def _planned(self, partition: UnplannedPartition) -> TablePartition | QueryPartition:
         """Return a partition as the planner would have made it, had it known the time zone."""
         scan = Scan(partition.request.in_zone(zone_of_task()))
-        told = scan.told_rows()
+        told = scan.description_rows()
         if told is not None:
             return TablePartition(_stream_of(told))
         plan = scan.plan(self._schema.names, partition.entries)

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from projseg import __version__
 from projseg.errors import InvalidInputError, LimitExceededError
-from projseg.table_layer.limits import METADATA_BYTES_MAX
+from projseg.table_layer.metadata_limits import METADATA_BYTES_MAX
 from projseg.table_layer.segment_entry import SegmentEntry
 
 _ENTRIES: Final = msgspec.json.Decoder(list[SegmentEntry])

@@ -15,7 +15,7 @@ from projseg.errors import InvalidInputError
 from projseg.spark_datasource.options import Options, parse_choice
 from projseg.spark_datasource.table_location import read_location
 from projseg.table_layer.storage import is_uri
-from projseg.table_layer.versions import is_table
+from projseg.table_layer.versions import holds_table
 
 METADATA_TABLES: Final = ("segments", "projections", "projectionStats", "columns", "history")
 _AGGREGATIONS: Final = ("final", "partial")
@@ -109,7 +109,7 @@ def parse_read_request(given: Mapping[str, str]) -> ReadRequest:
 def _split_suffix(location: str) -> tuple[str, str | None]:
     """Divide a location from the metadata table that it names, unless a table is right there."""
     base, mark, suffix = location.rpartition("#")
-    if not mark or (not is_uri(location) and is_table(location)):
+    if not mark or (not is_uri(location) and holds_table(location)):
         return location, None
     return base, parse_choice("metadataTable", suffix, METADATA_TABLES)
 

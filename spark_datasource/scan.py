@@ -16,13 +16,13 @@ from projseg.algebra.time.period import DAY
 from projseg.errors import InvalidInputError
 from projseg.memory.lazy import cached_property
 from projseg.reader.plan import QueryPlan, plan_query
-from projseg.spark_datasource.metadata_tables import metadata_rows
+from projseg.spark_datasource.metadata_rows import metadata_rows
 from projseg.spark_datasource.options import bad_value
 from projseg.spark_datasource.read_request import ReadRequest
 from projseg.spark_datasource.schemas import spark_schema
 from projseg.spark_datasource.session_zone import depends_on_zone, zone_missing
 from projseg.table_layer.segment_entry import SegmentEntry
-from projseg.table_layer.snapshot import Snapshot, history, open_snapshot
+from projseg.table_layer.snapshot import Snapshot, kept_versions, open_snapshot
 from projseg.table_layer.storage import Storage, open_storage
 
 _TIME_FORM: Final = "an ISO 8601 time, such as 2015-09-12T00:00Z or 2015-09-12 02:00:00+02:00"
@@ -101,7 +101,7 @@ class Scan:
             query = replace(query, columns=known or query.columns[:1])
         return plan_query(self.snapshot, query, entries)
 
-    def told_rows(self) -> pa.Table | None:
+    def description_rows(self) -> pa.Table | None:
         """Return rows that are about the table or the plan, or None if the request is a query."""
         if self.request.metadata_table is not None:
             return metadata_rows(self.snapshot, self.request.metadata_table)
@@ -121,7 +121,7 @@ class Scan:
         output = self.query.output_schema
         if not self.request.is_explain:
             return output
-        # Imported here, as in `told_rows`.
+        # Imported here, as in `description_rows`.
         from projseg.explain import SEGMENTS_SCHEMA
 
         return SEGMENTS_SCHEMA
@@ -139,7 +139,7 @@ def _snapshot(storage: Storage, request: ReadRequest) -> Snapshot:
     if request.timestamp is None:
         return open_snapshot(storage, request.version)
     moment = _moment(request.timestamp, request.timezone)
-    for snapshot in history(storage):
+    for snapshot in kept_versions(storage):
         if snapshot.timestamp_us <= moment:
             return snapshot
     raise InvalidInputError(

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from projseg.declarations import check_declared, declare_properties
 from projseg.errors import InvalidInputError
 from projseg.spark_datasource.write_request import WriteRequest
-from projseg.table_layer.snapshot import Snapshot, is_table, open_snapshot
+from projseg.table_layer.snapshot import Snapshot, holds_table, open_snapshot
 from projseg.table_layer.storage import Storage, open_storage
 from projseg.table_layer.table_properties import (
     ColumnDeclaration,
@@ -65,7 +65,7 @@ def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) ->
     storage.check_writable()
     _check_mode(request, overwrite=overwrite)
     interval = request.replace_interval
-    if not is_table(request.location):
+    if not holds_table(request.location):
         return WriteTarget(storage, None, _new_properties(request, schema), (), interval)
     snapshot = open_snapshot(storage)
     properties = snapshot.properties

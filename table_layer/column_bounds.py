@@ -24,7 +24,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from projseg.table_layer.limits import BOUND_BYTES_MAX
+from projseg.table_layer.metadata_limits import BOUND_BYTES_MAX
 from projseg.table_layer.segment_entry import Bound
 
 _EPOCH: Final = datetime(1970, 1, 1)

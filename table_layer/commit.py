@@ -17,7 +17,7 @@ from typing import Final
 
 from projseg.errors import CommitConflictError, CommitError, InvalidInputError, StorageError
 from projseg.table_layer.change import Append, Change, added_entries, kind_of
-from projseg.table_layer.limits import COMMIT_TRIES_MAX
+from projseg.table_layer.metadata_limits import COMMIT_TRIES_MAX
 from projseg.table_layer.next_version import CommitLabel, NewManifests, next_file, now_us
 from projseg.table_layer.own_files import given_back_on_failure, remove
 from projseg.table_layer.paths import new_write_id

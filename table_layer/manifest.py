@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from projseg.errors import CorruptTableError
 from projseg.table_layer.entry_checks import entry_problem
-from projseg.table_layer.limits import MANIFEST_BYTES_MAX, MANIFEST_SEGMENTS_MAX
+from projseg.table_layer.metadata_limits import MANIFEST_BYTES_MAX, MANIFEST_SEGMENTS_MAX
 from projseg.table_layer.paths import new_manifest_name, parse_segment_name
 from projseg.table_layer.sealed_json import SealedFile, checksum_of, read_sealed, seal, unseal
 from projseg.table_layer.segment_entry import Count, Micros, SegmentEntry

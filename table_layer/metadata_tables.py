@@ -11,8 +11,7 @@ import pyarrow as pa
 from projseg.algebra.projection.spec import from_definition
 from projseg.segment_format.types import TIMESTAMP
 from projseg.table_layer.segment_entry import SegmentEntry
-from projseg.table_layer.snapshot import Snapshot
-from projseg.table_layer.snapshot import history as versions_of
+from projseg.table_layer.snapshot import Snapshot, kept_versions
 from projseg.table_layer.storage import Storage
 
 _HISTORY = pa.schema(
@@ -87,7 +86,7 @@ def history(storage: Storage) -> pa.Table:
             "rows": snapshot.row_count,
             "bytes": snapshot.data_bytes,
         }
-        for snapshot in versions_of(storage)
+        for snapshot in kept_versions(storage)
     ]
     return pa.Table.from_pylist(rows, _HISTORY)
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from projseg.errors import InvalidInputError
-from projseg.table_layer.limits import (
+from projseg.table_layer.manifest import ManifestReference, write_manifests
+from projseg.table_layer.metadata_limits import (
     NAME_BYTES_MAX,
     SMALL_MANIFEST_SEGMENTS,
     SMALL_MANIFESTS_MAX,
 )
-from projseg.table_layer.manifest import ManifestReference, write_manifests
 from projseg.table_layer.paths import check_write_id
 from projseg.table_layer.rebase import Draft
 from projseg.table_layer.segment_entry import SegmentEntry

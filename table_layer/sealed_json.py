@@ -17,10 +17,10 @@ import numpy as np
 import xxhash
 
 from projseg.errors import CorruptTableError, LimitExceededError, UnsupportedFeatureError
-from projseg.table_layer.limits import DEPTH_MAX, METADATA_BYTES_MAX
+from projseg.table_layer.metadata_limits import METADATA_BYTES_MAX, METADATA_DEPTH_MAX
 from projseg.table_layer.storage_contract import Storage
 
-FORMAT_VERSION: Final = 1
+METADATA_FORMAT_VERSION: Final = 1
 SUPPORTED_FEATURES: Final[frozenset[str]] = frozenset()
 
 _PREFIX: Final = b'{"checksum":"'
@@ -41,7 +41,7 @@ class SealedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     checksum: str = _UNSEALED
     kind: str
-    format_version: int = FORMAT_VERSION
+    format_version: int = METADATA_FORMAT_VERSION
     required_features: tuple[str, ...] = ()
 
 
@@ -139,8 +139,8 @@ def _require_shallow(payload: bytes, name: str) -> None:
         few = marks[start : start + _MARKS_AT_ONCE]
         quotes = np.cumsum(few == ord('"')) + quote_count
         depths = np.cumsum(np.where(quotes % 2 == 0, _STEPS[few], 0)) + depth
-        if int(depths.max()) > DEPTH_MAX:
-            raise _corrupt(name, f"it nests deeper than {DEPTH_MAX} levels")
+        if int(depths.max()) > METADATA_DEPTH_MAX:
+            raise _corrupt(name, f"it nests deeper than {METADATA_DEPTH_MAX} levels")
         depth, quote_count = int(depths[-1]), int(quotes[-1])
 
 
@@ -161,11 +161,11 @@ def _check_head(head: _Head, kind: str, name: str) -> None:
     if head.kind != kind:
         raise ValueError(f"it is a {head.kind[:40]}")
     unknown = set(head.required_features) - SUPPORTED_FEATURES
-    if head.format_version != FORMAT_VERSION or unknown:
+    if head.format_version != METADATA_FORMAT_VERSION or unknown:
         raise UnsupportedFeatureError(
             "PROJSEG_UNSUPPORTED_TABLE_VERSION",
             f"{name} has format version {head.format_version} and needs {sorted(unknown)}; this "
-            f"release reads version {FORMAT_VERSION}: use a later release of projseg",
+            f"release reads version {METADATA_FORMAT_VERSION}: use a later release of projseg",
         )
 
 

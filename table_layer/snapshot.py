@@ -22,7 +22,7 @@ from projseg.table_layer.sealed_json import SealedFile, read_sealed, seal, unsea
 from projseg.table_layer.segment_entry import Count, Micros, SegmentEntry
 from projseg.table_layer.storage_contract import Storage
 from projseg.table_layer.table_properties import TableProperties, check_properties
-from projseg.table_layer.versions import is_table, latest_version, list_versions
+from projseg.table_layer.versions import holds_table, latest_version, list_versions
 
 __all__ = [
     "SegmentList",
@@ -30,8 +30,8 @@ __all__ = [
     "SnapshotFile",
     "Transaction",
     "encode_snapshot",
-    "history",
-    "is_table",
+    "holds_table",
+    "kept_versions",
     "latest_version",
     "list_versions",
     "open_snapshot",
@@ -254,7 +254,7 @@ def encode_snapshot(file: SnapshotFile) -> bytes:
     return payload
 
 
-def history(storage: Storage) -> Iterator[Snapshot]:
+def kept_versions(storage: Storage) -> Iterator[Snapshot]:
     """Yield the table's versions, newest first, down to the oldest that is kept."""
     version = latest_version(storage)
     snapshot: Snapshot | None = open_snapshot(storage, version)

@@ -17,7 +17,7 @@ from projseg.algebra.time.granularity import Granularity
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.limits import name_problem
 from projseg.segment_format.types import is_nested, normal_type, parse_type_name, type_name
-from projseg.table_layer.limits import COLUMNS_MAX, PROJECTIONS_MAX
+from projseg.table_layer.metadata_limits import COLUMNS_MAX, PROJECTIONS_MAX
 
 TARGET_SEGMENT_ROWS: Final = 3_000_000
 _TARGET_SEGMENT_ROWS_MAX: Final = 2**32 - 1

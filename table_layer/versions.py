@@ -80,7 +80,7 @@ def list_versions(storage: Storage) -> list[int]:
     return list(range(versions[0], versions[-1] + 1))
 
 
-def is_table(location: str | os.PathLike[str]) -> bool:
+def holds_table(location: str | os.PathLike[str]) -> bool:
     """Whether a location holds a table.
 
     Raises

@@ -17,7 +17,7 @@ from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.planning.column_index import ColumnIndex
-from projseg.algebra.planning.projection_match import Match, match_view
+from projseg.algebra.planning.projection_match import Match, match_projection
 from projseg.algebra.planning.segment_view import Refinement, SegmentView
 from projseg.algebra.planning.source_cost import ReadShape, read_shape
 from projseg.algebra.planning.source_plan import Reason
@@ -118,7 +118,7 @@ class CandidateGroup:
         fitting = []
         for index in candidates:
             spec = self._specs[index]
-            found = match_view(self._query, spec, view)
+            found = match_projection(self._query, spec, view)
             if isinstance(found, Reason):
                 rejected[spec.name] = found
             else:

@@ -42,7 +42,7 @@ def data_interval(facts: SegmentFacts) -> Interval | None:
     return Interval(facts.time_minimum_us, facts.time_maximum_us + 1)
 
 
-def is_no_condition(
+def covers_all_rows(
     interval: Interval | None, data: Interval | None, *, has_null_time: bool
 ) -> bool:
     """Whether an interval leaves out no row of a segment."""
@@ -74,7 +74,7 @@ def cover(
     has_null_time : bool
         Whether a row has no time; an interval leaves it out.
     """
-    if is_no_condition(interval, data, has_null_time=has_null_time):
+    if covers_all_rows(interval, data, has_null_time=has_null_time):
         return Cover(None)
     if time is None or interval is None or data is None:
         return Reason(ReasonCode.UNALIGNED_INTERVAL, "the projection keeps no time")

@@ -41,7 +41,7 @@ class Match(msgspec.Struct, frozen=True):
     filter: Expression | None
 
 
-def match_view(query: QuerySpec, spec: ProjectionSpec, view: SegmentView) -> Match | Reason:
+def match_projection(query: QuerySpec, spec: ProjectionSpec, view: SegmentView) -> Match | Reason:
     """Return how `spec` answers a query that groups, on segments like `view`, or why it cannot."""
     rewriter = GroupingRewriter(spec, view)
     keys = _rewrite_keys(query, rewriter)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from projseg.algebra.expressions.predicates import conjunction, conjuncts
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.planning.candidate_group import Fitting
-from projseg.algebra.planning.interval_cover import Cover, cover, is_no_condition, share_of
+from projseg.algebra.planning.interval_cover import Cover, cover, covers_all_rows, share_of
 from projseg.algebra.planning.source_cost import ReadShape
 from projseg.algebra.planning.source_plan import AddRows, Choice, Reason, ReasonCode, SourcePlan
 from projseg.algebra.projection.spec import ProjectionSpec, TimeGrouping
@@ -88,7 +88,7 @@ class SegmentOffers:
 
     def _is_free(self, interval: Interval | None) -> bool:
         """Whether an interval leaves out no row of this segment."""
-        return is_no_condition(interval, self._data, has_null_time=self._has_null_time)
+        return covers_all_rows(interval, self._data, has_null_time=self._has_null_time)
 
     def cheapest(self, fitting: tuple[Fitting, ...], rejected: dict[str, Reason]) -> Choice:
         """Return the plans of the cheapest source, and the price of each other as its reason.

@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
-from projseg.algebra.proofs.integer_ranges import sum_of, without_widening
+from projseg.algebra.proofs.integer_ranges import values_of_sum, without_widening
 from projseg.algebra.proofs.predicate_truth import truth_of
 from projseg.algebra.proofs.segment_facts import ColumnFacts, SegmentFacts
 from projseg.algebra.proofs.value_set import (
@@ -70,7 +70,7 @@ class ZoneSets:
             plain = without_widening(term)
             return ANYTHING if plain == term else self.of(plain)
         if isinstance(term, Call) and term.function == "+":
-            return sum_of(tuple(map(self.of, term.arguments)), term.type)
+            return values_of_sum(tuple(map(self.of, term.arguments)), term.type)
         return ANYTHING
 
 

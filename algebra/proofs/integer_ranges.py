@@ -32,7 +32,7 @@ def fits(total: Expression) -> Expression:
     return Call(pa.bool_(), "and", bounds)
 
 
-def sum_of(parts: tuple[ValueSet, ...], arrow_type: pa.DataType) -> ValueSet:
+def values_of_sum(parts: tuple[ValueSet, ...], arrow_type: pa.DataType) -> ValueSet:
     """Return a set that holds every sum of one value of each part, in unbounded whole numbers."""
     if not pa.types.is_integer(arrow_type):
         return ANYTHING

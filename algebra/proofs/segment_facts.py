@@ -32,7 +32,7 @@ class ColumnFacts(msgspec.Struct, frozen=True):
     is_exact: bool = True
 
 
-class StoredProjection(msgspec.Struct, frozen=True):
+class ProjectionFacts(msgspec.Struct, frozen=True):
     """A projection that a segment holds.
 
     Parameters
@@ -70,7 +70,7 @@ class SegmentFacts(msgspec.Struct, frozen=True):
     time_minimum_us, time_maximum_us : int or None
         Smallest and largest time of the data, microseconds UTC, both inclusive and exact; None
         without a time column or without a value in it.
-    projections : tuple of StoredProjection
+    projections : tuple of ProjectionFacts
         What was built.
     not_built : mapping of str to str
         Why a projection could not be built, by its name.
@@ -85,6 +85,6 @@ class SegmentFacts(msgspec.Struct, frozen=True):
     column_bytes: Mapping[str, int] = msgspec.field(default_factory=dict)
     time_minimum_us: int | None = None
     time_maximum_us: int | None = None
-    projections: tuple[StoredProjection, ...] = ()
+    projections: tuple[ProjectionFacts, ...] = ()
     not_built: Mapping[str, str] = msgspec.field(default_factory=dict)
     deleted_row_count: int = 0

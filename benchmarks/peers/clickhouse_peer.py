@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from projseg.benchmarks.peers.engine import Engine
 from projseg.benchmarks.peers.statements import clickhouse_text, statement
-from projseg.benchmarks.queries import PROJECTIONS, ProjectionSpecText, Query
+from projseg.benchmarks.queries import PROJECTIONS, ProjectionSpecText, Question
 from projseg.benchmarks.records import Work
 from projseg.benchmarks.staging import Source
 
@@ -73,15 +73,15 @@ class ClickHouse(Engine):
         """Touch the table, which loads its parts."""
         self._session.query("SELECT count() FROM bench.edits")
 
-    def run(self, query: Query) -> pa.Table:
+    def run(self, query: Question) -> pa.Table:
         """Return the answer as ClickHouse's own Arrow stream."""
         return pa.ipc.open_stream(self._answer(query).bytes()).read_all()
 
-    def drain(self, query: Query) -> None:
+    def drain(self, query: Question) -> None:
         """Send the rows to ClickHouse's own sink that drops them."""
         self._answer(query, "Null")
 
-    def work(self, query: Query) -> Work:
+    def work(self, query: Question) -> Work:
         """Return rows and uncompressed bytes that the query read from parts."""
         answer = self._answer(query)
         return Work(answer.storage_rows_read(), answer.storage_bytes_read())
@@ -90,7 +90,7 @@ class ClickHouse(Engine):
         """End the session."""
         self._session.close()
 
-    def _answer(self, query: Query, output_format: str = "ArrowStream") -> Any:
+    def _answer(self, query: Question, output_format: str = "ArrowStream") -> Any:
         text = statement(query, "clickhouse").replace("FROM edits", "FROM bench.edits")
         return self._session.query(f"{text} {self._settings}", output_format)
 

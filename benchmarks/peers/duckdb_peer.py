@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from projseg.benchmarks.generator import SCHEMA
 from projseg.benchmarks.peers.engine import Engine
 from projseg.benchmarks.peers.statements import statement
-from projseg.benchmarks.queries import Query
+from projseg.benchmarks.queries import Question
 from projseg.benchmarks.staging import Source
 
 __all__ = ["DuckDbNative", "DuckDbParquet"]
@@ -37,10 +37,10 @@ class _DuckDb(Engine):
         self._connection.execute(f"SET threads = {self.thread_count}")
         self._connection.execute("SET TimeZone = 'UTC'")
 
-    def run(self, query: Query) -> pa.Table:
+    def run(self, query: Question) -> pa.Table:
         return self._connection.sql(statement(query, "duckdb")).to_arrow_table()
 
-    def drain(self, query: Query) -> None:
+    def drain(self, query: Question) -> None:
         for _ in self._connection.sql(statement(query, "duckdb")).to_arrow_reader(100_000):
             pass
 

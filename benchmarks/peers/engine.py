@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from projseg.benchmarks.queries import Query
+from projseg.benchmarks.queries import Question
 from projseg.benchmarks.records import Work
 from projseg.benchmarks.staging import Source
 
@@ -62,21 +62,21 @@ class Engine(ABC):
         """Make the loaded rows ready for queries."""
 
     @abstractmethod
-    def run(self, query: Query) -> pa.Table:
+    def run(self, query: Question) -> pa.Table:
         """Return the answer, complete and in memory."""
 
     @abstractmethod
-    def drain(self, query: Query) -> None:
+    def drain(self, query: Question) -> None:
         """Produce every row of a row scan and let it go."""
 
-    def answer(self, query: Query) -> pa.Table | None:
+    def answer(self, query: Question) -> pa.Table | None:
         """Answer a query as it is meant: kept and returned, or drained."""
         if not query.is_drained:
             return self.run(query)
         self.drain(query)
         return None
 
-    def work(self, query: Query) -> Work | None:
+    def work(self, query: Question) -> Work | None:
         """Return what the engine says it reads for the query, if it can say so."""
         del query
         return None

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from projseg.benchmarks.generator import SCHEMA
 from projseg.benchmarks.peers.engine import Engine
-from projseg.benchmarks.queries import PROJECTIONS, ProjectionSpecText, Query
+from projseg.benchmarks.queries import PROJECTIONS, ProjectionSpecText, Question
 from projseg.benchmarks.records import Work
 from projseg.benchmarks.staging import Source
 
@@ -43,17 +43,17 @@ class _Projseg(Engine):
     def open(self) -> None:
         self._table = self._projseg.Table(str(self.folder / "edits"))
 
-    def run(self, query: Query) -> pa.Table:
+    def run(self, query: Question) -> pa.Table:
         answer: pa.Table = self._table.query(**query_arguments(query), context=self._context())
         return answer
 
-    def drain(self, query: Query) -> None:
+    def drain(self, query: Question) -> None:
         arguments = query_arguments(query)
         wanted = {name: arguments[name] for name in ("columns", "filter", "interval", "limit")}
         for _ in self._table.scan(**wanted, context=self._context()):
             pass
 
-    def work(self, query: Query) -> Work:
+    def work(self, query: Question) -> Work:
         """Return rows and bytes by `explain(analyze=True)`."""
         plan = self._table.explain(
             **query_arguments(query), context=self._context(), analyze=True
@@ -102,7 +102,7 @@ def declared(library: Any, specs: tuple[ProjectionSpecText, ...]) -> list[Any]:
     ]
 
 
-def query_arguments(query: Query) -> dict[str, Any]:
+def query_arguments(query: Question) -> dict[str, Any]:
     """Return the arguments of `Table.query`."""
     return {
         "group_by": list(query.group_by),

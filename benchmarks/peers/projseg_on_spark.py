@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from projseg.benchmarks.peers.engine import stored_bytes
 from projseg.benchmarks.peers.spark_peer import SparkEngine
-from projseg.benchmarks.queries import PROJECTIONS, Query
+from projseg.benchmarks.queries import PROJECTIONS, Question
 from projseg.benchmarks.staging import Source
 
 __all__ = ["ProjsegSparkOptions", "ProjsegSparkSql"]
@@ -74,7 +74,7 @@ class ProjsegSparkOptions(_ProjsegOnSpark):
     def open(self) -> None:
         """Nothing is kept between queries: each load reads the table's newest version."""
 
-    def run(self, query: Query) -> pa.Table:
+    def run(self, query: Question) -> pa.Table:
         """Load with options, then order and limit."""
         rows = self._rows(query)
         if query.order_by:
@@ -83,18 +83,18 @@ class ProjsegSparkOptions(_ProjsegOnSpark):
             rows = self.spark.sql(f"SELECT * FROM answer ORDER BY {ordering} LIMIT {query.limit}")
         return rows.toArrow()
 
-    def drain(self, query: Query) -> None:
+    def drain(self, query: Question) -> None:
         """Load with options into Spark's own sink that drops rows."""
         self._rows(query).write.format("noop").mode("overwrite").save()
 
-    def _rows(self, query: Query) -> Any:
+    def _rows(self, query: Question) -> Any:
         reader = self.spark.read.format("projseg")
         for key, value in _options(query).items():
             reader = reader.option(key, value)
         return reader.load(self._location)
 
 
-def _options(query: Query) -> dict[str, str]:
+def _options(query: Question) -> dict[str, str]:
     lists = {
         "groupBy": query.group_by,
         "aggregators": query.aggregators,

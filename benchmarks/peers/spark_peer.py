@@ -15,7 +15,7 @@ from projseg.benchmarks.peers.statements import (
     rollup_statement,
     spark_statement,
 )
-from projseg.benchmarks.queries import PROJECTIONS, Query
+from projseg.benchmarks.queries import PROJECTIONS, Question
 from projseg.benchmarks.staging import Source
 
 __all__ = ["SparkEngine", "SparkParquet", "SparkRollup"]
@@ -63,11 +63,11 @@ class SparkEngine(Engine):
         """Return the bytes of what was loaded."""
         return stored_bytes(self.folder / "edits"), 0
 
-    def run(self, query: Query) -> pa.Table:
+    def run(self, query: Question) -> pa.Table:
         """Collect the answer of the plain SQL statement as Arrow."""
         return self.spark.sql(spark_statement(query)).toArrow()
 
-    def drain(self, query: Query) -> None:
+    def drain(self, query: Question) -> None:
         """Send the rows to Spark's own sink that drops them."""
         rows = self.spark.sql(spark_statement(query))
         rows.write.format("noop").mode("overwrite").save()
@@ -121,13 +121,13 @@ class SparkRollup(SparkEngine):
             rollup = self.spark.read.parquet(str(self.folder / "rollups" / projection.name))
             rollup.createOrReplaceTempView(projection.name)
 
-    def run(self, query: Query) -> pa.Table:
+    def run(self, query: Question) -> pa.Table:
         """Answer from the covering rollup, as a person would write it."""
         text = rollup_statement(query)
         if text is None:
             raise NotApplicableError(f"no rollup covers {query.name}")
         return self.spark.sql(text).toArrow()
 
-    def drain(self, query: Query) -> None:
+    def drain(self, query: Question) -> None:
         """Refuse: a rollup has no rows to scan."""
         raise NotApplicableError(f"no rollup covers {query.name}")

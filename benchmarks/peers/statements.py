@@ -8,7 +8,7 @@ from functools import cache
 import sqlglot
 from sqlglot import expressions as sql
 
-from projseg.benchmarks.queries import ProjectionSpecText, Query
+from projseg.benchmarks.queries import ProjectionSpecText, Question
 
 __all__ = [
     "clickhouse_text",
@@ -29,7 +29,7 @@ _OVER_ROLLUP = (
 
 
 @cache
-def spark_statement(query: Query, *, table: str = "edits") -> str:
+def spark_statement(query: Question, *, table: str = "edits") -> str:
     """Return the query in Spark SQL."""
     parts = [f"SELECT {', '.join(query.outputs)} FROM {table}"]
     if where := query.where():
@@ -44,7 +44,7 @@ def spark_statement(query: Query, *, table: str = "edits") -> str:
 
 
 @cache
-def rollup_statement(query: Query) -> str | None:
+def rollup_statement(query: Question) -> str | None:
     """Return the query in Spark SQL over the rollup that covers it; None where none does."""
     if query.covered_by is None:
         return None
@@ -62,7 +62,7 @@ def rollup_definition(projection: ProjectionSpecText) -> str:
 
 
 @cache  # a peer's time is its own, without our composing
-def statement(query: Query, dialect: str) -> str:
+def statement(query: Question, dialect: str) -> str:
     """Return the query in `duckdb` or `clickhouse` SQL, its time literals in UTC."""
     if dialect == "clickhouse":
         return clickhouse_text(spark_statement(query))

@@ -7,7 +7,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from projseg.segment_format.encodings.protocol import Offer
 
-Kind = Literal["integers", "wide integers", "floats", "text", "nested"]
+ValueKind = Literal["integers", "wide integers", "floats", "text", "nested"]
 Codec = TypeVar("Codec")
 
 
@@ -20,7 +20,7 @@ class Encoding(NamedTuple, Generic[Codec]):
         As pages state it. An encoding of two kinds has a record for each.
     name : str
         For people.
-    kind : Kind
+    kind : ValueKind
         Of the values it holds.
     section : str
         The section of SPEC.md that specifies it.
@@ -33,7 +33,7 @@ class Encoding(NamedTuple, Generic[Codec]):
 
     number: int
     name: str
-    kind: Kind
+    kind: ValueKind
     section: str
     codec: Codec
     weight: float = 1.0

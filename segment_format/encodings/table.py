@@ -25,7 +25,7 @@ from projseg.segment_format.encodings.protocol import (
     TextEncoding,
     WideIntegerEncoding,
 )
-from projseg.segment_format.encodings.record import Encoding, Kind
+from projseg.segment_format.encodings.record import Encoding, ValueKind
 from projseg.segment_format.encodings.run_length import RunLength
 from projseg.segment_format.encodings.scaled import Scaled
 from projseg.segment_format.encodings.text import Text
@@ -78,6 +78,6 @@ ENCODINGS: Final[tuple[Encoding[Any], ...]] = (
 ENCODING_NAMES: Final = {record.number: record.name for record in ENCODINGS}
 
 
-def numbers_of(*kinds: Kind) -> frozenset[int]:
+def numbers_of(*kinds: ValueKind) -> frozenset[int]:
     """Return the numbers of the encodings of some kinds."""
     return frozenset(record.number for record in ENCODINGS if record.kind in kinds)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from projseg.explain import Explain
     from projseg.memory.cache import cache_statistics
     from projseg.projection import Projection
-    from projseg.spark_datasource.helpers import read, register, write
+    from projseg.spark_datasource.read_write import read, register, write
     from projseg.table import Table, is_table
     from projseg.table_write import Commit
 
@@ -44,9 +44,9 @@ _HOMES: Final = {
     "Table": "projseg.table",
     "cache_statistics": "projseg.memory.cache",
     "is_table": "projseg.table",
-    "read": "projseg.spark_datasource.helpers",
-    "register": "projseg.spark_datasource.helpers",
-    "write": "projseg.spark_datasource.helpers",
+    "read": "projseg.spark_datasource.read_write",
+    "register": "projseg.spark_datasource.read_write",
+    "write": "projseg.spark_datasource.read_write",
 }
 
 

@@ -21,11 +21,11 @@ from projseg.table_layer.table_properties import (
     check_options,
 )
 
-SchemaDeclared: TypeAlias = pa.Schema | Mapping[str, str | pa.DataType]
-ProjectionDeclared = Projection | Mapping[str, Any] | str
+SchemaLike: TypeAlias = pa.Schema | Mapping[str, str | pa.DataType]
+ProjectionLike = Projection | Mapping[str, Any] | str
 
 
-def schema_of(declared: SchemaDeclared) -> pa.Schema:
+def schema_of(declared: SchemaLike) -> pa.Schema:
     """Return a schema that may be a mapping of column names to types.
 
     Raises
@@ -71,7 +71,7 @@ def declare_properties(
     time_column: str | None = None,
     segment_granularity: str = "all",
     cluster_by: Sequence[str] = (),
-    projections: Sequence[ProjectionDeclared] = (),
+    projections: Sequence[ProjectionLike] = (),
     target_segment_rows: int = TARGET_SEGMENT_ROWS,
     properties: Mapping[str, str] | None = None,
 ) -> TableProperties:
@@ -100,7 +100,7 @@ def declare_properties(
 def check_declared(
     properties: TableProperties,
     *,
-    projections: Sequence[ProjectionDeclared] = (),
+    projections: Sequence[ProjectionLike] = (),
     **given: Any,
 ) -> None:
     """Refuse what is declared again for an existing table and contradicts it.
@@ -136,7 +136,7 @@ def check_declared(
             )
 
 
-def declaration_of(declaration: ProjectionDeclared) -> Mapping[str, Any] | Projection:
+def declaration_of(declaration: ProjectionLike) -> Mapping[str, Any] | Projection:
     """Return a declaration that may be JSON text as the object it means.
 
     Raises

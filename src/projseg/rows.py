@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from projseg.errors import InvalidInputError
 from projseg.segment_format.types import type_name
 
-Rows: TypeAlias = Any
+RowsLike: TypeAlias = Any
 """A pa.Table, RecordBatch, RecordBatchReader or another object with `__arrow_c_stream__` (polars,
 DuckDB), a pandas frame, a mapping of column names to values, or an iterable of batches or of
 mappings from column names to a row's values."""
@@ -29,7 +29,7 @@ _FORMS: Final = (
 )
 
 
-def batches_of(rows: Rows, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
+def batches_of(rows: RowsLike, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
     """Return rows as batches; columns and types are still the caller's.
 
     Python values are what they are by themselves, as a list of them would be in Arrow; only numbers
@@ -38,7 +38,7 @@ def batches_of(rows: Rows, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
 
     Parameters
     ----------
-    rows : see `Rows`
+    rows : see `RowsLike`
         Memory is bounded if they are an iterator or a stream.
     schema : pa.Schema
         The table's columns.

@@ -12,13 +12,13 @@ from projseg.errors import InvalidInputError
 from projseg.table_layer.snapshot import open_snapshot
 from projseg.table_layer.storage import open_storage
 from projseg.table_layer.table_properties import TARGET_SEGMENT_ROWS
-from projseg.table_layer.versions import is_table as _is_table
+from projseg.table_layer.versions import holds_table
 from projseg.table_version import TableVersion
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:
-    from projseg.declarations import ProjectionDeclared, SchemaDeclared
-    from projseg.rows import Rows
+    from projseg.declarations import ProjectionLike, SchemaLike
+    from projseg.rows import RowsLike
     from projseg.table_write import Commit, OnSegment
 
 
@@ -42,7 +42,7 @@ def is_table(location: str | os.PathLike[str]) -> bool:
     StorageError, CorruptTableError
         If it cannot be told.
     """
-    return _is_table(location)
+    return holds_table(location)
 
 
 class Table(TableVersion):
@@ -75,15 +75,15 @@ class Table(TableVersion):
     def create(
         cls,
         location: str | os.PathLike[str],
-        schema: SchemaDeclared,
+        schema: SchemaLike,
         *,
         time_column: str | None = None,
         segment_granularity: str = "all",
         cluster_by: Sequence[str] = (),
-        projections: Sequence[ProjectionDeclared] = (),
+        projections: Sequence[ProjectionLike] = (),
         target_segment_rows: int = TARGET_SEGMENT_ROWS,
         properties: Mapping[str, str] | None = None,
-        data: Rows | None = None,
+        data: RowsLike | None = None,
         on_segment: OnSegment | None = None,
     ) -> Table:
         """Create a table: empty, or with its first rows in the same commit.
@@ -156,7 +156,7 @@ class Table(TableVersion):
         self._is_pinned = False
         return self
 
-    def append(self, data: Rows, *, on_segment: OnSegment | None = None) -> Commit:
+    def append(self, data: RowsLike, *, on_segment: OnSegment | None = None) -> Commit:
         """Add rows as new segments with the projections declared now; all of them or none.
 
         Parameters
@@ -190,7 +190,7 @@ class Table(TableVersion):
 
     def overwrite(
         self,
-        data: Rows,
+        data: RowsLike,
         interval: IntervalLike | None = None,
         *,
         on_segment: OnSegment | None = None,
@@ -226,7 +226,7 @@ class Table(TableVersion):
         self._snapshot, made = overwrite(self._snapshot, data, bounds, on_segment=on_segment)
         return made
 
-    def add_projection(self, declaration: ProjectionDeclared) -> int:
+    def add_projection(self, declaration: ProjectionLike) -> int:
         """Declare a projection: segments written from now on embed it.
 
         Parameters

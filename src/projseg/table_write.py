@@ -8,15 +8,15 @@ from typing import TypeAlias
 
 from projseg.algebra.projection.parse import parse_projection
 from projseg.declarations import (
-    ProjectionDeclared,
-    SchemaDeclared,
+    ProjectionLike,
+    SchemaLike,
     declaration_of,
     declare_properties,
     declared,
     schema_of,
 )
 from projseg.errors import StorageError
-from projseg.rows import Rows, batches_of
+from projseg.rows import RowsLike, batches_of
 from projseg.table_layer.change import Append, Change, Overwrite, SetProperties
 from projseg.table_layer.commit import commit, create_table, not_committed, refuse_existing
 from projseg.table_layer.own_files import given_back_on_failure
@@ -49,7 +49,7 @@ class Commit:
 
 
 def append(
-    base: Snapshot, data: Rows, *, on_segment: OnSegment | None = None
+    base: Snapshot, data: RowsLike, *, on_segment: OnSegment | None = None
 ) -> tuple[Snapshot, Commit]:
     """Add rows to the table version `base`; see `Table.append`."""
     return _write_rows(
@@ -59,7 +59,7 @@ def append(
 
 def overwrite(
     base: Snapshot,
-    data: Rows,
+    data: RowsLike,
     bounds: tuple[int, int] | None,
     *,
     on_segment: OnSegment | None = None,
@@ -74,7 +74,7 @@ def overwrite(
     )
 
 
-def add_projection(base: Snapshot, declaration: ProjectionDeclared) -> Snapshot:
+def add_projection(base: Snapshot, declaration: ProjectionLike) -> Snapshot:
     """Declare a projection for the segments written after the table version `base`."""
     properties = base.properties
     spec = parse_projection(
@@ -98,7 +98,7 @@ def _set_projections(base: Snapshot, change: Change, operation: str) -> Snapshot
 
 def _write_rows(
     base: Snapshot,
-    data: Rows,
+    data: RowsLike,
     change_of: ChangeOf,
     *,
     operation: str,
@@ -110,7 +110,7 @@ def _write_rows(
     ----------
     base : Snapshot
         What the segments are written for.
-    data : see `Rows`
+    data : see `RowsLike`
         The rows.
     change_of : callable
         Returns the change that adds the segments.
@@ -143,15 +143,15 @@ def _write_rows(
 
 def create(
     storage: Storage,
-    schema: SchemaDeclared,
+    schema: SchemaLike,
     *,
     time_column: str | None,
     segment_granularity: str,
     cluster_by: Sequence[str],
-    projections: Sequence[ProjectionDeclared],
+    projections: Sequence[ProjectionLike],
     target_segment_rows: int,
     properties: Mapping[str, str] | None,
-    data: Rows | None,
+    data: RowsLike | None,
     on_segment: OnSegment | None,
 ) -> Snapshot:
     """Publish a new table, empty or with rows; there is none if anything fails.
@@ -173,7 +173,7 @@ def create(
 
 
 def _create_with_rows(
-    storage: Storage, properties: TableProperties, data: Rows, on_segment: OnSegment | None
+    storage: Storage, properties: TableProperties, data: RowsLike, on_segment: OnSegment | None
 ) -> Snapshot:
     write_id = new_write_id()
     refuse_existing(storage)
@@ -187,7 +187,7 @@ def _create_with_rows(
 def _write_segments(
     storage: Storage,
     properties: TableProperties,
-    data: Rows,
+    data: RowsLike,
     write_id: str,
     on_segment: OnSegment | None,
     files: list[str],

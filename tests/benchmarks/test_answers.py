@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from projseg.benchmarks.answers import approximation_error, find_difference, normalised
-from projseg.benchmarks.queries import Query
+from projseg.benchmarks.queries import Question
 
-BY_DAY = Query("q", ("date_trunc('DAY', time) AS day", "channel"), ("sum(added) AS added",))
+BY_DAY = Question("q", ("date_trunc('DAY', time) AS day", "channel"), ("sum(added) AS added",))
 
 
 def _difference(expected, found, query=BY_DAY):
@@ -62,14 +62,14 @@ def test_missing_rows_are_found():
 
 
 def test_sums_of_doubles_may_differ_in_the_last_digits():
-    query = Query("q", (), ("sum(price) AS price",))
+    query = Question("q", (), ("sum(price) AS price",))
     expected = pa.table({"price": [1.0e6]})
     assert _difference(expected, pa.table({"price": [1.0e6 + 1e-5]}), query) is None
     assert _difference(expected, pa.table({"price": [1.0e6 + 1.0]}), query) is not None
 
 
 def test_scanned_rows_are_compared_as_a_bag():
-    query = Query("q", columns=("page", "price"))
+    query = Question("q", columns=("page", "price"))
     expected = pa.table({"page": ["a", "a", "b"], "price": [1.0, 2.0, 3.0]})
     assert _difference(expected, expected.take([2, 1, 0]), query) is None
     twice = pa.table({"page": ["a", "a", "b"], "price": [1.0, 1.0, 3.0]})
@@ -77,7 +77,7 @@ def test_scanned_rows_are_compared_as_a_bag():
 
 
 def test_approximate_counts_are_measured_not_compared():
-    query = Query("q", ("channel",), ("approx_count_distinct(user) AS users",))
+    query = Question("q", ("channel",), ("approx_count_distinct(user) AS users",))
     exact = normalised(pa.table({"channel": ["a", "b"], "users": [100, 200]}), query)
     found = normalised(pa.table({"channel": ["b", "a"], "users": [190, 101]}), query)
     assert find_difference(exact, found, query) is None

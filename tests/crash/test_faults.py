@@ -18,7 +18,7 @@ from projseg.table_layer import local_storage
 from projseg.table_layer.change import Append
 from projseg.table_layer.commit import append, commit, create_table
 from projseg.table_layer.paths import METADATA_PREFIX, is_temporary, snapshot_name
-from projseg.table_layer.snapshot import is_table, list_versions, open_snapshot
+from projseg.table_layer.snapshot import holds_table, list_versions, open_snapshot
 from projseg.table_layer.storage import PutOutcomeUnknownError, open_storage
 
 
@@ -145,7 +145,7 @@ def test_creation_under_faults(tmp_path, after, forever):
             told = "unknown"
         except CommitError:
             told = "refused"
-        exists = is_table(storage.location)
+        exists = holds_table(storage.location)
         assert exists == (told == "kept") or told == "unknown"
         if not exists:
             create_table(storage, small_properties())

@@ -10,7 +10,7 @@ from projseg.errors import CommitConflictError, InvalidInputError
 from projseg.memory.cache import KEPT
 from projseg.table_layer.change import Append, Overwrite, Replace
 from projseg.table_layer.commit import append, commit
-from projseg.table_layer.snapshot import history, list_versions, open_snapshot
+from projseg.table_layer.snapshot import kept_versions, list_versions, open_snapshot
 from projseg.table_layer.storage import open_storage
 
 
@@ -38,7 +38,7 @@ def check_race(location, writers, appends):
     for file, version in done[:: max(1, len(done) // 40)]:
         assert file in files_of(open_snapshot(storage, version))
         assert file not in files_of(open_snapshot(storage, version - 1))
-    assert len(list(history(storage))) == len(versions) + 1
+    assert len(list(kept_versions(storage))) == len(versions) + 1
 
 
 def test_eight_writers_of_fifty_appends(tmp_path):

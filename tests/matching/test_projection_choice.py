@@ -19,7 +19,7 @@ from projseg.algebra.planning.planner import Planner, check_forced
 from projseg.algebra.planning.source_plan import Known, Reason
 from projseg.algebra.projection.spec import TimeGrouping
 from projseg.algebra.projection.stored_names import stored_column
-from projseg.algebra.proofs.segment_facts import ColumnFacts, StoredProjection
+from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.interval import Interval
 from projseg.errors import ProjectionNotUsableError
@@ -35,7 +35,7 @@ def sized(*sizes, **more):
     """A segment of projections with (spec, rows, column bytes)."""
     segment = facts(**more)
     stored = tuple(
-        StoredProjection(one, rows, sum(columns.values()), columns) for one, rows, columns in sizes
+        ProjectionFacts(one, rows, sum(columns.values()), columns) for one, rows, columns in sizes
     )
     return replace(segment, projections=stored)
 

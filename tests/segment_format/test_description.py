@@ -24,9 +24,9 @@ def description():
 
 
 def test_sections_add_up_to_the_file(description):
-    assert sum(description.sections.values()) == description.byte_count
-    assert 0 <= description.sections["padding"] < 8 * 20
-    assert description.sections["bitmap indexes"] > 0
+    assert sum(description.bytes_by_purpose.values()) == description.byte_count
+    assert 0 <= description.bytes_by_purpose["padding"] < 8 * 20
+    assert description.bytes_by_purpose["bitmap indexes"] > 0
 
 
 def test_columns_say_how_they_are_stored(description):

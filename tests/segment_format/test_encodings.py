@@ -22,7 +22,7 @@ OUT_DTYPES = [np.uint8, np.uint16, np.uint32, np.int64]
 
 
 def reader_of(content):
-    return ByteReader(memoryview(content), path="test.pseg", section="page")
+    return ByteReader(memoryview(content), path="test.pseg", part_name="page")
 
 
 @st.composite

@@ -23,7 +23,7 @@ from segment_bytes import build_segment, open_segment, read_everything, same_bit
 from projseg.errors import CorruptSegmentError, LimitExceededError, UnsupportedFeatureError
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.encodings.table import ENCODINGS, INTEGER_ENCODINGS, NESTED
-from projseg.segment_format.footer import Section
+from projseg.segment_format.footer import PartEntry
 from projseg.segment_format.frame import Tail, pack_head
 from projseg.segment_format.page_directory import PAGE_DTYPE, PageDirectory
 from projseg.segment_format.vectors import Ids, Numbers
@@ -340,10 +340,10 @@ FOOTER_LIES = [
     changed("cardinality", -1, "dictionaries", 0),
     changed("cardinality", 30, "dictionaries", 0),
     changed("type", "array<int>", "dictionaries", 0),
-    changed("hashes", Section(0, 8, 0), "dictionaries", 0),
-    changed("hashes", Section(32, 2**62, 0), "dictionaries", 0),
-    changed("hashes", Section(2**63, 31 * 8, 0), "dictionaries", 0),
-    changed("hashes", Section(32, 31 * 8, 0), "dictionaries", 0),
+    changed("hashes", PartEntry(0, 8, 0), "dictionaries", 0),
+    changed("hashes", PartEntry(32, 2**62, 0), "dictionaries", 0),
+    changed("hashes", PartEntry(2**63, 31 * 8, 0), "dictionaries", 0),
+    changed("hashes", PartEntry(32, 31 * 8, 0), "dictionaries", 0),
     changed("hashes", None, "dictionaries", 0),
 ]
 

@@ -153,7 +153,7 @@ def test_the_size_of_a_file_while_writing(monkeypatch):
 
 
 def test_the_number_of_parts_while_writing(monkeypatch):
-    monkeypatch.setattr(column_writer, "SECTIONS_MAX", 2)
+    monkeypatch.setattr(column_writer, "PARTS_MAX", 2)
     build_segment({"x": Numbers(np.arange(131_072), pa.int64())})
     with pytest.raises(LimitExceededError):
         build_segment({"x": Numbers(np.arange(131_073), pa.int64())})

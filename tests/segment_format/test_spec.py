@@ -23,8 +23,8 @@ STRUCTS = {
     "4.4": footer.TableEntry,
     "4.5": footer.ColumnEntry,
     "4.6": footer.NotBuiltEntry,
-    "4.7": footer.Section,
-    "4.8": footer.ExtraSection,
+    "4.7": footer.PartEntry,
+    "4.8": footer.ExtraPartEntry,
 }
 TYPE_NAMES = {str: "text", bytes: "bytes", int: "uint", bool: "bool", type(None): "nil"}
 

@@ -19,7 +19,7 @@ from projseg.spark_datasource.batch_reader import ProjsegReader, QueryPartition
 from projseg.spark_datasource.commit_message import SegmentsWritten
 from projseg.spark_datasource.read_request import ReadRequest
 from projseg.spark_datasource.scan import Scan
-from projseg.table_layer.limits import METADATA_BYTES_MAX
+from projseg.table_layer.metadata_limits import METADATA_BYTES_MAX
 
 DAY_US = 86_400_000_000
 MESSAGE_BYTES_MAX = 64 * 1024

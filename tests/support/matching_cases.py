@@ -8,7 +8,7 @@ from projseg.algebra.planning.planner import Choice, choose
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.proofs.segment_facts import ColumnFacts, SegmentFacts, StoredProjection
+from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts, SegmentFacts
 from projseg.algebra.query.request import Query
 from projseg.algebra.query.spec import QuerySpec, bind_query
 
@@ -85,7 +85,7 @@ def facts(
         time_minimum_us=micros(start),
         time_maximum_us=micros(end),
         projections=tuple(
-            StoredProjection(one, PROJECTION_ROWS, 16 * PROJECTION_ROWS) for one in specs
+            ProjectionFacts(one, PROJECTION_ROWS, 16 * PROJECTION_ROWS) for one in specs
         ),
         **more,
     )

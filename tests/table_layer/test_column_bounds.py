@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projseg.table_layer.column_bounds import bound_decoder, encode_bounds
-from projseg.table_layer.limits import BOUND_BYTES_MAX
+from projseg.table_layer.metadata_limits import BOUND_BYTES_MAX
 from projseg.table_layer.segment_entry import ColumnZone
 
 DECIMAL = pa.decimal128(38, 6)

@@ -26,14 +26,14 @@ from projseg.maintenance.later_files import later_manifests
 from projseg.memory.cache import ENTRY_BYTES, Cache
 from projseg.table_layer.change import Append, Overwrite, Replace, SetProperties
 from projseg.table_layer.commit import commit, create_table
-from projseg.table_layer.limits import MANIFEST_SEGMENTS_MAX, SMALL_MANIFESTS_MAX
 from projseg.table_layer.manifest import write_manifests
 from projseg.table_layer.manifest_cache import ManifestCache
+from projseg.table_layer.metadata_limits import MANIFEST_SEGMENTS_MAX, SMALL_MANIFESTS_MAX
 from projseg.table_layer.paths import MANIFEST_PREFIX, new_probe_name, snapshot_name
 from projseg.table_layer.segment_entry import ColumnZone
 from projseg.table_layer.snapshot import (
-    history,
-    is_table,
+    holds_table,
+    kept_versions,
     latest_version,
     open_snapshot,
 )
@@ -63,7 +63,7 @@ def test_a_new_table_is_empty_version_zero(tmp_path):
     assert list(opened.segments) == []
     assert opened.properties == created.properties
     assert opened.properties.schema.names == ["time", "channel", "added"]
-    assert is_table(tmp_path / "t")
+    assert holds_table(tmp_path / "t")
 
 
 def test_create_refuses_a_table_that_exists(tmp_path):
@@ -82,8 +82,8 @@ def test_append_adds_and_old_versions_stay(tmp_path):
     assert open_snapshot(storage, 0).row_count == 0
     assert open_snapshot(storage).row_count == 17
     assert list(open_snapshot(storage, 1).segments) == [first]
-    assert [s.version for s in history(storage)] == [2, 1, 0]
-    assert [s.operation for s in history(storage)] == ["append", "append", "create"]
+    assert [s.version for s in kept_versions(storage)] == [2, 1, 0]
+    assert [s.operation for s in kept_versions(storage)] == ["append", "append", "create"]
 
 
 def test_append_from_an_old_base_keeps_both(tmp_path):
@@ -360,10 +360,10 @@ def test_forged_entries_are_refused(tmp_path):
 
 
 def test_not_a_table_is_told_from_a_damaged_one(tmp_path):
-    assert not is_table(tmp_path)
-    assert not is_table(tmp_path / "missing")
+    assert not holds_table(tmp_path)
+    assert not holds_table(tmp_path / "missing")
     (tmp_path / "plain").write_text("x")
-    assert not is_table(tmp_path / "plain")
+    assert not holds_table(tmp_path / "plain")
     with pytest.raises(InvalidInputError, match="PROJSEG_NOT_A_TABLE"):
         open_snapshot(open_storage(tmp_path))
     storage, base = new_table(tmp_path / "t")
@@ -371,7 +371,7 @@ def test_not_a_table_is_told_from_a_damaged_one(tmp_path):
     for snapshot in (tmp_path / "t" / "_projseg").glob("0*.json"):
         snapshot.unlink()
     assert any(storage.list_names(MANIFEST_PREFIX))
-    for look in (is_table, lambda place: new_table(place)):
+    for look in (holds_table, lambda place: new_table(place)):
         with pytest.raises(CorruptTableError):
             look(tmp_path / "t")
 
@@ -384,7 +384,7 @@ def test_manifests_without_a_snapshot_are_a_lost_log_or_a_creation(tmp_path):
     with pytest.raises(CorruptTableError, match="its log was lost"):
         open_snapshot(storage)
     storage.put_if_absent(new_probe_name(), b"")
-    assert not is_table(tmp_path / "t")
+    assert not holds_table(tmp_path / "t")
     write_id = new_write_id()
     entry = put_segment(storage, write_id)
     created = create_table(storage, small_properties(), entries=[entry], write_id=write_id)

@@ -8,7 +8,7 @@ import pytest
 from small_tables import HOURLY, SCHEMA, small_properties
 
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
-from projseg.table_layer.limits import COLUMNS_MAX, NAME_BYTES_MAX, PROJECTIONS_MAX
+from projseg.table_layer.metadata_limits import COLUMNS_MAX, NAME_BYTES_MAX, PROJECTIONS_MAX
 from projseg.table_layer.storage import open_storage
 from projseg.table_layer.table_properties import (
     ProjectionDeclaration,

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from small_tables import new_table, new_write_id, put_segment
 
-from projseg.table_layer import limits
+from projseg.table_layer import metadata_limits
 from projseg.table_layer.commit import append
 from projseg.table_layer.manifest import ManifestReference, _ManifestFile
 from projseg.table_layer.sealed_json import SealedFile
@@ -95,7 +95,7 @@ def test_types_of_plain_fields():
 def test_limits():
     (table,) = tables_under("Table: limits")
     assert {row[0]: int(row[1]) for row in table} == {
-        name: value for name, value in vars(limits).items() if name.isupper()
+        name: value for name, value in vars(metadata_limits).items() if name.isupper()
     }
 
 

@@ -23,7 +23,7 @@ from projseg.cli.demo_queries import (
     DemoQuery,
     rows_read,
 )
-from projseg.spark_datasource.helpers import read, write
+from projseg.spark_datasource.read_write import read, write
 from projseg.table import Table
 
 _RUNS: Final = 3

@@ -53,7 +53,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class Outcome:
     """One line of the report; `advice` is empty where nothing is to be done."""
 
     check: str
@@ -71,92 +71,92 @@ def doctor(output: Output = None) -> None:
         raise typer.Exit(1)
 
 
-def _python() -> list[Finding]:
+def _python() -> list[Outcome]:
     version = sys.version.split()[0]
     return [
-        Finding("python", Verdict.OK, f"{version} at {sys.executable}"),
-        Finding("projseg", Verdict.OK, f"{__version__} at {Path(__file__).parents[1]}"),
+        Outcome("python", Verdict.OK, f"{version} at {sys.executable}"),
+        Outcome("projseg", Verdict.OK, f"{__version__} at {Path(__file__).parents[1]}"),
     ]
 
 
-def _packages() -> list[Finding]:
+def _packages() -> list[Outcome]:
     names = ("pyarrow", "numpy", "numba", "pyspark")
     return [_package(name) for name in names]
 
 
-def _package(name: str) -> Finding:
+def _package(name: str) -> Outcome:
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
         if name == "pyspark":
             advice = "to use Spark, run: pip install 'projseg[spark]'"
-            return Finding(name, Verdict.OK, "not installed", advice)
+            return Outcome(name, Verdict.OK, "not installed", advice)
         advice = f"pip install {name}, with the Python that runs projseg"
-        return Finding(name, Verdict.PROBLEM, "not installed", advice)
+        return Outcome(name, Verdict.PROBLEM, "not installed", advice)
     if name == "pyspark" and not is_known_spark(version):
         advice = f"projseg works with PySpark {SPARK_RELEASES[0]} to {SPARK_RELEASES[-1]}"
-        return Finding(name, Verdict.PROBLEM, version, advice)
-    return Finding(name, Verdict.OK, version)
+        return Outcome(name, Verdict.PROBLEM, version, advice)
+    return Outcome(name, Verdict.OK, version)
 
 
-def _java() -> list[Finding]:
+def _java() -> list[Outcome]:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     advice = f"install a Java runtime, release {JAVA_RELEASE_MIN} or later, or set JAVA_HOME"
     if java is None or not Path(java).exists():
-        return [Finding("java", Verdict.PROBLEM, f"not found ({java or 'not on PATH'})", advice)]
+        return [Outcome("java", Verdict.PROBLEM, f"not found ({java or 'not on PATH'})", advice)]
     told = _run([java, "-version"])
     release = re.search(r'version "(?:1\.)?(\d+)', told.stderr)
     if release is None or int(release[1]) < JAVA_RELEASE_MIN:
         first = told.stderr.strip().splitlines()[:1]
-        return [Finding("java", Verdict.PROBLEM, "".join(first) or "says no version", advice)]
-    return [Finding("java", Verdict.OK, f"{release[1]} at {java}")]
+        return [Outcome("java", Verdict.PROBLEM, "".join(first) or "says no version", advice)]
+    return [Outcome("java", Verdict.OK, f"{release[1]} at {java}")]
 
 
-def _worker_python() -> list[Finding]:
+def _worker_python() -> list[Outcome]:
     named = os.environ.get("PYSPARK_PYTHON")
     found = shutil.which(named or "python3")
     shown = f"PYSPARK_PYTHON={named}" if named else f"PYSPARK_PYTHON is not set; python3 is {found}"
     advice = f"export PYSPARK_PYTHON={sys.executable}"
     if found is None:
-        return [Finding("worker python", Verdict.PROBLEM, shown, advice)]
+        return [Outcome("worker python", Verdict.PROBLEM, shown, advice)]
     if os.path.abspath(found) == os.path.abspath(sys.executable):
-        return [Finding("worker python", Verdict.OK, shown)]
+        return [Outcome("worker python", Verdict.OK, shown)]
     if _run([found, "-c", _IMPORT_SOURCE]).returncode == 0:
-        return [Finding("worker python", Verdict.OK, shown)]
+        return [Outcome("worker python", Verdict.OK, shown)]
     found_text = f"{shown}, which cannot import projseg"
-    return [Finding("worker python", Verdict.PROBLEM, found_text, advice)]
+    return [Outcome("worker python", Verdict.PROBLEM, found_text, advice)]
 
 
-def _format_look_up() -> list[Finding]:
+def _format_look_up() -> list[Outcome]:
     told = _run([sys.executable, "-c", _LOOK_UP])
     if told.returncode != 0:
         last = told.stderr.strip().splitlines()[-1:]
-        return [Finding("format look-up", Verdict.PROBLEM, "".join(last), "reinstall pyspark")]
+        return [Outcome("format look-up", Verdict.PROBLEM, "".join(last), "reinstall pyspark")]
     modules: dict[str, list[str]] = json.loads(told.stdout)
     findings = []
     for name, (verdict, found) in sorted(modules.items()):
         advice = f"uninstall or repair {name}: Spark finds no Python format while it fails"
         is_broken = verdict == "problem"
-        findings.append(Finding(name, Verdict(verdict), found, advice if is_broken else ""))
+        findings.append(Outcome(name, Verdict(verdict), found, advice if is_broken else ""))
     if modules.get("pyspark_projseg", ["", ""])[1] != "projseg":
         why = _run([sys.executable, "-c", _IMPORT_SOURCE]).stderr.strip().splitlines()
         found = "format('projseg') will not be found" + (f": {why[-1]}" if why else "")
         advice = "reinstall projseg, or call projseg.register(spark)"
-        findings.append(Finding("format look-up", Verdict.PROBLEM, found, advice))
+        findings.append(Outcome("format look-up", Verdict.PROBLEM, found, advice))
     return findings
 
 
-def _kernel_cache() -> list[Finding]:
+def _kernel_cache() -> list[Outcome]:
     advice = f"set {SETTING} to a directory that this user can write"
     folder = cache_folder()
     if folder is None:
         found = "compiled kernels cannot be kept; each process compiles them anew"
-        return [Finding("kernel cache", Verdict.PROBLEM, found, advice)]
+        return [Outcome("kernel cache", Verdict.PROBLEM, found, advice)]
     if not os.environ.get(SETTING) and folder.parent == Path(tempfile.gettempdir()).resolve():
         found = f"{folder}, until temporary files are removed"
-        return [Finding("kernel cache", Verdict.ADVICE, found, advice)]
-    return [Finding("kernel cache", Verdict.OK, str(folder))]
+        return [Outcome("kernel cache", Verdict.ADVICE, found, advice)]
+    return [Outcome("kernel cache", Verdict.OK, str(folder))]
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
@@ -165,12 +165,12 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     )
 
 
-CHECKS_WITHOUT_SPARK: Final[tuple[Callable[[], list[Finding]], ...]] = (
+CHECKS_WITHOUT_SPARK: Final[tuple[Callable[[], list[Outcome]], ...]] = (
     _python,
     _packages,
     _kernel_cache,
 )
-CHECKS: Final[tuple[Callable[[], list[Finding]], ...]] = (
+CHECKS: Final[tuple[Callable[[], list[Outcome]], ...]] = (
     _python,
     _packages,
     _java,

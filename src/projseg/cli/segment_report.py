@@ -61,7 +61,7 @@ def summary(segment: SegmentDescription) -> dict[str, Any]:
         "columns": len(segment.tables[0].columns),
         "projections": len(segment.projections),
         "bytes": segment.byte_count,
-        **{_field_name(purpose): size for purpose, size in segment.sections.items()},
+        **{_field_name(purpose): size for purpose, size in segment.bytes_by_purpose.items()},
         "bytes_saved_by_shared_dictionaries": segment.bytes_saved_by_sharing,
     }
 

@@ -17,16 +17,16 @@ from pyspark.sql import functions as sql_functions
 from projseg.algebra.aggregates.call import bind_aggregate
 from projseg.algebra.aggregates.mergeable import MergeableAggregate, mergeable
 from projseg.algebra.query.request import Expressions, IntervalLike, Query, query_of
-from projseg.declarations import ProjectionDeclared, declaration_of
+from projseg.declarations import ProjectionLike, declaration_of
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
 from projseg.projection import Projection
 from projseg.spark_datasource.datasource import ProjsegDataSource
 from projseg.spark_datasource.options import OPTIONS
 from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.session_zone import SESSION_ZONE
-from projseg.spark_datasource.told_errors import told_error
+from projseg.spark_datasource.spark_errors import error_in
 
-Location = str | os.PathLike[str]
+LocationLike = str | os.PathLike[str]
 
 _SAVE_MODES: Final = ("error", "ignore", "append", "overwrite")
 
@@ -47,7 +47,7 @@ def register(spark: SparkSession) -> None:
 
 def read(
     spark: SparkSession,
-    location: Location,
+    location: LocationLike,
     *,
     group_by: Expressions | Query = (),
     aggregators: Expressions = (),
@@ -107,7 +107,7 @@ def read(
     return _merged(_load(spark, location, replace(query, aggregation="partial"), version), merging)
 
 
-def write(df: DataFrame, location: Location, mode: str = "error", **options: Any) -> None:
+def write(df: DataFrame, location: LocationLike, mode: str = "error", **options: Any) -> None:
     """Write a DataFrame to a table, made if it is not there.
 
     Spark itself refuses the modes `error` and `ignore` for sources written in Python.
@@ -152,7 +152,7 @@ def write(df: DataFrame, location: Location, mode: str = "error", **options: Any
     try:
         writer.save(os.fspath(location))
     except Exception as error:
-        told = told_error(str(error))
+        told = error_in(str(error))
         if told is None:
             raise
         raise told from error
@@ -167,7 +167,7 @@ def _make_own_session(session: SparkSession) -> None:
 
 
 def _merging(
-    spark: SparkSession, location: Location, query: Query, version: int | None
+    spark: SparkSession, location: LocationLike, query: Query, version: int | None
 ) -> list[MergeableAggregate] | None:
     """Return how the states of each aggregate are merged, or None if tasks cannot share the query.
 
@@ -196,7 +196,9 @@ def _merged(partial: DataFrame, merging: list[MergeableAggregate]) -> DataFrame:
     return partial.groupBy(*keys).agg(*values)
 
 
-def _load(spark: SparkSession, location: Location, query: Query, version: int | None) -> DataFrame:
+def _load(
+    spark: SparkSession, location: LocationLike, query: Query, version: int | None
+) -> DataFrame:
     reader = spark.read.format(ProjsegDataSource.name()).option("query", query.to_json())
     if version is not None:
         reader = reader.option("versionAsOf", version)
@@ -217,7 +219,7 @@ def _option_text(value: Any) -> str:
     return str(value)
 
 
-def _projections_text(given: ProjectionDeclared | Iterable[ProjectionDeclared]) -> str:
+def _projections_text(given: ProjectionLike | Iterable[ProjectionLike]) -> str:
     """Return declarations of any form, one or several, as the JSON that the option takes."""
     if isinstance(given, str):
         return given
@@ -225,7 +227,7 @@ def _projections_text(given: ProjectionDeclared | Iterable[ProjectionDeclared]) 
     return json.dumps([_declaration_json(one) for one in many])
 
 
-def _declaration_json(given: ProjectionDeclared) -> Mapping[str, Any]:
+def _declaration_json(given: ProjectionLike) -> Mapping[str, Any]:
     declaration = declaration_of(given)
     return asdict(declaration) if isinstance(declaration, Projection) else declaration
 

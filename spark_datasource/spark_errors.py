@@ -11,7 +11,7 @@ from projseg.errors import CODES, ProjsegError
 _LAST_LINE: Final = re.compile(r"projseg\.errors\.(\w+): \[(PROJSEG_\w+)\] (.*)")
 
 
-def told_error(text: str) -> ProjsegError | None:
+def error_in(text: str) -> ProjsegError | None:
     """Return the projseg error that a traceback ends with, or None if it ends otherwise.
 
     Parameters

@@ -9,15 +9,14 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
-from projseg.algebra.proofs.segment_facts import ColumnFacts, SegmentFacts, StoredProjection
+from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts, SegmentFacts
 from projseg.errors import CorruptTableError, one_line
 from projseg.table_layer.column_bounds import bound_decoder
-from projseg.table_layer.segment_entry import ColumnZone, SegmentEntry
-from projseg.table_layer.segment_entry import StoredProjection as ListedProjection
+from projseg.table_layer.segment_entry import ColumnZone, SegmentEntry, StoredProjection
 from projseg.table_layer.snapshot import Snapshot
 
 
-class FactsOfVersion:
+class VersionFacts:
     """What the planner asks about the segments of one table version.
 
     Facts are made for each planning and not kept: making them again costs no more than finding
@@ -50,16 +49,16 @@ class FactsOfVersion:
             column_bytes={name: zone.bytes for name, zone in zones.items()},
             time_minimum_us=entry.min_time_us,
             time_maximum_us=entry.max_time_us,
-            projections=tuple(map(self._stored, entry.projections)),
+            projections=tuple(map(self._projection, entry.projections)),
             not_built={name: one_line(reason) for name, _, reason in entry.not_built},
         )
 
-    def _stored(self, listed: ListedProjection) -> StoredProjection:
+    def _projection(self, listed: StoredProjection) -> ProjectionFacts:
         key = (listed.name, listed.definition_hash)
         spec = self._specs.get(key)
         if spec is None:
             spec = self._specs[key] = self._stored_spec(*key)
-        return StoredProjection(spec, listed.row_count, listed.byte_count, listed.column_bytes)
+        return ProjectionFacts(spec, listed.row_count, listed.byte_count, listed.column_bytes)
 
     def _stored_spec(self, name: str, definition_hash: str) -> ProjectionSpec:
         """Return what a segment embeds under a name; the hash must be that of its definition."""

@@ -9,7 +9,7 @@ from projseg.segment_format import limits as segment_limits
 METADATA_BYTES_MAX: Final = 256 * 2**20
 """Bytes of one snapshot or manifest: what a planner may be made to hold for one file."""
 
-DEPTH_MAX: Final = 16
+METADATA_DEPTH_MAX: Final = 16
 """Levels of arrays and objects in one snapshot or manifest: they have seven."""
 
 MANIFEST_BYTES_MAX: Final = 32 * 2**20
