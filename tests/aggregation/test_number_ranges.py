@@ -91,6 +91,7 @@ def test_a_page_may_match_if_a_value_within_its_bounds_does(found, minimum, leng
         ("x <> 3", None),
         ("x = y", None),
         ("x IN (3, y)", None),
+        ("f IN (1D, double('NaN'))", None),
         ("x + 1 < 3", None),
         ("x IS NULL", None),
         ("f = double('NaN')", None),

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from projseg.algebra.planning.interval_cover import Cover, cover, data_interval
 from projseg.algebra.planning.planner import Planner, check_forced
-from projseg.algebra.planning.source_plan import Known, Reason
+from projseg.algebra.planning.source_plan import Known, Reason, ReasonCode
 from projseg.algebra.projection.spec import TimeGrouping
 from projseg.algebra.projection.stored_names import stored_column
 from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts
@@ -331,3 +331,51 @@ def test_a_thousand_projections_are_mostly_ruled_out_by_their_columns():
     ]
     choice = chosen(query(group_by="channel"), facts(*many))
     assert sum(str(r) == "MISSING_GROUPING_COLUMN channel" for r in choice.rejected.values()) == 990
+
+
+class TestCovers:
+    """Edges that fall on the first and the last instant of the data."""
+
+    HOURS = TimeGrouping(0, Granularity.parse("PT1H"))
+    HOUR = 3_600_000_000
+
+    def covered(self, wanted, data):
+        return cover(self.HOURS, wanted, data, has_null_time=False)
+
+    def test_an_interval_from_the_first_instant_leaves_no_edge_there(self):
+        data = Interval(self.HOUR // 2, 5 * self.HOUR)
+        found = self.covered(Interval(self.HOUR // 2, 3 * self.HOUR), data)
+        assert found == Cover(Interval(0, 3 * self.HOUR))
+
+    def test_an_interval_to_the_last_instant_leaves_no_edge_there(self):
+        data = Interval(0, 5 * self.HOUR + 1)
+        found = self.covered(Interval(2 * self.HOUR, 5 * self.HOUR + 1), data)
+        assert found == Cover(Interval(2 * self.HOUR, 5 * self.HOUR + 1))
+
+    def test_an_interval_between_two_boundaries_holds_no_bucket(self):
+        data = Interval(0, 5 * self.HOUR)
+        found = self.covered(Interval(self.HOUR + 1, 2 * self.HOUR + 1), data)
+        assert found.code is ReasonCode.UNALIGNED_INTERVAL
+        found = self.covered(Interval(self.HOUR + 1, 2 * self.HOUR - 1), data)
+        assert found.code is ReasonCode.UNALIGNED_INTERVAL
+
+    def test_a_segment_without_times_has_nothing_to_cover(self):
+        found = self.covered(Interval(0, self.HOUR), None)
+        assert found.code is ReasonCode.UNALIGNED_INTERVAL
+
+    @pytest.mark.parametrize(
+        ("part", "data", "share"),
+        [
+            ((0, 10), (0, 10), 1.0),
+            ((0, 5), (0, 10), 0.5),
+            ((5, 20), (0, 10), 0.5),
+            ((0, 1), (0, 1), 1.0),
+            ((3, 4), (0, 10), 0.1),
+            ((0, 1), (5, 10), 0.0),
+            ((20, 30), (5, 10), 0.0),
+            ((0, 0), (0, 0), 0.0),
+        ],
+    )
+    def test_a_share_is_of_the_time_of_the_data(self, part, data, share):
+        assert Cover(Interval(*part)).share(Interval(*data)) == share
+        assert Cover(None).share(Interval(*data)) == 1.0

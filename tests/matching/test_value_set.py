@@ -155,3 +155,30 @@ def test_floors_of_dates_are_not_followed():
     days = between(datetime.date(2024, 1, 1), datetime.date(2024, 1, 2), pa.date32())
     assert floored(days, pa.date32(), Granularity.parse("P1M")) == ANYTHING
     assert floored(NULL_ONLY, pa.timestamp("us"), Granularity.parse("P1D")) == NULL_ONLY
+
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+
+def test_floors_of_whole_buckets_are_their_starts():
+    hours = Granularity.parse("PT1H")
+    two_hours = between(HOUR, 3 * HOUR, TIMESTAMP, with_high=False)
+    assert floored(two_hours, TIMESTAMP, hours) == between(HOUR, 2 * HOUR, TIMESTAMP)
+    half = between(HOUR + 1, HOUR + 2, TIMESTAMP)
+    assert floored(half, TIMESTAMP, hours) == only(HOUR, TIMESTAMP)
+    assert floored(between(None, HOUR, TIMESTAMP), TIMESTAMP, hours) == between(
+        None, HOUR, TIMESTAMP
+    )
+
+
+def test_times_of_some_starts_are_their_buckets():
+    hours = Granularity.parse("PT1H")
+    bucket = between(HOUR, 2 * HOUR, TIMESTAMP, with_high=False)
+    assert unfloored(only(HOUR, TIMESTAMP), TIMESTAMP, hours) == bucket
+    assert unfloored(between(HOUR - 1, HOUR, TIMESTAMP), TIMESTAMP, hours) == bucket
+    assert unfloored(only(HOUR + 1, TIMESTAMP), TIMESTAMP, hours).is_empty
+
+
+def test_a_bound_of_another_type_bounds_nothing():
+    assert between(3, "a", pa.int64()) is None
+    assert between("a", 3, pa.int64()) is None

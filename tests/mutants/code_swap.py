@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,33 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
+
+Source = str | ast.Module
+NOTE = "_mutants_note"
+
+
+def noting(source: str) -> ast.Module:
+    """Return source whose functions call NOTE with their first lines."""
+    return ast.fix_missing_locations(_Noting().visit(ast.parse(source)))
+
+
+class _Noting(ast.NodeTransformer):
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        self.generic_visit(node)
+        line = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+        has_docstring = ast.get_docstring(node) is not None
+        node.body.insert(int(has_docstring), ast.Expr(_note(line)))
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.Lambda:
+        self.generic_visit(node)
+        both = ast.Tuple([_note(node.lineno), node.body], ast.Load())
+        node.body = ast.Subscript(both, ast.Constant(1), ast.Load())
+        return node
+
+
+def _note(line: int) -> ast.Call:
+    return ast.Call(ast.Name(NOTE, ast.Load()), [ast.Constant(line)], [])
 
 
 def functions_of(module: ModuleType) -> list[FunctionType]:
@@ -20,7 +48,7 @@ def functions_of(module: ModuleType) -> list[FunctionType]:
     ]
 
 
-def swap(functions: list[FunctionType], path: str, original: str, changed: str) -> bool:
+def swap(functions: list[FunctionType], path: str, original: Source, changed: Source) -> bool:
     """Give functions the bodies of changed source; return False if a closure does not fit."""
     codes = dict(zip(_codes(original, path), _codes(changed, path), strict=True))
     for function in functions:
@@ -31,7 +59,30 @@ def swap(functions: list[FunctionType], path: str, original: str, changed: str) 
     return True
 
 
-def _codes(source: str, path: str) -> Iterator[CodeType]:
+def private_constant(module: ModuleType, source: str, line: int) -> tuple[str, Any] | None:
+    """Return the name and the value of the private constant that changed source sets at a line."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.AnnAssign) and node.value is not None:
+            name = ast.unparse(node.target)
+            is_there = node.lineno <= line <= (node.end_lineno or line)
+            if is_there and name.startswith("_") and not name.startswith("__"):
+                value = compile(ast.Expression(node.value), str(module.__file__), "eval")
+                return name, eval(value, dict(vars(module)))
+    return None
+
+
+def users_of(functions: list[FunctionType], name: str) -> set[int]:
+    """Return the first lines of the functions that read a global name."""
+    todo = [(each.__code__, each.__code__.co_firstlineno) for each in functions]
+    lines = set()
+    for code, line in todo:
+        if name in code.co_names:
+            lines |= {line, code.co_firstlineno}
+        todo += [(part, line) for part in code.co_consts if isinstance(part, CodeType)]
+    return lines
+
+
+def _codes(source: Source, path: str) -> Iterator[CodeType]:
     todo = [compile(source, path, "exec", dont_inherit=True)]
     for code in todo:
         yield code

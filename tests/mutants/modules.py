@@ -13,7 +13,6 @@ _CLOCK = (
     "tests/algebra/test_interval.py",
     "tests/algebra/test_granularity.py",
     "tests/algebra/test_bucket_order.py",
-    "tests/query/test_clock_changes.py",
 )
 _PROOFS = (
     "tests/matching/test_value_set.py",
@@ -21,9 +20,9 @@ _PROOFS = (
     "tests/matching/test_filter_simplify.py",
     "tests/matching/test_published_faults.py",
     "tests/matching/test_projection_match.py",
-    "tests/query/test_published_wrong_results.py",
 )
 _STATES = (
+    "tests/states/test_state_columns.py",
     "tests/states/test_state_folds.py",
     "tests/states/test_finish_call.py",
     "tests/states/test_state_fields.py",
@@ -47,7 +46,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "algebra/time/granularity.py": _CLOCK,
     "algebra/time/period.py": _CLOCK,
     "algebra/proofs/value_set.py": _PROOFS,
-    "algebra/proofs/integer_ranges.py": (*_PROOFS, "tests/aggregation/test_linear_sums.py"),
+    "algebra/proofs/integer_ranges.py": (
+        "tests/matching/test_integer_ranges.py",
+        "tests/aggregation/test_linear_sums.py",
+    ),
     "algebra/proofs/filter_implication.py": _PROOFS,
     "algebra/proofs/predicate_truth.py": _PROOFS,
     "algebra/planning/interval_cover.py": (

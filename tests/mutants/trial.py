@@ -12,21 +12,27 @@ import importlib
 import os
 import select
 import signal
-import sys
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import Phase, settings
 
-from tests.mutants.code_swap import ChangedModule, functions_of, swap
+from tests.mutants.code_swap import (
+    NOTE,
+    ChangedModule,
+    functions_of,
+    noting,
+    private_constant,
+    swap,
+    users_of,
+)
 from tests.mutants.mutations import Mutant
 
 ROOT = Path(__file__).parents[2]
@@ -141,19 +147,19 @@ class _Trials(_Repeatable):
         """Run all tests as they are, then those of each mutant."""
         source = (ROOT / self._path).read_text()
         module = importlib.import_module(module_name(self._path))
-        self._run_unchanged(session.items, str(module.__file__))
+        self._run_unchanged(session.items, module, source)
         self._tell(f"seconds {sum(self._seconds.values())}")
         functions = functions_of(module)
         for index, mutant in enumerate(self._mutants):
-            if mutant.function is None:
+            change = _change(module, functions, source, mutant)
+            if change is None:
                 self._tell(f"{index} {_UNFIT}")
                 continue
-            items = self._order(session.items, mutant)
+            apply, lines = change
+            items = self._order(session.items, mutant.function, lines)
 
-            def run(mutant: Mutant = mutant, items: list[pytest.Item] = items) -> str:
-                if not swap(functions, str(module.__file__), source, mutant.source):
-                    return _UNFIT
-                return _first_failure(items)
+            def run(apply: Callable[[], bool] = apply, items: list[pytest.Item] = items) -> str:
+                return _first_failure(items) if apply() else _UNFIT
 
             limit = _SPARE_SECONDS + 4 * sum(self._seconds[item.nodeid] for item in items)
             result = _in_child(run, limit)
@@ -166,35 +172,31 @@ class _Trials(_Repeatable):
     def _tell(self, text: str) -> None:
         os.write(self._answers, f"{text}\n".encode())
 
-    def _order(self, items: list[pytest.Item], mutant: Mutant) -> list[pytest.Item]:
-        """Return the tests that call the mutant's function, what killed its like first."""
-        chosen = [item for item in items if item.nodeid in self._callers[mutant.function or 0]]
-        first = list(dict.fromkeys(self._killers[mutant.function]))[:3]
+    def _order(
+        self, items: list[pytest.Item], function: int | None, lines: set[int]
+    ) -> list[pytest.Item]:
+        """Return the tests that call the functions at `lines`, what killed its like first."""
+        callers = set().union(*(self._callers[line] for line in lines))
+        chosen = [item for item in items if item.nodeid in callers]
+        first = list(dict.fromkeys(self._killers[function]))[:3]
         return [*first, *(item for item in chosen if item not in first)]
 
-    def _run_unchanged(self, items: list[pytest.Item], filename: str) -> None:
+    def _run_unchanged(self, items: list[pytest.Item], module: ModuleType, source: str) -> None:
         called: set[int] = set()
-
-        def trace(frame: FrameType, event: str, argument: Any) -> None:
-            if frame.f_code.co_filename == filename:
-                called.add(frame.f_code.co_firstlineno)
-
+        setattr(module, NOTE, called.add)
+        path = str(module.__file__)
+        assert swap(functions_of(module), path, source, noting(source))
         for index, item in enumerate(items):
             following = items[index + 1] if index + 1 < len(items) else None
             started = time.monotonic()
             called.clear()
-            threading.settrace(trace)
-            sys.settrace(trace)
-            try:
-                reports = runtestprotocol(item, log=False, nextitem=following)
-            finally:
-                sys.settrace(None)
-                threading.settrace(None)  # type: ignore[arg-type]
+            reports = runtestprotocol(item, log=False, nextitem=following)
             self._seconds[item.nodeid] = time.monotonic() - started
             if any(report.failed for report in reports):
                 pytest.exit(f"{item.nodeid} fails without a mutant", returncode=1)
             for line in called:
                 self._callers[line].add(item.nodeid)
+        assert swap(functions_of(module), path, noting(source), source)
         self._share_fixtures(items)
 
     def _share_fixtures(self, items: list[pytest.Item]) -> None:
@@ -210,6 +212,27 @@ class _Trials(_Repeatable):
         for callers in self._callers.values():
             for nodeid in list(callers):
                 callers |= sharing.get(nodeid, set())
+
+
+def _change(
+    module: ModuleType, functions: list[FunctionType], source: str, mutant: Mutant
+) -> tuple[Callable[[], bool], set[int]] | None:
+    """Return what makes a mutant of an imported module, and where the functions that differ begin.
+
+    None where only importing it makes it.
+    """
+    if mutant.function is not None:
+        path = str(module.__file__)
+        return lambda: swap(functions, path, source, mutant.source), {mutant.function}
+    found = private_constant(module, mutant.source, mutant.line)
+    if found is None:
+        return None
+
+    def assign() -> bool:
+        setattr(module, *found)
+        return True
+
+    return assign, users_of(functions, found[0])
 
 
 def _fixtures(item: pytest.Item) -> list[Any]:

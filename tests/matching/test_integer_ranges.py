@@ -1,0 +1,69 @@
+"""Which sums of whole numbers there can be, and which casts only widen."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.tree import Column, Literal
+from projseg.algebra.proofs.integer_ranges import fits, sum_of, without_widening
+from projseg.algebra.proofs.value_set import (
+    ANY_VALUE,
+    ANYTHING,
+    NOTHING,
+    NULL_ONLY,
+    ValueSet,
+    any_of,
+    between,
+    only,
+)
+
+SCHEMA = pa.schema([("i", pa.int32()), ("b", pa.int64()), ("f", pa.float64()), ("y", pa.int8())])
+
+
+@pytest.mark.parametrize(
+    ("text", "inner"),
+    [
+        ("CAST(i AS BIGINT)", "i"),
+        ("CAST(CAST(y AS INT) AS BIGINT)", "y"),
+        ("CAST(b AS INT)", "CAST(b AS INT)"),
+        ("CAST(f AS BIGINT)", "CAST(f AS BIGINT)"),
+        ("CAST(i AS DOUBLE)", "CAST(i AS DOUBLE)"),
+        ("CAST(CAST(b AS INT) AS BIGINT)", "CAST(b AS INT)"),
+        ("i + 1", "i + 1"),
+    ],
+)
+def test_only_casts_to_wider_whole_numbers_are_left_out(text, inner):
+    assert without_widening(bind(text, SCHEMA)) == bind(inner, SCHEMA)
+
+
+@pytest.mark.parametrize("arrow_type", [pa.int8(), pa.int32(), pa.int64()])
+def test_the_range_of_a_type_is_all_that_it_holds(arrow_type):
+    least, largest = -(2 ** (arrow_type.bit_width - 1)), 2 ** (arrow_type.bit_width - 1) - 1
+    low, high = fits(Column(arrow_type, "x")).arguments
+    assert (low.function, low.arguments[1]) == (">=", Literal(arrow_type, least))
+    assert (high.function, high.arguments[1]) == ("<=", Literal(arrow_type, largest))
+
+
+VALUES = st.sets(st.integers(-5, 5), max_size=3)
+
+
+@given(st.lists(st.tuples(VALUES, st.booleans()), min_size=1, max_size=3))
+def test_a_sum_lies_between_the_sums_of_least_and_largest(parts):
+    sets = [ValueSet(any_of(values, pa.int64()).cuts, has_null) for values, has_null in parts]
+    found = sum_of(tuple(sets), pa.int64())
+    assert found.has_null == any(has_null for _, has_null in parts)
+    low, high = sum(min(v, default=0) for v, _ in parts), sum(max(v, default=0) for v, _ in parts)
+    is_sum = all(values for values, _ in parts)
+    assert found.without_null() == (between(low, high, pa.int64()) if is_sum else NOTHING)
+
+
+def test_a_sum_of_what_has_no_bound_has_none():
+    three = only(3, pa.int64())
+    assert sum_of((three, ANY_VALUE), pa.int64()) == ANY_VALUE
+    for open_ended in (between(5, None, pa.int64()), between(None, 1, pa.int64())):
+        assert sum_of((three.union(open_ended), three), pa.int64()) == ANY_VALUE
+    assert sum_of((ANYTHING, three), pa.int64()) == ANYTHING
+    assert sum_of((three, NULL_ONLY), pa.int64()) == NULL_ONLY
+    assert sum_of((three,), pa.float64()) == ANYTHING
