@@ -39,6 +39,7 @@ lint: $(VENV)/installed-dev
 
 nightly: $(VENV)/installed-dev
 	PROJSEG_NIGHTLY=1 $(BIN)/pytest $(SIDE_BY_SIDE) -m "slow or not slow" --timeout 7200
+	$(BIN)/python -m tests.mutants
 	$(MAKE) test-minimums test-pythons test-spark-matrix
 
 # The oldest releases that pyproject.toml allows.

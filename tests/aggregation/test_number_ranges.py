@@ -18,6 +18,14 @@ SMALL = st.integers(-4, 8)
 FLAGS = st.booleans()
 ranges = st.builds(NumberRange, st.just("x"), st.none() | SMALL, st.none() | SMALL, FLAGS, FLAGS)
 
+EVERY = [
+    NumberRange("x", low, high, is_low_open, is_high_open)
+    for low in (None, 0, 2)
+    for high in (None, 0, 2, 3)
+    for is_low_open in (False, True)
+    for is_high_open in (False, True)
+]
+
 
 def is_inside(value, found):
     """Whether a value that is not null lies in a range; NaN is above every number."""
@@ -46,9 +54,10 @@ def test_a_mask_reaches_the_ends_of_its_type(found, values):
         assert one.mask(numbers).tolist() == [is_inside(value, one) for value in values]
 
 
-@given(ranges, st.lists(st.sampled_from([-4.0, -0.0, 0.0, 0.5, 1.0, 8.0, math.inf, math.nan])))
-def test_a_mask_of_doubles_puts_nan_above_all(found, values):
-    numbers = Numbers(np.array(values, np.float64), pa.float64())
+@pytest.mark.parametrize("found", EVERY, ids=str)
+def test_a_mask_of_doubles_puts_nan_above_all(found):
+    values = [-math.inf, -1.0, -0.0, 0.0, 0.5, 2.0, 2.5, 3.0, 4.0, math.inf, math.nan]
+    numbers = Numbers(np.array(values), pa.float64())
     assert found.mask(numbers).tolist() == [is_inside(value, found) for value in values]
 
 
@@ -65,16 +74,16 @@ def test_an_intersection_holds_what_both_do(left, right):
         assert is_inside(value, both) == (is_inside(value, left) and is_inside(value, right))
 
 
-@given(ranges, SMALL, st.integers(0, 4))
-def test_a_page_may_match_if_a_value_within_its_bounds_does(found, minimum, length):
-    maximum = minimum + length
-    (may,) = found.may_match(np.array([minimum]), np.array([maximum])).tolist()
-    matches = any(is_inside(value, found) for value in range(minimum, maximum + 1))
+@pytest.mark.parametrize("found", EVERY, ids=str)
+def test_a_page_may_match_if_a_value_within_its_bounds_does(found):
     closed = NumberRange("x", found.low, found.high)
-    touches = any(is_inside(value, closed) for value in range(minimum, maximum + 1))
-    assert may or not matches
-    if found.low is None or found.high is None or found.low <= found.high:
-        assert may == touches
+    pages = [(low, high) for low in range(-1, 5) for high in range(low, 5)]
+    may = found.may_match(*(np.array(bounds) for bounds in zip(*pages, strict=True)))
+    for (low, high), may_match in zip(pages, may.tolist(), strict=True):
+        values = range(low, high + 1)
+        assert may_match or not any(is_inside(value, found) for value in values)
+        if found.low is None or found.high is None or found.low <= found.high:
+            assert may_match == any(is_inside(value, closed) for value in values)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import ast
 import gc
 import sys
 from collections.abc import Iterator
+from functools import _lru_cache_wrapper
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, FunctionType, ModuleType
@@ -48,6 +49,13 @@ def functions_of(module: ModuleType) -> list[FunctionType]:
     ]
 
 
+def forget() -> None:
+    """Empty the caches of functions: what they remember was computed before the change."""
+    for each in gc.get_objects():
+        if isinstance(each, _lru_cache_wrapper) and each.__module__.startswith("projseg."):
+            each.cache_clear()
+
+
 def swap(functions: list[FunctionType], path: str, original: Source, changed: Source) -> bool:
     """Give functions the bodies of changed source; return False if a closure does not fit."""
     codes = dict(zip(_codes(original, path), _codes(changed, path), strict=True))
@@ -59,15 +67,14 @@ def swap(functions: list[FunctionType], path: str, original: Source, changed: So
     return True
 
 
-def private_constant(module: ModuleType, source: str, line: int) -> tuple[str, Any] | None:
-    """Return the name and the value of the private constant that changed source sets at a line."""
+def private_constant(source: str, path: str, line: int) -> tuple[str, CodeType] | None:
+    """Return the name of the private constant that source sets at a line, and its expression."""
     for node in ast.parse(source).body:
         if isinstance(node, ast.AnnAssign) and node.value is not None:
             name = ast.unparse(node.target)
             is_there = node.lineno <= line <= (node.end_lineno or line)
             if is_there and name.startswith("_") and not name.startswith("__"):
-                value = compile(ast.Expression(node.value), str(module.__file__), "eval")
-                return name, eval(value, dict(vars(module)))
+                return name, compile(ast.Expression(node.value), path, "eval")
     return None
 
 

@@ -27,6 +27,7 @@ from hypothesis import Phase, settings
 from tests.mutants.code_swap import (
     NOTE,
     ChangedModule,
+    forget,
     functions_of,
     noting,
     private_constant,
@@ -37,6 +38,7 @@ from tests.mutants.mutations import Mutant
 
 ROOT = Path(__file__).parents[2]
 _SPARE_SECONDS = 20.0
+_EXAMPLES_MAX = 40
 _UNFIT = "unfit"
 SURVIVED = "survived"
 TOO_LONG = "killed by the time limit"
@@ -125,7 +127,7 @@ def module_name(path: str) -> str:
 
 
 class _Repeatable:
-    """Makes Hypothesis draw the same examples each time, and keep and shrink none."""
+    """Makes Hypothesis draw the same few examples each time, and keep and shrink none."""
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         phases = (Phase.explicit, Phase.generate)
@@ -134,6 +136,14 @@ class _Repeatable:
             "mutants", current, derandomize=True, database=None, phases=phases
         )
         settings.load_profile("mutants")
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            test = getattr(item.obj, "__func__", item.obj)  # type: ignore[attr-defined]
+            drawn = getattr(test, "_hypothesis_internal_use_settings", None)
+            if drawn is not None:
+                fewer = settings(drawn, max_examples=min(drawn.max_examples, _EXAMPLES_MAX))
+                test._hypothesis_internal_use_settings = fewer
 
 
 class _Trials(_Repeatable):
@@ -149,6 +159,7 @@ class _Trials(_Repeatable):
         module = importlib.import_module(module_name(self._path))
         self._run_unchanged(session.items, module, source)
         self._tell(f"seconds {sum(self._seconds.values())}")
+        forget()
         functions = functions_of(module)
         for index, mutant in enumerate(self._mutants):
             change = _change(module, functions, source, mutant)
@@ -221,18 +232,19 @@ def _change(
 
     None where only importing it makes it.
     """
+    path = str(module.__file__)
     if mutant.function is not None:
-        path = str(module.__file__)
         return lambda: swap(functions, path, source, mutant.source), {mutant.function}
-    found = private_constant(module, mutant.source, mutant.line)
+    found = private_constant(mutant.source, path, mutant.line)
     if found is None:
         return None
+    name, value = found
 
     def assign() -> bool:
-        setattr(module, *found)
+        setattr(module, name, eval(value, dict(vars(module))))
         return True
 
-    return assign, users_of(functions, found[0])
+    return assign, users_of(functions, name)
 
 
 def _fixtures(item: pytest.Item) -> list[Any]:

@@ -84,6 +84,11 @@ def test_a_group_of_nan_alone_has_that_as_its_least():
     least = state.finish().to_pylist()
     assert math.isnan(least[0])
     assert least[1:] == [1.0, math.inf]
+    state = state_of("min", pa.float64())
+    state.add(groups(0, 1), [numbers_of_array(pa.array([math.nan, math.inf]))])
+    least = state.finish().to_pylist()
+    assert math.isnan(least[0])
+    assert least[1] == math.inf
 
 
 @pytest.mark.parametrize("values", [["b", "a"], [None, "a", "b"]])
