@@ -22,12 +22,12 @@ def numbers_of_array(array: pa.Array) -> Numbers:
 
 
 def vector_of_array(array: pa.Array) -> Vector:
-    """Return an Arrow array as the vector that costs least: text stays as it is."""
+    """Return an Arrow array as a vector without building a dictionary: text stays Arrow's."""
     return numbers_of_array(array) if is_fixed_width(array.type) else Opaque(array)
 
 
 def grouping_vector(array: pa.Array | pa.ChunkedArray) -> Vector:
-    """Return an Arrow array as the vector that is grouped by: text as ids."""
+    """Return an Arrow array as a vector to group by: text becomes ids of a sorted dictionary."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if is_text(array.type) or pa.types.is_null(array.type):
@@ -43,7 +43,7 @@ def encode_sorted(array: pa.Array | pa.ChunkedArray, *, with_null: bool = False)
     array : pa.Array or pa.ChunkedArray
         Not nested.
     with_null : bool
-        Id 0 is the null even if the array has none.
+        Reserve id 0 for null even if the array has no null.
     """
     encoded = one_form(array).dictionary_encode(null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
@@ -72,7 +72,7 @@ def union(
     value_lists : sequence of pa.Array
         At least one, all of one type; a list may repeat values.
     with_null : bool
-        Id 0 is the null even if no list has one.
+        Reserve id 0 for null even if no list has one.
     """
     every = encode_sorted(pa.concat_arrays(value_lists), with_null=with_null)
     ends = np.cumsum([len(values) for values in value_lists])
@@ -80,7 +80,7 @@ def union(
 
 
 def one_form(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Return floats with one zero and one NaN; other values as they are."""
+    """Return floats with one kind of zero and one of NaN; other types unchanged."""
     if not pa.types.is_floating(array.type):
         return array
     positive_zero = pc.add(array, scalar_of(0.0, array.type))

@@ -14,7 +14,7 @@ from projseg.aggregation.dictionary_merge import merge_dictionaries
 from projseg.memory.pool import empty
 from projseg.segment_format.vectors import Ids, Numbers, Vector
 
-# Where ids use less than 1 / this of their dictionaries, only the values used are merged.
+# Where rows are fewer than 1 / this of their dictionaries' values, only the values used are merged.
 _SPARSE_SHARE: Final = 4
 
 

@@ -36,9 +36,10 @@ def merge_dictionaries(
 
 
 def _kept(key: CacheKey, dictionaries: Sequence[Dictionary]) -> Merged:
-    """Merge dictionaries, and keep the result while all that it belongs to is kept.
+    """Merge dictionaries, and keep the result in the cache while it keeps their owners.
 
-    Parts that nobody owns are held, so that their identities, which the key names, stay theirs.
+    Dictionaries without an owner are held with the result: the key contains their `id()`, which
+    Python would otherwise give to another object.
     """
     owners = {dictionary.owner for dictionary in dictionaries if dictionary.owner is not None}
     held = [dictionary for dictionary in dictionaries if dictionary.owner is None]

@@ -26,7 +26,7 @@ from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import is_text
 from projseg.segment_format.vectors import Ids, Numbers, Vector, held_bytes, text_bytes
 
-# Texts that ids stand for are written out for so many bytes of rows at a time.
+# At most so many bytes of a dictionary's texts are written out row by row at a time.
 _TEXT_BYTES_MAX: Final = 64 << 20
 
 
@@ -38,7 +38,7 @@ def evaluate_over(expression: Expression, rows: Rows) -> Vector:
     EvaluationError
         Where Spark's ANSI mode would raise, for a value that one of the rows holds.
     TextsTooLargeError
-        If the values are texts that take too much together; of fewer rows they may not.
+        If the resulting texts take too much memory together; those of fewer rows may fit.
     """
     if isinstance(expression, Column):
         return rows.vector(expression.name)
@@ -68,7 +68,7 @@ def _evaluate_halves(expression: Expression, rows: Rows) -> Vector:
 
 
 def _text_bytes(expression: Expression, rows: Rows) -> int:
-    """Return at most what the texts of the expression's columns take, each row with its own."""
+    """Return an upper bound on the bytes of the columns' texts when each row has its own copy."""
     return sum(text_bytes(rows.vector(name), _TEXT_BYTES_MAX) for name in expression.columns)
 
 
@@ -99,7 +99,7 @@ def _evaluate_over_dictionary(expression: Expression, name: str, vector: Ids) ->
 def values_by_id(expression: Expression, name: str, dictionary: Dictionary) -> Vector:
     """Return the value of `expression` for each id of the dictionary of its one column.
 
-    It is computed once, however many queries and pages use it.
+    It is computed once and kept with the dictionary, for all queries and pages.
     """
 
     def compute() -> Vector:
@@ -110,7 +110,7 @@ def values_by_id(expression: Expression, name: str, dictionary: Dictionary) -> V
 
 
 def truth_by_id(condition: Expression, name: str, dictionary: Dictionary) -> NDArray[np.bool_]:
-    """Return where `condition` is true, neither false nor null, by id; computed once as well."""
+    """Return, for each id, whether `condition` is true (not false, not null); computed once."""
 
     def compute() -> NDArray[np.bool_]:
         values = dictionary.values

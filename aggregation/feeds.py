@@ -33,7 +33,7 @@ from projseg.kernels.gather import gather
 from projseg.segment_format.arrow_arrays import array_of
 from projseg.segment_format.vectors import Numbers, Vector
 
-# Rows that a weighted fold unfolds at a time.
+# How many rows a weighted fold makes of its rows at a time.
 _UNFOLDED_ROWS_MAX: Final = 1 << 20
 
 
@@ -44,7 +44,7 @@ def feed_states(
     rows: Rows,
     groups: Groups,
 ) -> None:
-    """Fold what each feed says of `rows` into the state of its primitive.
+    """Fold `rows` into the state of each primitive, in the way that its feed says.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def feed_states(
 
 
 def _summed_column(primitive: Primitive, feed: Feed) -> str | None:
-    """Return the column whose values over all rows are added up; None for anything else."""
+    """Return the column that is summed over all rows; None if the feed does anything else."""
     is_plain = primitive.function == "sum" and isinstance(feed, AddRows) and feed.filter is None
     if not is_plain or not isinstance(feed, AddRows):
         return None
@@ -125,7 +125,7 @@ def _add_terms(
     groups: Groups,
     column_sums: Mapping[str, State],
 ) -> None:
-    """Add the sums of columns to a sum, negated where they are subtracted."""
+    """Add to a sum the sums of the columns that are added, and subtract those of the others."""
     ids = np.arange(groups.count, dtype=np.uint32)
     each = Groups(ids, groups.count, groups.count)
     for term in terms:
@@ -150,7 +150,7 @@ def _filtered(condition: Expression | None, rows: Rows, groups: Groups) -> tuple
 
 
 def stored_states(primitive: Primitive, prefix: str, rows: Rows) -> dict[str, Vector]:
-    """Return the columns of a stored state by part, a row of the projection each."""
+    """Return a stored state's columns by part name, one row for each row of the projection."""
     parts = [part for part, _ in primitive.fields]
     return {part: rows.vector(state_column_name(prefix, part), is_state=True) for part in parts}
 
@@ -168,7 +168,7 @@ def _add_weighted(
     inputs: Sequence[Vector],
     weights: NDArray[np.int64],
 ) -> None:
-    """Add each row `weights[row]` times; 0 times for a row that counts nothing."""
+    """Fold each row in `weights[row]` times, which may be 0."""
     if primitive.function == "count":
         validity = valid_rows(inputs[0]) if inputs else None
         counted = weights if validity is None else np.where(validity, weights, 0)
@@ -187,7 +187,7 @@ def _add_weighted(
 
 
 def _integer_product(vector: Vector, weights: NDArray[np.int64]) -> Numbers | None:
-    """Return values times weights, null where nothing is counted; None unless 64 bits hold all."""
+    """Return values times weights, null where the weight is 0; None if one may exceed int64."""
     numbers = vector if isinstance(vector, Numbers) else None
     if numbers is None or numbers.values.dtype.kind not in "iu" or len(numbers) == 0:
         return None
@@ -200,7 +200,7 @@ def _integer_product(vector: Vector, weights: NDArray[np.int64]) -> Numbers | No
 
 
 def _unfolded_slices(weights: NDArray[np.int64]) -> list[tuple[Any, Any]]:
-    """Cut rows so that each slice unfolds to about `_UNFOLDED_ROWS_MAX` rows at most."""
+    """Cut rows into slices whose weights add up to about `_UNFOLDED_ROWS_MAX` at most."""
     below = np.cumsum(weights)
     cuts = np.searchsorted(below, np.arange(0, below[-1] if len(below) else 0, _UNFOLDED_ROWS_MAX))
     edges = np.unique(np.concatenate([[0], cuts, [len(weights)]]))

@@ -19,7 +19,7 @@ from projseg.kernels.select import allowed_rows
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.vectors import Ids, Numbers
 
-# Where fewer rows than this share are left, they alone are looked at from then on.
+# Once less than this share of the rows is left, later columns are fetched for those rows alone.
 _MASKED_SHARE_MIN: Final = 0.25
 
 Mask = NDArray[np.bool_]
@@ -88,8 +88,8 @@ def allowed_ids(
 ) -> NDArray[np.bool_] | None:
     """Return, for each id of the one column `name`, whether all conditions are true of its value.
 
-    None if a value raises an error, as it may be one that no selected row holds, or if the texts
-    that come up take too much together.
+    None if a value raises an error, since perhaps no selected row holds it, or if the texts that
+    are computed on the way take too much memory together.
     """
     try:
         masks = [truth_by_id(condition, name, dictionary) for condition in conditions]
@@ -101,8 +101,8 @@ def allowed_ids(
 def is_true(condition: Expression, rows: Rows) -> NDArray[np.bool_]:
     """Return where `condition` is true, as bool[len(rows)].
 
-    AND and OR of "is true" is "is true" of AND and OR, so their operands are evaluated one by one,
-    each over its own dictionary where it has a single column.
+    AND is true where all its operands are, OR where one is, so the operands are evaluated one by
+    one, each over its own dictionary where it has a single column.
     """
     if isinstance(condition, Call) and condition.function == "and":
         return reduce(np.logical_and, (is_true(part, rows) for part in condition.arguments))

@@ -34,7 +34,7 @@ def fold(
     mask: NDArray[np.bool_] | None = None,
     in_order: bool = False,
 ) -> Partial:
-    """Group rows by `keys` and fold each primitive's feed.
+    """Group rows by `keys` and fold them into a state of each primitive for each group.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def _fold_together(
 def _may_fold_all(
     keys: Sequence[Expression], primitives: Sequence[Primitive], feeds: Sequence[Feed]
 ) -> bool:
-    """Whether rows that do not count may be folded too: nothing raises an error, all is quick."""
+    """Whether masked-out rows may be folded too: nothing can raise an error, all is quick."""
     return (
         all(isinstance(key, Column) for key in keys)
         and all(primitive.kind.is_quick for primitive in primitives)
@@ -127,7 +127,7 @@ def fold_base_rows(
 def stored_partial(
     rows: Rows, keys: Sequence[Expression], primitives: Sequence[Primitive], feeds: Sequence[Feed]
 ) -> StoredPartial:
-    """Return a projection's rows as they are, where its grouping columns are the keys.
+    """Return a projection's rows as a partial without folding; its grouping columns are the keys.
 
     Every feed must merge stored states, unfiltered.
     """

@@ -1,4 +1,4 @@
-"""From several keys to one group id a row."""
+"""Turn several keys into one group id for each row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from projseg.memory.pool import empty
 from projseg.segment_format.dictionary import narrow_id_dtype
 from projseg.segment_format.vectors import Vector
 
-# States are arrays indexed by mixed radix up to so many groups, or so many for each row.
+# Groups are numbered by mixed radix, without hashing, while they are at most so many, or at most so
+# many for each row.
 _DENSE_GROUPS_MIN: Final = 1 << 16
 _DENSE_GROUPS_PER_ROW: Final = 2
 _DENSE_GROUPS_MAX: Final = 1 << 24
@@ -38,14 +39,14 @@ class GroupedRows(msgspec.Struct, frozen=True):
     groups : Groups
         Group of each row. A dense numbering may hold groups that have no row.
     keys : sequence of Key
-        What the digits of a group id mean.
+        The keys whose ids are the digits of a group id, most significant first.
     packed : uint64[groups.count] or None
         Mixed-radix number of each group; None: the group id is that number.
     prefix : GroupedRows or None
-        Where the product of all keys passes 64 bits: the grouping by the first of them, whose
-        group id is then the most significant digit before those of `keys`.
+        Where the product of the cardinalities exceeds 64 bits: the grouping by the keys before
+        `keys`. Its group id is then the most significant digit.
     has_rest : bool
-        Whether the last group holds the rows that do not count.
+        Whether the last group holds the masked-out rows, and is no group of the answer.
     """
 
     groups: Groups
@@ -55,7 +56,7 @@ class GroupedRows(msgspec.Struct, frozen=True):
     has_rest: bool = False
 
     def with_rest(self, mask: NDArray[np.bool_]) -> GroupedRows:
-        """Return the same groups and a last one, of the rows where `mask` is false."""
+        """Return the same groups and one more, at the end, of the rows where `mask` is false."""
         rest, row_count = self.groups.count, len(mask)
         ids = self.groups.ids
         if ids is None:
@@ -71,7 +72,7 @@ class GroupedRows(msgspec.Struct, frozen=True):
             return np.arange(self.groups.count)
         is_occupied = (
             self.groups.row_counts > 0
-            if "row_counts" in vars(self.groups)  # somebody counted the rows already
+            if "row_counts" in vars(self.groups)  # already counted
             else occupied_groups(self.groups.ids, self.groups.count)
         )
         return np.flatnonzero(is_occupied[:-1] if self.has_rest else is_occupied)
@@ -98,7 +99,7 @@ class GroupedRows(msgspec.Struct, frozen=True):
 
 
 def group_rows(keys: Sequence[Key], row_count: int, *, in_order: bool = True) -> GroupedRows:
-    """Return the groups of rows that agree in all keys, numbered.
+    """Return rows with the numbers of their groups: rows that agree in all keys are one.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One grouping key over rows: ids that group, and what an id means.
+"""A grouping key over rows: an id for each row, and the value that each id stands for.
 
 A key's ids ascend with its values (nulls first), so groups numbered by mixed radix or by packed
 keys come out in the order of the grouping columns.
@@ -19,7 +19,7 @@ from projseg.kernels.grouping import UnsignedIds, distinct_keys
 from projseg.segment_format.dictionary import narrow_id_dtype
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
-# A range of values up to this wide is grouped by subtraction, even if few of them occur.
+# Integers in a range up to this wide get `value - minimum` as id, even if few of them occur.
 _DENSE_RANGE_MAX: Final = 1 << 16
 
 
@@ -87,7 +87,7 @@ def _bounds(values: NDArray[Any], validity: NDArray[np.bool_] | None) -> tuple[i
 
 
 def _shifted(values: NDArray[Any], low: int, shift: int, cardinality: int) -> UnsignedIds:
-    """Return `values - low + shift` as ids; where there are nulls these are meaningless."""
+    """Return `values - low + shift` as ids; those of null rows mean nothing."""
     dtype = narrow_id_dtype(cardinality)
     if low == shift == 0 and values.dtype == dtype:
         return values
@@ -95,7 +95,7 @@ def _shifted(values: NDArray[Any], low: int, shift: int, cardinality: int) -> Un
 
 
 def _float_key(vector: Numbers) -> Key:
-    """Group by bit pattern, once NaNs are one NaN and -0.0 is 0.0; order as Spark's."""
+    """Group by bit pattern, after making all NaNs equal and -0.0 equal to 0.0; Spark's order."""
     bits = plain_doubles(vector.values).view(np.uint64)
     negative = bits >> np.uint64(63) != 0
     ordered = np.where(negative, ~bits, bits | np.uint64(1 << 63))
@@ -111,7 +111,7 @@ def _sorted_objects(values: NDArray[Any]) -> tuple[UnsignedIds, NDArray[Any]]:
 
 
 def _distinct_key(vector: Numbers, ids: UnsignedIds, distinct: NDArray[Any]) -> Key:
-    """Return the key of numbered distinct values; nulls get id 0 if there are any."""
+    """Return the key of values that are `distinct[ids]`; nulls get id 0 if there are any."""
     base, validity = vector.base, vector.validity
     shift = 0 if validity is None else 1
     if validity is not None:

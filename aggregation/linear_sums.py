@@ -1,4 +1,4 @@
-"""sum(a - b) as sum(a) - sum(b), where nulls and overflow allow: no row is computed at all."""
+"""Compute sum(a - b) as sum(a) - sum(b) where that is exact: no row's a - b is evaluated."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _SIGN_OF_SECOND: Final = {"+": 1, "-": -1}
 def linear_terms(expression: Expression, rows: Rows) -> tuple[Term, ...] | None:
     """Return the columns whose signed sum is `expression` in every row.
 
-    None unless it adds and subtracts integer columns that have no nulls here, and whose bounds
-    prove that no step leaves its type, so that Spark's ANSI mode could raise in no row.
+    None unless the expression only adds and subtracts integer columns without nulls in `rows`, and
+    the columns' bounds prove that no step overflows, which Spark's ANSI mode would refuse.
     """
     if not isinstance(expression, Call) or len(rows) == 0:
         return None

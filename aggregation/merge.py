@@ -1,7 +1,7 @@
-"""Stitch partials together: the same groups from several segments, projections or edges.
+"""Merge partials that hold the same groups, from several segments or projections.
 
-Dictionary ids are local to a segment, so keys are first brought to one dictionary each; then a
-merge is one more fold, over states.
+Dictionary ids are local to a segment, so each key is first brought to one dictionary; the rest of
+a merge is one more fold, over states.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def merge_partials(
     partials : sequence of Partial
         At least one; all with the same grouping columns, by type, and the same primitives.
     primitives : sequence of Primitive
-        What their states are states of.
+        The primitives of their states, in order.
     in_order : bool
-        Whether the groups must ascend in the order of the keys; a single partial is as it is.
+        Whether the groups must ascend in the order of the keys; a single partial is not sorted.
     """
     if len(partials) == 1:
         return partials[0]

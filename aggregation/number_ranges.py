@@ -39,7 +39,7 @@ class NumberRange(msgspec.Struct, frozen=True):
     is_low_open, is_high_open : bool
         Whether a bound itself is outside.
     is_exact : bool
-        Whether all values inside match; otherwise those outside do not, and no more is said.
+        Whether exactly the values inside match. If not, those outside do not and those inside may.
     """
 
     name: str
@@ -50,7 +50,13 @@ class NumberRange(msgspec.Struct, frozen=True):
     is_exact: bool = True
 
     def may_match(self, minimum: NDArray[Any], maximum: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return, for pages with these smallest and largest values, which may match."""
+        """Return which pages may hold a match, as bool[pages].
+
+        Parameters
+        ----------
+        minimum, maximum : number[pages]
+            The smallest and the largest value of each page, in physical numbers.
+        """
         result = np.ones(len(minimum), np.bool_)
         if self.low is not None:
             result &= maximum >= self.low
@@ -101,7 +107,7 @@ class NumberRange(msgspec.Struct, frozen=True):
         inside = np.ones(len(values), np.bool_)
         if self.high is not None:
             inside = values < self.high if self.is_high_open else values <= self.high
-        if self.low is not None:  # by what is not below, so that NaN is inside
+        if self.low is not None:  # "not below", so that NaN is inside
             inside &= ~(values <= self.low if self.is_low_open else values < self.low)
         return inside
 
@@ -115,7 +121,7 @@ class NumberRange(msgspec.Struct, frozen=True):
 
 
 def value_range(condition: Expression) -> NumberRange | None:
-    """Return the range that a comparison of a column with constants implies, None if none is."""
+    """Return the range that a comparison of a column with constants implies; None of the rest."""
     if not isinstance(condition, Call) or condition.function not in _COMPARISONS:
         return None
     column, *others = condition.arguments
@@ -137,7 +143,7 @@ def value_range(condition: Expression) -> NumberRange | None:
 
 
 def _physical(value: object, arrow_type: pa.DataType) -> Any:
-    """Return a constant in the column's physical numbers; None if it has none (null, NaN)."""
+    """Return a constant in the column's physical numbers; None for null, NaN and what overflows."""
     if value is None or value != value:  # noqa: PLR0124 - NaN is what differs from itself
         return None
     try:

@@ -18,11 +18,11 @@ from projseg.segment_format.vectors import Vector
 
 
 class Partial(Protocol):
-    """Distinct key tuples with one state of each primitive for each."""
+    """Groups (distinct tuples of keys), each with one state of each primitive."""
 
     @property
     def keys(self) -> Sequence[Vector]:
-        """One vector for each grouping column, a row a group."""
+        """One vector for each grouping column, with one row for each group."""
 
     @property
     def group_count(self) -> int:
@@ -30,7 +30,7 @@ class Partial(Protocol):
 
     @property
     def states(self) -> Sequence[State]:
-        """One for each primitive; they may hold further groups that have no row."""
+        """One state for each primitive; it may hold further groups, which have no row."""
 
     def state_columns(self, index: int) -> Mapping[str, Vector]:
         """Return the columns of primitive `index`, a row a group."""

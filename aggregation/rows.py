@@ -1,4 +1,4 @@
-"""Rows to work on: a table's columns by name, and the rows of it that are selected."""
+"""A table's columns by name, and a selection of its rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ColumnSource(Protocol):
         """Number of rows of the table."""
 
     def vector(self, name: str, *, is_state: bool = False) -> Vector:
-        """Return a whole column; a projection's states are a namespace of their own."""
+        """Return a whole column; `is_state` looks the name up among a projection's states."""
 
     def vector_of_rows(
         self, name: str, row_ids: NDArray[np.uint32], *, is_state: bool = False
@@ -87,7 +87,7 @@ class Rows(msgspec.Struct, frozen=True):
 
     source: ColumnSource
     selection: Selection
-    # The rows this is a subset of, and where in them.
+    # The rows that this is a subset of, and the positions in them.
     _origin: tuple[Rows, NDArray[np.uint32]] | None = None
     _fetched: dict[tuple[str, bool], Vector] = msgspec.field(default_factory=dict)
 
@@ -142,7 +142,7 @@ class Rows(msgspec.Struct, frozen=True):
 
 
 class MaskedRows(msgspec.Struct, frozen=True):
-    """Rows of which only those count for which `mask` is true; None: all of them.
+    """Rows, and a mask that is true for those that count; None: all of them count.
 
     While most rows count, folding all of them and dropping one group costs less than fetching the
     rows that count from every column.

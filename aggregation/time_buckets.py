@@ -61,8 +61,8 @@ class _Buckets(msgspec.Struct, frozen=True):
     starts : int64[m]
         Start of each bucket, ascending.
     width : int
-        Length in microseconds of all pieces, but that the first and the last may be shorter; 0
-        where lengths differ, as those of months do.
+        Length in microseconds of every piece, except that the first and the last may be shorter; 0
+        if lengths differ, as those of months do.
     """
 
     begins: NDArray[np.int64]
@@ -86,7 +86,7 @@ def _buckets(granularity: Granularity, low: int, high: int) -> _Buckets | None:
 def _bucket_ids(
     values: NDArray[np.int64], buckets: _Buckets, has_null: bool
 ) -> NDArray[np.unsignedinteger]:
-    """Return the position of each value's bucket, one more where there are nulls."""
+    """Return the position of each value's bucket; plus 1 if there are nulls, which get id 0."""
     begins = buckets.begins
     shift = 1 if has_null else 0
     dtype = narrow_id_dtype(len(buckets.starts) + shift)

@@ -29,8 +29,8 @@ _PENDING_ROWS_MIN: Final = 1 << 16
 class ByTimeState:
     """The best (value, time) of each group so far.
 
-    Each batch is cut down to its best row of each group; the candidates of several batches are
-    brought together by value when there are many, and at the end.
+    Of each batch only the best row of each group is kept, as a candidate. The candidates of several
+    batches are compared when there are many of them, and at the end.
     """
 
     def __init__(self, primitive: Primitive, group_count: int) -> None:

@@ -28,7 +28,7 @@ class CountState:
         self._reader = NumbersReader()
 
     def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
-        """Count rows; with no input, as many as the groups' ids."""
+        """Count the rows where every input holds a value; without inputs, all rows."""
         validity = None
         for vector in inputs:
             validity = both_valid(validity, valid_rows(vector))

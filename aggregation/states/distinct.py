@@ -19,7 +19,7 @@ from projseg.kernels.distinct_pairs import distinct_pairs
 from projseg.segment_format.arrow_arrays import filled_values, primitive_array, primitive_values
 from projseg.segment_format.vectors import Ids, Opaque, Vector
 
-_PARTS_MAX: Final = 16  # value lists that are kept apart before they are brought together
+_PARTS_MAX: Final = 16  # how many lists of values are held before they are merged into one
 
 
 @dataclass
@@ -46,8 +46,8 @@ class _Part:
 class DistinctState:
     """The distinct values of each group.
 
-    Batches are deduplicated by id, each within its own list of values; lists are brought together
-    by value, a few at a time. Nothing needs their order.
+    Batches are deduplicated by id, each within its own list of values. Lists are merged by value,
+    several at a time. The values of a list stand in no particular order.
     """
 
     def __init__(self, primitive: Primitive, group_count: int) -> None:
@@ -109,7 +109,7 @@ class DistinctState:
         self._parts.append(_Part(values, starts, distinct))
 
     def _settled(self) -> _Part:
-        """Bring all parts together into one."""
+        """Merge all parts into one, and return it."""
         if len(self._parts) == 1:
             return self._parts[0]
         value_type = self._primitive.arguments[0].type

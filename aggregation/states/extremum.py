@@ -21,7 +21,7 @@ from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import is_text
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
-_PARTS_MAX: Final = 16  # dictionaries whose ids are kept apart before they are united
+_PARTS_MAX: Final = 16  # how many dictionaries are held before they are merged into one
 _INT64_DIGITS: Final = 18
 
 
@@ -45,7 +45,7 @@ class _Best:
         kernel(self.keys, self.seen, groups.ids, keys, **options)
 
     def fold_state(self, keys: NDArray[np.integer[Any]], seen: NDArray[np.bool_]) -> None:
-        """Fold in the best keys of another, group by group."""
+        """Fold in the best keys of other rows: int[g], and bool[g] where there is one."""
         better = np.minimum if self.is_min else np.maximum
         self.keys[seen] = better(self.keys[seen], keys[seen])
         self.seen |= seen
@@ -54,8 +54,8 @@ class _Best:
 class ExtremumState:
     """The smallest or largest value of each group.
 
-    Ids are compared as ids while batches share a dictionary. Numbers are folded into 64-bit keys;
-    ids of several dictionaries are brought together by value, a few dictionaries at a time.
+    Numbers are folded as 64-bit keys. Ids are compared as ids within their dictionary; the best of
+    several dictionaries are compared by value, several dictionaries at a time.
     """
 
     def __init__(self, primitive: Primitive, group_count: int) -> None:
@@ -81,7 +81,7 @@ class ExtremumState:
         best.fold(groups, ids.ids, first_key=int(ids.dictionary.has_null))
 
     def _add_floats(self, groups: Groups, numbers: Numbers) -> bool:
-        """Fold floats in as they are, if that is possible: it spares their order keys."""
+        """Fold floats in without making order keys; return False where that is not possible."""
         is_plain = numbers.values.dtype.kind == "f" and numbers.validity is None
         if not is_plain or groups.ids is None:
             return False
@@ -89,7 +89,7 @@ class ExtremumState:
         best = extreme_floats(groups.ids, groups.count, values, is_min=self._is_min)
         seen = groups.row_counts > 0
         if self._is_min and (seen & (best == np.inf)).any():
-            return False  # infinity, or NaN and nothing else
+            return False  # it stands for infinity or for NaN
         self._numbers.fold_state(float_order_keys(best), seen)
         return True
 
@@ -125,7 +125,7 @@ class ExtremumState:
         return self._parts[-1][1]
 
     def _settle(self) -> None:
-        """Bring the parts together: into the number keys, or into one dictionary."""
+        """Merge the parts: into the number keys, or into one dictionary."""
         if self._uses_numbers:
             for dictionary, best in self._parts:
                 table = numbers_of_array(dictionary.values)

@@ -1,4 +1,4 @@
-"""From exact numbers to final columns, with Spark's overflow and rounding."""
+"""Turn exact numbers into final columns, with Spark's overflow and rounding."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def average_to_arrow(
     sums : float64[n], int64[n] or object[n]
         Exact unscaled sums for integers and decimals.
     counts : int64[n]
-        Numbers of values.
+        How many values each sum is of.
     input_type : pa.DataType
-        Of what was averaged.
+        The type of what was averaged.
     text : str
         What was computed, for the message.
 

@@ -1,4 +1,4 @@
-"""The states of a call's primitives into its final values."""
+"""Turn the states of a call's primitives into the call's final values."""
 
 from __future__ import annotations
 

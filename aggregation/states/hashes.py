@@ -1,7 +1,7 @@
-"""Hashes of rows, for sketches: once for each dictionary value where there is a dictionary.
+"""Hash rows for sketches, once for each dictionary value where there is a dictionary.
 
-The hash of null and of the empty text is 0, for no value: the DataSketches library takes no notice
-of either.
+Null and the empty text hash to 0, which sketches leave out, as the DataSketches library leaves out
+both values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from projseg.segment_format.vectors import Ids, Numbers, Vector
 Hashes = NDArray[np.uint64]
 ValueIds = NDArray[np.unsignedinteger[Any]] | None
 
-_TABLE_SHARE_MIN: Final = 4  # rows for each value of a narrow type from which a table of all pays
+_TABLE_SHARE_MIN: Final = 4  # rows for each value of a narrow type: hash all its values
 
 _NULL: Final = np.uint64(NULL_HASH)
 
@@ -87,7 +87,7 @@ def _is_dense(numbers: Numbers) -> bool:
 
 
 def _largest(value_type: pa.DataType) -> int:
-    """Return the largest physical value up to which any integer is a value of the type."""
+    """Return the largest physical integer of a fixed-width type."""
     if pa.types.is_boolean(value_type):
         return 1
     if pa.types.is_decimal(value_type):

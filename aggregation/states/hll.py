@@ -38,7 +38,7 @@ from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.encodings.text import text_parts
 from projseg.segment_format.vectors import Opaque, Vector
 
-_REGISTER_BYTES_MAX: Final = 1 << 22  # of all groups: beyond that rows are better sorted by group
+_REGISTER_BYTES_MAX: Final = 1 << 22  # of all groups; beyond it, sorting rows by group is faster
 _REGISTERS_PER_ROW_MAX: Final = 8
 _SAMPLE_SHARE: Final = 16
 _HALF: Final = np.uint64(32)
@@ -123,8 +123,8 @@ class HllState:
     def _add_to_registers(self, rows: CouponRows) -> NDArray[np.bool_]:
         """Fold in rows of groups that are certain to need registers; return which groups are done.
 
-        Registers that are not zero are no more than the coupons. The first rows tell whether there
-        are such groups at all.
+        A group has at least as many coupons as registers that are not zero, so many of these prove
+        many coupons. A sample of the first rows tells whether any group is so large.
         """
         register_bytes = self._group_count << self._lg_k
         none = np.zeros(self._group_count, np.bool_)
@@ -146,7 +146,7 @@ class HllState:
         return occupied_counts(registers) > coupon_count_max(self._lg_k)
 
     def _add_by_buckets(self, rows: CouponRows, is_left_out: NDArray[np.bool_]) -> None:
-        """Fold in rows, except those of some groups."""
+        """Fold in the rows of all groups except those where `is_left_out` is true."""
         buckets = bucket_coupons(rows, self._slots, self._lg_k, is_left_out)
         self._promote(np.flatnonzero(buckets.counts < 0))
         fold_buckets(self._registers, self._slots, buckets)

@@ -38,14 +38,14 @@ def both_valid(
 
 
 class NumbersReader:
-    """Reads vectors of one fixed-width type as `Numbers`, one dictionary remembered."""
+    """Reads vectors of one fixed-width type as `Numbers`; keeps the last dictionary's values."""
 
     def __init__(self) -> None:
         self._dictionary: Dictionary | None = None
         self._table: Numbers | None = None
 
     def read(self, vector: Vector) -> Numbers:
-        """Return the vector's values as numbers; as they are where they are numbers already."""
+        """Return the vector's values as numbers; numbers are returned unchanged."""
         if isinstance(vector, Numbers):
             return vector
         if isinstance(vector, Opaque):
@@ -78,7 +78,7 @@ def narrowed(numbers: Numbers) -> Numbers:
 
 
 def ids_of(vector: Vector) -> Ids:
-    """Return the vector as ids of a dictionary; where it has none, one is built with a null."""
+    """Return the vector as ids; if it has no dictionary, one is built, with id 0 for null."""
     if isinstance(vector, Ids):
         return vector
     return encode_sorted(vector.to_arrow(), with_null=True)

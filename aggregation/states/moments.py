@@ -3,8 +3,8 @@
 Let u be 2**-53 and k the condition of the values, the root of 1 + (mean / deviation)**2.
 
 - Over base rows, in however many segments and threads, a variance of n values is right to about
-  n u, whatever k is: deviations are taken from a centre near the mean, what the centre missed is
-  put right afterwards, and a mean is carried as the sum of two doubles.
+  n u, whatever k is: deviations are taken from a centre near the mean, the centre's error is
+  corrected afterwards, and a mean is kept as the sum of two doubles.
 - A projection stores each mean as one double. Merged from stored states a variance is right to
   about (n + 4 k) u, which is better than the n k u of one pass of running means (Welford's, and
   Spark's), and bad only where k u is not small: at a mean of 1e15 and a deviation of 1.
@@ -34,13 +34,13 @@ from projseg.segment_format.vectors import Numbers, Vector
 Floats = NDArray[np.float64]
 
 
-# A centre is as good as its doubles allow after so many corrections.
+# After so many corrections a centre is as near to the mean as a double can be.
 _CENTRINGS_MAX: Final = 2
 _SCALE_DOWN: Final = 2.0**-64
 
 
 class MomentsState:
-    """Count, mean and sum of squared deviations of each group; the module says how exact."""
+    """Count, mean and sum of squared deviations of each group; the module states their accuracy."""
 
     def __init__(self, primitive: Primitive, group_count: int) -> None:
         input_type = primitive.arguments[0].type
@@ -73,7 +73,7 @@ class MomentsState:
             )
 
     def columns(self) -> dict[str, Vector]:
-        """Return the moments, 0 where there was no value, and what the means leave out."""
+        """Return the moments, 0 where there was no value, and the rests of the means."""
         moments = self._moments
         return {
             "count": Numbers(moments.counts.astype(np.int64), pa.int64()),
@@ -105,7 +105,7 @@ class _Moments(msgspec.Struct, frozen=True):
     counts : float64[g]
         Numbers of values.
     means, rests : float64[g]
-        Their sums are the means; a rest is less than the last digit of its mean.
+        The exact mean is their sum: the rest is what rounding took from `means`.
     squares : float64[g]
         Sums of squared deviations from the means.
     """
@@ -180,8 +180,8 @@ def _centred(
 ) -> _Moments:
     """Return moments from sums of deviations, and of their squares, about approximate means.
 
-    A centre that is off by e adds n e**2 to the squares, which is taken off again; where that is
-    most of them, digits would be lost, and a better centre is known by then.
+    A centre that is off by e adds n e**2 to the squares, which is subtracted again. Where that is
+    most of the squares, the subtraction would lose digits, so a better centre is taken first.
     """
     divisors = np.maximum(counts, 1)
     sums, squares = deviations(centres)
@@ -196,7 +196,7 @@ def _centred(
 
 
 def _two_sum(left: Floats, right: Floats) -> tuple[Floats, Floats]:
-    """Return the sum of doubles and what rounding took from it, 0 where that is no number."""
+    """Return the rounded sum and its rounding error, which is 0 where it would not be finite."""
     total = left + right
     added = total - left
     rest = (left - (total - added)) + (right - added)

@@ -1,4 +1,4 @@
-"""What folds rows and states: one state for each group."""
+"""What all states have in common: they fold rows and states into one state for each group."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Groups(msgspec.Struct, frozen=True, dict=True):
     count : int
         Number of groups.
     row_count : int
-        n; what count(*) adds up where there are no ids.
+        n, the number of rows, also where there are no ids.
     """
 
     ids: NDArray[np.unsignedinteger[Any]] | None
@@ -35,7 +35,7 @@ class Groups(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def row_counts(self) -> NDArray[np.int64]:
-        """Number of rows of each group; whoever reads it leaves it as it is."""
+        """Number of rows of each group, int64[count]; it is shared, so no caller may change it."""
         counts = zeros(self.count, np.int64)
         count_into(counts, self.ids, self.row_count)
         return counts
@@ -44,19 +44,19 @@ class Groups(msgspec.Struct, frozen=True, dict=True):
 class State(Protocol):
     """The states of one primitive for a fixed number of groups, as typed columns.
 
-    A state of no rows is the identity of `merge`, and finishes as SQL says of no rows.
+    Merging a state of no rows changes nothing, and finishing one gives what SQL gives for no rows.
     """
 
     def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
         """Fold rows in: one vector for each argument, all as long as the groups' ids."""
 
     def merge(self, groups: Groups, columns: Mapping[str, Vector]) -> None:
-        """Fold states in: row i of `columns`, as `columns()` makes them, is a state of a group."""
+        """Fold states in, in the form of `columns()`: row i belongs to group `groups.ids[i]`."""
 
     def columns(self) -> dict[str, Vector]:
         """Return the states as columns of `group count` rows, by part name.
 
-        Those that are stored come first; others are for merging while nothing is stored between.
+        Those that are stored come first. Others make merging in memory more exact.
         """
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:

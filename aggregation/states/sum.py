@@ -31,9 +31,9 @@ _HIGH_BOUND_MAX: Final = 1 << 62
 class SumState:
     """A sum and a number of values for each group.
 
-    Integers: `sum = extra + high * 2**32 + totals[:, 0]`. The low part alone is used while the
-    bounds of what was added prove that it fits int64; the high halves join when they do not, and
-    Python integers only for inputs that are themselves wider than 64 bits.
+    A sum of integers is `extra + high * 2**32 + totals[:, 0]`. Only `totals` is used while bounds
+    on what was added prove that it fits int64; `high` is added when they do not. `extra` holds
+    Python integers, for inputs wider than 64 bits and for sums that `high` might not hold.
     """
 
     def __init__(self, primitive: Primitive, group_count: int) -> None:
@@ -86,7 +86,7 @@ class SumState:
 
     def _add_exact(self, groups: Groups, numbers: Numbers) -> None:
         low, high = numbers.limits()
-        # A null holds 0 whatever the base, and counts as no value.
+        # A null row holds 0, which reads as the base and may lie outside `limits`.
         bound = max(abs(low), abs(high), abs(numbers.base)) * len(numbers)
         if self._low_bound + bound <= INT64_MAX:
             values, base = numbers.values, numbers.base

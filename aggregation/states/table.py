@@ -1,4 +1,4 @@
-"""Which class folds which primitive."""
+"""The table of the classes that fold primitives."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ STATES: Final[dict[str, StateClass]] = {
     "distinct": DistinctState,
 }
 SKETCHES: Final[dict[str, Callable[[], StateClass]]] = {"hll": _hll, "theta": _theta}
-"""Those whose modules are many and seldom needed."""
+"""Classes that need many modules and few queries use: they are imported at their first use."""
 
 
 def new_state(primitive: Primitive, group_count: int) -> State:

@@ -26,7 +26,7 @@ _CHUNK_ROWS_MIN: Final = 1 << 16
 
 
 class ThetaState:
-    """The smallest hashes of each group, ascending, and the theta below which all are known."""
+    """The smallest hashes of each group, ascending, and its theta: no smaller hash was dropped."""
 
     def __init__(self, primitive: Primitive, group_count: int) -> None:
         self._size_max = 1 << cast(int, primitive.parameters[0])
@@ -35,7 +35,7 @@ class ThetaState:
         self._hashes = np.zeros(0, np.uint64)
 
     def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
-        """Fold values in, some rows at a time: the first lower the thetas for the others."""
+        """Fold values in, some rows at a time: the thetas fall, so later rows add fewer hashes."""
         value_ids, hashes = theta_hashes_of(inputs[0])
         row_count = len(hashes) if value_ids is None else len(value_ids)
         start = 0
@@ -58,7 +58,7 @@ class ThetaState:
         """
         offsets, content = text_parts(columns["sketch"].to_arrow())
         ids = np.zeros(len(offsets) - 1, np.uint32) if groups.ids is None else groups.ids
-        # The next hash beyond those that are held is the new theta. An entry takes a bit or more.
+        # The smallest hash that is not kept becomes theta. An entry takes at least one bit.
         kept_max = self._size_max + 1
         entries_max = np.cumsum(np.minimum(8 * np.diff(offsets), kept_max))
         start = 0

@@ -72,9 +72,9 @@ def bind_aggregate(
     schema : pa.Schema
         The columns that arguments may name.
     timezone : str
-        Of functions of time.
+        The time zone of functions of time.
     time_column : str or None
-        What `first` and `last` go by.
+        The time by which `first` and `last` choose a value.
 
     Raises
     ------

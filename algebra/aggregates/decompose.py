@@ -1,4 +1,4 @@
-"""Calls into primitives."""
+"""Take an aggregate call apart into primitives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The closed table of aggregate functions: one record each, from which all lists derive."""
+"""The closed table of aggregate functions: one record each, from which all lists are derived."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ _THETA: Final = TypeClass(
 
 
 class Finish(msgspec.Struct, frozen=True):
-    """How merged states make a value, in Spark.
+    """How Spark computes an aggregate's value from its merged states.
 
     Parameters
     ----------
     sql : str
-        Spark SQL; `{part}` stands for the merged column of that name of the states, `{type}` for
-        the type of the result.
+        Spark SQL; `{part}` stands for the merged state column of that name, `{type}` for the type
+        of the result.
     accepts : function of the first argument's type
-        Whether that is exact for values of the type.
+        Whether the SQL is exact for values of the type.
     """
 
     sql: str
@@ -75,7 +75,7 @@ class Finish(msgspec.Struct, frozen=True):
 
 
 class LgK(msgspec.Struct, frozen=True):
-    """Log2 of a sketch's buckets: the least and most allowed, and what it is where not said."""
+    """The lgK of a sketch, log2 of its buckets: the least and most allowed, and the default."""
 
     low: int
     high: int
@@ -92,11 +92,11 @@ class AggregateFunction(msgspec.Struct, frozen=True, kw_only=True):
     result : function of the first argument's type
         Spark's result type.
     primitives : tuple of str
-        The states that make a value, by their keys in `primitive.PRIMITIVES`.
+        The states from which the value is made, by their keys in `primitive.PRIMITIVES`.
     primitive_parameters : tuple
-        Constants of the primitives that no call gives.
+        Constants of the primitives that are the same in all calls.
     lg_k : LgK or None
-        Of a function that takes the size of its sketch.
+        The limits of lgK, for functions that take it.
     aliases : tuple of str
         Other names.
     distinct_form : str
@@ -104,7 +104,7 @@ class AggregateFunction(msgspec.Struct, frozen=True, kw_only=True):
     goes_by_time : bool
         The table's time column is a further argument.
     finish : Finish or None
-        How Spark makes the value of merged states; None: it cannot.
+        How Spark computes the value from merged states; None: it cannot.
     """
 
     arguments: tuple[TypeClass, ...]
@@ -148,7 +148,7 @@ def _extremum(name: str) -> AggregateFunction:
 
 
 def _by(extremum: str, arguments: tuple[TypeClass, ...]) -> AggregateFunction:
-    """Return the record of min_by or max_by, and of first or last, which take the time unasked."""
+    """Return the record of min_by or max_by, or of first or last, which add the table's time."""
     primitive = f"{extremum}_by"
     goes_by_time = len(arguments) == 1
     return AggregateFunction(
@@ -269,4 +269,4 @@ DISTINCT_OF: Final[dict[str, str]] = {
     for name, function in FUNCTIONS.items()
     if function.distinct_form not in ("", name)
 }
-"""Functions that are written as another one's DISTINCT, and that one."""
+"""From functions that are written with DISTINCT to the names they are written by."""

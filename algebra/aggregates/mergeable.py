@@ -1,4 +1,4 @@
-"""Partial answers as data: the columns of an aggregate's states, and how Spark makes them a value.
+"""Partial answers as data: an aggregate's state columns, and how Spark computes its value.
 
 Each task returns its groups with states. Spark groups them again, merges the states and finishes;
 what it must compute is Spark SQL, made here from the records of functions and primitives.
@@ -53,7 +53,7 @@ class MergeableAggregate(msgspec.Struct, frozen=True):
     states : tuple of StateColumn
         Its columns in a partial answer.
     value : str
-        Spark SQL over those columns, grouped: the value.
+        Spark SQL that computes the value from those columns in a grouped query.
     """
 
     name: str
@@ -63,7 +63,7 @@ class MergeableAggregate(msgspec.Struct, frozen=True):
 
 
 def mergeable(call: AggregateCall) -> MergeableAggregate:
-    """Return the states of an aggregate and how Spark makes them its value.
+    """Return the states of an aggregate and how Spark computes its value from them.
 
     Raises
     ------

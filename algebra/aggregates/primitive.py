@@ -1,4 +1,4 @@
-"""What is stored: an aggregate's mergeable part, named by its canonical text.
+"""Primitives, the mergeable parts of aggregates, which are what projections store.
 
 A query's aggregate is made of primitives (avg = sum and count); projections store primitives, each
 once. Two aggregates that need the same primitive share it.
@@ -18,7 +18,7 @@ from projseg.algebra.expressions.tree import Expression
 from projseg.memory.lazy import cached_property
 
 Fields = tuple[tuple[str, pa.DataType], ...]
-"""Stored columns: (part name, logical type) each."""
+"""The columns that store a state, as (part name, logical type)."""
 
 
 class PrimitiveKind(msgspec.Struct, frozen=True):
@@ -29,18 +29,18 @@ class PrimitiveKind(msgspec.Struct, frozen=True):
     fields : function of the arguments' types
         The columns that store a state; SPEC.md 7.1.
     merged : mapping of str to str
-        For each column, Spark SQL that aggregates it over states of the same group; `{part}` stands
-        for a column, `{parameter}` for the primitive's own. Empty: Spark cannot merge such states.
+        For each column, Spark SQL that merges it over states of the same group; `{part}` stands for
+        a column, `{parameter}` for the primitive's parameter. Empty: Spark cannot merge the states.
     is_idempotent : bool
         A value that occurs again does not change the state.
     is_weighable : bool
-        It matters how often a value occurs, and rows can be folded in so many times.
+        How often a value occurs matters, and a row can be folded in several times.
     is_by_time : bool
-        Of (value, time): takes rows without a value, but none without a time.
+        Its arguments are (value, time): a row counts with a null value, but not with a null time.
     is_quick : bool
-        A row is folded in less time than it takes to fetch it from its column.
+        Folding a row costs less than gathering it from its column.
     is_set : bool
-        A state is a set or a sketch of one, which costs more to add to and to merge.
+        A state is a set or a sketch of one; adding to it and merging it cost more.
     """
 
     fields: Callable[..., Fields]
@@ -132,18 +132,18 @@ def _sketch(value: pa.DataType) -> Fields:
 
 
 def _alone(part: str, function: str) -> dict[str, str]:
-    """Return the merging of a state that is one value."""
+    """Return the SQL that merges a state of one column."""
     return {part: f"{function}({{{part}}})"}
 
 
 def _merged_by_time(function: str, extremum: str) -> dict[str, str]:
-    """Return the merging of values with their times; of equal times the value decides."""
+    """Return the SQL that merges values with their times; among equal times the value decides."""
     order = "if({time} IS NULL, NULL, struct({time}, {value}))"
     return {"value": f"{function}({{value}}, {order})", "time": f"{extremum}({{time}})"}
 
 
 def _merged_moments() -> dict[str, str]:
-    """Return the merging of moments, two at a time: Chan, Golub and LeVeque (1979)."""
+    """Return the SQL that merges moments, two at a time: Chan, Golub and LeVeque (1979)."""
     total = "(cast(a.n AS double) + b.n)"
     mean = f"a.m + (b.m - a.m) * (b.n / {total})"
     squares = f"a.s + b.s + (b.m - a.m) * (b.m - a.m) * (a.n * (b.n / {total}))"

@@ -1,7 +1,7 @@
-"""Druid's JSON form of a projection, to the texts of the keyword form.
+"""Translate Druid's JSON form of a projection into the texts of the keyword form.
 
-Everything becomes Spark SQL text, which the common path binds and checks, so that a projection is
-the same whichever form declares it.
+Everything becomes Spark SQL text, which is bound and checked like that of the other forms, so that
+equal declarations in different forms make equal projections.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def translate_druid(
 
 
 class _Declaration:
-    """What the parts of one declaration share: its names."""
+    """Translates the parts of one declaration, which share its names."""
 
     def __init__(self, owner: str, schema: pa.Schema, time_column: str | None) -> None:
         self.owner = owner
@@ -123,7 +123,7 @@ class _Declaration:
         return translate(self, node), node.text("name")
 
     def input(self, node: DruidObject) -> tuple[str, pa.DataType | None]:
-        """Return SQL text of what an aggregator reads, and its type where that is a column's."""
+        """Return the SQL text of an aggregator's input, and its type if it is a column."""
         if node.has("expression"):
             return translate_expression(node.text("expression"), self.names), None
         name = node.text("fieldName")
@@ -132,7 +132,7 @@ class _Declaration:
 
 
 def _numeric(function: str, as_integer: bool) -> Callable[[_Declaration, DruidObject], str]:
-    """Return the translation of longSum and its like; the value is cast where the kinds differ."""
+    """Return the translator of longSum, doubleMax and so on; it casts a column of another kind."""
 
     def translate(declaration: _Declaration, node: DruidObject) -> str:
         text, arrow_type = declaration.input(node)

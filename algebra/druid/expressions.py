@@ -1,7 +1,7 @@
-"""Druid's native expression language to Spark SQL text, one token at a time.
+"""Translate Druid's native expression language into Spark SQL text, one token at a time.
 
-Operators have the same order of precedence in both, so only names, quotes and calls change.
-Functions that take other arguments than their Spark namesakes are rewritten in `_REWRITERS`.
+Operators have the same precedence in both, so only names, quotes and calls change. Functions whose
+arguments differ from those of the Spark function are in `_REWRITERS`.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def translate_expression(text: str, names: Mapping[str, str]) -> str:
     text : str
         Such as `timestamp_floor(__time, 'PT1H')`.
     names : mapping of str to str
-        SQL text for names that are not plain columns: `__time`, virtual columns.
+        SQL text for `__time` and virtual columns, which are not plain columns.
 
     Raises
     ------
     InvalidInputError
-        PROJSEG_BAD_EXPRESSION if the text is no expression.
+        PROJSEG_BAD_EXPRESSION if the text is not a Druid expression.
     LimitExceededError
-        PROJSEG_EXPRESSION_TOO_LONG if it, or what it means, passes a limit of
+        PROJSEG_EXPRESSION_TOO_LONG if the text or its translation exceeds a limit of
         `expressions.limits`.
     UnsupportedFeatureError
         PROJSEG_UNSUPPORTED_FUNCTION for a function without a translation.
@@ -89,7 +89,7 @@ class _Translator:
         self.tokens = list(reversed(self._tokenize()))
 
     def require(self, condition: bool, problem: str) -> None:
-        """Refuse the text unless a condition holds."""
+        """Raise PROJSEG_BAD_EXPRESSION unless a condition holds."""
         if not condition:
             raise InvalidInputError(
                 "PROJSEG_BAD_EXPRESSION", f"Druid expression '{self.text}' is not valid: {problem}"
@@ -107,11 +107,11 @@ class _Translator:
         return found
 
     def run(self, closing: str) -> str:
-        """Translate up to a token among `closing` at this depth, which is left unread."""
+        """Translate up to a token among `closing` at this depth; that token is not read."""
         translated = ""
         while self.tokens and not (self.tokens[-1][1] in closing and self.tokens[-1][1] in "(),"):
             translated += f" {self.next_part()}"
-            check_text(translated)  # virtual columns stand for their text, which multiplies
+            check_text(translated)  # virtual columns insert their text, so it can grow fast
         self.require(bool(translated), "an operand is missing")
         return translated[1:]
 
@@ -133,7 +133,7 @@ class _Translator:
         return self.word(found) if kind == "word" else found
 
     def take(self, wanted: str) -> None:
-        """Read a token that must be there."""
+        """Read the next token, which must be `wanted`."""
         self.require(bool(self.tokens) and self.tokens[-1][1] == wanted, f"'{wanted}' is missing")
         self.tokens.pop()
 

@@ -1,4 +1,4 @@
-"""Druid's filter objects to Spark SQL text."""
+"""Translate Druid's filter objects into Spark SQL text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,13 @@ class DruidFilters:
         self.types = types
 
     def translate(self, given: Any, owner: str) -> str:
-        """Return SQL text for a filter object; `owner` begins messages."""
+        """Return SQL text for a filter object; error messages begin with `owner`.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_PROJECTION if the object is not a filter of a known form.
+        """
         kinds = tuple(_KINDS)
         node = DruidObject(given, owner, "filter")
         keys, translate = _KINDS[node.choice("type", kinds)]
@@ -38,7 +44,7 @@ class DruidFilters:
         return translate(self, node)
 
     def column(self, node: DruidObject) -> tuple[str, pa.DataType | None]:
-        """Return SQL text of the column that a filter reads, and its type where that is known."""
+        """Return the SQL text of the column that a filter reads, and its type if known."""
         name = node.text("column") if node.has("column") else node.text("dimension")
         return quote_column(name, self.names), self.types.get(name)
 
@@ -51,7 +57,13 @@ class DruidFilters:
 
 
 def sql_literal(value: object, arrow_type: pa.DataType | None, owner: str) -> str:
-    """Return SQL text for a JSON value compared with a column of `arrow_type`."""
+    """Return SQL text for a JSON value that is compared with a column of `arrow_type`.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_PROJECTION if it cannot be compared.
+    """
     if value is None:
         return "NULL"
     text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -74,7 +86,7 @@ def _boolean(text: str, owner: str) -> str:
 
 
 def _timestamp(text: str, owner: str) -> str:
-    """Milliseconds since 1970, as Druid counts, or ISO 8601 text."""
+    """Return the SQL of milliseconds since 1970, as Druid counts, or of ISO 8601 text."""
     if not text.lstrip("-").isdigit():
         return f"TIMESTAMP {quote_text(text)}"
     micros = int(text) * 1000

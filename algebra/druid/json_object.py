@@ -1,4 +1,4 @@
-"""The one door for a JSON object that a caller wrote: every field is asked for by type."""
+"""Reads the JSON objects of a declaration: each field is read as the type it must have."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from projseg.errors import InvalidInputError, did_you_mean
 
 
 class DruidObject:
-    """A JSON object with an owner, so that a refusal says where it stands.
+    """A JSON object with an owner, so that an error says where the object stands.
+
+    Methods that read a field raise PROJSEG_BAD_PROJECTION if it has another type.
 
     Parameters
     ----------
     given : Any
-        What should be an object.
+        The value, which must be an object.
     owner : str
         How messages begin: "projection 'hourly'".
     role : str
@@ -47,7 +49,7 @@ class DruidObject:
         return self.fields.get(key) is not None
 
     def value(self, key: str) -> Any:
-        """Return the value as it is, None if absent."""
+        """Return the value, whatever its type; None if absent."""
         return self.fields.get(key)
 
     def text(self, key: str) -> str:

@@ -1,1 +1,1 @@
-"""Expressions: Spark SQL text to a typed canonical tree, and its evaluation over Arrow data."""
+"""Expressions: from Spark SQL text to a typed canonical tree, and its value over Arrow data."""

@@ -1,4 +1,4 @@
-"""Spark SQL text and a schema to canonical typed expressions."""
+"""Bind Spark SQL text to a schema: the result is a canonical typed expression."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ def bind(text: str, schema: pa.Schema, *, timezone: str = "UTC") -> Expression:
     schema : pa.Schema
         Names, looked up without regard to case, and projseg's Arrow types.
     timezone : str
-        The session's time zone, in which times without one are read and cut.
+        The session's time zone, for times that are written without one and for parts of times.
 
     Raises
     ------
     InvalidInputError
-        If the text is no expression, names an unknown column, or mixes types that do not mix.
+        If the text is not an expression, names an unknown column, or mixes types that Spark does
+        not mix.
     UnsupportedFeatureError
         If it calls a function that projseg does not know.
     """
@@ -48,14 +49,26 @@ def bind(text: str, schema: pa.Schema, *, timezone: str = "UTC") -> Expression:
 
 @lru_cache(maxsize=8192)
 def bind_named(text: str, schema: pa.Schema, timezone: str = "UTC") -> NamedExpression:
-    """Return the canonical expression and its name: the alias, else as Spark names it."""
+    """Return the canonical expression and its name: the alias, else the name Spark gives it.
+
+    Raises
+    ------
+    InvalidInputError, UnsupportedFeatureError, LimitExceededError
+        As `bind` does.
+    """
     return bind_named_tree(parse_sql(text), schema, timezone)
 
 
 def bind_named_tree(
     tree: exp.Expression, schema: pa.Schema, timezone: str = "UTC"
 ) -> NamedExpression:
-    """Return the canonical expression of a tree made by `dialect.parse_sql`, and its name."""
+    """Return the canonical expression of a tree made by `dialect.parse_sql`, and its name.
+
+    Raises
+    ------
+    InvalidInputError, UnsupportedFeatureError, LimitExceededError
+        As `bind` does.
+    """
     inner = tree.this if isinstance(tree, exp.Alias) else tree
     expression = bind_tree(inner, schema, timezone)
     if isinstance(tree, exp.Alias):
@@ -65,12 +78,18 @@ def bind_named_tree(
     try:
         with room_to_recurse():
             return NamedExpression(spark_name(inner), expression)
-    except RecursionError:  # a chain of thousands of ANDs, which its name would nest
+    except RecursionError:  # naming nests, and a chain may have thousands of ANDs
         return NamedExpression(inner.sql(dialect="spark"), expression)
 
 
 def bind_tree(tree: exp.Expression, schema: pa.Schema, timezone: str = "UTC") -> Expression:
-    """Return the canonical expression of a tree made by `dialect.parse_sql`."""
+    """Return the canonical expression of a tree made by `dialect.parse_sql`.
+
+    Raises
+    ------
+    InvalidInputError, UnsupportedFeatureError, LimitExceededError
+        As `bind` does.
+    """
     with room_to_recurse():
         expression = canonical(Binder(schema, zone_name(timezone)).bind(tree))
     check_depth(expression)

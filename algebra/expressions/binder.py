@@ -1,4 +1,4 @@
-"""One walk over sqlglot's tree that makes a typed tree, with Spark's implicit casts put in."""
+"""Turn sqlglot's tree into a typed tree, with Spark's implicit casts put in."""
 
 from __future__ import annotations
 
@@ -66,20 +66,28 @@ _CALLS: Final[dict[type[exp.Expression], tuple[str, tuple[str, ...]]]] = {
     exp.StrPosition: ("position", ("substr", "this", "position")),
     exp.RegexpLike: ("rlike", ("this", "expression")),
 }
-"""Syntax that sqlglot reads into nodes of its own -> (function, the node's parts in order)."""
+"""From nodes that sqlglot has for special syntax to (function, the node's parts in order)."""
 
 _TRIMS: Final = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
 
 
 class Binder:
-    """Makes typed trees of sqlglot's trees, over one schema and in one time zone."""
+    """Turns sqlglot's trees into typed trees, over one schema and in one time zone."""
 
     def __init__(self, schema: pa.Schema, zone: str) -> None:
         self.columns = ColumnScope(schema)
         self.zone = zone
 
     def bind(self, tree: exp.Expression) -> Expression:
-        """Return the typed tree, not yet canonical."""
+        """Return the typed tree, not yet canonical.
+
+        Raises
+        ------
+        InvalidInputError
+            If the tree has no meaning over the schema.
+        UnsupportedFeatureError
+            PROJSEG_UNSUPPORTED_FUNCTION for syntax and functions that projseg does not have.
+        """
         kind = type(tree)
         if kind in _COMPARISONS:
             left, right = self.operands(tree)
@@ -106,7 +114,15 @@ class Binder:
         return self.bind(tree.this), self.bind(tree.expression)
 
     def call(self, name: str, arguments: list[exp.Expression]) -> Expression:
-        """Return the node of a function called by name."""
+        """Return the node of a function called by name.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_EXPRESSION for a wrong number or wrong types of arguments.
+        UnsupportedFeatureError
+            PROJSEG_UNSUPPORTED_FUNCTION if no function has the name.
+        """
         spelling = SPELLINGS.get(name)
         if spelling is None:
             raise UnsupportedFeatureError(
@@ -125,7 +141,7 @@ class Binder:
         return self.bind(tree) if span is None else Literal(pa.string(), span.text)
 
     def span(self, tree: exp.Expression) -> Span | None:
-        """Return an interval constant, or None if the tree is none."""
+        """Return the interval constant that the tree is, or None if it is something else."""
         if isinstance(tree, exp.Interval):
             return _interval(tree)
         if isinstance(tree, exp.Paren | exp.Neg):
@@ -171,7 +187,7 @@ def _number(binder: Binder, tree: exp.Literal) -> Expression:
 
 
 def _negation(binder: Binder, tree: exp.Neg) -> Expression:
-    """Fold the sign into a number: the least bigint has no positive twin to negate."""
+    """Fold the sign into a number: the smallest bigint has no positive value to negate."""
     inner = tree.this
     typed: exp.Expression = (
         inner.this if isinstance(inner, exp.TryCast) and not inner.args.get("safe") else inner
@@ -197,7 +213,7 @@ def _cast(binder: Binder, tree: exp.Cast) -> Expression:
 
 
 def _connected(binder: Binder, tree: Any, function: str) -> Expression:
-    """Bind a chain of ANDs or ORs as one node: chains are longer than Python's stack is deep."""
+    """Bind a chain of ANDs or ORs as one node: a chain may be longer than Python's stack."""
     return logical(function, [binder.bind(part) for part in _chained(tree)], binder.zone)
 
 
@@ -276,7 +292,7 @@ def _named_call(binder: Binder, tree: exp.Anonymous) -> Expression:
 
 
 def _dot(binder: Binder, tree: exp.Dot) -> Expression:
-    """Read `window(...).start`, or a field of a struct that is no plain column."""
+    """Bind `window(...).start`, or a field of a struct that is not a plain column."""
     inner, name = tree.this, tree.expression.name
     if isinstance(inner, exp.Anonymous) and str(inner.this).casefold() == "window":
         if name.casefold() != "start":

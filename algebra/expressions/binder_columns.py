@@ -1,4 +1,4 @@
-"""Names to columns: without regard to case, as Spark looks them up, with fields of structs."""
+"""Look up columns and fields of structs by name, without regard to case, as Spark does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from projseg.segment_format.types import type_name
 
 
 class ColumnScope:
-    """The columns that names may mean.
+    """The columns that names in an expression may refer to.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class ColumnScope:
             self._by_fold.setdefault(name.casefold(), []).append(name)
 
     def resolve(self, tree: exp.Column) -> Expression:
-        """Return the column, or the field of a struct column, that a dotted name means.
+        """Return the column, or the field of a struct column, that a dotted name refers to.
 
         Raises
         ------
@@ -58,7 +58,7 @@ class ColumnScope:
         Raises
         ------
         InvalidInputError
-            If the value is no struct or has no such field.
+            If the value is not a struct or has no such field.
         """
         arrow_type = expression.type
         if not pa.types.is_struct(arrow_type):

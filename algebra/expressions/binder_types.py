@@ -1,4 +1,4 @@
-"""Types as written in SQL to Arrow types."""
+"""Turn types as written in SQL into Arrow types."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def written_type(tree: exp.DataType) -> pa.DataType:
     Raises
     ------
     InvalidInputError
-        If projseg casts to no such type.
+        PROJSEG_BAD_EXPRESSION if projseg has no cast to the type.
     """
     if tree.this == _T.DECIMAL:
         sizes = [int(parameter.name) for parameter in tree.expressions]
@@ -54,7 +54,7 @@ def written_type(tree: exp.DataType) -> pa.DataType:
 
 
 def _nested_type(tree: exp.DataType) -> pa.DataType:
-    """Return an array, map or struct type; only null is cast to one, and its text reads back."""
+    """Return an array, map or struct type; only a null can be cast to one."""
     if tree.this == _T.STRUCT:
         fields = [(field.name, written_type(field.args["kind"])) for field in tree.expressions]
         return pa.struct(fields)

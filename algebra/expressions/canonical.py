@@ -48,7 +48,7 @@ def _node(call: Call) -> Expression:
 
 
 def _folded(call: Call) -> Expression:
-    """Return the value of a call of constants, unless it fails: that error is for its rows."""
+    """Return the value of a call of constants; a call that fails is left to raise on its rows."""
     literals = [a for a in call.arguments if isinstance(a, Literal)]
     folds_null = FUNCTIONS[call.function].canonical_folds_null
     if folds_null and any(a.value is None for a in literals):
@@ -70,7 +70,7 @@ def _flattened(call: Call) -> list[Expression]:
 
 
 def _logical(call: Call) -> Expression:
-    """Flatten, merge and order AND or OR; operands that may fail stay last, as written."""
+    """Flatten, merge and order AND or OR; operands that may fail come last, in written order."""
     is_and = call.function == "and"
     neutral, deciding = (TRUE, FALSE) if is_and else (FALSE, TRUE)
     operands = [_condition(o) for o in dict.fromkeys(_flattened(call)) if o != neutral]

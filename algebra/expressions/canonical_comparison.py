@@ -27,7 +27,7 @@ from projseg.errors import EvaluationError
 
 
 def canonical_comparison(call: Call, order: Callable[[Expression], Any]) -> Expression:
-    """Return the comparison with ordered operands and without a cast around its column."""
+    """Return the comparison with its operands in order and without a cast around its column."""
     left, right = call.arguments
     if order(left) > order(right):
         return Call(call.type, SWAPPED[call.function], (right, left))
@@ -51,9 +51,9 @@ def _boolean_equality(call: Call, left: Expression, right: Literal) -> Expressio
 
 
 def _narrowed(left: Expression, right: Literal) -> tuple[Expression, Expression] | None:
-    """Return the operands in the type that `left` had before a cast that keeps all values.
+    """Return the operands in the type that `left` had before a lossless cast.
 
-    None if there is nothing to undo, or the constant has no equal in that type.
+    None if there is no such cast, or if no constant of that type equals `right`.
     """
     inner = left
     if isinstance(left, Call) and left.function == "cast":
@@ -67,7 +67,7 @@ def _narrowed(left: Expression, right: Literal) -> tuple[Expression, Expression]
 
 
 def recast(constant: Literal, wanted: pa.DataType) -> Literal | None:
-    """Return the equal constant of another number type, or None where it has none."""
+    """Return the equal constant of another number type, or None if there is none."""
     if not all(is_integral(t) or is_floating(t) or is_decimal(t) for t in (constant.type, wanted)):
         return None
     try:
@@ -84,7 +84,11 @@ def _cast(constant: Literal, wanted: pa.DataType) -> Literal:
 
 
 def canonical_in(call: Call) -> Expression:
-    """Return IN with ascending distinct constants; one is an equality, null apart."""
+    """Return IN with ascending distinct constants; one constant makes an equality.
+
+    A null among the constants becomes OR NULL; options that are not all constants become an OR of
+    equalities.
+    """
     value, *options = call.arguments
     constants = [option for option in options if isinstance(option, Literal)]
     if len(constants) < len(options):
@@ -118,12 +122,12 @@ def _value_order(literal: Literal) -> tuple[bool, Any]:
 
 
 def merged_alternatives(operands: Iterable[Expression]) -> list[Expression]:
-    """Return OR's operands with `x = a`, `x IN (b, c)` of one x as a single IN."""
+    """Return OR's operands with `x = a` and `x IN (b, c)` of the same x merged into one IN."""
     return _merged(operands, _equalities, _one_of)
 
 
 def merged_exclusions(operands: Iterable[Expression]) -> list[Expression]:
-    """Return AND's operands with `x != a`, `NOT x IN (b, c)` of one x as a single NOT IN."""
+    """Return AND's operands with `x != a` and `x NOT IN (b, c)` of the same x merged into one."""
     return _merged(operands, _inequalities, _none_of)
 
 

@@ -1,4 +1,4 @@
-"""Canonical time: floors of floors are one floor, and a date is the date of a day's floor."""
+"""Canonical time: a floor of a floor becomes one floor, and a date the date of a day's floor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
 
 
 def canonical_floor(call: Call) -> Expression:
-    """Return a floor as the only one, next to the column, inside casts."""
+    """Return a floor merged with a floor below it, and moved inside casts where that is equal."""
     inner, granularity = call.arguments[0], granularity_of(call)
     if granularity.is_none or (call.type == pa.date32() and _keeps_days(granularity)):
         return inner
@@ -31,7 +31,7 @@ def canonical_floor(call: Call) -> Expression:
 
 
 def canonical_cast(call: Call) -> Expression:
-    """Return a date as the date of a day's floor, and casts in a row as one where that is safe."""
+    """Return a date as the date of a day's floor, and two lossless casts in a row as one."""
     inner = call.arguments[0]
     if call.type == pa.date32() and inner.type in (TIMESTAMP, TIMESTAMP_NTZ):
         zone = str(call.parameters[0]) if call.parameters else "UTC"
@@ -52,7 +52,7 @@ def canonical_cast(call: Call) -> Expression:
 
 
 def _date_below_cast(inner: Expression, zone: str) -> Expression | None:
-    """Return the date of a time that is itself a date, or a clock reading, read in `zone`."""
+    """Return the date of a time that was cast from a date or timestamp_ntz; None of others."""
     if not isinstance(inner, Call) or inner.function != "cast":
         return None
     source = inner.arguments[0]
@@ -78,7 +78,7 @@ def _floor_of_floor(call: Call, inner: Call, granularity: Granularity) -> Expres
 
 
 def _floor_of_cast(call: Call, inner: Call, granularity: Granularity) -> Expression:
-    """Exchange a floor and a change between date, timestamp and timestamp_ntz below it."""
+    """Move a floor inside a cast between date, timestamp and timestamp_ntz, where that is equal."""
     source = inner.arguments[0]
     zone = str(inner.parameters[0]) if inner.parameters else "UTC"
     if call.type == pa.date32() and source.type in (TIMESTAMP, TIMESTAMP_NTZ):
@@ -101,13 +101,13 @@ def _floor_of_cast(call: Call, inner: Call, granularity: Granularity) -> Express
 
 
 def _is_calendar_unit(granularity: Granularity) -> bool:
-    """Whether it is days, weeks or months, at whose starts no clock is known to skip a day."""
+    """Whether it is of days, weeks or months with their usual starts, which no clock skips."""
     is_unit = bool(granularity.months) or granularity.micros in (DAY, WEEK)
     return is_unit and granularity.has_default_origin
 
 
 def _keeps_midnights(granularity: Granularity) -> bool:
-    """Whether it leaves every midnight a midnight, and the first instant of a day its own."""
+    """Whether the floor of the first instant of a day is always the first instant of a day."""
     is_of_days = bool(granularity.months) or granularity.micros % DAY == 0
     if is_fixed(granularity.timezone):
         return is_of_days or _keeps_days(granularity)

@@ -50,7 +50,7 @@ def is_datetime(arrow_type: pa.DataType) -> bool:
 
 
 def bounded_decimal(precision: int, scale: int) -> pa.DataType:
-    """Return a decimal cut to 38 digits, keeping whole digits and at least 6 of the fraction."""
+    """Return a decimal type cut to 38 digits: fraction digits go first, down to 6 of them."""
     if precision <= _MAX_PRECISION:
         return pa.decimal128(max(precision, 1), scale)
     whole = precision - scale
@@ -59,7 +59,7 @@ def bounded_decimal(precision: int, scale: int) -> pa.DataType:
 
 
 def decimal_for(expression: Expression) -> pa.DataType:
-    """Return the decimal type in which a whole number or decimal takes part in arithmetic."""
+    """Return the decimal type to which Spark casts an integer or decimal in decimal arithmetic."""
     if isinstance(expression, Literal) and isinstance(expression.value, int):
         return decimal_literal(Decimal(expression.value)).type
     if is_integral(expression.type):
@@ -68,7 +68,7 @@ def decimal_for(expression: Expression) -> pa.DataType:
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """Return the type to which Spark casts both operands, or None where there is none."""
+    """Return the type to which Spark casts both operands, or None if there is none."""
     if left == right or right == pa.null():
         return left
     if left == pa.null():
@@ -109,7 +109,7 @@ def unify(arguments: Sequence[Expression], what: str, zone: str) -> tuple[Expres
     Raises
     ------
     InvalidInputError
-        If they have none.
+        If they have no common type.
     """
     wanted = arguments[0].type
     for argument in arguments[1:]:
@@ -123,7 +123,7 @@ def unify(arguments: Sequence[Expression], what: str, zone: str) -> tuple[Expres
 
 
 def cast_to(expression: Expression, wanted: pa.DataType, zone: str) -> Expression:
-    """Return the expression cast to a type; itself where it has that type already.
+    """Return the expression cast to a type; unchanged if it has that type already.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def _needs_zone(source: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def is_lossless(source: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a cast keeps every value and their order, so that it cannot fail either."""
+    """Whether a cast keeps every value and the order of values; such a cast cannot fail."""
     if is_integral(source) and is_integral(wanted):
         return _INTEGRAL.index(source) <= _INTEGRAL.index(wanted)
     if is_floating(source) and is_floating(wanted):

@@ -1,4 +1,4 @@
-"""Spark SQL text to sqlglot's tree, with every function left under the name that was written."""
+"""Parse Spark SQL text into sqlglot's tree, in which every function keeps its written name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SparkExpression(Spark):
     """Spark's dialect without sqlglot's own reading of functions, which loses their spelling."""
 
     class Tokenizer(Spark.Tokenizer):
-        """Knows that a doubled quote stands for one."""
+        """Reads a doubled quote as one quote."""
 
         STRING_ESCAPES: ClassVar = ["\\", "'", '"']
 
@@ -42,7 +42,7 @@ class SparkExpression(Spark):
         def _parse_csv(
             self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA
         ) -> list[Any]:
-            """Refuse empty parts, which sqlglot leaves out of the list."""
+            """Refuse empty parts of a list, which sqlglot would drop."""
             is_first = True
 
             def parse_part() -> Any:
@@ -75,7 +75,7 @@ def parse_sql(text: str) -> exp.Expression:
     InvalidInputError
         If the text is not one expression.
     LimitExceededError
-        If it passes a limit of `expressions.limits`.
+        If it exceeds a limit of `expressions.limits`.
     """
     check_text(text)
     try:

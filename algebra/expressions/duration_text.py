@@ -35,7 +35,7 @@ _SPANS: Final = {
 
 
 class Span(msgspec.Struct, frozen=True):
-    """An interval constant; days stand apart because a day need not have 24 hours.
+    """An interval constant; days are kept apart because not every day has 24 hours.
 
     Parameters
     ----------
@@ -49,11 +49,11 @@ class Span(msgspec.Struct, frozen=True):
 
     @property
     def micros(self) -> int:
-        """Days of 24 hours and the exact part together."""
+        """Days and the exact part in microseconds, each day taken as 24 hours."""
         return self.days * DAY + self.clock_micros
 
     def plus(self, other: Span) -> Span:
-        """Return both, one after the other."""
+        """Return the sum of both."""
         return Span(
             self.months + other.months,
             self.days + other.days,
@@ -66,7 +66,7 @@ class Span(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What `parse_interval` reads back."""
+        """The text that `parse_interval` reads as this interval."""
         unit, size = next((u, n) for u, n in reversed(_MICROS.items()) if not self.clock_micros % n)
         clock = self.clock_micros // size
         parts = ((self.months, "month"), (self.days, "day"), (clock, unit))
@@ -79,7 +79,7 @@ def parse_interval(text: str) -> Span:
     Raises
     ------
     InvalidInputError
-        If the text is no interval.
+        If the text is not an interval.
     """
     body = re.sub(r"^\s*interval\b", "", text, flags=re.IGNORECASE).strip()
     total, position = Span(), 0
@@ -96,7 +96,7 @@ def parse_interval(text: str) -> Span:
 
 
 def parse_interval_range(text: str, first: str, last: str) -> Span:
-    """Return the interval of a text between two units, such as `1 2` day to hour.
+    """Return the interval of a text that spans two units, such as `'1 2' DAY TO HOUR`.
 
     Raises
     ------
@@ -139,4 +139,4 @@ def _span(unit: str, count: int) -> Span:
 
 
 def _bad(text: str) -> Exception:
-    return bad_expression(f"'{text}' is no interval; write such as '1 hour' or '2 days'")
+    return bad_expression(f"'{text}' is not an interval; write '1 hour' or '2 days', for example")

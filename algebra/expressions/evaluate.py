@@ -1,4 +1,4 @@
-"""Evaluation of expressions over Arrow arrays, with Spark's ANSI errors.
+"""Evaluate expressions over Arrow arrays, with the errors of Spark's ANSI mode.
 
 AND, OR, CASE and COALESCE compute an operand that may fail only for the rows that need it, so that
 `x <> 0 AND 1 / x > 2` never divides by zero.
@@ -22,7 +22,7 @@ from projseg.algebra.expressions.literals import literal_scalar
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.segment_format.arrow_arrays import primitive_array
 
-_ARRAY_BYTES_MAX: Final = 2**31 - 1  # offsets of a text array are of 32 bits
+_ARRAY_BYTES_MAX: Final = 2**31 - 1  # a text array has 32-bit offsets
 
 
 def evaluate(expression: Expression, columns: Mapping[str, pa.Array], row_count: int) -> pa.Array:
@@ -53,12 +53,12 @@ def evaluate(expression: Expression, columns: Mapping[str, pa.Array], row_count:
 def evaluate_in_parts(
     expression: Expression, columns: Mapping[str, pa.Array], row_count: int
 ) -> pa.Array:
-    """Return what `evaluate` does, also where it must not make so much text at a time.
+    """Evaluate as `evaluate` does, over fewer rows at a time where the texts would be too large.
 
     Raises
     ------
     TextsTooLargeError
-        If even the values do not fit in one array.
+        If the values do not fit in one array.
     """
     try:
         return evaluate(expression, columns, row_count)
@@ -92,7 +92,7 @@ def _value(expression: Expression, columns: Mapping[str, pa.Array], row_count: i
 
 
 class _Operands:
-    """What a call that chooses which arguments it computes sees of the rows."""
+    """The `record.Operands` of a lazy function, over some rows."""
 
     def __init__(self, columns: Mapping[str, pa.Array], row_count: int) -> None:
         self.columns, self.row_count = columns, row_count

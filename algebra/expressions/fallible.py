@@ -1,4 +1,4 @@
-"""Which expressions may raise for some value, and so must not be computed where not asked for."""
+"""Which expressions may fail for some value; they are computed only for rows that need them."""
 
 from __future__ import annotations
 

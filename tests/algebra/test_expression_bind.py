@@ -292,7 +292,7 @@ def test_odd_names_are_quoted():
         ("channel LIKE 'a\\\\b'", InvalidInputError, "backslash"),
         ("channel RLIKE '(a'", InvalidInputError, "group without its end"),
         ("n IN (SELECT 1)", InvalidInputError, "list of values"),
-        ("t + INTERVAL 'soon'", InvalidInputError, "no interval"),
+        ("t + INTERVAL 'soon'", InvalidInputError, "not an interval"),
         ("d - d", InvalidInputError, "datediff"),
         ("(" * 3000 + "n" + ")" * 3000, LimitExceededError, "deep"),
         ("n + " * 40_000 + "n", LimitExceededError, "limit"),

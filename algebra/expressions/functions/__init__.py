@@ -1,1 +1,1 @@
-"""The functions, one family a file: each with its type rule and its evaluation over arrays."""
+"""The functions, one family in each file: their type rules and their evaluation over arrays."""

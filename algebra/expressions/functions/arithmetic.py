@@ -1,4 +1,4 @@
-"""Arithmetic with Spark's result types; whole numbers and decimals raise where they overflow."""
+"""Arithmetic with Spark's result types; integers and decimals raise an error on overflow."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ _LEAST: Final = {
 
 
 def arithmetic(function: str, left: Expression, right: Expression, zone: str) -> Expression:
-    """Return the node of `left function right`, of Spark's result type.
+    """Return the node of `left function right`, with Spark's result type.
 
     Raises
     ------
     InvalidInputError
-        If an operand is no number and cannot become one.
+        If an operand is not a number and is not cast to one.
     """
     left, right = _as_numbers(function, left, right, zone)
     decimals = is_decimal(left.type) or is_decimal(right.type)
@@ -126,7 +126,13 @@ def decimal_result(function: str, left: pa.DataType, right: pa.DataType) -> pa.D
 
 
 def negative(argument: Expression, zone: str) -> Expression:
-    """Return the node of `-argument`."""
+    """Return the node of `-argument`.
+
+    Raises
+    ------
+    InvalidInputError
+        If the argument is not a number and is not cast to one.
+    """
     return _unary("negative", argument, zone)
 
 
@@ -223,7 +229,7 @@ def _sign(operand: Expression) -> int:
 
 
 def _is_monotone_beside(operand: Expression) -> bool:
-    """Whether x + operand rises in x: of doubles inf + -inf is NaN, which is above all."""
+    """Whether x + operand rises in x. For doubles inf + -inf is NaN, which is above all numbers."""
     is_finite = _sign(operand) != 0 or (isinstance(operand, Literal) and operand.value == 0)
     return is_finite or not is_floating(operand.type)
 
@@ -261,12 +267,12 @@ def _negative_order(call: Call) -> tuple[Order, ...]:
 
 
 def is_exact(call: Call) -> bool:
-    """Whether its values are whole numbers or decimals, which may leave their type."""
+    """Whether its values are integers or decimals, which may overflow."""
     return not is_floating(call.type)
 
 
 def _checked(evaluate: Evaluator, order: Orders) -> ScalarFunction:
-    """Return the record of an operation that raises where its exact value leaves the type."""
+    """Return the record of an operation that raises where its exact value overflows."""
     return ScalarFunction(
         evaluate=evaluate,
         nulls=Nulls.FROM_ANY,

@@ -1,4 +1,4 @@
-"""Three-valued logic: operands that may fail are computed only for rows that are not decided."""
+"""Three-valued logic: operands that may fail are computed only for rows still undecided."""
 
 from __future__ import annotations
 
@@ -29,7 +29,13 @@ from projseg.segment_format.arrow_arrays import filled_values, scalar_of
 
 
 def logical(function: str, arguments: Sequence[Expression], zone: str) -> Expression:
-    """Return the node of AND, OR or NOT over operands that are or become boolean."""
+    """Return the node of AND, OR or NOT over operands cast to boolean.
+
+    Raises
+    ------
+    InvalidInputError
+        If an operand cannot be cast to boolean.
+    """
     return Call(pa.bool_(), function, tuple(cast_to(a, pa.bool_(), zone) for a in arguments))
 
 

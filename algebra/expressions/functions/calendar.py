@@ -54,7 +54,7 @@ def add_interval(argument: Expression, span: Span, zone: str) -> Expression:
     Raises
     ------
     InvalidInputError
-        If the argument is neither.
+        If the argument is neither a date nor a timestamp, nor cast to one.
     """
     if argument.type == pa.string() or (argument.type == pa.date32() and span.clock_micros):
         argument = cast_to(argument, TIMESTAMP, zone)
@@ -73,7 +73,7 @@ def date_arithmetic(function: str, left: Expression, right: Expression, zone: st
     Raises
     ------
     InvalidInputError
-        If it is none of these.
+        If the operands are not a date and a whole number of days.
     """
     if function == "+" and left.type != pa.date32():
         left, right = right, left
@@ -129,7 +129,7 @@ def _to_number(function: str) -> Spelling:
 
 
 def _build_unix_timestamp(arguments: tuple[Expression, ...], zone: str) -> Expression:
-    """Seconds since 1970, cut towards 1970; a timestamp_ntz counts by its own clock."""
+    """Build the seconds since 1970, cut towards 1970; a timestamp_ntz counts by its own clock."""
     argument = arguments[0]
     if argument.type != TIMESTAMP_NTZ:
         argument = cast_to(argument, TIMESTAMP, zone)
@@ -137,7 +137,15 @@ def _build_unix_timestamp(arguments: tuple[Expression, ...], zone: str) -> Expre
 
 
 def moved_by_months(days: NDArray[np.int64], months: Any) -> NDArray[np.int64]:
-    """Return days moved by months; a day past its new month's end becomes its last day."""
+    """Return days (int64[n], since 1970) moved by months; a day past the month's end becomes it.
+
+    Parameters
+    ----------
+    days : int64[n]
+        Days since 1970.
+    months : int or int64[n]
+        How far.
+    """
     old = months_since_1970(days)
     new = old + months
     first = first_of_month(new)
@@ -151,7 +159,7 @@ def in_range(values: NDArray[np.int64], call: Call, valid: NDArray[np.bool_]) ->
     Raises
     ------
     EvaluationError
-        If a valid one lies outside years 1 to 9999.
+        PROJSEG_EVALUATION_OVERFLOW, if a time that is not null lies outside years 1 to 9999.
     """
     unit = DAY if call.type == pa.date32() else 1
     inside = (values >= MIN_MICROS // unit) & (values < MAX_MICROS // unit)
@@ -179,16 +187,16 @@ def moved_by_calendar(
     days: int | NDArray[np.int64],
     zone: str,
 ) -> NDArray[np.int64]:
-    """Return instants moved by the clock, each under its own offset if the clock shows it so.
+    """Return instants moved by the clock, each with its own offset from UTC if that is possible.
 
     Parameters
     ----------
     micros : int64[n]
         Instants, UTC microseconds.
     months, days : int or int64[n]
-        How far; months first.
+        How far; months are added before days.
     zone : str
-        Whose clock.
+        The zone whose clock is used.
     """
     table = zone_table(zone, MAX_MICROS)
     local = table.to_local(micros)
@@ -261,11 +269,10 @@ def _unix_timestamp(call: Call, arguments: Sequence[Datum], row_count: int) -> p
 
 
 def _add_interval_order(call: Call) -> tuple[Order, ...]:
-    """Rise where every step does.
+    """Rise where each step (months, days, exact time) rises.
 
-    Months cut days at the new month's end and keep the time of day: of the evening of the 30th and
-    the morning of the 31st the first may land later. A clock that skips readings moves those ahead
-    of later ones.
+    Months cut days at the new month's end but keep the time of day, so the evening of the 30th may
+    land after the morning of the 31st. A clock that skips readings moves those past later ones.
     """
     months, days, _ = (int(str(part)) for part in call.parameters[:3])
     is_fixed = len(call.parameters) < 4 or len(zone_table(str(call.parameters[3])).starts) == 1
@@ -283,7 +290,7 @@ def _add_interval_zone(call: Call) -> str | None:
 
 
 def _raising(evaluate: Evaluator, order: Orders, *spellings: Spelling) -> ScalarFunction:
-    """Return the record of a function that raises for times beyond years 1 to 9999."""
+    """Return the record of a function that raises for times outside years 1 to 9999."""
     return ScalarFunction(
         spellings=spellings,
         evaluate=evaluate,
@@ -300,7 +307,7 @@ def _sure(
     *spellings: Spelling,
     may_fail: Callable[[Call], bool] = never,
 ) -> ScalarFunction:
-    """Return the record of a function that has a value for all values."""
+    """Return the record of a function that never raises and has a value for all values."""
     return ScalarFunction(
         spellings=spellings,
         evaluate=evaluate,
@@ -340,7 +347,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "timestamp_seconds": _raising(_micros_of(SECOND), rising, _from_number("timestamp_seconds")),
     "timestamp_millis": _raising(_micros_of(1000), rising, _from_number("timestamp_millis")),
     "timestamp_micros": _raising(_micros_of(1), rising, _from_number("timestamp_micros")),
-    # The canonical order of conditions has always taken these for fallible.
+    # These cannot fail, but stored hashes contain conditions in an order that assumed they may.
     "unix_timestamp": _sure(
         _unix_timestamp,
         rising,

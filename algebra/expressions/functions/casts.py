@@ -61,7 +61,7 @@ from projseg.segment_format.types import (
 _LIMITS: Final = {pa.int8(): 1 << 7, pa.int16(): 1 << 15, pa.int32(): 1 << 31, pa.int64(): 1 << 63}
 
 
-# Spark keeps decimals of no more digits as longs.
+# Spark keeps decimals of at most so many digits as longs.
 _LONG_DIGITS_MAX: Final = 18
 
 
@@ -71,7 +71,7 @@ def evaluate_cast(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.
     Raises
     ------
     EvaluationError
-        If a value does not fit the type, or a text is no value of it.
+        If a value does not fit the type, or a text does not write a value of it.
     """
     array, wanted = as_array(arguments[0], row_count), call.type
     zone = str(call.parameters[0]) if call.parameters else "UTC"
@@ -97,7 +97,7 @@ def _number(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if is_decimal(wanted):
         return _to_decimal(array, wanted)
     if is_floating(wanted):
-        # Arrow's decimal to double multiplies in doubles; going through text rounds once.
+        # Arrow multiplies doubles to convert a decimal; converting its text rounds only once.
         source = array.cast(pa.string()) if is_decimal(array.type) else array
         via = pa.float64() if is_decimal(array.type) else wanted
         return source.cast(via, safe=False).cast(wanted, safe=False)
@@ -117,7 +117,7 @@ def _too_large(source: pa.DataType, wanted: pa.DataType) -> Exception:
 
 
 def _whole_of_double(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Drop the fraction. The largest bigint is compared as a double, which is 2**63, as in Java."""
+    """Drop the fraction. As in Java, the largest bigint is compared as a double, which is 2**63."""
     valid = valid_mask(array, len(array))
     values = np.where(valid, doubles(array, len(array)), 0.0)
     limit = _LIMITS[wanted]
@@ -128,7 +128,7 @@ def _whole_of_double(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _whole_of_decimal(array: pa.Array, wanted: pa.DataType, valid: NDArray[np.bool_]) -> pa.Array:
-    """Drop the fraction; Spark makes an int of a wide decimal from its nearest double."""
+    """Drop the fraction; Spark casts a wide decimal to int by way of its nearest double."""
     if array.type.precision > _LONG_DIGITS_MAX and wanted != pa.int64():
         return _whole_of_double(_number(array, pa.float64()), wanted)
     unscaled, _ = arrow_to_numbers(array)
@@ -189,7 +189,7 @@ def _timestamp_of_number(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _rounded_by_java(unscaled: NDArray[Any]) -> NDArray[Any]:
-    """Return decimals of 34 digits, rounded half to even, as Scala's products of decimals are."""
+    """Return decimals rounded half to even to 34 digits, as Scala rounds products of decimals."""
     if unscaled.dtype != object:
         return unscaled
     context = Context(prec=34, rounding=ROUND_HALF_EVEN)
@@ -216,7 +216,7 @@ def _may_fail(call: Call) -> bool:
 
 
 def _is_null_only_from_null(call: Call) -> bool:
-    """Whether it makes no null: what is no number, NaN or infinite, is null as a decimal."""
+    """Whether it makes no null: only NaN and the infinities become null, as decimals."""
     return not (is_floating(call.arguments[0].type) and is_decimal(call.type))
 
 
@@ -225,7 +225,7 @@ def _order(call: Call) -> tuple[Order, ...]:
 
 
 def _keeps_order(call: Call) -> bool:
-    """Whether the values ascend with the argument: rounding and cutting fractions keep order."""
+    """Whether the value rises with the argument: rounding and cutting fractions keep order."""
     source, wanted = call.arguments[0].type, call.type
     if is_numeric(wanted):
         return is_numeric(source) or pa.types.is_boolean(source) or source == TIMESTAMP

@@ -45,7 +45,13 @@ SWAPPED: Final = {"=": "=", "!=": "!=", "<=>": "<=>", "<": ">", ">": "<", "<=": 
 
 
 def comparison(function: str, left: Expression, right: Expression, zone: str) -> Expression:
-    """Return the node of a comparison of two operands, cast to their common type."""
+    """Return the node of a comparison of two operands, cast to their common type.
+
+    Raises
+    ------
+    InvalidInputError
+        If an operand is nested, or the operands have no common type.
+    """
     for side in (left, right):
         if is_nested(side.type):
             raise bad_expression(f"'{function}' cannot compare {type_name(side.type)}")
@@ -60,9 +66,9 @@ def comparison(function: str, left: Expression, right: Expression, zone: str) ->
 
 
 def _as_decimals(left: Expression, right: Expression) -> tuple[Expression, ...] | None:
-    """Return both as decimals, each of its own digits: they compare exactly as they are.
+    """Return both as decimals of their own precision, which compare exactly; None of other types.
 
-    Where one type of 38 digits cannot hold both, Spark rounds them to one that keeps whole digits.
+    If no decimal type of 38 digits holds both, Spark rounds both to one that keeps whole digits.
     """
     if not (is_numeric(left.type) and is_numeric(right.type)):
         return None
@@ -76,7 +82,13 @@ def _as_decimals(left: Expression, right: Expression) -> tuple[Expression, ...] 
 
 
 def membership(value: Expression, options: Sequence[Expression], zone: str) -> Expression:
-    """Return the node of `value IN (options)`, all cast to their common type."""
+    """Return the node of `value IN (options)`, all cast to their common type.
+
+    Raises
+    ------
+    InvalidInputError
+        If one of them is nested, or they have no common type.
+    """
     if any(is_nested(side.type) for side in (value, *options)):
         raise bad_expression("IN cannot compare arrays, structs or maps")
     arguments = unify((value, *options), "IN", zone)
@@ -92,7 +104,7 @@ def _compare(test: Callable[[Any, Any], Any]) -> Evaluator:
 
 
 def _comparable(datum: Datum, call: Call) -> Datum:
-    """Return decimals with one scale and digits enough, booleans as numbers; others as they are."""
+    """Return decimals at one scale, booleans as numbers, and other types unchanged."""
     if pa.types.is_boolean(datum.type):
         return datum.cast(pa.int8())
     types = [argument.type for argument in call.arguments]
@@ -123,14 +135,17 @@ def _may_be_nan(datum: Datum) -> bool:
 
 
 def evaluate_null_safe(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
-    """Return where both are null, or neither is and they are equal."""
+    """Return, as bool[row_count], where both are null, or neither is null and they are equal."""
     left, right = (_comparable(argument, call) for argument in arguments)
     both_null = pc.and_(pc.is_null(left), pc.is_null(right))
     return pc.or_(pc.fill_null(equal(left, right), scalar_of(False, pa.bool_())), both_null)
 
 
 def evaluate_in(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
-    """Return where the value is one of the constants; null where it is null."""
+    """Return, as bool[row_count], where the value is one of the constants; null where it is null.
+
+    As in SQL, a null among the constants makes the result null where it would be false.
+    """
     value = arguments[0]
     constants = [option for option in call.arguments[1:] if isinstance(option, Literal)]
     options = [literal_scalar(constant) for constant in constants if constant.value is not None]
@@ -170,7 +185,7 @@ def is_true(argument: Expression, zone: str) -> Expression:
 
 
 def membership_text(call: Call, write: Writer, joint: str = " IN ") -> str:
-    """Return the text of IN, or of NOT IN, by the word that joins its sides."""
+    """Return the text of IN; of NOT IN if `joint` is that."""
     value, *options = map(write, call.arguments)
     return f"({value}{joint}({', '.join(options)}))"
 

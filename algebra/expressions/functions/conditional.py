@@ -30,7 +30,13 @@ from projseg.segment_format.arrow_arrays import primitive_array
 def case_when(
     branches: Sequence[tuple[Expression, Expression]], default: Expression | None, zone: str
 ) -> Expression:
-    """Return the node of CASE: arguments are condition, value, condition, value, ..., default."""
+    """Return the node of CASE; its arguments are condition, value, condition, value, ..., default.
+
+    Raises
+    ------
+    InvalidInputError
+        If a condition cannot be cast to boolean, or the values have no common type.
+    """
     otherwise = default if default is not None else Literal(pa.null(), None)
     values = unify([value for _, value in branches] + [otherwise], "CASE", zone)
     arguments: list[Expression] = []

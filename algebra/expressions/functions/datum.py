@@ -1,4 +1,4 @@
-"""The data that evaluators take and give, and small tools that all families of functions use."""
+"""The data that evaluators take and return, and what all families of functions do with it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from projseg.segment_format.arrow_arrays import filled_values, primitive_array, 
 from projseg.segment_format.types import type_name
 
 Datum: TypeAlias = pa.Array | pa.Scalar
-"""A column of values, or one value for all rows; no evaluator gets scalars only."""
+"""A column of values, or one value for all rows; at least one argument of a call is a column."""
 
 
 def overflow(message: str) -> EvaluationError:
-    """Return the error of a value that leaves its type."""
+    """Return the error of a value that does not fit its type."""
     return EvaluationError("PROJSEG_EVALUATION_OVERFLOW", message)
 
 
@@ -38,7 +38,7 @@ def literal_of(arguments: Sequence[Expression], index: int, what: str) -> Any:
     Raises
     ------
     InvalidInputError
-        If it is not one.
+        If it is not such a constant.
     """
     argument = arguments[index]
     if not isinstance(argument, Literal) or argument.value is None:
@@ -49,13 +49,25 @@ def literal_of(arguments: Sequence[Expression], index: int, what: str) -> Any:
 def cast_arguments(
     arguments: Sequence[Expression], wanted: Sequence[pa.DataType], zone: str
 ) -> tuple[Expression, ...]:
-    """Return the arguments cast to the types a function takes."""
+    """Return the arguments cast to the types a function takes.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such cast.
+    """
     pairs = zip(arguments, wanted[: len(arguments)], strict=True)
     return tuple(cast_to(argument, arrow_type, zone) for argument, arrow_type in pairs)
 
 
 def require_type(found: bool, function: str, argument: Expression, wanted: str) -> None:
-    """Refuse an argument of the wrong kind of type."""
+    """Refuse an argument of the wrong kind of type.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_EXPRESSION, unless `found` is true.
+    """
     if not found:
         raise bad_expression(f"{function} takes {wanted}, not {type_name(argument.type)}")
 
@@ -85,7 +97,7 @@ def all_valid(data: Sequence[Datum], row_count: int) -> NDArray[np.bool_]:
 
 
 def integers(datum: Datum, row_count: int) -> NDArray[np.int64]:
-    """Return int64[n] of whole numbers, dates (days) or timestamps (microseconds); null as 0."""
+    """Return whole numbers, dates (days) or timestamps (microseconds) as int64[n]; null as 0."""
     array = as_array(datum, row_count)
     if pa.types.is_date32(array.type):
         array = array.cast(pa.int32())
@@ -99,7 +111,14 @@ def from_integers(
 ) -> pa.Array:
     """Return whole numbers, dates or timestamps as an array, null where not valid.
 
-    Values must fit the type where they are valid.
+    Parameters
+    ----------
+    values : int64[n]
+        They must fit the type where they are valid.
+    valid : bool[n]
+        Where there is a value.
+    arrow_type : pa.DataType
+        An integer type, date32 or a timestamp.
     """
     validity = None if valid.all() else valid
     if validity is not None:
@@ -111,7 +130,10 @@ def from_integers(
 
 
 def whole_numbers(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return doubles without fraction as int64: beyond its ends the end, of NaN 0, as in Java."""
+    """Return doubles without a fraction, float64[n], as int64[n].
+
+    As in Java, values outside int64 become its nearest end, and NaN becomes 0.
+    """
     inside = np.abs(values) < 2.0**63
     ends = np.where(values > 0, np.iinfo(np.int64).max, np.iinfo(np.int64).min)
     whole = np.where(inside, values, 0.0).astype(np.int64)
@@ -119,11 +141,11 @@ def whole_numbers(values: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def doubles(datum: Datum, row_count: int) -> NDArray[np.float64]:
-    """Return float64[n]; null as 0."""
+    """Return numbers as float64[n]; null as 0."""
     array = as_array(datum, row_count).cast(pa.float64(), safe=False)
     return filled_values(array, 0.0)
 
 
 def true_mask(array: Datum, row_count: int) -> NDArray[np.bool_]:
-    """Return bool[n], true where a boolean is true, so neither false nor null."""
+    """Return bool[n], true where a boolean is true, not false or null."""
     return filled_values(as_array(array, row_count), False)

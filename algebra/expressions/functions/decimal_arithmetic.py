@@ -1,7 +1,7 @@
-"""Decimal arithmetic over unscaled whole numbers: exact, then rounded half up to the result type.
+"""Decimal arithmetic over unscaled integers: exact, then rounded half up to the result type.
 
-Values are int64 where the largest of them prove that 64 bits are enough, else Python's whole
-numbers in object arrays.
+Values are int64 where their bounds prove that 64 bits are enough, else Python integers in object
+arrays.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from projseg.algebra.expressions.tree import Call
 from projseg.segment_format.types import arrow_to_numbers, numbers_to_arrow, type_name
 
 Operation: TypeAlias = Callable[["Operands"], tuple[NDArray[Any], int]]
-"""(operands) -> (unscaled result[n], its scale), before rounding to the result's type."""
+"""(operands) -> (unscaled values, int64[n] or object[n], and their scale), not yet rounded."""
 
 
 class Operands:
-    """Two decimal columns as unscaled whole numbers; where a row has a null, both hold 1.
+    """Two decimal columns as unscaled integers; in a row with a null, both hold 1.
 
     Parameters
     ----------
@@ -45,14 +45,14 @@ class Operands:
         self.left_scale, self.right_scale = (a.type.scale for a in call.arguments)
 
     def aligned(self) -> tuple[NDArray[Any], NDArray[Any], int]:
-        """Return both at the larger scale, and that scale."""
+        """Return both columns at the larger of their scales, and that scale."""
         scale = max(self.left_scale, self.right_scale)
         left = scaled(self.left, scale - self.left_scale)
         right = scaled(self.right, scale - self.right_scale)
         return left, right, scale
 
     def refuse_zero(self) -> None:
-        """Raise where the right operand is zero."""
+        """Raise PROJSEG_EVALUATION_DIVIDE_BY_ZERO if a right operand is zero."""
         if np.any(self.right == 0):
             raise divide_by_zero(self.call)
 
@@ -72,7 +72,7 @@ def evaluate(
     for argument in arguments:
         values, _ = arrow_to_numbers(as_array(argument, row_count))
         if min(bounds(values)) < -(1 << 62):
-            values = values.astype(object)  # the least int64 has no absolute value
+            values = values.astype(object)  # int64 does not hold the absolute value of its minimum
         columns.append(values if valid.all() else np.where(valid, values, 1))
     unscaled, scale = operation(Operands(call, *columns))
     return to_type(unscaled, scale, call.type, valid)
@@ -81,7 +81,7 @@ def evaluate(
 def to_type(
     unscaled: NDArray[Any], scale: int, arrow_type: pa.DataType, valid: NDArray[np.bool_]
 ) -> pa.Array:
-    """Return unscaled values as a decimal or bigint, rounded half up.
+    """Return unscaled values, int64[n] or object[n], as a decimal or bigint, rounded half up.
 
     Raises
     ------
@@ -101,12 +101,12 @@ def to_type(
 
 
 def bounds(values: NDArray[Any]) -> tuple[int, int]:
-    """Return the smallest and the largest value; 0 where there are none."""
+    """Return the smallest and the largest value; (0, 0) if there are none."""
     return (int(values.min()), int(values.max())) if len(values) else (0, 0)
 
 
 def widened(values: NDArray[Any], factor: int) -> NDArray[Any]:
-    """Return the values as objects if their products with `factor` may pass 64 bits."""
+    """Return the values as Python integers if their products with `factor` may exceed 64 bits."""
     largest = max(1, *map(abs, bounds(values)))
     if values.dtype != object and largest * abs(factor) < 1 << 62:
         return values
@@ -128,7 +128,7 @@ def rescaled(values: NDArray[Any], scale: int, wanted: int) -> NDArray[Any]:
 
 
 def divided_half_up(values: NDArray[Any], divisor: Any) -> NDArray[Any]:
-    """Return values over a positive divisor, rounded half away from zero."""
+    """Return values divided by a positive divisor (or divisors), rounded half away from zero."""
     if isinstance(divisor, int) and divisor >= 1 << 62:
         values = values.astype(object)
     sizes = abs(values)
@@ -138,7 +138,7 @@ def divided_half_up(values: NDArray[Any], divisor: Any) -> NDArray[Any]:
 
 
 def without_fraction(values: NDArray[Any], scale: int) -> NDArray[Any]:
-    """Return the whole part of unscaled values, rounded to zero."""
+    """Return the whole part of unscaled values, rounded towards zero."""
     values = values.astype(object) if scale > 18 else values
     sizes = abs(values) // 10**scale
     return np.asarray(np.where(values < 0, -sizes, sizes))
@@ -185,7 +185,7 @@ def divide(operands: Operands) -> tuple[NDArray[Any], int]:
 
 
 def remainder(operands: Operands) -> tuple[NDArray[Any], int]:
-    """Return the rest of left over right, with the sign of left."""
+    """Return the remainder of left divided by right, with the sign of left."""
     operands.refuse_zero()
     left, right, scale = operands.aligned()
     rest = abs(left) % abs(right)
@@ -193,7 +193,7 @@ def remainder(operands: Operands) -> tuple[NDArray[Any], int]:
 
 
 def positive_remainder(operands: Operands) -> tuple[NDArray[Any], int]:
-    """Return pmod: the rest of left over right, made positive by adding right once."""
+    """Return pmod: the remainder of left divided by right, with right added if it is negative."""
     rest, scale = remainder(operands)
     right = operands.aligned()[1]
     moved = rest + right

@@ -112,14 +112,26 @@ def _of_several(function: str) -> Spelling:
 
 
 def bitwise(function: str, left: Expression, right: Expression, zone: str) -> Expression:
-    """Return the node of `left & right`, `|` or `^` over whole numbers."""
+    """Return the node of `left & right`, `|` or `^` over whole numbers.
+
+    Raises
+    ------
+    InvalidInputError
+        If an operand is not a whole number.
+    """
     both = unify((left, right), f"'{function}'", zone)
     require_type(is_integral(both[0].type), f"'{function}'", both[0], "whole numbers")
     return Call(both[0].type, function, both)
 
 
 def bitwise_not(argument: Expression, zone: str) -> Expression:
-    """Return the node of `~argument`."""
+    """Return the node of `~argument`.
+
+    Raises
+    ------
+    InvalidInputError
+        If the argument is not a whole number.
+    """
     require_type(is_integral(argument.type), "'~'", argument, "a whole number")
     return Call(argument.type, "~", (argument,))
 
@@ -177,9 +189,9 @@ def _round(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
 
 
 def _round_doubles(argument: pa.Array, digits: int) -> pa.Array:
-    """Round half up what the shortest text of each value says, as Java's BigDecimal does.
+    """Round the shortest decimal text of each value half up, as Java's BigDecimal does.
 
-    Far from a tie the doubles themselves decide; near one, each distinct text does.
+    Away from a tie, arithmetic on doubles gives the same; near a tie the texts are rounded.
     """
     if not 0 <= digits <= 15:
         return _round_texts(argument, digits)
@@ -232,7 +244,7 @@ def _extreme(is_least: bool) -> Evaluator:
 
 
 def _double_function(compute: Callable[..., Any], domain: Callable[..., Any]) -> Evaluator:
-    """Return an evaluator over doubles that is null outside the domain, as Spark's logarithms."""
+    """Return an evaluator over doubles that is null outside a domain, as Spark's logarithms are."""
 
     def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
         columns = [doubles(argument, row_count) for argument in arguments]
@@ -269,7 +281,7 @@ def _record(
 ) -> ScalarFunction:
     """Return the record of a function of numbers.
 
-    Few of them raise, but the canonical order of conditions has always taken them for fallible.
+    Few of them raise, but stored hashes contain conditions in an order that assumed they may.
     """
     return ScalarFunction(
         spellings=spellings,
@@ -283,13 +295,13 @@ def _record(
 
 
 def _rises_if_exact(call: Call) -> tuple[Order, ...]:
-    """Rise in a whole number or decimal: NaN, above all doubles, becomes 0 as a whole number."""
+    """Rise in an integer or decimal, not in a double: NaN is above all numbers but becomes 0."""
     first = Order.NONE if is_floating(call.arguments[0].type) else Order.RISES
     return (first, *[Order.NONE] * (len(call.arguments) - 1))
 
 
 def _rounding(evaluate: Evaluator, spelling: Spelling) -> ScalarFunction:
-    """Return the record of a function that raises where the whole number leaves its type."""
+    """Return the record of a function that raises where the rounded number overflows."""
     return _record(evaluate, spelling, null_only_from_null=never, order=_rises_if_exact)
 
 
@@ -298,7 +310,7 @@ def _extreme_of(is_least: bool, spelling: Spelling) -> ScalarFunction:
 
 
 def _logarithm(compute: Callable[..., Any], spelling: Spelling) -> ScalarFunction:
-    """Return the record of a function that is null where it has no value."""
+    """Return the record of a function that is null where it is not defined."""
     evaluate = _double_function(compute, _above_zero)
     return _record(evaluate, spelling, null_only_from_null=never)
 

@@ -31,7 +31,7 @@ _ANY_CHARACTERS: Final = r"(?s:.*)"
 
 
 def _build_like(arguments: tuple[Expression, ...], zone: str) -> Expression:
-    """`text LIKE pattern [ESCAPE character]`, written with backslash as the escape."""
+    """Build `text LIKE pattern [ESCAPE character]` as LIKE with backslash as the escape."""
     text, pattern = (cast_to(argument, pa.string(), zone) for argument in arguments[:2])
     if len(arguments) > 2:
         escape = str(literal_of(arguments, 2, "the escape of LIKE"))
@@ -50,14 +50,14 @@ def _build_ilike(arguments: tuple[Expression, ...], zone: str) -> Expression:
 
 
 def _lowered(text: Expression) -> Expression:
-    """Return a text in lower case; a constant stays one, for ESCAPE reads it."""
+    """Return a text in lower case; a constant stays a constant, since ESCAPE needs one."""
     if isinstance(text, Literal) and isinstance(text.value, str):
         return Literal(text.type, text.value.lower())
     return Call(pa.string(), "lower", (text,))
 
 
 def _with_backslashes(pattern: str, escape: str) -> str:
-    """Return a pattern of another escape character as one whose escape is the backslash."""
+    """Return a pattern with its escape character replaced by the backslash."""
     if escape == "\\":
         return pattern
     parts, characters = [], iter(pattern)
@@ -78,7 +78,7 @@ def _literal_part(character: str) -> str:
 
 @lru_cache(maxsize=1024)
 def like_pieces(pattern: str) -> tuple[tuple[str | None, ...], ...]:
-    """Return what stands between the % of a LIKE pattern: characters, None for each _.
+    """Return the pieces of a LIKE pattern between its %: characters, and None for each _.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def _like(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
         return _plain_like(text, wanted, body)
     try:
         return pc.match_substring_regex(text, _like_regex(wanted))
-    except pa.ArrowInvalid:  # RE2 refuses what is too large for it
+    except pa.ArrowInvalid:  # RE2 refuses patterns that are too large for it
         return by_row(_matches_like, arguments, row_count, call.type)
 
 
@@ -139,7 +139,7 @@ def _plain_like(text: pa.Array, pattern: str, body: str) -> pa.Array:
 
 
 def _matches_like(text: str, pattern: str) -> bool:
-    """Return LIKE of one text: each piece between two % may lie where it is found first."""
+    """Return LIKE of one text: each piece between two % is taken where it is found first."""
     try:
         first, *others = like_pieces(pattern)
     except InvalidInputError as error:
@@ -188,7 +188,7 @@ def _build_rlike(arguments: tuple[Expression, ...], zone: str) -> Expression:
 
 
 def _like_may_fail(call: Call) -> bool:
-    """Whether its pattern varies: `bind` has read a constant one."""
+    """Whether the pattern is not constant; a constant one was checked when it was bound."""
     return not isinstance(call.arguments[1], Literal)
 
 

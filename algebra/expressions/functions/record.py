@@ -1,7 +1,7 @@
-"""The record of a scalar function: one place for all that is known of it.
+"""The record of a scalar function, which holds all that projseg knows of it.
 
-Each family of functions holds its records in `FUNCTIONS`; `table.py` joins them, and every list of
-functions derives from them.
+Each family of functions has its records in `FUNCTIONS`; `table.py` joins them, and every list of
+functions is derived from them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Evaluator: TypeAlias = Callable[[Call, Sequence[Any], int], pa.Array]
 """(call, one datum for each argument, row count) -> array of `call.type`."""
 
 Writer: TypeAlias = Callable[[Expression], str]
-"""An argument's text, in the zone in which its call is written."""
+"""From an argument to its text, in the time zone in which the call is written."""
 
 
 class Operands(Protocol):
-    """What a function that chooses which arguments it computes may ask for."""
+    """The arguments of a lazy function, which computes each only for the rows that need it."""
 
     row_count: int
 
@@ -33,31 +33,34 @@ class Operands(Protocol):
         """Return an operand's datum over all rows."""
 
     def value_where(self, operand: Expression, wanted: NDArray[np.bool_]) -> pa.Array:
-        """Return an operand's values where wanted, bool[n]; elsewhere null if it may fail."""
+        """Return an operand's values where `wanted`, bool[n], is true.
+
+        In other rows they may be null or computed; an operand that may fail is not computed there.
+        """
 
     def may_fail(self, operand: Expression) -> bool:
-        """Whether an operand must not be computed where it is not asked for."""
+        """Whether computing an operand may raise an error for some row."""
 
 
 class Lazy(msgspec.Struct, frozen=True):
-    """The evaluation of a function that chooses which of its arguments it computes for which rows.
+    """The evaluation of a lazy function, which chooses for which rows it computes its arguments.
 
     Parameters
     ----------
     compute : (call, operands) -> array of `call.type`
-        Asks for what it needs.
+        Computes the value, and asks `operands` for the arguments it needs.
     """
 
     compute: Callable[[Call, Operands], pa.Array]
 
 
 class Spelling(msgspec.Struct, frozen=True):
-    """How a written function becomes a node.
+    """How a function that is written in SQL becomes a node.
 
     Parameters
     ----------
     name : str
-        As Spark knows it, lower case.
+        Spark's name for it, lower case.
     build : (arguments, time zone) -> Expression
         Casts the arguments as Spark does and gives the node its type.
     fewest, most : int
@@ -85,11 +88,11 @@ class Nulls(Enum):
 
 
 class Order(Enum):
-    """What becomes of the value as one argument ascends and the others stay.
+    """How the value changes as one argument increases and the others stay the same.
 
-    Of two values of the argument, neither null, the greater one has no smaller value (RISES), or no
-    greater one (FALLS), where neither value is null and none raises. Order is Spark's, in which NaN
-    is above all numbers. NONE says nothing.
+    A greater argument never makes a smaller value (RISES), or never a greater value (FALLS). That
+    holds for arguments that are not null and whose values are not null and do not raise. Order is
+    Spark's, in which NaN is above all numbers. NONE promises nothing.
     """
 
     RISES = "rises"
@@ -98,33 +101,33 @@ class Order(Enum):
 
 
 Orders: TypeAlias = Callable[[Call], tuple[Order, ...]]
-"""The order in each argument of a call."""
+"""From a call to the order in each of its arguments."""
 
 
 def never(call: Call) -> bool:
-    """Return False: so it is of no call."""
+    """Return False, for a property that no call has."""
     del call
     return False
 
 
 def always(call: Call) -> bool:
-    """Return True: so it is, or may be, of every call."""
+    """Return True, for a property that every call has or may have."""
     del call
     return True
 
 
 def unordered(call: Call) -> tuple[Order, ...]:
-    """Say nothing of any argument."""
+    """Return Order.NONE for every argument."""
     return (Order.NONE,) * len(call.arguments)
 
 
 def rising(call: Call) -> tuple[Order, ...]:
-    """Rise in every argument."""
+    """Return Order.RISES for every argument."""
     return (Order.RISES,) * len(call.arguments)
 
 
 def ordered(*orders: Order) -> Orders:
-    """Return the orders of a function of as many arguments, the same in every call."""
+    """Return a function that gives these orders for every call."""
     return lambda call: orders
 
 
@@ -150,36 +153,36 @@ def without_zone(call: Call) -> str | None:
 
 
 def zone_in_parameters(call: Call) -> str | None:
-    """Return the last parameter, which is a zone if there is one."""
+    """Return the zone that is the call's last parameter, None without parameters."""
     return str(call.parameters[-1]) if call.parameters else None
 
 
 class ScalarFunction(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a function that nodes of trees have.
+    """The record of a function that nodes of trees call.
 
     Parameters
     ----------
     evaluate : Evaluator or Lazy
-        What it computes.
+        How it is computed.
     nulls : Nulls
-        Which nulls among its arguments make it null.
+        Which nulls among its arguments make its value null.
     null_only_from_null : function of the call
-        Whether proofs may take it that the value is null only where an argument is. False also of
-        functions that raise, such as division, unless proofs have always used it: a condition that
-        is proved is not computed, and the error that it would raise goes with it.
+        Whether proofs may assume that the value is null only where an argument is. It is False of
+        functions that raise, such as division, because a condition that is proved is not computed,
+        and then does not raise either; functions of which proofs have always used it are excepted.
     may_fail : function of the call
-        Whether it may raise an EvaluationError for some values of its arguments. True also where
-        nobody has shown that it cannot. Canonical AND and OR put what may fail last, so to make it
-        False of a released function changes stored hashes.
+        Whether it may raise an EvaluationError for some values of its arguments. It is True unless
+        somebody has shown the contrary. Canonical AND and OR put operands that may fail last, so
+        making it False for a released function changes stored hashes.
     order : function of the call
-        In which arguments it rises or falls, as far as known; only of functions that are null if
-        any argument is, so that what holds of a range of values holds of nulls beside them too.
+        In which arguments it rises or falls, as far as known. Only functions that are null if any
+        argument is have one, so that bounds on the arguments bound the value despite nulls.
     canonical_folds_null : bool
-        Whether the canonical form of a call with a constant null is null. It would be right of all
-        functions that are null if any argument is, but the canonical forms of those released
-        without it are in stored hashes.
+        Whether the canonical form of a call with a constant null is null. That would be correct for
+        all functions that are null if any argument is, but stored hashes contain canonical forms of
+        functions that were released without it.
     spellings : tuple of Spelling
-        The written functions that become this node, or one over it; each stands in one record.
+        The functions in SQL that become this node, or a node around it; each is in one record.
     text : (call, writer of arguments) -> str
         The canonical text of a call.
     zone : function of the call

@@ -1,4 +1,4 @@
-"""The closed table of functions: what nodes have, and what may be written."""
+"""The closed table of scalar functions: those that nodes call, and those that SQL may contain."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     **time_fields.FUNCTIONS,
     **time_floor.FUNCTIONS,
 }
-"""A node's function -> its record."""
+"""From the function of a node to its record."""
 
 SPELLINGS: Final[dict[str, Spelling]] = {
     name: spelling
@@ -48,4 +48,4 @@ SPELLINGS: Final[dict[str, Spelling]] = {
     for spelling in function.spellings
     for name in (spelling.name, *spelling.aliases)
 }
-"""Name as written, lower case -> how it becomes a node."""
+"""From the name in SQL, lower case, to how a call becomes a node."""

@@ -62,7 +62,7 @@ def _build_length(arguments: tuple[Expression, ...], zone: str) -> Expression:
 
 
 def _build_trim(function: str) -> Callable[[tuple[Expression, ...], str], Expression]:
-    """`trim([characters,] text)`: the node has the text first."""
+    """Build `trim([characters,] text)`; in the node the text comes first."""
 
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
         texts = [cast_to(argument, _TEXT, zone) for argument in arguments]
@@ -78,7 +78,7 @@ def _build_replace(arguments: tuple[Expression, ...], zone: str) -> Expression:
 
 
 def _case(quick: Callable[[Any], Any], full: Callable[[str], str]) -> Evaluator:
-    """Return an evaluator of lower or upper; Arrow's own maps one character to one only."""
+    """Return an evaluator of lower or upper; Arrow's own maps a character to just one other."""
 
     def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
         text = as_array(arguments[0], row_count)
@@ -156,7 +156,7 @@ def _record(
     canonical_folds_null: bool = False,
     text: Callable[[Call, Writer], str] = written_as_call,
 ) -> ScalarFunction:
-    """Return the record of a function of texts that has a value for all values."""
+    """Return the record of a function of texts that never raises."""
     return ScalarFunction(
         spellings=spellings,
         evaluate=evaluate,
@@ -170,7 +170,7 @@ def _record(
 
 
 def _concat_order(call: Call) -> tuple[Order, ...]:
-    """Rise in the last part alone: what follows another part outweighs its end."""
+    """Rise in the last part only: 'a' < 'ab', but 'a' || 'z' > 'ab' || 'z'."""
     return (*[Order.NONE] * (len(call.arguments) - 1), Order.RISES)
 
 

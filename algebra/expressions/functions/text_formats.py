@@ -1,4 +1,4 @@
-"""Values as the text that Spark writes for them."""
+"""Turn values into the text that Spark writes for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
 
 
 def to_text(array: pa.Array, zone: str) -> pa.Array:
-    """Return each value's text, as `CAST(x AS STRING)` gives it."""
+    """Return each value's text, as `CAST(x AS STRING)` gives it.
+
+    Raises
+    ------
+    EvaluationError
+        PROJSEG_EVALUATION_BAD_CAST, if a binary value is not UTF-8 text.
+    """
     if array.type == TIMESTAMP:
         micros = integers(array, len(array))
         last = int(micros.max()) if len(micros) else 0
@@ -40,7 +46,7 @@ def to_text(array: pa.Array, zone: str) -> pa.Array:
 
 
 def _without_zeros(text: pa.Array) -> pa.Array:
-    """Drop the zeros that end a fraction of a second, and a point with nothing after it."""
+    """Drop trailing zeros of a fraction of a second, and a point with nothing after it."""
     return pc.replace_substring_regex(text, r"\.?0+$|(\.\d*?)0+$", r"\1")
 
 
@@ -70,7 +76,7 @@ def _distinct(array: pa.Array) -> pa.Array:
 
 
 def _java_double(value: np.floating[Any]) -> str:
-    """Return Java's `Double.toString`: digits enough to read the value back, E from 1e7 on."""
+    """Return Java's `Double.toString`: the shortest digits that read back, with E from 1e7 on."""
     if not np.isfinite(value):
         return "NaN" if np.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value == 0:

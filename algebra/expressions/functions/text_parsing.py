@@ -1,4 +1,4 @@
-"""Text as values: casts from string, refused where Spark's ANSI mode refuses them."""
+"""Casts from text to values, which raise where Spark's ANSI mode does."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _TIMESTAMP: Final = rf"^{_DATE}(?:[ T](?:{_CLOCK})?)?)?)?$"
 
 
 def parse_text(array: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
-    """Return the values that the texts write; blanks around them do not matter.
+    """Return the values that the texts stand for; blanks around them are ignored.
 
     Raises
     ------
     EvaluationError
-        If a text is no value of the type.
+        If a text does not stand for a value of the type.
     """
     if wanted == pa.binary():
         return array.cast(pa.binary())
@@ -79,9 +79,14 @@ def _decimals(text: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def double_to_decimal(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Return floats as decimals through the shortest text of each as a double, as Spark does.
+    """Return floats as decimals, by way of the shortest text of each as a double, as Spark does.
 
-    NaN and the infinities are null.
+    NaN and the infinities become null.
+
+    Raises
+    ------
+    EvaluationError
+        PROJSEG_EVALUATION_OVERFLOW, if a value has too many digits.
     """
 
     def convert(value: float | None) -> Decimal | None:
@@ -117,7 +122,7 @@ def _require(good: pa.Array, text: pa.Array, wanted: pa.DataType) -> None:
 
 def _refused(text: str, wanted: pa.DataType) -> EvaluationError:
     return EvaluationError(
-        "PROJSEG_EVALUATION_BAD_CAST", f"text '{text[:80]}' is no {type_name(wanted)}"
+        "PROJSEG_EVALUATION_BAD_CAST", f"text '{text[:80]}' is not a {type_name(wanted)}"
     )
 
 

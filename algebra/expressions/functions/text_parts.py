@@ -1,4 +1,4 @@
-"""Parts of strings, and where they are found."""
+"""Parts of strings, and their positions."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _substring(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Arr
 
 
 def substring(text: Any, position: int, length: int = 2**31 - 1) -> Any:
-    """Return what Spark's substring does: 1 and 0 are the first, -1 the last character."""
+    """Return Spark's substring: positions 0 and 1 are the first character, -1 is the last."""
     start = position - 1 if position > 0 else position + len(text) if position < 0 else 0
     return text[max(start, 0) : max(start + length, 0)]
 
@@ -75,14 +75,14 @@ def _split_part(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Ar
 
 
 def split_part(text: str, delimiter: str, index: int) -> str:
-    """Return the part at a 1-based index, from the end if negative; empty where there is none."""
+    """Return the part at a 1-based index, from the end if negative; empty if there is none."""
     parts = text.split(delimiter) if delimiter else [text]
     position = index - 1 if index > 0 else len(parts) + index
     return parts[position] if 0 <= position < len(parts) else ""
 
 
 def _position(text_part: str | None, text: str | None, start: int | None = 1) -> int | None:
-    """Return what Spark's locate does: 0 where no start is known, 1 for the empty text."""
+    """Return Spark's locate: 0 if the start is null, 1 if the empty text is looked for."""
     if start is None or start < 1:
         return 0 if start is None or None not in (text_part, text) else None
     if text_part is None or text is None:
@@ -111,7 +111,7 @@ def _build_substring(arguments: tuple[Expression, ...], zone: str) -> Expression
 
 
 def _substring_order(call: Call) -> tuple[Order, ...]:
-    """Rise where the first characters are taken: texts are ordered by them first."""
+    """Rise in the text if its first characters are taken, since texts are ordered by these."""
     start = call.arguments[1]
     is_prefix = isinstance(start, Literal) and start.value in (0, 1)
     return (Order.RISES if is_prefix else Order.NONE, *[Order.NONE] * (len(call.arguments) - 1))
@@ -133,7 +133,8 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         may_fail=never,
         order=_substring_order,
     ),
-    # The canonical order of conditions has always taken this, and position, for fallible.
+    # This and position cannot fail, but stored hashes contain conditions in an order that assumed
+    # they may.
     "right": ScalarFunction(
         spellings=(Spelling("right", _build_right, 2, 2),),
         evaluate=_right,

@@ -1,4 +1,4 @@
-"""Functions of texts whose arguments vary from row to row, computed in Python for each."""
+"""Functions of texts computed in Python, row by row, where Arrow's kernels need constants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from projseg.algebra.expressions.functions.datum import Datum, all_valid
 from projseg.algebra.expressions.functions.text_budget import text_limit, texts_too_large
 from projseg.segment_format.arrow_arrays import array_of
 
-_OBJECT_ROWS: Final = 1 << 16  # rows whose values are Python objects at a time
+_OBJECT_ROWS: Final = 1 << 16  # how many rows are turned into Python objects at a time
 
 
 def by_row(
@@ -22,15 +22,15 @@ def by_row(
     *,
     takes_null: bool = False,
 ) -> pa.Array:
-    """Return `compute(*values)` for each distinct row of arguments.
+    """Return `compute(*values)` for each row; equal rows are computed once.
 
-    For arguments that vary from row to row, which Arrow's kernels do not take. Null where one is
-    null, unless `compute` takes None.
+    The result is null where an argument is null, unless `takes_null` says that `compute` takes
+    None.
 
     Raises
     ------
     TextsTooLargeError
-        If the values are texts that take too much together.
+        If the resulting texts take too much memory together.
     """
     bytes_left = text_limit(arguments)
     valid = [True] * row_count if takes_null else all_valid(arguments, row_count)
@@ -66,5 +66,5 @@ def _objects(datum: Datum, start: int, end: int) -> list[Any]:
 
 
 def constant_of(datum: Datum) -> Any:
-    """Return the value of a datum that is the same in all rows, else None."""
+    """Return the value of a datum that is one value for all rows, else None."""
     return datum.as_py() if isinstance(datum, pa.Scalar) else None

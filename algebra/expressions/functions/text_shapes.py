@@ -1,4 +1,4 @@
-"""Strings made longer: padding, repetition; and their sizes in bytes."""
+"""Padding and repetition of strings, and their size in bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from projseg.errors import LimitExceededError
 _TEXT: Final = pa.string()
 _INT: Final = pa.int32()
 _CHARACTERS_MAX: Final = 1 << 20
-"""No padded or repeated text is longer, so that one row cannot take all memory."""
+"""A padded or repeated text may not be longer, so that one row cannot take all memory."""
 
 
 def _pad(function: str) -> Spelling:

@@ -1,10 +1,11 @@
-"""Spark's `time_bucket`: steps from an origin, by the session's clock where they have days.
+"""Spark's `time_bucket`: steps from an origin, by the session's clock if they have days or months.
 
-A step starts at one instant. Where the clock is changed that is not what a floor of its readings
-says: of two midnights the step has that of the origin's offset, else the earlier one, and what the
-clock shows again after it lies in the step all the same. Where no start meets a change, which is
-so of most steps in most zones, both agree and the node is a `time_floor`, which finer stored
-buckets can serve. Otherwise it is a `time_bucket`, which only times themselves can.
+Where the clock is changed, steps differ from floors. A step starts at one instant: if the clock
+shows the start twice, at the one with the origin's offset from UTC, else at the earlier one. All
+instants until the next start belong to the step, also if the clock shows an earlier reading again.
+If no start falls on a change, which is so of most steps in most zones, steps equal floors and the
+node is a `time_floor`, which stored buckets that are finer can serve. Otherwise the node is a
+`time_bucket`, which can be computed only from the times themselves.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from projseg.segment_format.types import TIMESTAMP
 
 
 def _build_time_bucket(arguments: tuple[Expression, ...], zone: str) -> Expression:
-    """`time_bucket(interval, x[, origin])`: days and months by the session's clock."""
+    """Build `time_bucket(interval, x[, origin])`; days and months follow the session's clock."""
     argument = as_timestamp(arguments[1], "time_bucket", zone)
     span = parse_interval(str(literal_of(arguments, 0, "the size of time_bucket")))
     is_zoned = argument.type == TIMESTAMP
@@ -67,7 +68,7 @@ def _build_time_bucket(arguments: tuple[Expression, ...], zone: str) -> Expressi
 
 
 def _is_floor(granularity: Granularity, origin: int) -> bool:
-    """Whether steps from the origin start where the floor does, whatever the instant."""
+    """Whether every step from the origin starts where the floor of its instants starts."""
     table = zone_table(granularity.timezone)
     if len(table.starts) == 1:
         return True
@@ -92,7 +93,7 @@ def _time_bucket(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.A
         begin = np.full(len(steps), origin, dtype=np.int64)
         if months:
             return moved_by_calendar(begin, steps * months, 0, zone)
-        # Whole days are counted towards the origin, and what is left of them is exact.
+        # Steps are whole days, rounded towards the origin, by the clock; the rest is exact time.
         days = np.sign(steps) * (np.abs(steps) * size // DAY)
         rest = steps * size - days * DAY
         return np.asarray(moved_by_calendar(begin, 0, days, zone) + rest, dtype=np.int64)

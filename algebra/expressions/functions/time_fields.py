@@ -1,7 +1,7 @@
 """Fields of dates and times: year to second, weekdays, and EXTRACT.
 
-Each reads its time through the coarsest floor that determines it, so that whatever stores that
-floor, or a finer one, can serve it.
+Each field is a function of the coarsest floor of time that determines it, so that a projection that
+stores this floor, or a finer one, can serve it.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ DATE_FIELDS: Final[dict[str, str]] = {
     "weekofyear": "P1W",
     "yearofweek": "P1W",
 }
-"""Field of a date -> the floor that determines it."""
+"""From a field of a date to the period of the coarsest floor that determines it."""
 
 CLOCK_FIELDS: Final[dict[str, str]] = {"hour": "PT1H", "minute": "PT1M", "second": "PT1S"}
-"""Field of a timestamp's clock -> the floor that determines it."""
+"""From a field of the time of day to the period of the coarsest floor that determines it."""
 
 _EXTRACT: Final[dict[str, tuple[str, ...]]] = {
     "year": ("year", "y", "years", "yr", "yrs"),
@@ -103,7 +103,7 @@ def _clock_field(field: str, argument: Expression, zone: str) -> Expression:
 
 
 def floor_of_field(field: str, zone: str) -> Granularity:
-    """Return the coarsest floor of a time that tells a field, by what the zone's clock shows."""
+    """Return the coarsest floor that determines a field of what the zone's clock shows."""
     period = DATE_FIELDS.get(field) or CLOCK_FIELDS[field]
     return replace(Granularity.parse(period, zone), by_clock=True)
 
@@ -129,7 +129,7 @@ def extract(word: str, argument: Expression, zone: str) -> Expression:
 
 
 def second_with_fraction(argument: Expression, zone: str) -> Expression:
-    """Return the node of the seconds of the minute with their microseconds: decimal(8,6)."""
+    """Return the node of the seconds within the minute with microseconds, as decimal(8,6)."""
     if argument.type != TIMESTAMP_NTZ:
         argument = cast_to(argument, TIMESTAMP, zone)
     parameters = (zone,) if argument.type == TIMESTAMP else ()
@@ -168,12 +168,12 @@ def _date_field(compute: Callable[[NDArray[np.int64]], NDArray[Any]]) -> Evaluat
 
 
 def months_since_1970(days: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return months from 1970-01 to the month of each day."""
+    """Return the number of months from 1970-01 to each day: int64[n] from int64[n]."""
     return days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
 
 
 def first_of_month(months: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the day, since 1970, on which each month starts."""
+    """Return the first day of each month since 1970-01: int64[n] from int64[n]."""
     return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
 
 
@@ -187,12 +187,12 @@ def _first_of_year(days: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _thursday(days: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the Thursday of each day's week: its year is the ISO year."""
+    """Return the Thursday of each day's week; its year is the ISO year of the week."""
     return days - (days + 3) % 7 + 3
 
 
 def _without_floor(call: Call) -> Expression:
-    """Return the argument of a time field without the floor that reading it back puts in."""
+    """Return the argument of a time field without the floor that binding the text adds again."""
     period = DATE_FIELDS.get(call.function) or CLOCK_FIELDS[call.function]
     inner = call.arguments[0]
     if isinstance(inner, Call) and inner.function == "cast":
@@ -206,7 +206,7 @@ def _text(call: Call, write: Writer) -> str:
 
 
 def _date_zone(call: Call) -> str | None:
-    """Return the zone of a date's field that is written over the timestamp itself."""
+    """Return the zone of a date field whose text is over the timestamp, None of others."""
     inner = call.arguments[0]
     stripped = _without_floor(call)
     is_zoned = stripped is not inner and stripped.type == TIMESTAMP
@@ -280,7 +280,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         _second_with_fraction,
         written_as_call,
         Spelling("second_with_fraction", lambda a, z: second_with_fraction(a[0], z), 1, 1),
-        # Of all fields that it reads, this one has no other spelling.
+        # date_part builds other fields too; it is here because this field has no other spelling.
         Spelling("date_part", _build_date_part, 2, 2, aliases=("datepart",)),
     ),
 }

@@ -1,4 +1,4 @@
-"""Floors of time: every spelling becomes `time_floor(x)` with a Granularity."""
+"""Floors of time: every SQL spelling becomes `time_floor(x)` with a Granularity."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ _DATE_UNITS: Final = frozenset({"year", "yyyy", "yy", "quarter", "month", "mm", 
 
 
 def time_floor(argument: Expression, granularity: Granularity) -> Expression:
-    """Return the node of a floor; of the argument's own type.
+    """Return the node of a floor, which has the argument's type.
 
-    The clock of a date or timestamp_ntz is that of no zone, so `granularity` must be UTC's there.
+    A date or timestamp_ntz belongs to no zone, so for these `granularity` must be in UTC.
     """
     return Call(argument.type, "time_floor", (argument,), (granularity,))
 
@@ -83,7 +83,13 @@ def granularity_of(call: Call) -> Granularity:
 
 
 def date_of(argument: Expression, zone: str) -> Expression:
-    """Return the node of a value's date, by way of the floor that it needs at least."""
+    """Return the node of a value's date.
+
+    Raises
+    ------
+    InvalidInputError
+        If the value cannot be cast to a date.
+    """
     return cast_to(argument, pa.date32(), zone)
 
 
@@ -108,7 +114,7 @@ def _known(units: Any) -> str:
 
 
 def _build_timestamp_floor(arguments: tuple[Expression, ...], zone: str) -> Expression:
-    """`timestamp_floor(x, period[, origin[, zone]])` as Druid has it; keeps the type of x."""
+    """Build Druid's `timestamp_floor(x, period[, origin[, zone]])`, which keeps the type of x."""
     argument = _as_time(arguments[0], "timestamp_floor", zone)
     period = str(literal_of(arguments, 1, "the period of timestamp_floor"))
     own_zone = len(arguments) > 3 and not _is_null(arguments[3])
@@ -132,12 +138,12 @@ def _is_null(argument: Expression) -> bool:
 
 
 def origin_micros(origin: Expression, arrow_type: pa.DataType) -> int:
-    """Return the origin's instant; for a date or timestamp_ntz its clock reading as UTC.
+    """Return the origin in UTC microseconds; a date's or timestamp_ntz's reading counts as UTC.
 
     Raises
     ------
     InvalidInputError
-        If the origin is no constant of a fitting type.
+        If the origin is not a constant of a type that fits `arrow_type`.
     """
     if not isinstance(origin, Literal) or not is_timestamp(origin.type):
         raise bad_expression("the origin of a time floor must be a timestamp constant")
@@ -148,7 +154,7 @@ def origin_micros(origin: Expression, arrow_type: pa.DataType) -> int:
 
 
 def _build_window(arguments: tuple[Expression, ...], zone: str) -> Expression:
-    """`window(x, size[, slide[, start]]).start`: aligned to 1970 in UTC, whatever the session."""
+    """Build `window(x, size[, slide[, start]]).start`; windows are aligned to 1970 in UTC."""
     argument = as_timestamp(arguments[0], "window", zone)
     texts = [str(literal_of(arguments, i, "a window's size")) for i in range(1, len(arguments))]
     spans = [parse_interval(text) for text in texts]
@@ -162,7 +168,7 @@ def _build_window(arguments: tuple[Expression, ...], zone: str) -> Expression:
 
 
 def as_timestamp(argument: Expression, function: str, zone: str) -> Expression:
-    """Return a timestamp or timestamp_ntz as it is, a text or date as a timestamp.
+    """Return a timestamp or timestamp_ntz unchanged, and a text or date as a timestamp.
 
     Raises
     ------
@@ -176,12 +182,12 @@ def as_timestamp(argument: Expression, function: str, zone: str) -> Expression:
 
 
 def positive_granularity(function: str, months: int, micros: int, zone: str) -> Granularity:
-    """Return the granularity of an interval that must be of months or of exact units.
+    """Return the granularity of a positive interval, of either months or exact units.
 
     Raises
     ------
     InvalidInputError
-        If it is of both, or not positive.
+        If the interval has both, or is not positive.
     """
     if months < 0 or micros < 0 or bool(months) == bool(micros):
         raise bad_expression(
@@ -201,7 +207,10 @@ def evaluate_floor(call: Call, arguments: Sequence[Datum], row_count: int) -> pa
 
 
 def without_implied_floor(expression: Expression, period: str) -> Expression:
-    """Return the argument of a floor that reading the text of what is over it puts in again."""
+    """Return the argument of a floor that binding the text of a call around it adds again.
+
+    Other expressions are returned unchanged. `period` is that of the floor which the call implies.
+    """
     if not isinstance(expression, Call) or expression.function != "time_floor":
         return expression
     granularity = granularity_of(expression)
