@@ -1,9 +1,8 @@
 """Is a run worse than an earlier one? Only projseg's own figures can regress.
 
-Two runs may have met the machine in different moods. Where both contain peers, the peers tell by
-how much: the median ratio of their times is the drift, and every time of the later run is divided
-by it. A query regressed when both its median and its minimum did, which one disturbed round cannot
-cause.
+The machine may be slower during one of two runs. Where both contain peers, the median ratio of the
+peers' times measures this drift, and every time of the later run is divided by it. A query
+regressed when both its median and its minimum did, which one disturbed round cannot cause.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def note(timing: Timing) -> str:
 
 
 def format_ms(milliseconds: float | None) -> str:
-    """Return milliseconds with three figures that mean something."""
+    """Return milliseconds with three significant digits."""
     if milliseconds is None:
         return "-"
     return f"{milliseconds:,.0f}" if milliseconds >= 100 else f"{milliseconds:.3g}"

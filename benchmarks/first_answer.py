@@ -91,7 +91,7 @@ def _median_seconds(code: str) -> tuple[float, float]:
         Seconds of the clock, and of the processor.
     """
     taken = []
-    # Where bytecode must not be kept, a process would first compile all that it imports.
+    # With this setting a process would compile everything that it imports before it answers.
     settings = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     for _ in range(_RUNS + 1):
         start = _seconds()

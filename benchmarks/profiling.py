@@ -3,7 +3,7 @@
 Everything runs in one thread, tasks meant for other threads included, so that one profile sees it
 all. Compiled kernels appear by their own names, as Numba reports its calls to the profiler; the
 time of built-in and library functions written in C is that of their callers. Small Python functions
-look dearer than they are, as each call is noted.
+look more expensive than they are, because the profiler records each call.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """One turn of an engine at one query: repeated, so that what is timed is warm.
 
-Other engines worked since the last turn, and the processor's caches are full of what they left. A
-quick answer would be timed while it fills them again; a slow one hardly notices. So a quick query
-is asked again at once, and the first answer of the turn does not count. The rule looks at the
-clock alone, and is the same for every engine.
+Other engines worked since the last turn, and the processor's caches hold their data. A quick answer
+would be timed while it fills the caches again; for a slow one this hardly matters. So a quick query
+is asked again at once, and the first answer of the turn does not count. The rule looks at the clock
+alone, and is the same for every engine.
 """
 
 from __future__ import annotations

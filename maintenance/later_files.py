@@ -1,8 +1,9 @@
 """Files later than the newest version: the only trace that a version above it may have been lost.
 
-Whether the newest snapshot was deleted cannot be known from a table. What such a deletion leaves,
-a manifest later than every snapshot that no snapshot lists, is also what a writer leaves that was
-killed before it published, and what one shows that is about to. So this is a hint, not a finding.
+Whether the newest snapshot was deleted cannot be known from a table. Its deletion leaves a manifest
+that is later than every snapshot and that no snapshot lists. A writer that was killed before it
+published leaves the same, and so does one that is about to publish. So this is a hint, not a
+finding.
 """
 
 from __future__ import annotations

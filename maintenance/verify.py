@@ -69,7 +69,7 @@ def verify_table(
 
 
 def _read_again(storage: Storage, snapshot: Snapshot, found: list[Finding]) -> Snapshot | None:
-    """Return the version as its file says; what is wrong with it goes to `found`."""
+    """Return the version as its file has it; add what is wrong with it to `found`."""
     name = snapshot_name(snapshot.version)
     read: list[Snapshot] = []
 
@@ -79,7 +79,7 @@ def _read_again(storage: Storage, snapshot: Snapshot, found: list[Finding]) -> S
             yield Mismatch("file", "there", "missing")
             return
         read.append(fresh)
-        # A snapshot that this process committed does not know the checksum it was sealed with.
+        # A snapshot that this process committed does not hold the checksum of its own file.
         if fresh.file != replace(snapshot.file, checksum=fresh.file.checksum):
             yield Mismatch("content", "what was opened", "something else: open the table again")
         yield from definition_mismatches(fresh)
@@ -91,7 +91,7 @@ def _read_again(storage: Storage, snapshot: Snapshot, found: list[Finding]) -> S
 def _entries(
     snapshot: Snapshot, reference: ManifestReference, found: list[Finding]
 ) -> Sequence[SegmentEntry]:
-    """Return a manifest's entries; what is wrong with it goes to `found`."""
+    """Return a manifest's entries; add what is wrong with it to `found`."""
     entries: list[SegmentEntry] = []
 
     def check() -> Iterator[Mismatch]:

@@ -1,4 +1,4 @@
-"""What a manifest says of a segment's columns, and in which order rows lie, against the rows."""
+"""Check a segment's column zones, time range and row order against its rows."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ColumnScan:
                 self._null_count += vector.array.null_count
 
     def zone(self, byte_count: int) -> ColumnZone:
-        """Return what a manifest has to say of the column."""
+        """Return the zone that a manifest must state for the column."""
         if self._is_opaque:
             return ColumnZone(None, None, self._null_count, False, False, byte_count)
         return zone_of(self._ends(), self._null_count, self._has_nan, byte_count)

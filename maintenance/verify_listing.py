@@ -1,4 +1,4 @@
-"""What a snapshot says of its definitions and manifests, read afresh, against what these hold."""
+"""Check what a snapshot says of its definitions and manifests against these, read again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read_manifest(storage: Storage, reference: ManifestReference) -> Manifest:
 def reference_mismatches(
     snapshot: Snapshot, reference: ManifestReference, entries: Sequence[SegmentEntry]
 ) -> Iterator[Mismatch]:
-    """Yield what a snapshot says of a manifest and its entries do not bear out."""
+    """Yield where a snapshot's reference to a manifest differs from the manifest's entries."""
     ranges = [time_range(entry) for entry in entries]
     hashes = set().union(*(entry.definition_hashes for entry in entries))
     facts = {

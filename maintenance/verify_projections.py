@@ -1,4 +1,4 @@
-"""Stored projections against what their definitions make of the base rows.
+"""Check stored projections against a recomputation from the base rows.
 
 Base rows are folded in batches and the batches merged, so that memory is that of one batch and of
 the groups of one projection.
@@ -40,7 +40,7 @@ _EPSILON: Final = float(np.finfo(np.float64).eps)
 def verify_projection(
     segment: SegmentFile, table: TableEntry, schema: pa.Schema
 ) -> Iterator[Mismatch]:
-    """Yield where a stored projection is not its definition's, or not its recomputation."""
+    """Yield where a stored projection differs from its definition or its recomputation."""
     owner = f"projection '{table.name}'"
     spec = from_definition(table.definition, schema)
     is_sound = True
@@ -105,7 +105,7 @@ def _difference(what: str, row: tuple[int, str, str]) -> Mismatch:
 def _recomputed(
     segment: SegmentFile, spec: ProjectionSpec, primitives: Sequence[Primitive], groups_max: int
 ) -> Partial | None:
-    """Return a projection's groups in order; None of no row; too many groups end it early."""
+    """Return a projection's groups in order, None without rows; stop early at too many groups."""
     keys = [named.expression for named in spec.grouping]
     merged: Partial | None = None
     for batch in PagedSource(segment).batches():
@@ -130,7 +130,7 @@ def _tolerances(
 ) -> Mapping[str, NDArray[np.float64]]:
     """Return how far the parts of each group's state may be from their recomputation.
 
-    Doubles that are added up in another order differ by a share of the sum of their sizes.
+    Doubles added in another order differ by a share of the sum of their absolute values.
     """
     if primitive.function == "moments":
         return _tolerances_of_moments(columns)
@@ -145,9 +145,11 @@ def _tolerances(
 
 
 def _tolerances_of_moments(columns: Mapping[str, Vector]) -> dict[str, NDArray[np.float64]]:
-    """Return tolerances by what bounds the sum of sizes: sqrt(n * (squares + n * mean**2)).
+    """Return tolerances from a bound on the sum of absolute values.
 
-    A mean that is off by some roundings of it adds that difference, squared, to the squares.
+    The bound is sqrt(n * (squares + n * mean**2)).
+
+    An error of a few roundings in the mean adds its square to the squares.
     """
     count, mean, squares = (_doubles(columns[part]) for part in ("count", "mean", "squares"))
     with np.errstate(all="ignore"):

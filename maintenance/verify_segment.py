@@ -1,4 +1,4 @@
-"""One listed segment: what the table says of the file against the file, and that against its rows.
+"""Check one listed segment: the table's claims against the file, and the file against its rows.
 
 What a reader trusts, and where it is verified:
 
@@ -96,7 +96,7 @@ def chunk_mismatches(entry: SegmentEntry, properties: TableProperties) -> Iterat
 
 
 def size_mismatches(entry: SegmentEntry, segment: SegmentFile) -> Iterator[Mismatch]:
-    """Yield stored sizes that the file's directories do not bear out."""
+    """Yield stored sizes that differ from those in the file's directories."""
     base, *projections = segment.tables
     for column in base.columns:
         zone = entry.columns.get(column.name)

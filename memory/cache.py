@@ -1,11 +1,11 @@
-"""What the process keeps up to a byte budget, least recently used out first.
+"""The process's one cache: a byte budget, the least recently used entries evicted first.
 
 Everything that outlives a query is kept here and counted: open segments with their dictionaries
 and directories, decoded columns, values by dictionary id, merged dictionaries, manifests, plans.
 Segments and manifests are immutable, so no entry goes stale.
 
-A part that holds on to another entry names it as an owner. Owners count as used whenever one of
-their parts is, so parts always go out before what they belong to, and what is counted as gone is.
+An entry that keeps another in memory names it as its owner. Using an entry also uses its owners, so
+an entry is evicted before its owners, and the bytes of an evicted entry are really free.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ ENTRY_BYTES: Final = 512
 """Counted for each entry beside its own bytes: key, record, links, small objects around arrays."""
 
 CacheKey = tuple[Any, ...]
-"""What an entry is kept by: hashable; the first item names the kind of entry."""
+"""The key of an entry: hashable; its first item names the kind of entry."""
 
 
 class Owner:
-    """Stands for one value kept by `key`, so that its parts are not taken for another value's.
+    """The identity of one cached value, so that its parts are not taken for another value's.
 
     Parameters
     ----------
     key : tuple
-        What the value is kept by.
+        The value's key.
     """
 
     __slots__ = ("key",)
@@ -102,7 +102,7 @@ class Cache:
         self._entries: OrderedDict[CacheKey, _Entry] = OrderedDict()
         self._byte_count = 0
         self._counters = _Counters()
-        # Reentrant: what an entry's end sets free may come back here.
+        # Reentrant: freeing an entry may call the cache again.
         self._lock = RLock()
         hold_while_forking(self._lock)
 
@@ -135,7 +135,7 @@ class Cache:
             return entry.value
 
     def has_room(self, byte_count: int) -> bool:
-        """Whether so many bytes fit without putting anything out."""
+        """Whether so many bytes fit without evicting anything."""
         with self._lock:
             return self._byte_count + byte_count + ENTRY_BYTES <= self.budget_bytes
 
@@ -178,7 +178,7 @@ class Cache:
             return value
 
     def replace(self, key: CacheKey, value: Any, byte_count: int) -> None:
-        """Keep a value, which no other entry belongs to, in place of what the key had."""
+        """Keep a value, which no other entry belongs to, and drop the key's old one."""
         with self._lock:
             self._drop(key)
             self.put(key, value, byte_count)

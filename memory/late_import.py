@@ -1,10 +1,10 @@
-"""What is imported at its first use, so that a process that asks one small question starts without.
+"""Import modules at their first use, so that a process that asks one small query starts sooner.
 
     with late_import:
         from projseg.aggregation.states.hll import HllState
 
 A child forked while another thread imports a module could never import it itself: Python's lock of
-that module would stay held. So whatever a query may import late, it imports while no fork happens.
+that module would stay held. So a query imports modules late only while no fork can happen.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """`cached_property` without the lock that Python 3.11 holds while it computes.
 
 That lock belongs to the class: a child forked while another thread computes any object's value
-would wait for it for ever. Without it two threads may compute one value twice, of which one stays.
+would wait for it for ever. Without the lock two threads may both compute a value; one of the two is
+kept.
 """
 
 from __future__ import annotations

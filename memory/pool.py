@@ -47,7 +47,7 @@ def zeros(count: int, dtype: DTypeLike) -> NDArray[Any]:
 
 
 def empty_to_keep(count: int, dtype: DTypeLike) -> NDArray[Any]:
-    """Return such an array for what stays in memory after the query.
+    """Return an array of undefined content for data that outlives the query.
 
     NumPy asks the system for huge pages where an array is large, which random look-ups gain from.
     """

@@ -1,8 +1,8 @@
 """How many rows of a source are decoded at a time.
 
 A column of few bytes may hold very many rows: constants, runs, steps of one size. An ordinary
-source is decoded whole, which is quickest; one whose columns would take very much more memory than
-its file, a batch at a time.
+source is decoded whole, which is fastest. A source whose columns would take far more memory than
+its file is decoded in batches.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from projseg.reader.segment_source import SegmentSource
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 
 BATCH_BYTES: Final = 16 << 20
-"""About what the decoded columns of a batch take, and what the texts of a returned one take."""
+"""Approximate bytes of the decoded columns of a batch, and of the texts of a returned batch."""
 
 _BATCH_ROWS_MIN: Final = 1 << 12
 _WORK_BYTES: Final = 24  # of a row: its group, a mask, a computed value
@@ -36,7 +36,7 @@ def rows_at_a_time(
     Returns
     -------
     int or None
-        A whole number of pages, or where rows are very wide a part of one.
+        A whole number of pages, or a fraction of one where rows are very wide.
     """
     row_bytes = _WORK_BYTES
     row_bytes += sum(source.value_bytes(name) for name in names)

@@ -30,12 +30,12 @@ from projseg.segment_format.vectors import Ids, Numbers, Vector
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
 
-# Rows that are looked at before it is known better which can be among the earliest.
+# Rows examined in one step; each step narrows which others may be among the earliest.
 _STEP_ROWS: Final = 2 * PAGE_ROWS_MAX
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """Some rows of one source: what is looked at in one step."""
+    """Rows of one source that are examined in one step."""
 
     number: int
     entry: SegmentEntry

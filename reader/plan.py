@@ -47,7 +47,7 @@ class QueryPlan(msgspec.Struct, frozen=True):
     pruned_count: int = 0
 
 
-# About what a plan takes in memory, and each segment in it beside what the manifests hold.
+# Approximate memory of a plan, and of each segment in it beyond what the manifests hold.
 _PLAN_BYTES: Final = 8192
 _SEGMENT_PLAN_BYTES: Final = 2048
 
@@ -73,7 +73,7 @@ def plan_query(
     """
     if entries is not None:
         return _plan(snapshot, query, entries, len(entries))
-    # The same questions come all day.
+    # Dashboards ask the same queries again, so plans are cached.
     version = (snapshot.storage.location, snapshot.version, snapshot.file.write_id)
     plan: QueryPlan = KEPT.get_or_load(
         ("plan", *version, query),

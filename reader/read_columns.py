@@ -17,7 +17,7 @@ from projseg.algebra.query.spec import QuerySpec
 
 
 def columns_read(query: QuerySpec, source: SourcePlan) -> tuple[set[str], set[str]]:
-    """Return the names of the columns, and those of the state columns, that a source is read for.
+    """Return the names of the columns and of the state columns that are read from a source.
 
     Parameters
     ----------

@@ -39,15 +39,15 @@ from projseg.table_layer.storage import Storage
 Parts = Sequence[tuple[Rows, NDArray[np.intp]]]
 """Rows of several sources, and the position of each in their batch."""
 
-# Rows of a returned batch, at most; a source's rows are cut into several, down to the least worth
-# a task, so that threads share the work.
+# Most rows of a returned batch. A source's rows are cut into several batches, but not below the
+# size worth a task, so that threads share the work.
 _BATCH_ROWS_MAX: Final = 1 << 17
 _BATCH_ROWS_MIN: Final = 1 << 14
 _BATCHES_WANTED: Final = 8
-# Rows that are held to be sorted, where only the first of them are wanted.
+# Most rows held for sorting where only the first of them are wanted.
 _HELD_ROWS_MAX: Final = 1 << 20
 _HELD_BYTES_MAX: Final = 64 << 20
-# A scan that wants fewer of the rows of a segment decodes only the pages it needs.
+# A scan that keeps a smaller share of a segment's rows decodes only the pages it needs.
 _KEPT_SHARE_MIN: Final = 0.25
 
 
@@ -59,8 +59,9 @@ def scan(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the matching rows of some of the plan's segments, in stored order.
 
-    Threads work a few batches ahead of who asks. A limit without ORDER BY keeps the earliest rows,
-    in order of time; of a table without a time column it ends the scan as soon as it is reached.
+    Threads work a few batches ahead of the caller. A limit without ORDER BY keeps the earliest
+    rows, in order of time; of a table without a time column it ends the scan as soon as it is
+    reached.
     """
     query = plan.query
     thread_count = threads or thread_count_of(query)
@@ -94,7 +95,7 @@ def scan_table(storage: Storage, plan: QueryPlan, threads: int | None = None) ->
 
 
 def _is_worth_cutting(batches: Sequence[pa.RecordBatch], limit: int) -> bool:
-    """Whether rows are so many, beside those that will be returned, that most are dropped now."""
+    """Whether far more rows are held than will be returned, so that dropping most now pays."""
     row_count: int = sum(batch.num_rows for batch in batches)
     byte_count: int = sum(batch.nbytes for batch in batches)
     is_much = row_count > _HELD_ROWS_MAX or byte_count > _HELD_BYTES_MAX
@@ -171,7 +172,7 @@ def _batches(
 def _ranges(
     storage: Storage, plan: QueryPlan, wanted: tuple[SegmentEntry, SourcePlan]
 ) -> Iterator[tuple[SegmentEntry, SourcePlan, RowRange]]:
-    """Cut a source: with a limit a few pages may do, without one selecting all at once is best."""
+    """Cut a source by pages if a limit may make a few of them enough; else return it whole."""
     entry, source_plan = wanted
     source = open_source(storage, entry, source_plan, plan.schema)
     names, _ = columns_read(plan.query, source_plan)

@@ -54,7 +54,8 @@ def run_partial(
     tasks = list(_tasks(storage, plan, segments, thread_count))
     is_small = sum(len(task.row_range) for task in tasks) < _ROWS_INLINE_MAX
     if thread_count == 1 or len(tasks) == 1 or is_small:
-        # Few stored states are merged once, over all segments, and not in each before.
+        # Where stored states are few, merge them once for all segments and not in each segment
+        # first.
         partials = [task.run(is_merged=is_small and len(tasks) > 1) for task in tasks]
     else:
         partials = Workers(thread_count).map(_Task.run, tasks)
@@ -81,7 +82,7 @@ class _Task(msgspec.Struct, frozen=True):
     row_range: RowRange
 
     def run(self, *, is_merged: bool = False) -> Partial:
-        """Return the groups; they may repeat if `is_merged`, as all will then be merged."""
+        """Return the groups; with `is_merged` they may repeat, because the caller merges them."""
         plan = self.plan
         if plan.is_metadata:
             return self._fold(MaskedRows(Rows(MemorySource(1, {}), self.row_range)))
@@ -96,7 +97,7 @@ class _Task(msgspec.Struct, frozen=True):
         return self._fold(selected)
 
     def _run_by_batches(self, source: SegmentSource, batches: Iterable[RowRange]) -> Partial:
-        """Fold some rows at a time, and what came of them into one."""
+        """Fold rows batch by batch, then merge the results."""
         primitives = self.query.primitives
         found = (self._fold(self._select(source, row_range)) for row_range in batches)
         return reduce(lambda before, partial: merge_partials([before, partial], primitives), found)
@@ -152,7 +153,7 @@ def _tasks(
     storage: Storage, plan: QueryPlan, segments: Sequence[SegmentPlan], thread_count: int
 ) -> Iterator[_Task]:
     sources = [(s.entry, source) for s in segments for source in s.choice.plans]
-    # Sources that are left over when each thread has as many as any other are cut up.
+    # Deal whole sources evenly to the threads; split only the remainder into row ranges.
     left_count = len(sources) % thread_count
     parts_of_left = thread_count // gcd(left_count, thread_count)
     for number, (entry, source_plan) in enumerate(sources):

@@ -31,14 +31,14 @@ from projseg.table_layer.verify_entries import check_listed, read_listed
 
 # Below this share of a column's pages, only those pages are decoded.
 _PAGE_SHARE_MAX: Final = 0.25
-# What a row of a decoded column takes, at most in most columns.
+# Bytes of one decoded row, an upper bound for most columns.
 _ROW_BYTES: Final = 8
-# Rows further apart than this are fetched by themselves from a column that is not decoded whole.
+# Row ids that spread wider than this are fetched in pieces, if the column is not decoded whole.
 _SPARSE_ROWS_MIN: Final = 4 * PAGE_ROWS_MAX
 
 
 class _Opened(msgspec.Struct, frozen=True):
-    """An open segment and what it was compared with, so that comparing again costs a look."""
+    """An open segment, and the entry and the specs that it was already compared with."""
 
     segment: SegmentFile
     entry: SegmentEntry
@@ -133,11 +133,11 @@ class SegmentSource(msgspec.Struct, frozen=True):
 
     @property
     def whole_bytes_max(self) -> int:
-        """What columns that are decoded whole may take: a stated multiple of the file's bytes."""
+        """Bytes that columns decoded whole may take: a fixed multiple of the file's size."""
         return expanded_bytes_max(self.segment.byte_count)
 
     def value_bytes(self, name: str, *, is_state: bool = False) -> int:
-        """Return about what a row of a column takes decoded, at most in most columns."""
+        """Return the bytes of one decoded row of a column, an upper bound for most columns."""
         role = self._role(is_state)
         if not self.segment.has_column(self.table_name, role, name):
             return 1
@@ -225,7 +225,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
         return _part(pages, rows, key)
 
     def keep(self, name: str) -> None:
-        """Decode a whole column now, if the cache takes it without putting out other parts."""
+        """Decode a whole column now, if it fits into the cache without evicting others."""
         has_room = KEPT.has_room(_ROW_BYTES * self.row_count)
         if has_room and not self.is_cached(name) and self.is_whole(name):
             self.vector(name)
@@ -242,7 +242,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
         return self.segment.page_zones(self.table_name, role, name)
 
     def raw_bytes(self, name: str, rows: RowRange) -> int:
-        """Return what the pages of a column that hold any of `rows` take, decompressed."""
+        """Return the decompressed bytes of a column's pages that hold any of `rows`."""
         directory = self.segment.directory(self.table_name, self._role(is_state=False), name)
         first = int(np.searchsorted(directory.row_starts, rows.start, side="right")) - 1
         end = int(np.searchsorted(directory.row_starts, rows.end, side="left"))
@@ -284,7 +284,7 @@ def null_vector(arrow_type: pa.DataType, row_count: int) -> Vector:
 
 
 def _part(whole: Vector, rows: RowRange, key: CacheKey) -> Vector:
-    """Return some rows: as a view, or as a copy where it alone would hold on to far more."""
+    """Return some rows: a view, or a copy where a view would keep a far larger array alive."""
     part = whole.slice(rows.start, rows.end)
     if 2 * len(part) >= len(whole) or key in KEPT:
         return part

@@ -1,4 +1,4 @@
-"""What each source of a plan reads: as planned, or as measured by running it."""
+"""What each source of a plan reads, as planned or as measured."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _interval(entry: SegmentEntry, interval: Interval | None) -> str | None:
 
 
 def _byte_count(plan: QueryPlan, entry: SegmentEntry, source: SourcePlan) -> int:
-    """Return the stored bytes of all columns that the plan touches."""
+    """Return the stored bytes of the columns that the plan reads."""
     if source.is_metadata:
         return 0
     grouping, states = columns_read(plan.query, source)

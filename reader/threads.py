@@ -60,13 +60,13 @@ class _Task(Generic[Result]):
             self.future.set_result(result)
 
     def result(self) -> Result:
-        """Return what the work came to; a forked child does its parent's work itself."""
+        """Return the task's result; a forked child runs its parent's task itself."""
         if self.process != os.getpid():
             return self.function(self.item)
         return self.future.result()
 
     def cancel(self) -> None:
-        """Take the work back, if nobody has begun it."""
+        """Cancel the task if no thread has begun it."""
         if self.process == os.getpid():
             self.future.cancel()
 
@@ -137,7 +137,7 @@ class Workers:
         return task
 
     def _work(self) -> None:
-        """Do what waits, until nothing does."""
+        """Do waiting tasks until there are none."""
         while True:
             with self._lock:
                 if not self._waiting:

@@ -69,7 +69,7 @@ def term_ranks(column: pa.Array, term: OrderTerm) -> Ranks:
 
 
 def key_ranks(vector: Vector, term: OrderTerm) -> Ranks:
-    """Return what `term_ranks` does of a grouping column, whose ids are in order already."""
+    """Return `term_ranks` of a grouping column, whose ids ascend with its values."""
     if isinstance(vector, Ids) and not term.is_descending and term.nulls_first:
         return vector.ids.astype(np.int64)
     return term_ranks(vector.to_arrow(), term)

@@ -1,4 +1,4 @@
-"""From what a manifest says of a segment to what the planner asks about it."""
+"""Turn manifest entries into the facts that the planner works on."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from projseg.table_layer.snapshot import Snapshot
 
 
 class VersionFacts:
-    """What the planner asks about the segments of one table version.
+    """The planner's facts about the segments of one table version.
 
-    Facts are made for each planning and not kept: making them again costs no more than finding
-    them would, and plans are kept themselves.
+    Facts are not cached: making them costs no more than finding them would, and the plans made from
+    them are cached.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class VersionFacts:
         return ProjectionFacts(spec, listed.row_count, listed.byte_count, listed.column_bytes)
 
     def _stored_spec(self, name: str, definition_hash: str) -> ProjectionSpec:
-        """Return what a segment embeds under a name; the hash must be that of its definition."""
+        """Return the spec of an embedded projection, whose hash must be that of its definition."""
         definition = self._snapshot.definitions.get(definition_hash)
         problem = "which no definition has"
         if definition is not None:

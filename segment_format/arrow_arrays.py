@@ -41,7 +41,7 @@ def text_array(
     arrow_type: pa.DataType,
     validity: NDArray[np.bool_] | None,
 ) -> pa.Array:
-    """Return strings or binary values as an Arrow array; the caller vouches for what it is made of.
+    """Return strings or binary values as an Arrow array; offsets and bytes are not checked.
 
     Parameters
     ----------

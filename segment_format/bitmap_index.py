@@ -42,7 +42,7 @@ class BitmapIndex:
     cardinality, row_count : int
         Of the column's dictionary and table.
     parts_end : int
-        The file offset no block passes.
+        The file offset where parts end; no block passes it.
     read_part : callable
         Takes (entry, name); returns its bytes, checksum proved.
     path, part_name : str

@@ -36,7 +36,7 @@ def write_index(sink: PartSink, ids: NDArray[Any], cardinality: int, bytes_max: 
         Dictionary ids, each below `cardinality`.
     cardinality : int
     bytes_max : int
-        What the index may cost: the bytes of the column's own pages, or one bit a row.
+        Most bytes of the index: those of the column's own pages, or one bit a row.
 
     Returns
     -------

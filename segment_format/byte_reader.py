@@ -1,4 +1,4 @@
-"""The one door for untrusted bytes: a bounds-checked cursor that knows where it stands."""
+"""The only reader of untrusted bytes: a bounds-checked cursor that names its place in errors."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class ByteReader:
         self.require(not any(self.take(padding(byte_count))), "padding is not zero")
 
     def claim(self, value_count: int) -> None:
-        """Count values that are about to be made of the part, which may hold no byte of them.
+        """Count values that are about to be decoded, which may take no bytes of the part.
 
         Raises
         ------
@@ -84,7 +84,7 @@ class ByteReader:
         require_limit("number of values of a nested page", claimed, NESTED_VALUES_MAX)
 
     def finish(self) -> None:
-        """Refuse trailing bytes: a part means exactly what it says."""
+        """Refuse bytes that are left over at the end of the part."""
         self.require(self.bytes_left == 0, f"{self.bytes_left} bytes left over")
 
     def require(self, condition: bool, problem: str) -> None:

@@ -1,4 +1,4 @@
-"""zstandard over a whole page, where it saves enough to be worth undoing. SPEC.md section 5.2."""
+"""zstandard over a whole page, where the saving is worth the time to undo it. SPEC.md 5.2."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def decompress_page(
     """Return exactly `raw_bytes` bytes.
 
     zstandard allocates what the frame itself declares, so the declaration is compared with the
-    directory's (already held against its limit) before anything is decompressed.
+    directory's (already checked against its limit) before anything is decompressed.
 
     Raises
     ------

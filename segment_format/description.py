@@ -60,7 +60,7 @@ class DictionaryDescription:
 
     @property
     def bytes_saved(self) -> int:
-        """What copies would take, had every table that uses the dictionary one of its own."""
+        """Bytes that copies would take if each table that uses the dictionary had its own."""
         tables = {table for table, _ in self.used_by}
         return self.byte_count * max(0, len(tables) - 1)
 
@@ -103,7 +103,7 @@ class SegmentDescription:
 
     @property
     def bytes_saved_by_sharing(self) -> int:
-        """What dictionaries shared between tables save."""
+        """Bytes saved by sharing dictionaries between tables."""
         return sum(dictionary.bytes_saved for dictionary in self.dictionaries)
 
     @property

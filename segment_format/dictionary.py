@@ -34,7 +34,7 @@ class Dictionary:
     stored_hashes : uint64[cardinality] or None
         `kernels.value_hash` of each value (0 for null), if the file has them.
     owner : Owner or None
-        What stays in memory with this dictionary; None: nothing that outlives whoever made it.
+        The cache entry that this dictionary belongs to; None if it belongs to none.
     """
 
     values: pa.Array
@@ -68,7 +68,7 @@ class Dictionary:
 
     @property
     def value_bytes(self) -> int:
-        """What the values take: texts as they are and 4 bytes each, other values 8 bytes."""
+        """Bytes of the values: texts as they are and 4 bytes each, other values 8 bytes."""
         sizes = 4 * len(self) + int(self.value_sizes.sum())
         return sizes if self._text is not None else 8 * len(self)
 
@@ -81,7 +81,7 @@ class Dictionary:
     def memo(
         self, key: CacheKey, compute: Callable[[], Memo], byte_count_of: Callable[[Memo], int]
     ) -> Memo:
-        """Return what is computed from the values alone: once, and kept as long as they are.
+        """Return a result computed from the values alone, once; it is kept as long as they are.
 
         Parameters
         ----------

@@ -41,7 +41,7 @@ class FooterChecker:
     footer : Footer
         As decoded.
     parts_end : int
-        The file offset no part passes: the footer's own.
+        The file offset where parts end and the footer starts.
     path : str
         For error messages.
     """

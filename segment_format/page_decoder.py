@@ -110,7 +110,7 @@ def decode_ids(run: PageRun, cardinality: int, dtype: np.dtype[Any]) -> NDArray[
 def decode_numbers(run: PageRun, arrow_type: pa.DataType, *, is_narrow: bool = True) -> Numbers:
     """Return the numbers of the run: floats as they are, integers as narrow as the run allows.
 
-    With `is_narrow` False integers are int64 and owe nothing to the zone maps.
+    With `is_narrow` False integers are int64, and zone maps are not used.
     """
     if pa.types.is_floating(arrow_type):
         values: NDArray[Any] = empty_to_keep(run.row_count, numpy_dtype(arrow_type))
@@ -135,7 +135,7 @@ def decode_numbers(run: PageRun, arrow_type: pa.DataType, *, is_narrow: bool = T
 def _require_type_limits(
     run: PageRun, values: NDArray[Any], base: int, arrow_type: pa.DataType
 ) -> None:
-    """Prove that every integer is one of its type; a look at the dtype is often enough."""
+    """Prove that every integer fits its type; the dtype alone often proves it."""
     if values.dtype.kind == "f" or len(values) == 0:
         return
     least, greatest = number_limits(arrow_type)
@@ -178,7 +178,7 @@ def decode_opaque(
     arrow_type : pa.DataType
         Text, nested or void.
     bytes_max : int
-        What texts may take.
+        Most bytes of texts.
 
     Raises
     ------

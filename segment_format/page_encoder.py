@@ -65,7 +65,7 @@ def encode_numbers_page(values: NDArray[Any], validity: NDArray[np.bool_] | None
     Parameters
     ----------
     values : int64[n], float32[n], float64[n] or object[n]
-        n >= 1; the whole values, no base left to add.
+        n >= 1; complete values, without a base.
     validity : bool[n] or None
         True where there is a value.
     """

@@ -1,7 +1,7 @@
 """Copy parts of one segment file into another as they are: no page is decoded or encoded again.
 
 A checksum says where its part belongs, so each part is proved in the old place and gets a checksum
-for the new one. Adding or dropping a projection rebuilds a file this way.
+for the new one. So a file can be rebuilt with a projection more or less at the cost of a copy.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class TableSummary:
 
 @dataclass(frozen=True)
 class SegmentSummary:
-    """What a finished segment is known by. `footer_checksum` is the tail's."""
+    """What a manifest entry needs of a finished segment. `footer_checksum` is the tail's."""
 
     byte_count: int
     footer_checksum: int
@@ -288,7 +288,7 @@ class SegmentEncoder:
     def abandon_table(self) -> None:
         """Give up the open table, such as a projection with a value that passes a limit.
 
-        What was written of it stays in the file as parts that no reader uses.
+        Its parts that are already written stay in the file; no reader uses them.
         """
         _require(self._open is not None and bool(self._tables), "no projection to abandon")
         self._open = None

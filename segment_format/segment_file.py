@@ -1,8 +1,8 @@
 """Read one segment file through range reads: the tail once, then only the parts that are used.
 
-A `SegmentFile` keeps the directory and the dictionaries it has loaded, never pages: whoever decodes
-columns decides what to cache. Any number of threads may use one; there are no locks, which a forked
-child could inherit, so two threads may load the same part, of which one stays.
+A `SegmentFile` keeps the directory and the dictionaries it has loaded, never pages: the caller that
+decodes columns decides what to cache. Any number of threads may use one. It has no locks, because a
+forked child could inherit them held; two threads may load the same part, and one copy is kept.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ReadRange = Callable[[int, int], bytes]  # (offset, size) -> exactly `size` byte
 
 _TAIL_READ_BYTES: Final = 64 * 1024  # one read fetches tail and footer of most files
 
-# About what an open file takes in memory, a byte of its footer, and a directory or index of it.
+# Approximate memory of an open file, of a byte of its footer, and of a directory or index.
 _OPEN_BYTES: Final = 16 * 1024
 _FOOTER_EXPANSION: Final = 4
 _PART_BYTES: Final = 1024
@@ -60,7 +60,7 @@ _PART_BYTES: Final = 1024
 _ARROW_BYTES_MAX: Final = 2**31 - 1  # of one array of texts
 _SLACK_BYTES: Final = 1 << 20  # Arrow's bitmaps and last offsets, which no limit counts
 
-# What a value takes decoded, at most: an id, a number, an integer that passes 64 bits.
+# Most bytes of a decoded value: an id, a number, an integer that exceeds 64 bits.
 _ID_BYTES_MAX: Final = 4
 _NUMBER_BYTES: Final = 8
 _WIDE_BYTES: Final = 64
@@ -109,7 +109,7 @@ class SegmentFile:
         path : str
             Names the file in error messages.
         owner : Owner or None
-            What the file is kept as; None: it is not kept.
+            The file's cache entry; None if it is not cached.
 
         Raises
         ------
@@ -139,12 +139,12 @@ class SegmentFile:
 
     @property
     def owner(self) -> Owner | None:
-        """What the file is kept as, and its parts belong to."""
+        """The file's cache entry, to which its cached parts belong."""
         return self._owner
 
     @property
     def held_bytes(self) -> int:
-        """About what the directory and the loaded dictionaries take in memory."""
+        """Approximate memory of the directory and the loaded dictionaries, in bytes."""
         return self._held_bytes
 
     @property
@@ -199,7 +199,7 @@ class SegmentFile:
         return known
 
     def page_zones(self, table: str, role: Role, name: str) -> PageZones:
-        """Return what is known of each page of a column without reading it."""
+        """Return the zone maps of a column's pages."""
         entry = self.column_entry(table, role, name)
         return page_zones(
             self.directory(table, role, name),
@@ -208,7 +208,7 @@ class SegmentFile:
         )
 
     def column_bytes(self, table: str, role: Role, name: str) -> int:
-        """Return what the pages of a column take on disk."""
+        """Return the bytes of a column's pages on disk."""
         return self.directory(table, role, name).stored_bytes
 
     @property
@@ -217,7 +217,7 @@ class SegmentFile:
         return self.tail.footer_offset + self.tail.footer_bytes + TAIL_LAYOUT.size
 
     def value_bytes(self, table: str, role: Role, name: str) -> int:
-        """Return about what a row of a column takes decoded."""
+        """Return the approximate bytes of one decoded row of a column."""
         entry = self.column_entry(table, role, name)
         if entry.kind == "ids":
             return _ID_BYTES_MAX
@@ -287,7 +287,7 @@ class SegmentFile:
         return known
 
     def _held(self, parts: dict[Any, Part], key: Any, part: Part, byte_count: int) -> Part:
-        """Hold a part from now on, and count it; return the one that is held."""
+        """Keep a loaded part and count its bytes; return the copy that is kept."""
         held = parts.setdefault(key, part)
         if held is part:
             self._held_bytes += byte_count + _PART_BYTES
@@ -325,9 +325,9 @@ class SegmentFile:
 
     @property
     def _dictionary_bytes_left(self) -> int:
-        """What dictionaries not loaded yet may take: all together a multiple of the file's bytes.
+        """Bytes left for dictionaries not loaded yet: a multiple of the file's size bounds all.
 
-        A file of few bytes may say that its dictionaries hold gigabytes; they are held whole.
+        A small file may claim gigabytes of dictionary values, and dictionaries are held whole.
         """
         most = expanded_bytes_max(self.byte_count)
         return most - sum(dictionary.value_bytes for dictionary in self._dictionaries.values())

@@ -44,7 +44,7 @@ def decode_validity(
     Raises
     ------
     CorruptSegmentError
-        If the part is not in its one form, or counts other nulls than `null_count`.
+        If the bytes are not in canonical form, or hold another number of nulls.
     """
     reader.require(ALL_VALID <= kind <= RUNS, f"unknown kind of validity {kind}")
     if kind in (ALL_VALID, ALL_NULL):

@@ -86,7 +86,7 @@ class Numbers(msgspec.Struct, frozen=True, eq=False):
     validity : bool[n] or None
         True where there is a value; None means everywhere.
     bounds : (int, int) or None
-        What no item of `values`, integers, lies outside; None: nobody has looked.
+        Bounds that enclose every item of integer `values`; None if not computed.
     """
 
     values: NDArray[Any]
@@ -114,15 +114,15 @@ class Numbers(msgspec.Struct, frozen=True, eq=False):
         return replace(self, values=self.values[start:end], validity=validity)
 
     def with_bounds(self) -> Numbers:
-        """Return the same numbers, integers with bounds, for whoever will ask for them often."""
+        """Return the same numbers; integers get their bounds, for callers that need them often."""
         if self.values.dtype.kind not in "iu" or len(self.values) == 0:
             return self
         return replace(self, bounds=(int(self.values.min()), int(self.values.max())))
 
     def limits(self) -> tuple[int, int]:
-        """Return (low, high) that no value of an integer column passes; (base, base) of no row.
+        """Return bounds (low, high) on the values of an integer column; (base, base) without rows.
 
-        Bounds need not be reached: those of a whole column hold for a part of it.
+        They may be loose: a slice keeps the bounds of its column.
         """
         if self.bounds is not None:
             low, high = self.bounds
@@ -147,7 +147,7 @@ class Numbers(msgspec.Struct, frozen=True, eq=False):
 
 
 class Opaque(msgspec.Struct, frozen=True, eq=False):
-    """Values no kernel looks into, as an Arrow array of the logical type."""
+    """Values that no kernel reads, as an Arrow array of the logical type."""
 
     array: pa.Array
 
@@ -181,9 +181,9 @@ Vector = Ids | Numbers | Opaque
 
 
 def text_bytes(vector: Vector, enough: int) -> int:
-    """Return what the texts of a vector of ids take, each row with its own; 0 for other vectors.
+    """Return the bytes of the texts of all rows of a vector of ids; 0 for other vectors.
 
-    A larger number than that may be returned if it is no larger than `enough`.
+    An upper bound may be returned instead if it is at most `enough`.
     """
     if not isinstance(vector, Ids):
         return 0
@@ -194,7 +194,7 @@ def text_bytes(vector: Vector, enough: int) -> int:
 
 
 def held_bytes(vector: Vector) -> int:
-    """Return the bytes that a vector keeps in memory, a dictionary that nobody else owns counted.
+    """Return the bytes that a vector keeps in memory, with a dictionary that no entry owns.
 
     Hashes of such a dictionary's values may be added later, and are counted from the start.
     """

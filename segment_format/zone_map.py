@@ -1,4 +1,4 @@
-"""What is known of each page of a column without reading it."""
+"""Zone maps: what a directory says of each page, so that pages can be skipped unread."""
 
 from __future__ import annotations
 

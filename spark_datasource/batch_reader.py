@@ -143,7 +143,7 @@ class ProjsegReader(DataSourceReader):
         yield from rows.to_batches(max_chunksize=BATCH_ROWS_MAX)
 
     def _planned(self, partition: UnplannedPartition) -> TablePartition | QueryPartition:
-        """Return a partition as the planner would have made it, had it known the time zone."""
+        """Return the partition that the planner would make if it knew the time zone."""
         scan = Scan(partition.request.in_zone(zone_of_task()))
         told = scan.description_rows()
         if told is not None:

@@ -23,7 +23,7 @@ from projseg.spark_datasource.write_request import WriteRequest
 from projseg.spark_datasource.write_target import WriteTarget, find_target, overtaken_target
 from projseg.table_layer.change import Append, Change, Overwrite
 from projseg.table_layer.commit import commit, create_table
-from projseg.table_layer.own_files import given_back_on_failure, remove
+from projseg.table_layer.own_files import remove, removed_on_failure
 from projseg.table_layer.paths import new_write_id
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import open_snapshot
@@ -78,7 +78,7 @@ class ProjsegWriter(DataSourceArrowWriter):
             LOGGER.warning("executors run different releases of projseg; install one everywhere")
         entries = tuple(entry for message in written for entry in message.unpacked())
         target = self._target
-        with given_back_on_failure(target.storage, self._write_id, target.base_version) as files:
+        with removed_on_failure(target.storage, self._write_id, target.base_version) as files:
             files += [entry.file for entry in entries]
             self._publish(entries)
 
@@ -110,7 +110,7 @@ class ProjsegWriter(DataSourceArrowWriter):
         )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Say so, and delete nothing: Spark also aborts when a commit landed unheard.
+        """Log it and delete nothing: Spark also aborts if the answer of a commit was lost.
 
         A task that failed and a commit that was refused have removed their own files; what other
         tasks wrote and no table version lists is left to vacuum.

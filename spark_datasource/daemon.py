@@ -1,9 +1,9 @@
 """Spark's daemon of Python workers, with the engine imported before it forks.
 
 With `spark.python.daemon.module` set to `projseg.spark_datasource.daemon`, Spark starts this in
-place of `pyspark.daemon` on every executor. What serves Spark is still `pyspark.daemon`; all that
-this adds happens before: workers are then born with what each would import, and compile or load,
-by itself.
+place of `pyspark.daemon` on every executor. `pyspark.daemon` still serves Spark. This module only
+imports the engine first, so that workers are forked with everything that each would import, and
+compile or load, by itself.
 
 A fork copies only the thread that forks, so nothing here may leave a thread behind that the engine
 would wait for: the query pools in particular are not touched.
@@ -44,7 +44,7 @@ _NOT_INSTALLED: Final = frozenset({"tests", "benchmark"})  # folders that only t
 def main() -> None:
     """Import the engine, then serve Spark until it closes standard input.
 
-    What cannot be imported is left to the workers, which then tell Spark why.
+    If the import fails, workers repeat it and tell Spark why.
     """
     with _standard_output_kept():
         prefer_unpacked_spark(sys.path)
@@ -52,8 +52,8 @@ def main() -> None:
             import_engine()
         except Exception:  # any broken installation: tasks that do not need the engine still run
             LOGGER.warning("workers start without the engine", exc_info=True)
-    # What lives now lives as long as the workers: their collections, one after each task, need not
-    # look at it, nor copy its pages by doing so.
+    # Everything imported lives as long as the workers. Frozen, it is skipped by the garbage
+    # collection after each task, which would otherwise copy its pages.
     gc.freeze()
     importlib.import_module("pyspark.daemon").manager()
 

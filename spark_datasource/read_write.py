@@ -159,9 +159,9 @@ def write(df: DataFrame, location: LocationLike, mode: str = "error", **options:
 
 
 def _make_own_session(session: SparkSession) -> None:
-    """Make a session the calling thread's: a write that runs without one looks no format up.
+    """Make a session the calling thread's own: without one, a write cannot look up the format.
 
-    Of all public calls only the making of a frame does so; that of no rows runs nothing.
+    Creating a DataFrame is the only public call that does it; one without rows runs no job.
     """
     session.createDataFrame([], "nothing int")
 
@@ -171,8 +171,8 @@ def _merging(
 ) -> list[MergeableAggregate] | None:
     """Return how the states of each aggregate are merged, or None if tasks cannot share the query.
 
-    A text that does not bind counts as one that cannot: the source, which knows the whole table,
-    then answers it or says what is wrong with it.
+    A query that does not bind is left to one task: the source, which knows the whole table, answers
+    it or says what is wrong with it.
     """
     if query.having or query.order_by or query.limit is not None:
         return None

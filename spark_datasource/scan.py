@@ -51,8 +51,8 @@ class Scan:
     def query(self) -> QuerySpec:
         """The request's query, bound to the table.
 
-        Final groups come in the order of their keys: a LIMIT that Spark applies to them, of which
-        sources in Python are not told, then keeps the same ones whatever they were read from.
+        Final groups come in key order. Spark does not tell a Python source of its LIMIT; with this
+        order the LIMIT keeps the same groups from whatever source they were read.
         """
         query = self._bound(self.request)
         if query.is_partial or query.order_by:
@@ -89,8 +89,8 @@ class Scan:
         Parameters
         ----------
         wanted : collection of str
-            Columns that are asked of a row scan. One is read even where none of them is there: it
-            says how many rows there are.
+            Columns wanted of a row scan. If the answer has none of them, one column is read for the
+            number of rows.
         entries : sequence of SegmentEntry or None
             Segments to choose from; None: all.
         """
@@ -102,7 +102,7 @@ class Scan:
         return plan_query(self.snapshot, query, entries)
 
     def description_rows(self) -> pa.Table | None:
-        """Return rows that are about the table or the plan, or None if the request is a query."""
+        """Return rows that describe the table or the plan, or None if the request is a query."""
         if self.request.metadata_table is not None:
             return metadata_rows(self.snapshot, self.request.metadata_table)
         if self.request.is_explain:

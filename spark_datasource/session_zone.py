@@ -1,7 +1,7 @@
 """The session's time zone, as far as Spark's Python processes can know it.
 
-What plans in the driver is told no setting of the session. A task is: Spark sends it every setting
-that somebody gave the session, so all but the Java machine's own zone where nobody named one.
+Planning in the driver sees no setting of the session. A task does: Spark sends it every setting
+that was made on the session, but not the Java machine's own zone where none was set.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pyspark import TaskContext
 from projseg.errors import InvalidInputError
 
 SESSION_ZONE: Final = "spark.sql.session.timeZone"
-# Two clocks that never agree, to the second: what is the same by both is the same by any.
+# Two zones whose clocks never agree to the second: a result equal in both is equal in any.
 _UNLIKE_ZONES: Final = ("UTC", "+11:37:13")
 
 
 def depends_on_zone(meaning: Callable[[str], object]) -> bool:
-    """Return whether something means another thing in another time zone.
+    """Return whether a result depends on the time zone.
 
     Parameters
     ----------
     meaning : callable
-        Returns what it means in the zone given; compared by equality.
+        Computes the result in a given zone; results are compared by equality.
     """
     one, other = map(meaning, _UNLIKE_ZONES)
     return one != other

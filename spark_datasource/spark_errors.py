@@ -1,4 +1,4 @@
-"""projseg's own errors, found again in what Spark tells of a Python process that failed."""
+"""Find projseg's own errors in Spark's message about a failed Python process."""
 
 from __future__ import annotations
 

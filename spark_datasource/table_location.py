@@ -1,7 +1,7 @@
-"""Which table a read or a write is of: the one that its own options name, and no other.
+"""Find the table of a read or a write: the one that its own options name, and no other.
 
-Spark gives a Python source neither the location nor the options of a catalog table, and what a
-source could hide in the schema travels on with every DataFrame made of it.
+Spark gives a Python source neither the location nor the options of a catalog table. A source could
+hide them in the schema, but every DataFrame made of it would carry them on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The columns that Spark wants of an answer: checked once, then given in every batch exactly.
+"""Check once which columns Spark wants, then give every batch exactly these columns.
 
 Spark checks only the first batch of a scan; a later one of another type crashes the JVM. So every
 batch passes through `shape_batch`.
@@ -15,10 +15,10 @@ from projseg.segment_format.types import normal_type, type_name
 
 
 def check_wanted(answer: pa.Schema, wanted: pa.Schema, *, fills_missing: bool) -> None:
-    """Refuse columns that Spark wants of an answer that has them not, or not of that type.
+    """Refuse wanted columns that the answer lacks, or has with another type.
 
-    A type may be wider than the answer's, where each value stays what it is: all else is a cast,
-    and Spark's casts are Spark's to make.
+    A wanted type may be wider than the answer's if every value stays the same. Any other change is
+    a cast, which is left to Spark.
 
     Parameters
     ----------

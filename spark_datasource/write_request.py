@@ -33,7 +33,7 @@ class WriteRequest:
     projections : tuple of declarations or None
         Each a JSON object as `Table.create` takes it.
     if_exists : str
-        One of `IF_EXISTS`: what becomes of the write where a table is there already.
+        One of `IF_EXISTS`: what the write does where there is a table already.
     replace_interval : (int, int) or None
         Replace exactly the rows of `[start, end)`, in microseconds UTC.
     merges_schema : bool

@@ -1,4 +1,4 @@
-"""What a write will change: the table as it is, or the one that it will make."""
+"""The table that a write changes or makes."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) ->
 def overtaken_target(request: WriteRequest, wanted: WriteTarget, *, overwrite: bool) -> WriteTarget:
     """Return the target of a first write whose table another write has made meanwhile.
 
-    The segments are written already, for the table that was wanted: the one that is there must
-    have their columns, in their types, and their layout.
+    The segments are written already, for the table that was wanted. The table that is there must
+    have their columns, their types and their layout.
 
     Raises
     ------

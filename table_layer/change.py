@@ -21,10 +21,10 @@ class Append(msgspec.Struct, frozen=True):
 
 
 class Overwrite(msgspec.Struct, frozen=True):
-    """Put segments in place of those that the base lists in `interval`, or of all of them.
+    """Replace the segments that the base lists in `interval`, or all of them, by new ones.
 
-    Rows appended by others since the base stay: the overwrite counts as before them. It conflicts
-    if a segment it replaces was replaced by others, or if others overwrote the same time.
+    Rows that others appended after the base stay, as if the overwrite came before them. It
+    conflicts if a segment it replaces was replaced by others, or if others overwrote the same time.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class SetProperties(msgspec.Struct, frozen=True):
 
 
 class Replace(msgspec.Struct, frozen=True):
-    """Put segments in place of others that hold the same rows, or fewer if rows are deleted.
+    """Replace segments by others that hold the same rows, or fewer if rows are deleted.
 
     Conflicts unless every removed file is still listed. For compaction, materialisation, deletes.
     """

@@ -63,9 +63,9 @@ def encode_bounds(
 
 @lru_cache(maxsize=4096)
 def bound_decoder(arrow_type: pa.DataType) -> Callable[[Bound], object]:
-    """Return what turns a stored bound into a value of the type.
+    """Return a function that turns a stored bound into a value of the type.
 
-    It returns None if there is no bound, or it has no meaning, or is outside what Python's type can
+    It returns None for no bound, for one without a meaning, and for one that Python's type cannot
     hold: pruning then keeps the segment. Timestamps are aware datetimes in UTC, timestamp_ntz naive
     ones.
     """

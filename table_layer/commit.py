@@ -19,7 +19,7 @@ from projseg.errors import CommitConflictError, CommitError, InvalidInputError, 
 from projseg.table_layer.change import Append, Change, added_entries, kind_of
 from projseg.table_layer.metadata_limits import COMMIT_TRIES_MAX
 from projseg.table_layer.next_version import CommitLabel, NewManifests, next_file, now_us
-from projseg.table_layer.own_files import given_back_on_failure, remove
+from projseg.table_layer.own_files import remove, removed_on_failure
 from projseg.table_layer.paths import new_write_id
 from projseg.table_layer.publish import probe, publish
 from projseg.table_layer.rebase import rebase
@@ -71,7 +71,7 @@ def create_table(
     """
     check_properties(properties)
     label = CommitLabel(write_id or new_write_id(), operation, metrics or {}, txn)
-    with given_back_on_failure(storage, label.write_id, None) as files:
+    with removed_on_failure(storage, label.write_id, None) as files:
         try:
             refuse_existing(storage)
             verify_entries(storage, entries, label.write_id)
@@ -135,9 +135,9 @@ def commit(
     write_id : str
         Names this commit, and every file it adds.
     operation : str
-        What the history is to say.
+        Text for the table's history.
     metrics : mapping of str to int, optional
-        What the history is to count.
+        Counts for the table's history.
     txn : (str, int), optional
         Application id and its version. If the table has that version already, nothing is done and
         the version that it made is returned.
@@ -154,7 +154,7 @@ def commit(
         If the change contradicts the table.
     """
     label = CommitLabel(write_id, operation, metrics or {}, txn)
-    with given_back_on_failure(storage, write_id, base.version) as files:
+    with removed_on_failure(storage, write_id, base.version) as files:
         try:
             return _PendingCommit(storage, base, change, label, NewManifests(files)).run()
         except OSError as error:
@@ -173,7 +173,7 @@ def append(
 
 @dataclass(slots=True)
 class _PendingCommit:
-    """A commit between its tries.
+    """A commit that is being tried, and what earlier tries left.
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ def _exists(storage: Storage) -> InvalidInputError:
 
 
 def not_committed(storage: Storage, error: OSError) -> CommitError:
-    """Return a failure of the storage as what it means to somebody who was adding rows."""
+    """Return the CommitError for a storage failure that prevented a commit."""
     if not isinstance(error, StorageError):
         error = storage_error(error, "write", str(error.filename or storage.location))
     return CommitError(error.code, f"nothing was committed to {storage.location}: {error.message}")

@@ -1,4 +1,4 @@
-"""What a segment entry must fulfil by itself, whoever made it: checked when it is listed and read.
+"""Check a segment entry against itself, when it is listed and when it is read.
 
 Planning computes with these numbers (rows less nulls, shares of a time range), so they have to fit
 each other before anything is planned.

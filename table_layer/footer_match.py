@@ -1,7 +1,7 @@
-"""What a manifest says of a segment against what the segment's own footer says.
+"""Compare what a manifest says of a segment with the segment's own footer.
 
-Planning believes the manifest without opening a file. Whoever opens one compares first, so that no
-row is counted, and no column read, that only one of the two knows. SPEC.md "Table", manifests.
+Planning trusts the manifest and opens no file. A reader that opens the file compares the two first:
+a row or column that only one of them knows would make a wrong answer. SPEC.md "Table", manifests.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def footer_mismatches(
 
 
 def projection_mismatches(spec: ProjectionSpec, table: TableEntry) -> Iterator[Mismatch]:
-    """Yield where a stored projection is not the one of a definition, by hash, columns or types."""
+    """Yield where a stored projection differs from a definition in hash, columns or types."""
     if table.definition_hash != spec.definition_hash:
         yield Mismatch("definition hash", spec.definition_hash, table.definition_hash)
     expected = stored_types(spec)

@@ -121,8 +121,8 @@ class LocalStorage:
     def turn(self) -> Iterator[None]:
         """Wait for other committers of this machine, by an advisory lock on the log's folder.
 
-        The kernel releases the lock of a process that dies. One that is stopped is not waited for
-        longer than `_TURN_SECONDS_MAX`: order is kept by `link`, not by this lock.
+        The kernel releases the lock of a process that dies. A stopped process delays others by
+        `_TURN_SECONDS_MAX` at most: `link` keeps the order, not this lock.
         """
         with ExitStack() as stack:
             with suppress(OSError):

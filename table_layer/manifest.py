@@ -147,7 +147,7 @@ class Manifest:
 
 
 def is_storable(entry: SegmentEntry) -> bool:
-    """Whether an entry comes back equal from a manifest; one with a NaN bound does not, say."""
+    """Whether a manifest gives an entry back unchanged: not one with a NaN bound, for example."""
     try:
         return _ENTRY_DECODER.decode(_ENCODER.encode(entry)) == entry
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError):
@@ -203,12 +203,12 @@ def write_manifests(
     """Publish manifests that list these entries, ordered by time, and return how to list them.
 
     Each name is added to `files` before its manifest is written, so that a caller whose commit
-    fails knows what to give back.
+    fails knows what to remove.
 
     Raises
     ------
     OSError
-        If the storage refuses, or does not say, whether it holds them.
+        If the storage refuses a manifest, or does not say whether it holds one.
     """
     ordered = sorted(entries, key=lambda entry: (*time_range(entry), entry.file))
     references: list[ManifestReference] = []

@@ -1,4 +1,4 @@
-"""Loaded manifests of this process, by name and checksum, in the cache that holds all else.
+"""Loaded manifests by name and checksum, in the one cache of the process.
 
 Manifests are immutable, so an entry is never stale; it is only dropped for room.
 """

@@ -1,4 +1,4 @@
-"""What a table says of itself, as rows: segments, projections, columns, history."""
+"""A table's metadata as rows: segments, projections, columns, history."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _COLUMNS = pa.schema(
 
 
 def history(storage: Storage) -> pa.Table:
-    """Return a row a kept version, newest first."""
+    """Return one row per kept version, newest first."""
     rows = [
         {
             "version": snapshot.version,
@@ -112,7 +112,7 @@ def detail(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def segments(snapshot: Snapshot) -> pa.Table:
-    """Return a row a segment, by time."""
+    """Return one row per segment, ordered by time."""
     rows = [
         {
             "segment": entry.file,
@@ -131,7 +131,7 @@ def segments(snapshot: Snapshot) -> pa.Table:
 
 
 def projections(snapshot: Snapshot) -> pa.Table:
-    """Return a row a declared projection, with how many segments hold this definition."""
+    """Return one row per declared projection, with the number of segments that hold it."""
     schema = snapshot.properties.schema
     segment_count: Counter[str] = Counter()
     row_count: Counter[str] = Counter()
@@ -163,7 +163,7 @@ def projections(snapshot: Snapshot) -> pa.Table:
 
 
 def projection_stats(snapshot: Snapshot) -> pa.Table:
-    """Return a row for each projection of each segment, built or not."""
+    """Return one row per projection of each segment, built or not."""
     current = {p.definition_hash for p in snapshot.properties.projections}
     rows = [row for entry in snapshot.segments for row in _stats_of(entry, current)]
     return pa.Table.from_pylist(rows, _PROJECTION_STATS)
@@ -191,7 +191,7 @@ def _stats_of(entry: SegmentEntry, current: set[str]) -> list[dict[str, Any]]:
 
 
 def columns(snapshot: Snapshot) -> pa.Table:
-    """Return a row a column, with its bytes and nulls over all segments."""
+    """Return one row per column, with its bytes and nulls over all segments."""
     byte_count: Counter[str] = Counter()
     null_count: Counter[str] = Counter()
     segment_count: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Give back the disk that a write took, once it is certain that no table version lists its files.
+"""Remove the files of a failed write, once it is certain that no table version lists them.
 
 Deleting after a failure is how tables lose rows: a commit may have landed though its answer was
 lost. So files go only if the failure says that nothing was committed, and the log agrees.
@@ -15,7 +15,7 @@ from projseg.table_layer.storage_contract import Storage
 
 
 @contextmanager
-def given_back_on_failure(
+def removed_on_failure(
     storage: Storage, write_id: str, base_version: int | None
 ) -> Iterator[list[str]]:
     """Yield a list for the names of files written; they are removed if the commit is refused.

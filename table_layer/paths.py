@@ -102,11 +102,6 @@ def new_manifest_name() -> str:
     return f"_projseg/manifests/{uuid.uuid4().hex}.json"
 
 
-def is_manifest_name(name: str) -> bool:
-    """Whether `new_manifest_name` could have made the name."""
-    return _MANIFEST.fullmatch(name) is not None
-
-
 def new_probe_name() -> str:
     """Return a name for the file that tests the storage's conditional create."""
     return f"_projseg/probe-{uuid.uuid4().hex}"

@@ -47,14 +47,14 @@ def probe(storage: Storage, files: list[str]) -> str:
     Returns
     -------
     str
-        The file that tried it, in `files` as well. It is to stay until a table's first snapshot is
-        there, or all else is given back: it tells an interrupted creation, which leaves manifests
-        and no snapshot, from a table that has lost its log.
+        The probe file's name, also added to `files`. Remove it only after the first snapshot
+        exists, or after every other file is removed: it distinguishes an interrupted creation,
+        which leaves manifests and no snapshot, from a table that has lost its log.
 
     Raises
     ------
     CommitError
-        If both did.
+        If both succeeded.
     StorageError
         If the storage refuses to create a file at all.
     """

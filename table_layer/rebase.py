@@ -1,6 +1,6 @@
 """Apply a change to the newest snapshot, or say with what it conflicts. SPEC.md "Table", commits.
 
-Pure but for reading manifests: publishing is `commit`'s.
+Manifests are read here; nothing is written, which is left to `commit`.
 """
 
 from __future__ import annotations

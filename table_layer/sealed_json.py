@@ -127,9 +127,9 @@ def read_sealed(storage: Storage, name: str) -> bytes:
 
 
 def _require_shallow(payload: bytes, name: str) -> None:
-    """Refuse deep nesting before a decoder follows it on the stack, however much stack it is let.
+    """Refuse deep nesting before a decoder recurses into it.
 
-    Of the file only quotes and brackets are looked at; brackets inside texts do not count.
+    Only quotes and brackets are examined; brackets inside texts do not count.
     """
     if b"\\" in payload:
         payload = _ESCAPE.sub(b"", payload)

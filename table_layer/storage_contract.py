@@ -1,4 +1,4 @@
-"""What a table asks of its storage: five methods, a stream, two courtesies; outcomes of a put.
+"""What a table needs of its storage: five methods and a stream, two hints, outcomes of a put.
 
 Everything else of the table layer is written against this contract, so an object store needs
 only another implementation. A failure is a `StorageError`, which tells the user what to do; plain
@@ -87,13 +87,13 @@ class Storage(Protocol):
     def turn(self) -> AbstractContextManager[None]:
         """Return a context that may wait for other committers, to save them and us retries.
 
-        A courtesy: it may do nothing, and commits are right without it. Never raises OSError.
+        A hint: it may do nothing, and commits are right without it. Never raises OSError.
         """
 
     def check_writable(self) -> None:
         """Raise StorageError if files can certainly not be written here.
 
-        A courtesy to those who would otherwise find out after much work; passing proves nothing.
+        A hint for a writer that would otherwise fail after much work; passing proves nothing.
         """
 
     def delete(self, name: str) -> None:

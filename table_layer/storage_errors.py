@@ -1,4 +1,4 @@
-"""What the operating system refused, said in words that help: which file, why, what to do."""
+"""Turn errors of the operating system into messages: which file, why, what to do."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def explained(action: str, path: str, answer: type[OSError] = FileNotFoundError)
     action, path : str
         As `storage_error` takes them.
     answer : type
-        What tells the caller something: that there is no such file, or that there is one.
+        An expected error that passes through: that there is no such file, or that there is one.
     """
     try:
         yield

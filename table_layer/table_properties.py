@@ -156,8 +156,8 @@ def check_properties(properties: TableProperties) -> None:
 def check_projection_count(properties: TableProperties) -> None:
     """Refuse to declare more projections than a segment can embed.
 
-    No check of what is stored: a table that declares more can be read and appended to, and each
-    segment says which of them it lacks.
+    Only new declarations are checked: a stored table that declares more can be read and appended
+    to, and each of its segments lists the projections that it lacks.
 
     Raises
     ------

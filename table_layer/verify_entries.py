@@ -84,7 +84,7 @@ def _check_values(entry: SegmentEntry) -> None:
 def check_listed(storage: Storage, entry: SegmentEntry) -> None:
     """Refuse a listed segment whose file is not the one that was committed.
 
-    Two small reads; whole and valid files are told apart by the checksum of their footers.
+    Two small reads: the checksum of the footer tells whether the file is the committed one.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def read_listed(storage: Storage, entry: SegmentEntry, offset: int, size: int) -
     Raises
     ------
     CorruptTableError
-        If the file is missing, or ends before that.
+        If the file is missing or too short.
     StorageError
         If it cannot be read.
     """

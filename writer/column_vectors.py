@@ -17,7 +17,7 @@ from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
 # A fixed-width grouping column gets a dictionary if it has at most this many distinct values.
 _NUMBER_DICTIONARY_MAX: Final = 1 << 16
-# Text that is nearly always new is stored as it is: a dictionary of it costs ids and saves nothing.
+# Text with few repeated values is stored as it is: a dictionary would cost ids and save nothing.
 _DISTINCT_SHARE_MAX: Final = 0.7
 _DICTIONARY_ROWS_MIN: Final = 4096
 

@@ -81,8 +81,8 @@ def _build(source: MemorySource, spec: ProjectionSpec) -> BuiltProjection:
 def _storable(vector: Vector, primitive: Primitive) -> Vector:
     """Return a state's column as it is stored.
 
-    Text states (the smallest title) repeat: they get a dictionary of their own. Sums are exact in
-    memory, whatever they come to; a stored one has the digits of its type.
+    Text states (the smallest title) repeat, so they get a dictionary of their own. Sums in memory
+    are exact at any size; a stored sum must fit the digits of its type.
     """
     if isinstance(vector, Opaque) and vector.type == "string":
         return grouping_vector(vector.array)

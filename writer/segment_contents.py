@@ -33,7 +33,7 @@ class SegmentContents:
         self._encoder.end_table()
 
     def add_projection(self, projection: BuiltProjection) -> BuiltProjection | NotBuilt:
-        """Write a projection, or tell why the format cannot hold it; the file stays sound."""
+        """Write a projection, or return why the format cannot hold it; the file stays valid."""
         spec = projection.spec
         columns: list[_Column] = [("grouping", n, v) for n, v in projection.grouping.items()]
         columns += [("state", name, vector) for name, vector in projection.states.items()]

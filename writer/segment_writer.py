@@ -106,7 +106,7 @@ def write_segment(
         try:
             sink.commit()
         except PutOutcomeUnknownError as error:
-            # Nothing lists the segment yet, so one that may be there is as good as none.
+            # Nothing lists the segment yet, so it does not matter whether the file exists.
             raise storage_error(error, "write", f"{storage.location}/{file}") from error
     low, high = time_bounds(vectors, layout.time_column)
     return SegmentEntry(

@@ -51,7 +51,7 @@ def _refined(
 
 
 def sort_values(vector: Ids | Numbers) -> NDArray[Any]:
-    """Return what rows are sorted by: ids, or numbers with their least where a row is null."""
+    """Return the sort keys of rows: ids, or numbers with the lowest value where a row is null."""
     if isinstance(vector, Ids):
         return vector.ids
     values = vector.wide()
@@ -63,7 +63,7 @@ def _is_ascending(values: NDArray[Any]) -> bool:
 
 
 def _lowest(values: NDArray[Any]) -> Any:
-    """Return what sorts no later than any value, for the nulls."""
+    """Return a value that sorts no later than any other, for nulls."""
     if values.dtype == object:
         return -(10**39)
     return -np.inf if values.dtype.kind == "f" else np.iinfo(np.int64).min

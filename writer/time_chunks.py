@@ -14,7 +14,7 @@ from projseg.algebra.time.granularity import Granularity
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.types import MICROS_A_DAY, arrow_to_numbers
 
-# Buffered bytes beyond which the fullest chunk is written out early, whatever its row count.
+# Buffered bytes above which the fullest chunk is written early, even with few rows.
 BUFFERED_BYTES_MAX: Final = 2 << 30
 
 

@@ -1,4 +1,4 @@
-"""Decimals in disguise: doubles that are value / 10**k exactly. SPEC.md section 6.9.
+"""Decimal doubles: doubles that equal integer / 10**k exactly. SPEC.md section 6.9.
 
 Prices and rates are typed as decimals and stored as doubles. Where every value of a page is
 `integer / 10**scale`, rounded once, the integers are stored in an integer encoding, and division
@@ -29,7 +29,7 @@ class DecimalDoubles:
     Parameters
     ----------
     parts : IntegerEncodings
-        That the integers may take.
+        Encodings that the integers may use.
     """
 
     def __init__(self, parts: IntegerEncodings) -> None:

@@ -39,7 +39,7 @@ class FrontCoded:
     Parameters
     ----------
     parts : IntegerEncodings
-        That both pages may take.
+        Encodings that both pages may use.
     """
 
     def __init__(self, parts: IntegerEncodings) -> None:

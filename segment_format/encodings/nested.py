@@ -42,11 +42,11 @@ class Nested:
     Parameters
     ----------
     lengths : IntegerEncodings
-        That the lengths of lists may take.
+        Encodings that the lengths of lists may use.
     numbers : NumberEncodings
-        That leaves of fixed width may take.
+        Encodings that leaves of fixed width may use.
     text : TextEncoding
-        That all leaves of text take.
+        The encoding of all leaves of text.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ def item_count(array: pa.Array) -> int:
 
 
 def value_count(array: pa.Array) -> int:
-    """Return how many rows all levels of an array have together, void ones apart: they are free."""
+    """Return how many rows all levels of an array have together; void levels do not count."""
     if pa.types.is_struct(array.type):
         levels = [array.field(i) for i in range(array.type.num_fields)]
     else:

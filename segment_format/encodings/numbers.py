@@ -1,7 +1,7 @@
 """Pages of fixed-width values: integers, wide integers or floats, and back.
 
-Floats are encoded as the integers their bits are where values repeat, as decimals where they are
-decimals in disguise, and plain otherwise.
+Floats are encoded as the integers their bits are where values repeat, as decimals where all are
+short decimals, and plain otherwise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class NumberEncodings:
     integers : IntegerEncodings
         For integers that fit int64, and for the bits of floats.
     wide : iterable of Encoding
-        For integers of which some do not.
+        For integers of which some do not fit int64.
     floats : iterable of Encoding
         For floats; one of them must hold any page.
     """
@@ -90,7 +90,7 @@ class NumberEncodings:
         out : uint8[n], uint16[n], uint32[n], int64[n], float32[n], float64[n] or object[n]
             Contiguous and not empty.
         base : int
-            Taken from each integer; 0 for floats and objects.
+            Subtracted from each integer; 0 for floats and objects.
 
         Raises
         ------

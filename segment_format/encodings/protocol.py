@@ -1,4 +1,4 @@
-"""What an encoding offers to write and reads back, by the kind of values it holds."""
+"""The protocols of encodings, one for each kind of values: offer a page, encode it, decode it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def composed(header: bytes, *parts: Offer) -> Offer:
 
 
 class IntegerEncoding(Protocol):
-    """Of integers: int64 when written, as narrow as the caller's array when read."""
+    """An encoding of integers: int64 when written, as narrow as the caller's array when read."""
 
     def offer(self, values: Int64s, facts: PageStatistics) -> Offer | None:
         """Return the offer for int64[n], n >= 1, or None if the encoding does not hold the page.
@@ -48,7 +48,7 @@ class IntegerEncoding(Protocol):
 
 
 class WideIntegerEncoding(Protocol):
-    """Of integers of which some pass 64 bits."""
+    """An encoding of integers of which some exceed 64 bits."""
 
     def offer(self, values: NDArray[Any]) -> Offer:
         """Return the offer for object[n] of Python integers, n >= 1.
@@ -64,7 +64,7 @@ class WideIntegerEncoding(Protocol):
 
 
 class FloatEncoding(Protocol):
-    """Of floats or doubles, bit for bit."""
+    """An encoding of floats or doubles, bit for bit."""
 
     def offer(self, values: NDArray[Any]) -> Offer | None:
         """Return the offer for float32[n] or float64[n], n >= 1, or None if it holds not all."""
@@ -74,7 +74,7 @@ class FloatEncoding(Protocol):
 
 
 class TextEncoding(Protocol):
-    """Of strings and binary values."""
+    """An encoding of strings and binary values."""
 
     def offer(self, array: pa.Array, *, is_sorted: bool) -> Offer | None:
         """Return the offer for a string or binary array of at least one row, or None.
@@ -97,7 +97,7 @@ class TextEncoding(Protocol):
 
 
 class NestedEncoding(Protocol):
-    """Of lists, maps and structs."""
+    """An encoding of lists, maps and structs."""
 
     def offer(self, array: pa.Array) -> Offer:
         """Return the offer for the values of at least one row; not for the array's own nulls.

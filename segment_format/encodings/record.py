@@ -12,7 +12,7 @@ Codec = TypeVar("Codec")
 
 
 class Encoding(NamedTuple, Generic[Codec]):
-    """What is known of an encoding.
+    """One encoding: its number, name, codec and cost.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Encoding(NamedTuple, Generic[Codec]):
     codec : IntegerEncoding, FloatEncoding, ...
         Estimates, encodes and decodes; the protocol of the kind.
     weight : float
-        What a byte of it costs to read, against a byte that is merely copied. Sizes are compared
+        Cost of reading one of its bytes, relative to a byte that is only copied. Sizes are compared
         weighted, so that a page is not made slow for a few bytes.
     """
 

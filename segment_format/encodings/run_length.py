@@ -28,7 +28,7 @@ class RunLength:
     Parameters
     ----------
     parts : IntegerEncodings
-        That lengths and values may take.
+        Encodings that lengths and values may use.
     """
 
     def __init__(self, parts: IntegerEncodings) -> None:

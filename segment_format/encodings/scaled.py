@@ -35,14 +35,14 @@ class Scaled:
     Parameters
     ----------
     parts : IntegerEncodings
-        That the quotients may take.
+        Encodings that the quotients may use.
     """
 
     def __init__(self, parts: IntegerEncodings) -> None:
         self._parts = parts
 
     def offer(self, values: Int64s, facts: PageStatistics) -> Offer | None:
-        """Return the offer, or None if there is no factor worth taking out."""
+        """Return the offer, or None if no factor is worth dividing by."""
         found = _quotients(values, facts)
         if found is None:
             return None

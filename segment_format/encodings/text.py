@@ -38,7 +38,7 @@ class Text:
     Parameters
     ----------
     parts : IntegerEncodings
-        That the lengths may take.
+        Encodings that the lengths may use.
     """
 
     def __init__(self, parts: IntegerEncodings) -> None:

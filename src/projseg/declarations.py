@@ -1,4 +1,4 @@
-"""What a user declares, a table or a projection, as the table layer keeps it."""
+"""Turn a user's declarations of tables and projections into the table layer's form."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def declare_properties(
         segment_granularity=segment_granularity,
         cluster_by=cluster_by,
         target_segment_rows=target_segment_rows,
-        projections=[declared(spec) for spec in specs],
+        projections=[stored_declaration(spec) for spec in specs],
         properties=properties,
     )
 
@@ -103,7 +103,7 @@ def check_declared(
     projections: Sequence[ProjectionLike] = (),
     **given: Any,
 ) -> None:
-    """Refuse what is declared again for an existing table and contradicts it.
+    """Refuse declarations that contradict those of an existing table.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def check_declared(
 
 
 def declaration_of(declaration: ProjectionLike) -> Mapping[str, Any] | Projection:
-    """Return a declaration that may be JSON text as the object it means.
+    """Return a declaration as an object; JSON text is parsed.
 
     Raises
     ------
@@ -160,6 +160,6 @@ def declaration_of(declaration: ProjectionLike) -> Mapping[str, Any] | Projectio
     return parsed
 
 
-def declared(spec: ProjectionSpec) -> ProjectionDeclaration:
-    """Return a spec as a table's metadata keeps it."""
+def stored_declaration(spec: ProjectionSpec) -> ProjectionDeclaration:
+    """Return a projection's entry in a table's metadata."""
     return ProjectionDeclaration(spec.name, spec.definition_hash, spec.definition)

@@ -69,9 +69,9 @@ def is_known_spark(version: str) -> bool:
 
 
 def refusal(name: str, missing: MissingPackageError) -> Callable[..., NoReturn]:
-    """Return what stands for a function that cannot be imported, and says why when it is called.
+    """Return a placeholder for a function that cannot be imported; a call raises the reason.
 
-    Looking at a name (`help`, completion) then works without the package.
+    `help` and completion then work without the package.
     """
 
     def refuse(*_arguments: Any, **_named: Any) -> NoReturn:

@@ -1,6 +1,6 @@
 """Rows in whatever form a caller has them, as Arrow batches.
 
-Nothing is imported for a form's sake: a pandas or polars frame is known by what it offers.
+pandas and polars are not imported: their frames are recognised by their attributes.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _FORMS: Final = (
 def batches_of(rows: RowsLike, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
     """Return rows as batches; columns and types are still the caller's.
 
-    Python values are what they are by themselves, as a list of them would be in Arrow; only numbers
-    take the floating type of the table's column. So 1.5 is not cut for an integer column, and a
-    moment without a zone is not taken for one in UTC.
+    Python values get the type that Arrow infers from them; only numbers take the floating type of
+    the table's column. So 1.5 is not cut for an integer column, and a time without a zone is not
+    taken for one in UTC.
 
     Parameters
     ----------
@@ -126,9 +126,9 @@ def _array(name: str, values: Any, schema: pa.Schema) -> pa.Array:
 
 
 def _converted(values: Any, target: pa.DataType | None) -> pa.Array:
-    """Return values as what they are by themselves, or as what only the table can tell.
+    """Return values in the type inferred from them, or in the table's where that is safe.
 
-    Given a type, Arrow would cut 1.5 to an integer, so it is given one only where it is careful.
+    Given a type, Arrow cuts 1.5 to an integer, so a type is given only where Arrow checks values.
     """
     is_pandas = _is_pandas(values)
     if target is None:

@@ -40,7 +40,7 @@ def is_table(location: str | os.PathLike[str]) -> bool:
     InvalidInputError, UnsupportedFeatureError
         PROJSEG_BAD_LOCATION, PROJSEG_UNSUPPORTED_STORAGE.
     StorageError, CorruptTableError
-        If it cannot be told.
+        If the metadata cannot be read, or is damaged.
     """
     return holds_table(location)
 
@@ -95,9 +95,9 @@ class Table(TableVersion):
         schema : pa.Schema, or mapping of column names to types
             Types are Arrow's, or texts as Spark SQL writes them; all are brought to Spark's.
         time_column : str or None
-            What intervals, `first`/`last` and segment granularity go by.
+            The column that intervals, `first`/`last` and segment granularity use.
         segment_granularity : str
-            A segment lies within one such chunk of time: Druid's name or an ISO period.
+            The chunk of time that a segment lies within: Druid's name or an ISO period.
         cluster_by : sequence of str
             Sort order of a segment's rows; time is last unless it is named.
         projections : sequence
@@ -256,7 +256,7 @@ class Table(TableVersion):
         return self._snapshot.version
 
     def drop_projection(self, name: str) -> int:
-        """Withdraw a projection from segments written from now on.
+        """Stop embedding a projection in segments written from now on.
 
         Parameters
         ----------

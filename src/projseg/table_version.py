@@ -1,4 +1,4 @@
-"""`TableVersion`: what can be asked of one version of a table."""
+"""`TableVersion`: reading one version of a table."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TableVersion:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The version as the engine has it; not part of what later releases keep."""
+        """The version's metadata as the engine holds it; later releases may change it."""
         return self._snapshot
 
     def query(
@@ -195,7 +195,7 @@ class TableVersion:
         group_by, aggregators, filter, interval, having, order_by, limit, columns, context
             As of `query`.
         analyze : bool
-            Run the query, and add rows, bytes and milliseconds as they were.
+            Run the query, and report the rows, bytes and milliseconds that it took.
 
         Returns
         -------
@@ -256,7 +256,7 @@ class TableVersion:
         return metadata_tables.detail(self._snapshot)
 
     def segments(self) -> pa.Table:
-        """Return a row a segment, by time.
+        """Return one row per segment, ordered by time.
 
         Returns
         -------
@@ -267,7 +267,7 @@ class TableVersion:
         return metadata_tables.segments(self._snapshot)
 
     def projections(self) -> pa.Table:
-        """Return a row a declared projection.
+        """Return one row per declared projection.
 
         Returns
         -------
@@ -278,7 +278,7 @@ class TableVersion:
         return metadata_tables.projections(self._snapshot)
 
     def projection_stats(self) -> pa.Table:
-        """Return a row for each projection of each segment, built or not.
+        """Return one row per projection of each segment, built or not.
 
         Returns
         -------
@@ -289,7 +289,7 @@ class TableVersion:
         return metadata_tables.projection_stats(self._snapshot)
 
     def columns(self) -> pa.Table:
-        """Return a row a column, with its totals over all segments.
+        """Return one row per column, with its totals over all segments.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Write a table: its rows, segments first, then the one commit that lists them; its projections."""
+"""Write to a table: segments first, then one commit that lists them; change its projections."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from projseg.declarations import (
     SchemaLike,
     declaration_of,
     declare_properties,
-    declared,
     schema_of,
+    stored_declaration,
 )
 from projseg.errors import StorageError
 from projseg.rows import RowsLike, batches_of
 from projseg.table_layer.change import Append, Change, Overwrite, SetProperties
 from projseg.table_layer.commit import commit, create_table, not_committed, refuse_existing
-from projseg.table_layer.own_files import given_back_on_failure
+from projseg.table_layer.own_files import removed_on_failure
 from projseg.table_layer.paths import new_write_id
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
@@ -83,12 +83,12 @@ def add_projection(base: Snapshot, declaration: ProjectionLike) -> Snapshot:
         time_column=properties.time_column,
         segment_granularity=properties.segment_granularity,
     )
-    change = SetProperties(add_projections=(declared(spec),))
+    change = SetProperties(add_projections=(stored_declaration(spec),))
     return _set_projections(base, change, "add projection")
 
 
 def drop_projection(base: Snapshot, name: str) -> Snapshot:
-    """Withdraw a projection from the segments written after the table version `base`."""
+    """Stop embedding a projection in segments written after the table version `base`."""
     return _set_projections(base, SetProperties(drop_projections=(name,)), "drop projection")
 
 
@@ -128,7 +128,7 @@ def _write_rows(
         If the location can certainly not be written to, no row has been read.
     """
     storage, write_id = base.storage, new_write_id()
-    with given_back_on_failure(storage, write_id, base.version) as files:
+    with removed_on_failure(storage, write_id, base.version) as files:
         entries = _write_segments(storage, base.properties, data, write_id, on_segment, files)
         snapshot = commit(
             storage,
@@ -177,7 +177,7 @@ def _create_with_rows(
 ) -> Snapshot:
     write_id = new_write_id()
     refuse_existing(storage)
-    with given_back_on_failure(storage, write_id, None) as files:
+    with removed_on_failure(storage, write_id, None) as files:
         entries = _write_segments(storage, properties, data, write_id, on_segment, files)
         return create_table(
             storage, properties, entries=entries, write_id=write_id, metrics=_metrics(entries)

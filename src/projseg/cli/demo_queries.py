@@ -1,6 +1,6 @@
 """The table and the questions of `projseg demo`, with and without Spark.
 
-No sketches: their kernels would take as long to compile, on a machine's first run, as all others.
+No sketches: on a machine's first run their kernels take as long to compile as all others.
 """
 
 from __future__ import annotations

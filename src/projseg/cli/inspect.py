@@ -41,7 +41,7 @@ def inspect(
 
 
 def _narrowed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows without the fields that a terminal has no room for, or that say nothing."""
+    """Return rows without fields that are too wide for a terminal, or empty in every row."""
     silent = {name for name in rows[0] if all(row[name] is None for row in rows)}
     return [
         {name: value for name, value in row.items() if name not in _WIDE_FIELDS | silent}

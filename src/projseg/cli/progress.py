@@ -11,7 +11,7 @@ from rich.progress import Progress, ProgressColumn
 
 @contextmanager
 def shown_progress(*columns: ProgressColumn) -> Iterator[Progress]:
-    """Give what is told of progress; elsewhere than on a terminal nothing is printed.
+    """Yield a display of progress; it prints nothing where standard error is no terminal.
 
     Parameters
     ----------

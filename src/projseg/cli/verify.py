@@ -1,4 +1,4 @@
-"""The verb `verify`: is every stored byte what was written, and all that is said of rows true."""
+"""The verb `verify`: check stored bytes, and what the table says of its rows."""
 
 from __future__ import annotations
 
