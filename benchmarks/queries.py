@@ -17,12 +17,12 @@ from projseg.benchmarks import vocabulary
 from projseg.benchmarks.generator import SCHEMA
 from projseg.errors import InvalidInputError, did_you_mean
 
-__all__ = ["PROJECTIONS", "QUERIES", "ProjectionSpecText", "Question", "select_queries"]
+__all__ = ["PROJECTIONS", "QUERIES", "Question", "Rollup", "select_queries"]
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectionSpecText:
-    """One projection: its name, grouping columns and aggregators as Spark SQL text."""
+class Rollup:
+    """A projection, or a rollup made by hand: grouping columns and aggregators as Spark SQL."""
 
     name: str
     group_by: tuple[str, ...]
@@ -103,16 +103,14 @@ class Question:
 
 
 PROJECTIONS: Final = (
-    ProjectionSpecText(
-        "by_channel", ("channel",), ("sum(added) AS total_added", "count(*) AS edits")
-    ),
-    ProjectionSpecText(
+    Rollup("by_channel", ("channel",), ("sum(added) AS total_added", "count(*) AS edits")),
+    Rollup(
         "by_hour_channel_country",
         ("date_trunc('HOUR', time) AS hour", "channel", "country"),
         ("sum(added) AS total_added", "count(*) AS edits"),
     ),
-    ProjectionSpecText("users_by_channel", ("channel",), ("approx_count_distinct(user) AS users",)),
-    ProjectionSpecText("by_page", ("page",), ("sum(added) AS total_added", "count(*) AS edits")),
+    Rollup("users_by_channel", ("channel",), ("approx_count_distinct(user) AS users",)),
+    Rollup("by_page", ("page",), ("sum(added) AS total_added", "count(*) AS edits")),
 )
 
 _HOUR: Final = "date_trunc('HOUR', time) AS hour"

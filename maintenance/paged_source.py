@@ -41,7 +41,7 @@ class PagedSource:
     def vector_of_rows(
         self, name: str, row_ids: NDArray[np.uint32], *, is_state: bool = False
     ) -> Vector:
-        """Return a column at ascending `row_ids`."""
+        """Return a column at `row_ids`, uint32[k] ascending."""
         if len(row_ids) == 0:
             return self.vector_of_range(name, 0, 0, is_state=is_state)
         first, end = int(row_ids[0]), int(row_ids[-1]) + 1

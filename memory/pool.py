@@ -18,7 +18,7 @@ _HUGE_BYTES_MIN: Final = 1 << 22
 
 
 def empty(count: int, dtype: DTypeLike) -> NDArray[Any]:
-    """Return an array of `count` values, its content undefined.
+    """Return an array of undefined content, dtype[count].
 
     Parameters
     ----------
@@ -40,14 +40,14 @@ def empty(count: int, dtype: DTypeLike) -> NDArray[Any]:
 
 
 def zeros(count: int, dtype: DTypeLike) -> NDArray[Any]:
-    """Return an array of `count` zeros."""
+    """Return an array of zeros, dtype[count]."""
     array = empty(count, dtype)
     array.fill(0)
     return array
 
 
 def empty_to_keep(count: int, dtype: DTypeLike) -> NDArray[Any]:
-    """Return an array of undefined content for data that outlives the query.
+    """Return an array of undefined content, dtype[count], for data that outlives the query.
 
     NumPy asks the system for huge pages where an array is large, which random look-ups gain from.
     """

@@ -197,7 +197,7 @@ class EarliestRows:
 
 
 def times_of(vector: Vector) -> NDArray[np.int64]:
-    """Return the instants of a time column, in microseconds."""
+    """Return the instants of a time column, int64[n] in microseconds."""
     if isinstance(vector, Ids):
         times: NDArray[np.int64] = times_by_id(vector.dictionary)[vector.ids]
         return times

@@ -170,7 +170,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
     def vector_of_rows(
         self, name: str, row_ids: NDArray[np.uint32], *, is_state: bool = False
     ) -> Vector:
-        """Return a column at ascending `row_ids`, without decoding pages that hold none of them."""
+        """Return a column at `row_ids`, uint32[k] ascending; pages without them are not decoded."""
         if len(row_ids) == 0:
             return self.vector_of_range(name, 0, 0, is_state=is_state)
         first, end = int(row_ids[0]), int(row_ids[-1]) + 1

@@ -124,7 +124,7 @@ def _numbers_in_interval(times: Numbers, interval: Interval) -> NDArray[np.bool_
 
 
 def times_by_id(dictionary: Dictionary) -> NDArray[np.int64]:
-    """Return the instant of each id of a time column's dictionary, in microseconds.
+    """Return the instants of a time column's dictionary, int64[ids] in microseconds.
 
     A null is earlier than any interval.
     """

@@ -24,7 +24,7 @@ RanksAt: TypeAlias = Callable[[Positions], Ranks]
 def sorted_positions(
     criteria: Sequence[RanksAt], row_count: int, limit: int | None
 ) -> NDArray[np.intp]:
-    """Return row positions in sort order, the first `limit` of them; ties by position.
+    """Return the first `limit` row positions in sort order, intp[k]; ties by position.
 
     Parameters
     ----------

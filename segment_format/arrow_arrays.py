@@ -60,7 +60,13 @@ def text_array(
 
 
 def validity_bitmap(validity: NDArray[np.bool_] | None) -> tuple[pa.Buffer | None, int]:
-    """Return (Arrow's validity bitmap, how many rows are null)."""
+    """Return (Arrow's validity bitmap, how many rows are null).
+
+    Parameters
+    ----------
+    validity : bool[n] or None
+        True where there is a value; None means everywhere.
+    """
     if validity is None:
         return None, 0
     null_count = len(validity) - int(np.count_nonzero(validity))
@@ -92,7 +98,13 @@ def primitive_values(array: pa.Array) -> NDArray[Any]:
 
 
 def numpy_dtype(arrow_type: pa.DataType) -> np.dtype[Any]:
-    """Return the dtype of a boolean, integer or float type; pyarrow below 26 asks pandas for it."""
+    """Return the dtype of a boolean, integer or float type; pyarrow below 26 asks pandas for it.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_INTERNAL for any other type.
+    """
     if pa.types.is_boolean(arrow_type):
         return np.dtype(np.bool_)
     if pa.types.is_floating(arrow_type):

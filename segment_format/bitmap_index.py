@@ -89,7 +89,7 @@ class BitmapIndex:
         return np.flatnonzero(is_member).astype(np.uint32)
 
     def count(self, ids: NDArray[Any]) -> int:
-        """Return how many rows hold one of `ids`."""
+        """Return how many rows hold one of `ids`: integer[k], in any order."""
         return sum(self._proved(_count, *bitmap) for bitmap in self._bitmaps(ids))
 
     def contents(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -58,7 +58,7 @@ class ByteReader:
         return self._content[start : self._offset]
 
     def array(self, dtype: str, count: int) -> NDArray[Any]:
-        """Return the next `count` items as an aligned, read-only array, and skip its padding."""
+        """Return the next items, dtype[count], as an aligned, read-only array; skip its padding."""
         stored = np.dtype(dtype)
         items = np.frombuffer(self.take(count * stored.itemsize), dtype=stored)
         self.skip_padding(items.nbytes)

@@ -65,13 +65,25 @@ class PartSink:
         self.recent: list[PartEntry] = []  # parts since somebody last cleared it
 
     def put(self, content: bytes) -> None:
-        """Write bytes that carry their own checksum, or none."""
+        """Write bytes that carry their own checksum, or none.
+
+        Raises
+        ------
+        LimitExceededError
+            If the file becomes larger than SEGMENT_BYTES_MAX.
+        """
         self.offset += len(content)
         require_limit("segment's size in bytes", self.offset, SEGMENT_BYTES_MAX)
         self._write(content)
 
     def part(self, content: bytes) -> PartEntry:
-        """Write a checksummed part and its padding; return where it lies."""
+        """Write a checksummed part and its padding; return where it lies.
+
+        Raises
+        ------
+        LimitExceededError
+            If the file has too many parts or bytes.
+        """
         self.part_count += 1
         require_limit("number of parts of a segment", self.part_count, PARTS_MAX)
         entry = PartEntry(
@@ -85,7 +97,13 @@ class PartSink:
 
 
 def write_pages(sink: PartSink, pages: Iterator[EncodedPage]) -> WrittenPages:
-    """Write encoded pages; return their directory."""
+    """Write encoded pages; return their directory.
+
+    Raises
+    ------
+    LimitExceededError
+        If a page, or the file, becomes too large.
+    """
     records, stored_bytes = [], 0
     for page in pages:
         require_limit("size of a page in bytes", len(page.raw), PAGE_RAW_BYTES_MAX)

@@ -63,7 +63,13 @@ class PageRun:
         return corrupt(self.path, self.part_name, problem)
 
     def pages(self) -> Iterator[tuple[Any, ByteReader, slice]]:
-        """Yield (record, reader over the verified raw bytes, rows within the run) by page."""
+        """Yield (record, reader over the verified raw bytes, rows within the run) by page.
+
+        Raises
+        ------
+        CorruptSegmentError
+            If a page's bytes differ from its checksum, or do not decompress.
+        """
         start_row, start = 0, int(self.records["file_offset"][0]) if len(self.records) else 0
         for record in self.records:
             offset, stored_bytes = int(record["file_offset"]), int(record["stored_bytes"])
@@ -85,7 +91,7 @@ class PageRun:
 
 
 def decode_ids(run: PageRun, cardinality: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return the ids of the run, each proved below `cardinality`.
+    """Return the ids of the run, dtype[n], each proved below `cardinality`.
 
     Raises
     ------

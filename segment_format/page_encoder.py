@@ -44,7 +44,7 @@ class EncodedPage:
 
 
 def encode_ids_page(ids: NDArray[Any], *, has_null: bool) -> EncodedPage:
-    """Encode dictionary ids; id 0 counts as null where the dictionary has one."""
+    """Encode dictionary ids, unsigned[n]; id 0 counts as null where the dictionary has one."""
     values = ids.astype(np.int64)
     facts = page_statistics(values)
     encoding, raw = INTEGER_ENCODINGS.choose(values, facts).encode()
@@ -89,6 +89,11 @@ def encode_opaque_page(array: pa.Array, *, is_sorted: bool = False) -> EncodedPa
     """Encode an Arrow array of text or nested values, of at least one row.
 
     `is_sorted` says that the texts are a dictionary's, worth front coding.
+
+    Raises
+    ------
+    LimitExceededError
+        If a value is too large, or a page has too many nested values.
     """
     kind, validity_part = 0, b""
     if array.null_count:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def copy_pages(
     sink: PartSink, source: SegmentFile, records: NDArray[Any], owner: str
 ) -> WrittenPages:
-    """Copy the pages of a proved directory; return the directory of the copies."""
+    """Copy the pages of a proved directory, PAGE_DTYPE[k]; return the directory of the copies."""
     directory = _copy(sink, source, records, owner)
     return WrittenPages(directory.astype(PAGE_DTYPE).tobytes(), int(records["stored_bytes"].sum()))
 

@@ -94,6 +94,8 @@ class SegmentEncoder:
 
     Call `add_dictionary` before the columns that use it; `begin_table`, `add_column`...,
     `end_table` for the base table and then for each projection; then `finish`.
+    Methods raise InvalidInputError for a call out of this order, or with a name, row count or
+    dictionary that does not fit, and LimitExceededError for what passes a limit of the format.
 
     Parameters
     ----------

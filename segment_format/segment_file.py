@@ -69,7 +69,11 @@ Part = TypeVar("Part", PageDirectory, BitmapIndex, Dictionary)
 
 
 class SegmentFile:
-    """An open segment file; use `SegmentFile.open`."""
+    """An open segment file; use `SegmentFile.open`.
+
+    Methods raise InvalidInputError for a table, column, dictionary or page that the file lacks, and
+    CorruptSegmentError for bytes that break SPEC.md.
+    """
 
     def __init__(
         self,
@@ -352,7 +356,13 @@ class SegmentFile:
         return _read(self._read_range, file_offset, byte_count, self.path)
 
     def part(self, entry: PartEntry, name: str) -> bytes:
-        """Read a part and prove its checksum."""
+        """Read a part and prove its checksum.
+
+        Raises
+        ------
+        CorruptSegmentError
+            If the bytes differ from the checksum.
+        """
         content = self.read(entry.file_offset, entry.byte_count)
         if part_checksum(content, self._seed, entry.file_offset) != entry.checksum:
             problem = f"checksum of the part at byte {entry.file_offset} differs"

@@ -55,7 +55,7 @@ class Ids(msgspec.Struct, frozen=True, eq=False):
         return self.ids.nbytes
 
     def take(self, row_ids: NDArray[Any]) -> Ids:
-        """Return the rows at `row_ids`, in that order."""
+        """Return the rows at `row_ids`, integer[k], in that order."""
         return replace(self, ids=gather(self.ids, row_ids))
 
     def slice(self, start: int, end: int) -> Ids:
@@ -104,7 +104,7 @@ class Numbers(msgspec.Struct, frozen=True, eq=False):
         return self.values.nbytes + (0 if self.validity is None else self.validity.nbytes)
 
     def take(self, row_ids: NDArray[Any]) -> Numbers:
-        """Return the rows at `row_ids`, in that order."""
+        """Return the rows at `row_ids`, integer[k], in that order."""
         validity = None if self.validity is None else gather(self.validity, row_ids)
         return replace(self, values=gather(self.values, row_ids), validity=validity)
 
@@ -135,7 +135,7 @@ class Numbers(msgspec.Struct, frozen=True, eq=False):
         return self.base + low, self.base + high
 
     def wide(self) -> NDArray[Any]:
-        """Return base + values as int64 (object, float32 and float64 as they are)."""
+        """Return base + values as int64[n]; object[n], float32[n] and float64[n] as they are."""
         if self.values.dtype.kind in "fO":
             return self.values
         wide = self.values.astype(np.int64, copy=False)
@@ -165,7 +165,7 @@ class Opaque(msgspec.Struct, frozen=True, eq=False):
         return int(self.array.nbytes)
 
     def take(self, row_ids: NDArray[Any]) -> Opaque:
-        """Return the rows at `row_ids`, in that order."""
+        """Return the rows at `row_ids`, integer[k], in that order."""
         return Opaque(self.array.take(primitive_array(row_ids)))
 
     def slice(self, start: int, end: int) -> Opaque:

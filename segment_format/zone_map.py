@@ -56,9 +56,9 @@ def page_zones(directory: PageDirectory, arrow_type: pa.DataType, *, is_numbers:
 
 
 def float_bounds(values: NDArray[Any]) -> tuple[int, int, bool] | None:
-    """Return (minimum, maximum) as bits of doubles and whether a value is NaN; None if all are.
+    """Return (minimum, maximum) of float[n] as bits of doubles, and whether a value is NaN.
 
-    -0.0 counts as 0.0, so that equal values have equal bounds.
+    None if every value is NaN. -0.0 counts as 0.0, so that equal values have equal bounds.
     """
     has_nan = bool(np.isnan(values).any())
     known = values[~np.isnan(values)] if has_nan else values

@@ -266,7 +266,13 @@ class Options:
         return self._text_by_name.get(_BY_FOLDED_NAME[name.lower()].name) or None
 
     def flag(self, name: str) -> bool:
-        """Return a flag; not given means false."""
+        """Return a flag; not given means false.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_OPTION if the text is neither true nor false.
+        """
         text = self.text(name)
         if text is None:
             return False
@@ -281,7 +287,13 @@ class Options:
         return None if text is None else parse_choice(name, text, allowed)
 
     def integer(self, name: str) -> int | None:
-        """Return a whole number, or None where it was not given."""
+        """Return a whole number, or None where it was not given.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_OPTION if the text is no whole number.
+        """
         text = self.text(name)
         if text is None:
             return None

@@ -198,7 +198,13 @@ class _PendingCommit:
         return self.since[-1] if self.since else self.base
 
     def run(self) -> Snapshot:
-        """Try until the change is in some version."""
+        """Try until the change is in some version.
+
+        Raises
+        ------
+        CommitConflictError
+            If other writers took every version that was tried.
+        """
         self.catch_up()
         landed = self.find_landed()
         if landed is not None:
@@ -227,7 +233,13 @@ class _PendingCommit:
         return publish(self.storage, file)
 
     def catch_up(self) -> None:
-        """Read every version published since the newest known."""
+        """Read every version published since the newest known.
+
+        Raises
+        ------
+        CommitConflictError
+            If a version since the base is gone, or the table was created anew.
+        """
         version = self.current.version
         newest = latest_version(self.storage)
         while version < newest:

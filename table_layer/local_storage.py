@@ -70,7 +70,17 @@ class LocalStorage:
             return _regular_size(os.stat(base, dir_fd=folder, follow_symlinks=False))
 
     def read_range(self, name: str, offset: int, size: int) -> bytes:
-        """Return exactly `size` bytes; the file's length is compared before memory is taken."""
+        """Return exactly `size` bytes; the file's length is compared before memory is taken.
+
+        Raises
+        ------
+        CorruptTableError
+            If the file is shorter.
+        FileNotFoundError
+            If there is no such file.
+        StorageError
+            If the system refuses to read it.
+        """
         with self._explained("read", name):
             with _parent(self.root, check_name(name)) as (folder, base):
                 descriptor = os.open(base, _READ_FLAGS, dir_fd=folder)
@@ -93,7 +103,15 @@ class LocalStorage:
 
     @contextmanager
     def create(self, name: str) -> Iterator[LocalSink]:
-        """Open a temporary file beside `name`, for `LocalSink.commit` to publish."""
+        """Open a temporary file beside `name`, for `LocalSink.commit` to publish.
+
+        Raises
+        ------
+        FileExistsError
+            If the name is taken.
+        StorageError
+            If the system refuses to create a file.
+        """
         with ExitStack() as stack:
             with explained("write", f"{self.root}/{name}", FileExistsError):
                 parent = _parent(self.root, check_name(name), create=True)
@@ -142,7 +160,13 @@ class LocalStorage:
             os.fsync(folder)
 
     def check_writable(self) -> None:
-        """Ask the system whether files can be made where the table keeps or will keep them."""
+        """Ask the system whether files can be made where the table keeps or will keep them.
+
+        Raises
+        ------
+        StorageError
+            If the system says no.
+        """
         for name in (DATA_PREFIX, METADATA_PREFIX, MANIFEST_PREFIX):
             folder = os.path.join(self.root, name)
             while not os.path.lexists(folder):
@@ -181,6 +205,15 @@ class LocalSink:
 
         A failed fsync is never repeated on the same file: the kernel may have dropped the pages
         and would report success.
+
+        Raises
+        ------
+        FileExistsError
+            If the name is taken.
+        PutNotDurableError
+            If the file is there and may not survive a power cut.
+        StorageError
+            If the file was certainly not published.
         """
         with explained("write", self._path, FileExistsError):
             os.fsync(self._descriptor)

@@ -110,7 +110,13 @@ class Manifest:
         return entry
 
     def files(self) -> tuple[str, ...]:
-        """Return the segments' file names in order, without decoding the entries."""
+        """Return the segments' file names in order, without decoding the entries.
+
+        Raises
+        ------
+        CorruptTableError
+            If an entry has no file name.
+        """
         if self._files is None:
             try:
                 self._files = tuple(_FILE_DECODER.decode(raw).file for raw in self.raw_entries)
@@ -119,7 +125,7 @@ class Manifest:
         return self._files
 
     def overlapping(self, start_us: int, end_us: int) -> NDArray[np.int64]:
-        """Return the indexes of segments that may hold a time in `[start_us, end_us)`."""
+        """Return the indexes, intp[k], of segments that may hold a time in `[start_us, end_us)`."""
         may_match = (self.min_times < end_us) & (self.max_times >= start_us)
         return np.flatnonzero(may_match)
 

@@ -82,6 +82,13 @@ def write_segment(
         The time chunk, microseconds, half-open.
     pool : Executor
         Columns and projections are worked on side by side.
+
+    Raises
+    ------
+    LimitExceededError
+        If a value, a dictionary or the file becomes too large.
+    StorageError
+        If the file cannot be written.
     """
     vectors = vectors_of(rows, layout.dictionary_columns, pool)
     sort_order = sort_columns(layout.cluster_by, layout.time_column)

@@ -22,10 +22,10 @@ def sort_columns(cluster_by: Sequence[str], time_column: str | None) -> tuple[st
 def sorted_row_ids(
     vectors: Mapping[str, Vector], columns: Sequence[str], row_count: int
 ) -> NDArray[np.uint32] | None:
-    """Return row ids in sorted order, equal rows in arrival order; None: they are in it already.
+    """Return row ids, uint32[n], in sorted order; None if the rows are in order already.
 
-    Ascending, nulls first, as dictionary ids ascend; columns without order (text that has no
-    dictionary, nested values) must not be asked for.
+    Ascending, nulls first, as dictionary ids ascend; equal rows stay in arrival order. Columns
+    without order (text that has no dictionary, nested values) must not be asked for.
     """
     order: NDArray[np.uint32] | None = None
     for name in reversed(columns):
@@ -51,7 +51,7 @@ def _refined(
 
 
 def sort_values(vector: Ids | Numbers) -> NDArray[Any]:
-    """Return the sort keys of rows: ids, or numbers with the lowest value where a row is null."""
+    """Return the sort keys of n rows: ids, or numbers with the lowest value for nulls; dtype[n]."""
     if isinstance(vector, Ids):
         return vector.ids
     values = vector.wide()

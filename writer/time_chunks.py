@@ -41,7 +41,7 @@ class _Chunk:
 
 
 def time_micros(times: pa.Array) -> NDArray[np.int64]:
-    """Return a non-null time column as microseconds since 1970-01-01; a date is its midnight."""
+    """Return non-null times as microseconds since 1970-01-01, int64[n]; a date is its midnight."""
     values, _ = arrow_to_numbers(times)
     return values * MICROS_A_DAY if pa.types.is_date32(times.type) else values
 

@@ -24,8 +24,8 @@ _KEYWORD_KEYS: Final = ("name", "group_by", "groupBy", "aggregators", "where", "
 _Bound = TypeVar("_Bound")
 
 
-class DeclaredProjection(Protocol):
-    """What `projseg.Projection` offers."""
+class ProjectionTexts(Protocol):
+    """A declaration as texts of SQL, such as a `projseg.Projection`."""
 
     @property
     def name(self) -> str:
@@ -46,11 +46,11 @@ class DeclaredProjection(Protocol):
 
 _SOURCE_NAMES: Final = ("base", "metadata")
 
-Declaration: TypeAlias = Mapping[str, Any] | DeclaredProjection | str
+ProjectionForm: TypeAlias = Mapping[str, Any] | ProjectionTexts | str
 
 
 def parse_projection(
-    declaration: Declaration,
+    declaration: ProjectionForm,
     schema: pa.Schema,
     *,
     time_column: str | None = None,
@@ -91,7 +91,7 @@ def parse_projection(
 
 
 def parse_projections(
-    declarations: Iterable[Declaration] | str,
+    declarations: Iterable[ProjectionForm] | str,
     schema: pa.Schema,
     *,
     time_column: str | None = None,
@@ -125,7 +125,7 @@ def _from_json(text: str) -> Any:
 
 
 def _declared_texts(
-    declaration: Declaration, schema: pa.Schema, time_column: str | None
+    declaration: ProjectionForm, schema: pa.Schema, time_column: str | None
 ) -> DeclaredTexts:
     declared: Any = _from_json(declaration) if isinstance(declaration, str) else declaration
     if is_too_deep_json(declared):

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from projseg.benchmarks.peers.engine import Engine
 from projseg.benchmarks.peers.statements import clickhouse_text, statement
-from projseg.benchmarks.queries import PROJECTIONS, ProjectionSpecText, Question
+from projseg.benchmarks.queries import PROJECTIONS, Question, Rollup
 from projseg.benchmarks.records import Work
 from projseg.benchmarks.staging import Source
 
@@ -31,7 +31,7 @@ class ClickHouse(Engine):
 
     name = "clickhouse"
     title = "ClickHouse"
-    _projections: ClassVar[tuple[ProjectionSpecText, ...]] = ()
+    _projections: ClassVar[tuple[Rollup, ...]] = ()
 
     def __init__(self, folder: Path, thread_count: int) -> None:
         super().__init__(folder, thread_count)
@@ -111,7 +111,7 @@ class ClickHouseProjections(ClickHouse):
     _projections = PROJECTIONS
 
 
-def _projection(spec: ProjectionSpecText) -> str:
+def _projection(spec: Rollup) -> str:
     keys = ", ".join(text.rsplit(" AS ", 1)[0] for text in spec.group_by)
     outputs = ", ".join(spec.group_by + spec.aggregators)
     return f"PROJECTION {spec.name} ({clickhouse_text(f'SELECT {outputs} GROUP BY {keys}')})"

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from projseg.benchmarks.generator import SCHEMA
 from projseg.benchmarks.peers.engine import Engine
-from projseg.benchmarks.queries import PROJECTIONS, ProjectionSpecText, Question
+from projseg.benchmarks.queries import PROJECTIONS, Question, Rollup
 from projseg.benchmarks.records import Work
 from projseg.benchmarks.staging import Source
 
@@ -18,7 +18,7 @@ __all__ = ["ProjsegBase", "ProjsegProjections", "declared", "query_arguments"]
 
 class _Projseg(Engine):
     is_peer = False
-    _projections: ClassVar[tuple[ProjectionSpecText, ...]]
+    _projections: ClassVar[tuple[Rollup, ...]]
 
     def __init__(self, folder: Path, thread_count: int) -> None:
         super().__init__(folder, thread_count)
@@ -92,7 +92,7 @@ class ProjsegBase(_Projseg):
     _projections = ()
 
 
-def declared(library: Any, specs: tuple[ProjectionSpecText, ...]) -> list[Any]:
+def declared(library: Any, specs: tuple[Rollup, ...]) -> list[Any]:
     """Return the benchmark's projections as `projseg.Projection`."""
     return [
         library.Projection(

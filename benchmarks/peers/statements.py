@@ -8,7 +8,7 @@ from functools import cache
 import sqlglot
 from sqlglot import expressions as sql
 
-from projseg.benchmarks.queries import ProjectionSpecText, Question
+from projseg.benchmarks.queries import Question, Rollup
 
 __all__ = [
     "clickhouse_text",
@@ -54,7 +54,7 @@ def rollup_statement(query: Question) -> str | None:
     return text
 
 
-def rollup_definition(projection: ProjectionSpecText) -> str:
+def rollup_definition(projection: Rollup) -> str:
     """Return the Spark SQL that makes the rollup of a projection out of `edits`."""
     outputs = ", ".join(projection.group_by + projection.aggregators)
     outputs = outputs.replace("approx_count_distinct(", "hll_sketch_agg(")

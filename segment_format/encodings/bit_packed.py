@@ -49,7 +49,7 @@ def packed_bytes(value_count: int, width: int) -> int:
 
 
 def unpack_into(reader: ByteReader, width: int, addend: int, out: NDArray[Any]) -> None:
-    """Take the words of `len(out)` values and fill `out` with value + addend."""
+    """Take the words of n values and fill `out`, integer[n], with value + addend."""
     words = reader.array(f"<u{word_bits(width) // 8}", word_count(len(out), width))
     if word_bits(width) == 64 and out.dtype != np.int64:
         wide = np.empty(len(out), np.int64)

@@ -72,7 +72,15 @@ class FrontCoded:
     def decode(
         self, reader: ByteReader, row_count: int
     ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-        """Return (offsets int32[n + 1], bytes uint8[m]) of `row_count` >= 1 values."""
+        """Return (offsets int32[n + 1], bytes uint8[m]) of `row_count` >= 1 values.
+
+        Raises
+        ------
+        CorruptSegmentError
+            If lengths contradict each other, or texts do not ascend.
+        LimitExceededError
+            If the texts take more bytes than a page may hold.
+        """
         prefixes_encoding, lengths_encoding = reader.unpack(_LAYOUT)
         prefixes, lengths = np.empty((2, row_count), np.int64)
         self._parts.decode_into(reader, prefixes_encoding, prefixes, 0)

@@ -13,7 +13,7 @@ STORED_DTYPES: Final = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<u8"}  # by bytes of a
 
 
 def offsets_from(values: Int64s, reference: int) -> NDArray[np.uint64]:
-    """Return value - reference as uint64; exact, for the smallest value as reference."""
+    """Return value - reference, uint64[n]: exact if `reference` is the smallest of int64[n]."""
     return values.view(np.uint64) - np.uint64(reference % 2**64)
 
 
@@ -28,14 +28,14 @@ def wrapped(addend: int) -> int:
 
 
 def multiply_in_place(out: NDArray[Any], factor: int) -> None:
-    """Multiply every item, modulo the size of the dtype."""
+    """Multiply every item of integer[n], modulo the size of the dtype."""
     bits = 8 * out.dtype.itemsize
     unsigned = out.view(np.dtype(f"u{out.dtype.itemsize}"))
     unsigned *= unsigned.dtype.type(factor % 2**bits)
 
 
 def add_in_place(out: NDArray[Any], addend: int) -> None:
-    """Add to every item, modulo the size of the dtype."""
+    """Add to every item of integer[n], modulo the size of the dtype."""
     if addend:
         bits = 8 * out.dtype.itemsize
         unsigned = out.view(np.dtype(f"u{out.dtype.itemsize}"))

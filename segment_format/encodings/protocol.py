@@ -38,7 +38,7 @@ class IntegerEncoding(Protocol):
     def decode_into(self, reader: ByteReader, out: NDArray[Any], base: int) -> None:
         """Fill `out` with value - base, modulo the size of its dtype.
 
-        `out` is uint8, uint16, uint32 or int64, contiguous and not empty.
+        `out` is uint8[n], uint16[n], uint32[n] or int64[n], contiguous and not empty.
 
         Raises
         ------
