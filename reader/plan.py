@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from projseg.algebra.planning.forced_projections import check_excluded, check_forced
 from projseg.algebra.planning.planner import Planner
-from projseg.algebra.planning.source_plan import Choice
+from projseg.algebra.planning.source_plan import SourceChoice
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.algebra.query.spec import QuerySpec
 from projseg.memory.cache import KEPT
@@ -23,7 +23,7 @@ class SegmentPlan(msgspec.Struct, frozen=True):
     """One segment that a query must read, and how."""
 
     entry: SegmentEntry
-    choice: Choice
+    choice: SourceChoice
 
 
 class QueryPlan(msgspec.Struct, frozen=True):

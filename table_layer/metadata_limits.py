@@ -1,10 +1,16 @@
-"""Every maximum of the table's metadata, with its reason. SPEC.md "Table", limits."""
+"""Every maximum of the table's metadata, with its reason. SPEC.md "Table", limits.
+
+A table has as many columns and projections as a segment has, and names of the same length: more
+declared projections than a segment embeds would be lost in silence.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from projseg.segment_format import limits as segment_limits
+from projseg.segment_format.limits import COLUMNS_MAX as COLUMNS_MAX
+from projseg.segment_format.limits import NAME_BYTES_MAX as NAME_BYTES_MAX
+from projseg.segment_format.limits import PROJECTIONS_MAX as PROJECTIONS_MAX
 
 METADATA_BYTES_MAX: Final = 256 * 2**20
 """Bytes of one snapshot or manifest: what a planner may be made to hold for one file."""
@@ -23,15 +29,6 @@ SMALL_MANIFEST_SEGMENTS: Final = 1_024
 
 SMALL_MANIFESTS_MAX: Final = 32
 """Small manifests a snapshot may list before a commit merges them."""
-
-COLUMNS_MAX: Final = 4_096
-"""Columns of a table."""
-
-PROJECTIONS_MAX: Final = segment_limits.PROJECTIONS_MAX
-"""Projections declared on a table: a segment embeds no more, so more would be lost in silence."""
-
-NAME_BYTES_MAX: Final = 255
-"""UTF-8 bytes of the name of a column, a projection or an application."""
 
 COMMIT_TRIES_MAX: Final = 20
 """Versions one commit tries to publish before it reports a conflict."""

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from projseg.algebra.planning.source_plan import Choice
+from projseg.algebra.planning.source_plan import SourceChoice
 from projseg.algebra.query.spec import QuerySpec
 from projseg.errors import InvalidInputError, ProjectionNotUsableError, did_you_mean
 
 _SEGMENTS_SHOWN: Final = 3
 
 
-def check_forced(query: QuerySpec, choices: Mapping[str, Choice]) -> None:
+def check_forced(query: QuerySpec, choices: Mapping[str, SourceChoice]) -> None:
     """Raise if the query context asks for projections and a segment is read without one.
 
     Parameters
     ----------
     query : QuerySpec
         With its context.
-    choices : mapping of str to Choice
+    choices : mapping of str to SourceChoice
         For each segment by name; those that need not be read do not count.
 
     Raises
@@ -76,11 +76,11 @@ def check_excluded(query: QuerySpec, known: Iterable[str]) -> None:
         )
 
 
-def _first(failed: Mapping[str, Choice]) -> list[tuple[str, Choice]]:
+def _first(failed: Mapping[str, SourceChoice]) -> list[tuple[str, SourceChoice]]:
     return list(failed.items())[:_SEGMENTS_SHOWN]
 
 
-def _explained(segment: str, choice: Choice, wanted: str | None) -> str:
+def _explained(segment: str, choice: SourceChoice, wanted: str | None) -> str:
     reasons = choice.rejected
     if wanted is not None:
         found = reasons.get(wanted)

@@ -15,7 +15,7 @@ from projseg.algebra.planning.interval_cover import data_interval
 from projseg.algebra.planning.segment_metadata import metadata_plan
 from projseg.algebra.planning.segment_offers import BaseRows, SegmentOffers
 from projseg.algebra.planning.source_cost import base_shape
-from projseg.algebra.planning.source_plan import Choice, Reason, ReasonCode
+from projseg.algebra.planning.source_plan import Reason, ReasonCode, SourceChoice
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.filter_simplify import ZoneSets, simplify
 from projseg.algebra.proofs.segment_facts import SegmentFacts
@@ -24,7 +24,7 @@ from projseg.algebra.time.interval import Interval
 
 __all__ = ["Planner", "check_forced", "choose"]
 
-_EMPTY = Choice(())
+_EMPTY = SourceChoice(())
 
 
 class Planner:
@@ -44,7 +44,7 @@ class Planner:
         self._groups: dict[tuple[str, ...], tuple[CandidateGroup, dict[str, Reason]]] = {}
         self._base: dict[tuple[Expression, ...], BaseRows] = {}
 
-    def choose(self, facts: SegmentFacts) -> Choice:
+    def choose(self, facts: SegmentFacts) -> SourceChoice:
         """Return what answers the query's part of a segment; without plans if no row can match."""
         query = self._query
         data = data_interval(facts)
@@ -64,7 +64,7 @@ class Planner:
         ):
             plan = metadata_plan(query, facts)
             if plan is not None:
-                return Choice((plan,), self._skipped(facts))
+                return SourceChoice((plan,), self._skipped(facts))
         group, barred = self._group(facts)
         verdicts = group.verdicts(facts, zones, conditions)
         return offers.cheapest(verdicts.fitting, {**barred, **verdicts.rejected})
@@ -127,6 +127,6 @@ class Planner:
 
 def choose(
     query: QuerySpec, facts: SegmentFacts, declared: Sequence[ProjectionSpec] = ()
-) -> Choice:
+) -> SourceChoice:
     """Return what answers a query on one segment; see `Planner` for many."""
     return Planner(query, declared).choose(facts)

@@ -11,7 +11,13 @@ from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.planning.candidate_group import Fitting
 from projseg.algebra.planning.interval_cover import Cover, cover, covers_all_rows, share_of
 from projseg.algebra.planning.source_cost import ReadShape
-from projseg.algebra.planning.source_plan import AddRows, Choice, Reason, ReasonCode, SourcePlan
+from projseg.algebra.planning.source_plan import (
+    AddRows,
+    Reason,
+    ReasonCode,
+    SourceChoice,
+    SourcePlan,
+)
 from projseg.algebra.projection.spec import ProjectionSpec, TimeGrouping
 from projseg.algebra.projection.stored_names import stored_column
 from projseg.algebra.proofs.segment_facts import SegmentFacts
@@ -90,7 +96,7 @@ class SegmentOffers:
         """Whether an interval leaves out no row of this segment."""
         return covers_all_rows(interval, self._data, has_null_time=self._has_null_time)
 
-    def cheapest(self, fitting: tuple[Fitting, ...], rejected: dict[str, Reason]) -> Choice:
+    def cheapest(self, fitting: tuple[Fitting, ...], rejected: dict[str, Reason]) -> SourceChoice:
         """Return the plans of the cheapest source, and the price of each other as its reason.
 
         Parameters
@@ -114,13 +120,13 @@ class SegmentOffers:
             base_cost = self._base_cost(self._query.interval)
             if best is None or base_cost < best[0]:
                 _explain(offers, base_cost, set(), rejected)
-                return Choice((self._base_plan(self._query.interval),), rejected)
+                return SourceChoice((self._base_plan(self._query.interval),), rejected)
         cost, _, candidate, found = best
         plans = [self._projection_plan(candidate, found)]
         plans += [self._edge_plan(edge, fitting) for edge in found.edges]
         used = {plan.source.name for plan in plans if plan.source is not None}
         _explain(offers, cost, used, rejected)
-        return Choice(tuple(plans), rejected)
+        return SourceChoice(tuple(plans), rejected)
 
     def _cover(self, candidate: Fitting) -> Cover | Reason:
         if self.is_whole:

@@ -1,7 +1,7 @@
 """What an executor must read to answer a query on one segment, and why not from elsewhere.
 
-A `Choice` covers the query's part of a segment with plans over disjoint intervals; each plan reads
-one source and feeds the query's primitives, so that states merge whatever the sources were.
+A `SourceChoice` covers the query's part of a segment with plans over disjoint intervals. Each plan
+reads one source and feeds the query's primitives, so states merge whatever the sources were.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class SourcePlan(msgspec.Struct, frozen=True):
         return None if self.source is None else self.source.name
 
 
-class Choice(msgspec.Struct, frozen=True):
+class SourceChoice(msgspec.Struct, frozen=True):
     """The plans for one segment and the reason of every candidate that is not among them.
 
     Parameters

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from projseg.algebra.planning.planner import Choice, choose
+from projseg.algebra.planning.planner import SourceChoice, choose
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.projection.spec import ProjectionSpec
@@ -91,7 +91,7 @@ def facts(
     )
 
 
-def chosen(question: QuerySpec, segment: SegmentFacts, declared=()) -> Choice:
+def chosen(question: QuerySpec, segment: SegmentFacts, declared=()) -> SourceChoice:
     """Return the choice for one segment."""
     return choose(question, segment, declared)
 

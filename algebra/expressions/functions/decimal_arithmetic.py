@@ -25,11 +25,11 @@ from projseg.algebra.expressions.functions.datum import (
 from projseg.algebra.expressions.tree import Call
 from projseg.segment_format.types import arrow_to_numbers, numbers_to_arrow, type_name
 
-Operation: TypeAlias = Callable[["Operands"], tuple[NDArray[Any], int]]
+Operation: TypeAlias = Callable[["DecimalOperands"], tuple[NDArray[Any], int]]
 """(operands) -> (unscaled values, int64[n] or object[n], and their scale), not yet rounded."""
 
 
-class Operands:
+class DecimalOperands:
     """Two decimal columns as unscaled integers; in a row with a null, both hold 1.
 
     Parameters
@@ -74,7 +74,7 @@ def evaluate(
         if min(bounds(values)) < -(1 << 62):
             values = values.astype(object)  # int64 does not hold the absolute value of its minimum
         columns.append(values if valid.all() else np.where(valid, values, 1))
-    unscaled, scale = operation(Operands(call, *columns))
+    unscaled, scale = operation(DecimalOperands(call, *columns))
     return to_type(unscaled, scale, call.type, valid)
 
 
@@ -151,28 +151,28 @@ def _pairable(left: NDArray[Any], right: NDArray[Any]) -> tuple[NDArray[Any], ND
     return left, right
 
 
-def add(operands: Operands) -> tuple[NDArray[Any], int]:
+def add(operands: DecimalOperands) -> tuple[NDArray[Any], int]:
     """Return left + right."""
     left, right, scale = operands.aligned()
     left, right = _pairable(left, right)
     return left + right, scale
 
 
-def subtract(operands: Operands) -> tuple[NDArray[Any], int]:
+def subtract(operands: DecimalOperands) -> tuple[NDArray[Any], int]:
     """Return left - right."""
     left, right, scale = operands.aligned()
     left, right = _pairable(left, right)
     return left - right, scale
 
 
-def multiply(operands: Operands) -> tuple[NDArray[Any], int]:
+def multiply(operands: DecimalOperands) -> tuple[NDArray[Any], int]:
     """Return left * right."""
     factor = max(map(abs, bounds(operands.right)))
     left = widened(operands.left, factor)
     return left * operands.right, operands.left_scale + operands.right_scale
 
 
-def divide(operands: Operands) -> tuple[NDArray[Any], int]:
+def divide(operands: DecimalOperands) -> tuple[NDArray[Any], int]:
     """Return left / right, at the scale of the result."""
     operands.refuse_zero()
     scale = operands.call.type.scale
@@ -184,7 +184,7 @@ def divide(operands: Operands) -> tuple[NDArray[Any], int]:
     return divided_half_up(left * signs, right * signs), scale
 
 
-def remainder(operands: Operands) -> tuple[NDArray[Any], int]:
+def remainder(operands: DecimalOperands) -> tuple[NDArray[Any], int]:
     """Return the remainder of left divided by right, with the sign of left."""
     operands.refuse_zero()
     left, right, scale = operands.aligned()
@@ -192,7 +192,7 @@ def remainder(operands: Operands) -> tuple[NDArray[Any], int]:
     return np.where(left < 0, -rest, rest), scale
 
 
-def positive_remainder(operands: Operands) -> tuple[NDArray[Any], int]:
+def positive_remainder(operands: DecimalOperands) -> tuple[NDArray[Any], int]:
     """Return pmod: the remainder of left divided by right, with right added if it is negative."""
     rest, scale = remainder(operands)
     right = operands.aligned()[1]
@@ -201,7 +201,7 @@ def positive_remainder(operands: Operands) -> tuple[NDArray[Any], int]:
     return np.where(rest < 0, again, rest), scale
 
 
-def whole_divide(operands: Operands) -> tuple[NDArray[Any], int]:
+def whole_divide(operands: DecimalOperands) -> tuple[NDArray[Any], int]:
     """Return left / right without its fraction."""
     operands.refuse_zero()
     left, right, _ = operands.aligned()
