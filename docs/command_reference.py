@@ -14,6 +14,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from projseg import cli
 from projseg.benchmarks.cli import app as bench_app
+from projseg.cli.extension import app as extension_app
 
 _VALUES = {str: "TEXT", int: "INTEGER", float: "NUMBER", Path: "PATH", bool: ""}
 _LIKE = {"explain": "query"}
@@ -59,7 +60,8 @@ class Command:
 
 def commands() -> dict[str, Command]:
     """Return all commands by name, those of `bench` last."""
-    return {command.name: command for command in [*_of(cli.app, ""), *_of(bench_app, "bench ")]}
+    apps = {"": cli.app, "extension ": extension_app, "bench ": bench_app}
+    return {one.name: one for prefix, app in apps.items() for one in _of(app, prefix)}
 
 
 def command_parts() -> dict[str, str]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from projseg.explain import Explain
     from projseg.memory.cache import cache_statistics
     from projseg.projection import Projection
+    from projseg.spark_datasource.extension import configure
     from projseg.spark_datasource.read_write import read, register, write
     from projseg.table import Table, is_table
     from projseg.table_write import Commit
@@ -29,6 +30,7 @@ __all__ = [
     "Query",
     "Table",
     "cache_statistics",
+    "configure",
     "is_table",
     "read",
     "register",
@@ -43,6 +45,7 @@ _HOMES: Final = {
     "Query": "projseg.algebra.query.request",
     "Table": "projseg.table",
     "cache_statistics": "projseg.memory.cache",
+    "configure": "projseg.spark_datasource.extension",
     "is_table": "projseg.table",
     "read": "projseg.spark_datasource.read_write",
     "register": "projseg.spark_datasource.read_write",

@@ -110,6 +110,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_UNSUPPORTED_TYPE": "A type is none of those that projseg stores.",
     "PROJSEG_UNKNOWN_CONTEXT_KEY": "A key of the query context is not one that projseg knows.",
     "PROJSEG_BAD_CONTEXT_VALUE": "A value of the query context is not what its key takes.",
+    "PROJSEG_EXTENSION_NOT_BUILT": "Spark's own compiler refuses the extension of its optimizer.",
     "PROJSEG_NOT_MERGEABLE": "Spark cannot merge the states of an aggregate of a partial answer.",
     "PROJSEG_BAD_QUERY": "A query's parts contradict each other, or an output has no use.",
     "PROJSEG_BAD_DEFINITION": "A stored projection definition cannot be read back.",

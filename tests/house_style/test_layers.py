@@ -23,7 +23,7 @@ LAYERS = [
     {"declarations", "explain"},
     {"table_version", "table_write"},
     {"table"},
-    {"spark_datasource", "benchmarks"},
+    {"spark_datasource", "benchmarks", "engine"},
     {"cli"},
 ]
 ROOMS = ["time", "expressions", "aggregates", "druid", "projection", "proofs", "query", "planning"]

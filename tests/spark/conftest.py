@@ -19,8 +19,12 @@ def spark(tmp_path_factory):
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
+    import projseg
+
     session = (
-        SparkSession.builder.master("local[2,2]")  # two cores, and a failed task runs once more
+        projseg.configure(SparkSession.builder)
+        .config("spark.projseg.enabled", "false")  # but in tests of the extension
+        .master("local[2,2]")  # two cores, and a failed task runs once more
         .appName("projseg tests")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "1g")

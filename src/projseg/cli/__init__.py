@@ -20,7 +20,7 @@ from typing import Annotated, Final
 import typer
 
 from projseg import __version__
-from projseg.cli import change, demo, describe, doctor, inspect, load, query, verify
+from projseg.cli import change, demo, describe, doctor, extension, inspect, load, query, verify
 from projseg.errors import ProjsegError, one_line
 
 __all__ = ["app", "main"]
@@ -79,6 +79,7 @@ app.command("add-projection")(change.add_projection)
 app.command("drop-projection")(change.drop_projection)
 app.command("verify")(verify.verify)
 app.command("doctor")(doctor.doctor)
+app.add_typer(extension.app, name="extension")
 
 
 @app.command(

@@ -1,0 +1,115 @@
+package org.apache.spark.sql.projseg
+
+import java.io.{ByteArrayInputStream, DataInputStream, DataOutputStream}
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.concurrent.{ConcurrentLinkedDeque, TimeUnit}
+
+import scala.util.control.NonFatal
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import org.apache.arrow.vector.ipc.ArrowStreamReader
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.ArrowUtils
+import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnarBatch, ColumnVector}
+
+/** What an engine process replied: JSON, and the bytes of an Arrow stream. */
+case class Reply(content: JsonNode, rows: Array[Byte]) {
+  def error: Option[String] =
+    Option(content.get("error")).map(_ => s"[${content.get("code").asText}] ${content.get("message").asText}")
+}
+
+/**
+ * Warm processes of `python -m projseg.engine`, one for each request that is under way.
+ *
+ * A process that fails is thrown away, and the request is tried once more in a new one.
+ */
+object Engine extends Logging {
+  val json = new ObjectMapper()
+  private val idle = new ConcurrentLinkedDeque[EngineProcess]()
+  sys.addShutdownHook(idle.forEach(_.stop()))
+
+  /** Returns the reply to a request, or None if no process could give one. */
+  def ask(python: String, request: JsonNode): Option[Reply] =
+    attempt(python, request).orElse(attempt(python, request))
+
+  private def attempt(python: String, request: JsonNode): Option[Reply] = {
+    var process: EngineProcess = null
+    try {
+      process = taken(python)
+      val reply = process.ask(json.writeValueAsBytes(request))
+      idle.addFirst(process)
+      Some(reply)
+    } catch {
+      case NonFatal(error) =>
+        logWarning(s"projseg's engine process failed: $error")
+        if (process != null) process.stop()
+        None
+      case error: InterruptedException =>
+        if (process != null) process.stop()
+        throw error
+    }
+  }
+
+  private def taken(python: String): EngineProcess = {
+    var found = idle.pollFirst()
+    while (found != null && !(found.python == python && found.isAlive)) {
+      found.stop()
+      found = idle.pollFirst()
+    }
+    if (found != null) found else new EngineProcess(python)
+  }
+
+  /** Returns the rows of a reply, which are of a schema. */
+  def rowsOf(bytes: Array[Byte], schema: StructType): Seq[InternalRow] = {
+    val allocator = ArrowUtils.rootAllocator.newChildAllocator("projseg answer", 0, Long.MaxValue)
+    val reader = new ArrowStreamReader(new ByteArrayInputStream(bytes), allocator)
+    try {
+      val copied = Seq.newBuilder[InternalRow]
+      val project = UnsafeProjection.create(schema)
+      val root = reader.getVectorSchemaRoot
+      while (reader.loadNextBatch()) {
+        val columns = root.getFieldVectors.toArray.map(vector =>
+          new ArrowColumnVector(vector.asInstanceOf[org.apache.arrow.vector.ValueVector]): ColumnVector)
+        val batch = new ColumnarBatch(columns, root.getRowCount)
+        batch.rowIterator().forEachRemaining(row => copied += project(row).copy())
+      }
+      copied.result()
+    } finally {
+      reader.close()
+      allocator.close()
+    }
+  }
+}
+
+private class EngineProcess(val python: String) {
+  private val process = {
+    val builder = new ProcessBuilder(python, "-m", "projseg.engine")
+    builder.redirectError(ProcessBuilder.Redirect.INHERIT)
+    builder.start()
+  }
+  private val requests = new DataOutputStream(process.getOutputStream)
+  private val replies = new DataInputStream(process.getInputStream)
+
+  def isAlive: Boolean = process.isAlive
+
+  def ask(request: Array[Byte]): Reply = {
+    requests.writeInt(request.length)
+    requests.write(request)
+    requests.flush()
+    while (replies.available() < 4) { // a read that waits could not be interrupted
+      if (!process.isAlive && replies.available() < 4) throw new java.io.EOFException("it ended")
+      process.waitFor(1, TimeUnit.MILLISECONDS)
+    }
+    val content = new Array[Byte](replies.readInt())
+    replies.readFully(content)
+    val rows = new Array[Byte](Math.toIntExact(replies.readLong()))
+    replies.readFully(rows)
+    Reply(Engine.json.readTree(new String(content, UTF_8)), rows)
+  }
+
+  def stop(): Unit = process.destroyForcibly()
+}

@@ -1,0 +1,11 @@
+package org.apache.spark.sql.projseg
+
+import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
+
+/** `spark.sql.extensions=org.apache.spark.sql.projseg.ProjsegExtensions`. */
+class ProjsegExtensions extends SparkSessionExtensionsProvider {
+  override def apply(extensions: SparkSessionExtensions): Unit = {
+    extensions.injectPostHocResolutionRule(session => new PinVersions(session))
+    extensions.injectPreCBORule(session => new AnswerFromProjections(session))
+  }
+}

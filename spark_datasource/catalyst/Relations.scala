@@ -1,0 +1,101 @@
+package org.apache.spark.sql.projseg
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.node.ObjectNode
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** What a session says about projseg; every key has a default. */
+class Settings(conf: SQLConf) {
+  private def text(name: String): Option[String] = Option(conf.getConfString(s"spark.projseg.$name", null))
+  private def flag(name: String, default: Boolean): Boolean = text(name).map(_.toBoolean).getOrElse(default)
+
+  val isEnabled: Boolean = flag("enabled", default = true)
+  val isLocalEnabled: Boolean = flag("local.enabled", default = true)
+  val localBytes: Long = text("local.maxBytes").map(_.toLong).getOrElse(64L << 20)
+  val localRows: Long = text("local.maxRows").map(_.toLong).getOrElse(100000L)
+  val approximateDistinct: Boolean = flag("approximateDistinct", default = true)
+  val python: String =
+    text("python").orElse(sys.env.get("PYSPARK_PYTHON")).getOrElse("python3")
+
+  /** The session's query context, under its own names. */
+  val context: Map[String, String] =
+    Seq("useProjection", "forceProjections", "noProjections", "excludeProjections")
+      .flatMap(name => text(name).map(name -> _)).toMap
+}
+
+/** A relation over a projseg table, read as it is: no query in its options. */
+case class Table(relation: LogicalPlan, location: String, version: Option[Long], isPinned: Boolean)
+
+object Table {
+  /** Says that the version is not the user's, but the one that was newest at the analysis. */
+  val Pinned = "projseg.pinned"
+  private val known = Set("path", "versionasof", Pinned)
+
+  def unapply(plan: LogicalPlan): Option[Table] = {
+    val relation = plan match {
+      case scan: DataSourceV2ScanRelation => Some(scan.relation)
+      case found: DataSourceV2Relation => Some(found)
+      case _ => None
+    }
+    relation.filter(isProjseg).flatMap { found =>
+      val options = found.options.asCaseSensitiveMap().asScala.map { case (key, value) => key.toLowerCase -> value }.toMap
+      options.get("path").filter(path => options.keySet.subsetOf(known) && !path.contains("#")).map { path =>
+        Table(plan, path, options.get("versionasof").map(_.toLong), options.contains(Pinned))
+      }
+    }
+  }
+
+  private def isProjseg(relation: DataSourceV2Relation): Boolean =
+    relation.table.getClass.getSimpleName == "PythonTable" && relation.table.name() == "projseg"
+}
+
+/** Requests to the engine. */
+class Requests(settings: Settings) {
+  def of(operation: String, table: Table): ObjectNode = {
+    val request = Engine.json.createObjectNode()
+    request.put("op", operation).put("location", table.location)
+    table.version.foreach(request.put("version", _))
+    request
+  }
+
+  def ask(request: ObjectNode): Option[Reply] = Engine.ask(settings.python, request).filter(_.error.isEmpty)
+}
+
+/**
+ * Names the version of each projseg table that a query reads, when the query is analysed.
+ *
+ * Whatever part of the query is planned later, and from whatever source, then reads the same rows.
+ */
+class PinVersions(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    val settings = new Settings(conf)
+    if (!settings.isEnabled) return plan
+    val versions = collection.mutable.Map[String, Option[Long]]()
+    val requests = new Requests(settings)
+    plan.resolveOperators {
+      case relation: DataSourceV2Relation =>
+        relation match {
+          case Table(table) if table.version.isEmpty =>
+            val version = versions.getOrElseUpdate(
+              table.location,
+              requests.ask(requests.of("version", table)).map(_.content.get("version").asLong))
+            version.map(pinned(relation, _)).getOrElse(relation)
+          case _ => relation
+        }
+    }
+  }
+
+  private def pinned(relation: DataSourceV2Relation, version: Long): LogicalPlan = {
+    val options = new java.util.HashMap[String, String](relation.options.asCaseSensitiveMap())
+    options.put("versionAsOf", version.toString)
+    options.put(Table.Pinned, "true")
+    relation.copy(options = new CaseInsensitiveStringMap(options))
+  }
+}

@@ -1,0 +1,200 @@
+package org.apache.spark.sql.projseg
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.catalyst.util.{DateTimeUtils, TimestampFormatter}
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * Resolved Catalyst expressions as the Spark SQL text that projseg binds to the same meaning.
+ *
+ * What is not listed here has no text, and stays in Spark. `mayFail` says whether evaluating the
+ * expression may raise an error, which should then be Spark's own.
+ */
+case class SqlText(text: String, mayFail: Boolean = false)
+
+class SqlTexts(isAnsi: Boolean) {
+  type Found = Option[SqlText]
+
+  def of(expression: Expression): Found = expression match {
+    case literal: Literal => literalText(literal).map(SqlText(_))
+    case attribute: AttributeReference if isPlain(attribute.dataType) => Some(SqlText(quoted(attribute.name)))
+    case Alias(child, _) => of(child)
+    case cast: Cast => castText(cast)
+    case And(left, right) => infix(left, "AND", right)
+    case Or(left, right) => infix(left, "OR", right)
+    case Not(EqualTo(left, right)) => infix(left, "<>", right)
+    case Not(child) => all(child)(texts => s"(NOT ${texts.head})")
+    case EqualTo(left, right) => infix(left, "=", right)
+    case EqualNullSafe(left, right) => infix(left, "<=>", right)
+    case LessThan(left, right) => infix(left, "<", right)
+    case LessThanOrEqual(left, right) => infix(left, "<=", right)
+    case GreaterThan(left, right) => infix(left, ">", right)
+    case GreaterThanOrEqual(left, right) => infix(left, ">=", right)
+    case IsNull(child) => all(child)(texts => s"(${texts.head} IS NULL)")
+    case IsNotNull(child) => all(child)(texts => s"(${texts.head} IS NOT NULL)")
+    case In(value, list) => all(value +: list: _*)(texts => s"(${texts.head} IN (${texts.tail.mkString(", ")}))")
+    case InSet(child, values) =>
+      val literals = values.toSeq.map(value => Literal(value, child.dataType))
+      of(In(child, literals))
+    case add: Add if exact(add.evalMode, add.dataType) => infix(add.left, "+", add.right, !floating(add.dataType))
+    case one: Subtract if exact(one.evalMode, one.dataType) => infix(one.left, "-", one.right, !floating(one.dataType))
+    case one: Multiply if exact(one.evalMode, one.dataType) => infix(one.left, "*", one.right, !floating(one.dataType))
+    case one: Divide if one.evalMode == EvalMode.ANSI => infix(one.left, "/", one.right, mayFail = true)
+    case one: Remainder if floating(one.dataType) || one.evalMode == EvalMode.ANSI =>
+      infix(one.left, "%", one.right, mayFail = true)
+    case one: IntegralDivide if one.evalMode == EvalMode.ANSI => infix(one.left, "div", one.right, mayFail = true)
+    case UnaryMinus(child, failOnError) if failOnError || floating(child.dataType) =>
+      all(child)(texts => s"(- ${texts.head})").map(_.copy(mayFail = !floating(child.dataType)))
+    case Abs(child, failOnError) if failOnError || floating(child.dataType) =>
+      call("abs", child).map(_.copy(mayFail = !floating(child.dataType)))
+    case CaseWhen(branches, default) =>
+      val children = branches.flatMap { case (condition, value) => Seq(condition, value) } ++ default
+      all(children: _*) { texts =>
+        val when = texts.take(2 * branches.size).grouped(2).map(pair => s"WHEN ${pair(0)} THEN ${pair(1)}")
+        val otherwise = default.map(_ => s" ELSE ${texts.last}").getOrElse("")
+        s"CASE ${when.mkString(" ")}$otherwise END"
+      }
+    case If(condition, yes, no) => call("if", condition, yes, no)
+    case Coalesce(children) => call("coalesce", children: _*)
+    case Like(left, right: Literal, '\\') => all(left, right)(texts => s"(${texts(0)} LIKE ${texts(1)})")
+    case StartsWith(left, right) => call("startswith", left, right)
+    case EndsWith(left, right) => call("endswith", left, right)
+    case Contains(left, right) => call("contains", left, right)
+    case Upper(child) if plainText(child) => call("upper", child)
+    case Lower(child) if plainText(child) => call("lower", child)
+    case Length(child) if plainText(child) => call("length", child)
+    case Substring(text, position, length) if plainText(text) => call("substring", text, position, length)
+    case Year(child) => call("year", child)
+    case Quarter(child) => call("quarter", child)
+    case Month(child) => call("month", child)
+    case DayOfMonth(child) => call("day", child)
+    case DayOfWeek(child) => call("dayofweek", child)
+    case WeekDay(child) => call("weekday", child)
+    case DayOfYear(child) => call("dayofyear", child)
+    case WeekOfYear(child) => call("weekofyear", child)
+    case Hour(child, _) => call("hour", child)
+    case Minute(child, _) => call("minute", child)
+    case Second(child, _) => call("second", child)
+    case TruncTimestamp(format: Literal, time, _) => call("date_trunc", format, time)
+    case TruncDate(date, format: Literal) => call("trunc", date, format)
+    case DateAdd(date, days) => call("date_add", date, days).map(_.copy(mayFail = true))
+    case DateSub(date, days) => call("date_sub", date, days).map(_.copy(mayFail = true))
+    case Concat(parts) if parts.forall(plainText) => call("concat", parts: _*)
+    case StringTrim(text, None) if plainText(text) => call("trim", text)
+    case StringTrimLeft(text, None) if plainText(text) => call("ltrim", text)
+    case StringTrimRight(text, None) if plainText(text) => call("rtrim", text)
+    case DateDiff(end, start) => call("datediff", end, start)
+    case _ => None
+  }
+
+  /**
+   * Returns the text of an aggregate, or None where projseg's value could be another. Its `mayFail`
+   * is of arguments and condition: that a value does not fit is an error either way.
+   */
+  def of(aggregate: AggregateExpression, approximateDistinct: Boolean): Found = {
+    val filter = aggregate.filter.map(of)
+    if (filter.exists(_.isEmpty)) return None
+    val distinct = if (aggregate.isDistinct) "DISTINCT " else ""
+    val function: Option[(String, Seq[Expression])] = aggregate.aggregateFunction match {
+      case Count(Seq(Literal(value, _))) if value != null => Some(("count", Nil))
+      case Count(children) if children.size == 1 || !aggregate.isDistinct => Some(("count", children))
+      case one: Sum if floating(one.dataType) || raises(one) =>
+        Some(("sum", Seq(one.child)))
+      case one: Average if floating(one.dataType) || raises(one) =>
+        Some(("avg", Seq(one.child)))
+      case Min(child) => Some(("min", Seq(child)))
+      case Max(child) => Some(("max", Seq(child)))
+      case VariancePop(child, true) => Some(("var_pop", Seq(child)))
+      case VarianceSamp(child, true) => Some(("var_samp", Seq(child)))
+      case StddevPop(child, true) => Some(("stddev_pop", Seq(child)))
+      case StddevSamp(child, true) => Some(("stddev_samp", Seq(child)))
+      case BitAndAgg(child) => Some(("bit_and", Seq(child)))
+      case BitOrAgg(child) => Some(("bit_or", Seq(child)))
+      case BitXorAgg(child) => Some(("bit_xor", Seq(child)))
+      case one: HyperLogLogPlusPlus if approximateDistinct && one.relativeSD == 0.05 =>
+        Some(("approx_count_distinct", Seq(one.child)))
+      case _ => None
+    }
+    function.flatMap { case (name, arguments) =>
+      val texts = arguments.map(of)
+      val condition = filter.flatten
+      if (texts.exists(_.isEmpty)) None
+      else {
+        val inside = if (arguments.isEmpty) "*" else texts.flatten.map(_.text).mkString(", ")
+        val where = condition.map(one => s" FILTER (WHERE ${one.text})").getOrElse("")
+        Some(SqlText(s"$name($distinct$inside)$where", (texts.flatten ++ condition).exists(_.mayFail)))
+      }
+    }
+  }
+
+  private def all(children: Expression*)(write: Seq[String] => String): Found = {
+    val texts = children.map(of)
+    if (texts.exists(_.isEmpty)) None
+    else Some(SqlText(write(texts.flatten.map(_.text)), texts.flatten.exists(_.mayFail)))
+  }
+
+  private def call(name: String, arguments: Expression*): Found =
+    all(arguments: _*)(texts => s"$name(${texts.mkString(", ")})")
+
+  private def infix(left: Expression, sign: String, right: Expression, mayFail: Boolean = false): Found =
+    all(left, right)(texts => s"(${texts(0)} $sign ${texts(1)})").map(one => one.copy(mayFail = one.mayFail || mayFail))
+
+  /** Whether arithmetic of a type means in this mode what it means in projseg: errors, no wrapping. */
+  private def exact(mode: EvalMode.Value, dataType: DataType): Boolean =
+    floating(dataType) || mode == EvalMode.ANSI
+
+  /** Whether an aggregate raises an error where its value does not fit. Releases keep it differently. */
+  private def raises(function: AggregateFunction): Boolean =
+    function.productIterator.exists(part => part.toString == "ANSI" || part.toString.startsWith("NumericEvalContext(ANSI"))
+
+  private def floating(dataType: DataType): Boolean = dataType == DoubleType || dataType == FloatType
+
+  private def plainText(expression: Expression): Boolean = expression.dataType == StringType
+
+  private def castText(cast: Cast): Found = {
+    val safe = Cast.canUpCast(cast.child.dataType, cast.dataType)
+    val known = isPlain(cast.dataType) && isPlain(cast.child.dataType)
+    if (!known || !(safe || cast.evalMode == EvalMode.ANSI)) None
+    else of(cast.child).map(one => SqlText(s"CAST(${one.text} AS ${cast.dataType.sql})", one.mayFail || !safe))
+  }
+
+  private def isPlain(dataType: DataType): Boolean = dataType match {
+    case BooleanType | ByteType | ShortType | IntegerType | LongType | FloatType | DoubleType => true
+    case DateType | TimestampType | TimestampNTZType | BinaryType => true
+    case _: DecimalType => true
+    case other => other == StringType // with the default collation
+  }
+
+  private def quoted(name: String): String = "`" + name.replace("`", "``") + "`"
+
+  private def literalText(literal: Literal): Option[String] = literal match {
+    case Literal(null, dataType) if isPlain(dataType) => Some(s"CAST(NULL AS ${dataType.sql})")
+    case Literal(value: Boolean, BooleanType) => Some(if (value) "TRUE" else "FALSE")
+    case Literal(value: Byte, ByteType) => Some(s"CAST($value AS TINYINT)")
+    case Literal(value: Short, ShortType) => Some(s"CAST($value AS SMALLINT)")
+    case Literal(value: Int, IntegerType) => Some(s"CAST($value AS INT)")
+    case Literal(value: Long, LongType) => Some(s"CAST($value AS BIGINT)")
+    case Literal(value: Double, DoubleType) => Some(s"CAST('$value' AS DOUBLE)")
+    case Literal(value: Float, FloatType) => Some(s"CAST('$value' AS FLOAT)")
+    case Literal(value: Decimal, dataType: DecimalType) =>
+      Some(s"CAST('${value.toJavaBigDecimal.toPlainString}' AS ${dataType.sql})")
+    case Literal(value: UTF8String, dataType) if dataType == StringType => Some(stringText(value.toString))
+    case Literal(value: Int, DateType) =>
+      val date = DateTimeUtils.daysToLocalDate(value)
+      if (isUsual(date.getYear)) Some(s"DATE'$date'") else None
+    case Literal(value: Long, TimestampType) =>
+      val instant = DateTimeUtils.microsToInstant(value)
+      if (isUsual(instant.atZone(java.time.ZoneOffset.UTC).getYear)) Some(s"TIMESTAMP'$instant'") else None
+    case Literal(value: Long, TimestampNTZType) =>
+      val time = DateTimeUtils.microsToLocalDateTime(value)
+      if (isUsual(time.getYear)) Some(s"TIMESTAMP_NTZ'$time'") else None
+    case _ => None
+  }
+
+  private def isUsual(year: Int): Boolean = year >= 1 && year <= 9998
+
+  private def stringText(text: String): String =
+    "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+}

@@ -1,0 +1,163 @@
+"""The extension of Spark's optimizer: compiled for the Spark that is installed, and configured.
+
+Its sources are Scala, in `catalyst/`. PySpark ships the compiler, so a Java runtime is all that it
+takes. The jar is kept in the user's cache, by Spark's release and the sources' hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from projseg.errors import MissingPackageError, ProjsegError
+from projseg.kernels.cache_folder import cache_folder
+
+EXTENSIONS: Final = "org.apache.spark.sql.projseg.ProjsegExtensions"
+DAEMON: Final = "projseg.spark_datasource.daemon"
+_COMPILE_SECONDS_MAX: Final = 600
+_OUTPUT_SHOWN: Final = 2000
+
+
+def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
+    """Make sessions answer plain SQL over projseg tables from projections.
+
+    The extension is compiled when this is first called for a release of Spark, in about ten
+    seconds. Jars and extensions that the builder has already stay.
+
+    Parameters
+    ----------
+    builder : SparkSession.Builder
+        Before its session starts.
+
+    Returns
+    -------
+    SparkSession.Builder
+        The same.
+
+    Raises
+    ------
+    MissingPackageError
+        PROJSEG_MISSING_PACKAGE if there is no Java runtime.
+    ProjsegError
+        PROJSEG_EXTENSION_NOT_BUILT if the extension does not compile with this Spark.
+    """
+    given = builder._options  # the only way to what was set before
+    for name, value in settings(extension_jar()).items():
+        kept = [part for part in str(given.get(name, "")).split(",") if part]
+        is_list = name in ("spark.jars", "spark.sql.extensions")
+        parts = [*kept, value] if is_list and value not in kept else [value]
+        builder = builder.config(name, ",".join(parts))
+    return builder
+
+
+def settings(jar: Path) -> dict[str, str]:
+    """Return the settings of a session that uses the extension, for `spark-defaults.conf` too.
+
+    Parameters
+    ----------
+    jar : Path
+        As `extension_jar` returns it.
+
+    Returns
+    -------
+    dict
+        Values by names of settings.
+    """
+    return {
+        "spark.jars": str(jar),
+        "spark.sql.extensions": EXTENSIONS,
+        "spark.python.daemon.module": DAEMON,
+        "spark.projseg.python": sys.executable,
+    }
+
+
+def extension_jar(folder: Path | None = None) -> Path:
+    """Return the extension's jar for the Spark that is installed, compiled if it is not kept yet.
+
+    Parameters
+    ----------
+    folder : Path or None
+        Where jars are kept; None: the user's cache.
+
+    Returns
+    -------
+    Path
+        The jar.
+
+    Raises
+    ------
+    MissingPackageError
+        PROJSEG_MISSING_PACKAGE if there is no Java runtime.
+    ProjsegError
+        PROJSEG_EXTENSION_NOT_BUILT if the compiler refuses the sources.
+    """
+    kept_in = (folder or cache_folder() or Path(tempfile.mkdtemp(prefix="projseg-"))).absolute()
+    jar = kept_in / f"projseg-spark-{pyspark.__version__}-{_source_hash()}.jar"
+    if not jar.exists():
+        sys.stderr.write(f"projseg: compiling its extension for Spark {pyspark.__version__}\n")
+        kept_in.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept_in) as work:
+            _compile(Path(work))
+            # Of two processes that compile at once, either's jar will do.
+            _pack(Path(work) / "classes", Path(work) / "made.jar")
+            os.replace(Path(work) / "made.jar", jar)
+    return jar
+
+
+def _sources() -> dict[str, str]:
+    folder = files("projseg.spark_datasource") / "catalyst"
+    found = (one for one in folder.iterdir() if one.name.endswith(".scala"))
+    return {one.name: one.read_text("utf-8") for one in sorted(found, key=lambda one: one.name)}
+
+
+def _source_hash() -> str:
+    return hashlib.sha256(repr(_sources()).encode()).hexdigest()[:16]
+
+
+def _compile(work: Path) -> None:
+    paths = []
+    for name, text in _sources().items():
+        paths.append(work / name)
+        paths[-1].write_text(text, "utf-8")
+    (work / "classes").mkdir()
+    jars = Path(pyspark.__file__).parent / "jars"
+    command = [_java(), "-cp", f"{jars}/*", "scala.tools.nsc.Main", "-usejavacp", "-nowarn"]
+    command += ["-release", "17", "-d", str(work / "classes"), *map(str, paths)]
+    ran = subprocess.run(  # noqa: S603 - the Java that Spark would run, over our own sources
+        command, capture_output=True, text=True, timeout=_COMPILE_SECONDS_MAX, check=False
+    )
+    if ran.returncode:
+        raise ProjsegError(
+            "PROJSEG_EXTENSION_NOT_BUILT",
+            f"the extension does not compile with Spark {pyspark.__version__}: "
+            + " ".join((ran.stdout + ran.stderr).split())[:_OUTPUT_SHOWN],
+        )
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home) / "bin") if home else None)
+    if java is None:
+        raise MissingPackageError(
+            "PROJSEG_MISSING_PACKAGE",
+            "the extension needs a Java runtime to be compiled, and there is none; install Java 17 "
+            "or set JAVA_HOME",
+        )
+    return java
+
+
+def _pack(classes: Path, jar: Path) -> None:
+    with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as packed:
+        for path in sorted(classes.rglob("*.class")):
+            packed.write(path, path.relative_to(classes))
