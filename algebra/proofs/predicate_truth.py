@@ -18,7 +18,6 @@ from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.proofs.value_set import (
     ANY_VALUE,
     ANYTHING,
-    NOTHING,
     NULL_ONLY,
     ValueSet,
     any_of,
@@ -28,6 +27,8 @@ from projseg.algebra.proofs.value_set import (
 from projseg.memory.lazy import cached_property
 
 _COMPARISONS: Final = frozenset(("=", "!=", "<", "<=", ">", ">=", "<=>"))
+_FIRST_SURROGATE: Final = 0xD800  # no string holds a surrogate
+_AFTER_SURROGATES: Final = 0xE000
 
 
 class Truth(msgspec.Struct, frozen=True, dict=True):
@@ -102,7 +103,7 @@ def _negation(predicate: Call) -> Truth | None:
 def _comparison(predicate: Call) -> Truth | None:
     left, right = predicate.arguments  # canonical: a constant stands on the right
     function = predicate.function
-    if not isinstance(right, Literal) or isinstance(left, Literal):
+    if not isinstance(right, Literal):
         return None
     if function == "<=>":
         return _null_safe(left, right.value)
@@ -132,34 +133,25 @@ def _compared(function: str, value: object, arrow_type: pa.DataType) -> ValueSet
 
 
 def _membership(predicate: Call) -> Truth | None:
-    term, *candidates = predicate.arguments
-    options = [option.value for option in candidates if isinstance(option, Literal)]
-    if isinstance(term, Literal) or len(options) < len(candidates):
-        return None
-    true = any_of([value for value in options if value is not None], term.type)
-    if true is None:
-        return None
-    return Truth(term, true, NOTHING if None in options else true.complement().without_null())
+    term, *options = predicate.arguments  # canonical: constants, and no null
+    true = any_of([option.value for option in options if isinstance(option, Literal)], term.type)
+    return None if true is None else Truth(term, true, true.complement().without_null())
 
 
 def _is_null(predicate: Call) -> Truth | None:
     (term,) = predicate.arguments
-    return None if isinstance(term, Literal) else Truth(term, NULL_ONLY, ANY_VALUE)
+    return Truth(term, NULL_ONLY, ANY_VALUE)
 
 
 def _is_nan(predicate: Call) -> Truth | None:
     (term,) = predicate.arguments
     true = only(math.nan, term.type)
-    return (
-        None if true is None or isinstance(term, Literal) else Truth(term, true, true.complement())
-    )
+    return None if true is None else Truth(term, true, true.complement())
 
 
 def _like(predicate: Call) -> Truth | None:
-    term, pattern = predicate.arguments[:2]
-    if not isinstance(pattern, Literal) or isinstance(term, Literal) or predicate.parameters:
-        return None
-    if not isinstance(pattern.value, str):
+    term, pattern = predicate.arguments
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
         return None
     body = pattern.value.rstrip("%")
     if any(special in body for special in "%_\\"):
@@ -174,9 +166,7 @@ def _starts_with(predicate: Call) -> Truth | None:
     if not isinstance(prefix, Literal) or not isinstance(prefix.value, str):
         return None
     true = prefixed(prefix.value)
-    return (
-        None if isinstance(term, Literal) else Truth(term, true, true.complement().without_null())
-    )
+    return Truth(term, true, true.complement().without_null())
 
 
 def prefixed(prefix: str) -> ValueSet:
@@ -186,8 +176,8 @@ def prefixed(prefix: str) -> ValueSet:
     if not kept:
         return ValueSet((*start, ANYTHING.cuts[1])) if prefix else ANY_VALUE
     following = ord(kept[-1]) + 1
-    if 0xD800 <= following <= 0xDFFF:
-        following = 0xE000  # no string holds a surrogate
+    if following == _FIRST_SURROGATE:
+        following = _AFTER_SURROGATES
     return ValueSet((*start, (1, kept[:-1] + chr(following), 0)))
 
 

@@ -15,6 +15,8 @@ HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 WEEK: Final = 7 * DAY
 
+_MONTHS_MAX: Final = 120_000
+_DAYS_MAX: Final = 3_652_425  # 120,000 months of the Gregorian calendar
 _PERIOD: Final = re.compile(
     r"P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?"
     r"(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,6}))?S)?)?",
@@ -28,9 +30,9 @@ class Period(msgspec.Struct, frozen=True):
     Weeks stay apart because one week starts on Monday, which seven days do not.
     """
 
-    months: int = 0
-    weeks: int = 0
-    micros: int = 0
+    months: int
+    weeks: int
+    micros: int
 
 
 def parse_period(text: str) -> Period:
@@ -39,17 +41,22 @@ def parse_period(text: str) -> Period:
     Raises
     ------
     InvalidInputError
-        If the text is not a period, or is longer than 9999 years.
+        If the text is not a period, or is longer than 10,000 years.
     """
     match = _PERIOD.fullmatch(text.strip())
     if match is None or not any(match.groups()) or text.strip().upper().endswith("T"):
         raise InvalidInputError(
             "PROJSEG_BAD_PERIOD", f"'{text}' is not an ISO 8601 period such as PT15M, P1D or P1M"
         )
-    years, months, weeks, days, hours, minutes, seconds = (int(g or 0) for g in match.groups()[:7])
+    too_long = InvalidInputError("PROJSEG_BAD_PERIOD", f"'{text}' is longer than 10,000 years")
+    try:
+        numbers = [int(group or 0) for group in match.groups()[:7]]
+    except ValueError as error:  # Python converts no text of thousands of digits
+        raise too_long from error
+    years, months, weeks, days, hours, minutes, seconds = numbers
     fraction = int((match[8] or "").ljust(6, "0"))
     micros = days * DAY + hours * HOUR + minutes * MINUTE + seconds * SECOND + fraction
     period = Period(years * 12 + months, weeks, micros)
-    if period.months > 120_000 or period.weeks * WEEK + micros > 3_652_425 * DAY:
-        raise InvalidInputError("PROJSEG_BAD_PERIOD", f"'{text}' is longer than 9999 years")
+    if period.months > _MONTHS_MAX or period.weeks * WEEK + micros > _DAYS_MAX * DAY:
+        raise too_long
     return period

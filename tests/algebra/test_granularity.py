@@ -173,7 +173,7 @@ def test_a_floor_is_one_throughout_a_piece(data):
         ("P", "ISO 8601"),
         ("PT0S", "either months"),
         ("", "no granularity"),
-        ("PT99999999H", "9999 years"),
+        ("PT99999999H", "10,000 years"),
     ],
 )
 def test_what_is_no_granularity_is_refused(text, words):

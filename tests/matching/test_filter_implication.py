@@ -30,6 +30,8 @@ PROVED = [
     ("i & j = 1", "i IS NOT NULL"),
     ("date_add(d, 1) > date '2024-03-10'", "d IS NOT NULL"),
     ("s IS NOT NULL", "octet_length(s) IS NOT NULL"),
+    ("i IS NOT NULL", "i & 1 IS NOT NULL"),
+    ("i IS NOT NULL", "i < 2 OR i > 1 OR s = 'a'"),
     ("i = 1 AND s = 'a'", "s = 'a'"),
     ("i = 1 AND s = 'a'", "i = 1 OR s = 'b'"),
     ("i = 1 OR s = 'a'", "s = 'a' OR i IN (1, 2)"),
@@ -61,6 +63,10 @@ NOT_PROVED = [
     ("i IN (1, 2, 3)", "i IN (1, 2)"),
     ("i IS NOT NULL", "i > 0"),
     ("i = 1", "s = 'a'"),
+    ("i = 1", "i < j"),
+    ("i = 1", "i = 1 AND s = 'a'"),
+    ("i = 1", "false"),
+    ("i IS NOT NULL", "i & j IS NOT NULL"),
     ("i != 1", "i IS NULL"),
     ("i = 1 OR s = 'a'", "i = 1"),
     ("s LIKE 'a%'", "s LIKE 'ab%'"),
@@ -113,6 +119,14 @@ def test_a_condition_implies_itself_and_its_weakenings(text):
     one = condition(text)
     assert implies([one], one)
     assert implies([one], condition(f"({text}) OR j = 77"))
+
+
+@pytest.mark.parametrize(("one", "other", "is_proved"), [(2, 32, True), (5, 13, False)])
+def test_a_proof_tries_up_to_64_combinations_of_alternatives(one, other, is_proved):
+    useful = " OR ".join(f"(i = {n} AND s = '{n}')" for n in range(one))
+    useless = " OR ".join(f"(x > {n}D AND j != {n})" for n in range(other))
+    found = implies([condition(useful), condition(useless)], condition("i >= 0"))
+    assert found == is_proved
 
 
 def test_many_alternatives_do_not_take_forever():

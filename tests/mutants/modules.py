@@ -14,6 +14,7 @@ _CLOCK = (
     "tests/algebra/test_bucket_order.py",
 )
 _PROOFS = (
+    "tests/matching/test_predicate_truth.py",
     "tests/matching/test_value_set.py",
     "tests/matching/test_filter_implication.py",
     "tests/matching/test_filter_simplify.py",
@@ -43,7 +44,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "algebra/expressions/evaluate.py": _EXPRESSIONS,
     "algebra/time/interval.py": ("tests/algebra/test_interval.py",),
     "algebra/time/granularity.py": _CLOCK,
-    "algebra/time/period.py": _CLOCK,
+    "algebra/time/period.py": ("tests/algebra/test_period.py",),
     "algebra/proofs/value_set.py": _PROOFS,
     "algebra/proofs/integer_ranges.py": (
         "tests/matching/test_integer_ranges.py",
