@@ -176,13 +176,15 @@ def _split_parameters(
     if len(parts.arguments) < 2:
         return parts.arguments, (lg_k.default,)
     given = parts.arguments[1].sql()
-    if len(parts.arguments) > 2 or not given.isdecimal() or not lg_k.low <= int(given) <= lg_k.high:
+    allowed = {str(size): size for size in range(lg_k.low, lg_k.high + 1)}
+    size = allowed.get(given.lstrip("0"))
+    if len(parts.arguments) > 2 or size is None:
         raise InvalidInputError(
             "PROJSEG_BAD_AGGREGATE",
             f"{function} takes a column and lgK, a whole number from {lg_k.low} to {lg_k.high};"
             f" found {', '.join(tree.sql() for tree in parts.arguments[1:])}",
         )
-    return parts.arguments[:1], (int(given),)
+    return parts.arguments[:1], (size,)
 
 
 def _check_arguments(

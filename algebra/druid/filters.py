@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,6 +14,8 @@ from projseg.algebra.druid.json_object import DruidObject
 from projseg.algebra.time.interval import micros_to_iso
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.errors import InvalidInputError
+
+_WHOLE_NUMBER: Final = re.compile(r"-?[0-9]+")
 
 
 class DruidFilters:
@@ -87,9 +91,9 @@ def _boolean(text: str, owner: str) -> str:
 
 def _timestamp(text: str, owner: str) -> str:
     """Return the SQL of milliseconds since 1970, as Druid counts, or of ISO 8601 text."""
-    if not text.lstrip("-").isdigit():
+    if not _WHOLE_NUMBER.fullmatch(text):
         return f"TIMESTAMP {quote_text(text)}"
-    micros = int(text) * 1000
+    micros = int(Decimal(text)) * 1000
     if not MIN_MICROS <= micros < MAX_MICROS:
         raise InvalidInputError(
             "PROJSEG_BAD_PROJECTION", f"{owner}: filter value '{text}' leaves years 1 to 9999"

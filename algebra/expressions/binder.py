@@ -183,7 +183,9 @@ def _number(binder: Binder, tree: exp.Literal) -> Expression:
         return Literal(pa.string(), text)
     if "e" in text.lower():
         return literal(float(text), pa.float64())
-    return decimal_literal(Decimal(text)) if "." in text else integer_literal(int(text))
+    number = Decimal(text)
+    found = decimal_literal(number)  # refuses a number that no type holds
+    return found if "." in text else integer_literal(int(number))
 
 
 def _negation(binder: Binder, tree: exp.Neg) -> Expression:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Final
 
 import pyarrow as pa
@@ -40,11 +41,11 @@ def written_type(tree: exp.DataType) -> pa.DataType:
         PROJSEG_BAD_EXPRESSION if projseg has no cast to the type.
     """
     if tree.this == _T.DECIMAL:
-        sizes = [int(parameter.name) for parameter in tree.expressions]
-        precision, scale = (*sizes, 0)[:2] if sizes else (10, 0)
+        sizes = [Decimal(parameter.name) for parameter in tree.expressions]
+        precision, scale = (*sizes, Decimal(0))[:2] if sizes else (Decimal(10), Decimal(0))
         if not 1 <= precision <= 38 or not 0 <= scale <= precision:
             raise bad_expression(f"decimal({precision},{scale}) is not a type of up to 38 digits")
-        return pa.decimal128(precision, scale)
+        return pa.decimal128(int(precision), int(scale))
     if tree.this in (_T.ARRAY, _T.MAP, _T.STRUCT) and tree.expressions:
         return _nested_type(tree)
     found = _BY_KIND.get(tree.this)

@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.literals import decimal_literal, is_timestamp
+from projseg.algebra.expressions.literals import PRECISION_MAX, decimal_literal, is_timestamp
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import InvalidInputError
 from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ, is_nested, type_name
@@ -16,7 +16,6 @@ from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ, is_nested, ty
 _INTEGRAL: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _NUMBERS: Final = (*_INTEGRAL, pa.float32(), pa.float64())
 _DIGITS: Final = dict(zip(_INTEGRAL, (3, 5, 10, 20), strict=True))
-_MAX_PRECISION: Final = 38
 
 
 def bad_expression(message: str) -> InvalidInputError:
@@ -51,11 +50,11 @@ def is_datetime(arrow_type: pa.DataType) -> bool:
 
 def bounded_decimal(precision: int, scale: int) -> pa.DataType:
     """Return a decimal type cut to 38 digits: fraction digits go first, down to 6 of them."""
-    if precision <= _MAX_PRECISION:
+    if precision <= PRECISION_MAX:
         return pa.decimal128(max(precision, 1), scale)
     whole = precision - scale
-    kept = max(_MAX_PRECISION - whole, min(scale, 6))
-    return pa.decimal128(_MAX_PRECISION, kept)
+    kept = max(PRECISION_MAX - whole, min(scale, 6))
+    return pa.decimal128(PRECISION_MAX, kept)
 
 
 def decimal_for(expression: Expression) -> pa.DataType:
@@ -99,7 +98,7 @@ def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     pairs = [(t.precision, t.scale) if is_decimal(t) else (_DIGITS[t], 0) for t in (left, right)]
     scale = max(s for _, s in pairs)
     precision = max(p - s for p, s in pairs) + scale
-    surplus = max(precision - _MAX_PRECISION, 0)
+    surplus = max(precision - PRECISION_MAX, 0)
     return pa.decimal128(precision - surplus, max(scale - surplus, 0))
 
 

@@ -20,6 +20,9 @@ _MICROS: Final = {
 _DAYS: Final = {"day": 1, "week": 7}
 _MONTHS: Final = {"month": 1, "quarter": 3, "year": 12}
 _PART: Final = re.compile(r"([+-]?)\s*(\d+)(?:\.(\d{1,9}))?\s*([a-z]+)", re.IGNORECASE)
+_MONTHS_MAX: Final = (1 << 31) - 1
+_MICROS_MAX: Final = (1 << 63) - 1
+_DIGITS_MAX: Final = 19  # of _MICROS_MAX
 _SPANS: Final = {
     ("year", "month"): r"(?P<sign>[+-]?)(?P<year>\d+)-(?P<month>\d+)",
     ("day", "hour"): r"(?P<sign>[+-]?)(?P<day>\d+) (?P<hour>\d+)",
@@ -40,7 +43,8 @@ class Span(msgspec.Struct, frozen=True):
     Parameters
     ----------
     months, days, clock_micros : int
-        Calendar months, calendar days, and exact microseconds.
+        Calendar months, up to 2^31 - 1; calendar days and exact microseconds, up to 2^63 - 1
+        microseconds each and together. Each may be negative.
     """
 
     months: int = 0
@@ -79,7 +83,7 @@ def parse_interval(text: str) -> Span:
     Raises
     ------
     InvalidInputError
-        If the text is not an interval.
+        If the text is not an interval, or is longer than a `Span` may be.
     """
     body = re.sub(r"^\s*interval\b", "", text, flags=re.IGNORECASE).strip()
     total, position = Span(), 0
@@ -92,7 +96,7 @@ def parse_interval(text: str) -> Span:
         position += len(body[position:]) - len(body[position:].lstrip(" ,"))
     if not body:
         raise _bad(text)
-    return total
+    return _checked(total, text)
 
 
 def parse_interval_range(text: str, first: str, last: str) -> Span:
@@ -101,20 +105,22 @@ def parse_interval_range(text: str, first: str, last: str) -> Span:
     Raises
     ------
     InvalidInputError
-        If the text does not have that form.
+        If the text does not have that form, or is longer than a `Span` may be.
     """
     pattern = _SPANS.get((first.casefold(), last.casefold()))
     match = re.fullmatch(pattern, text.strip()) if pattern else None
     if match is None:
         raise _bad(f"{text} {first} to {last}")
     fields = {
-        k: int(v) for k, v in match.groupdict().items() if k not in ("sign", "fraction") and v
+        k: _count(v, text)
+        for k, v in match.groupdict().items()
+        if k not in ("sign", "fraction") and v
     }
     fraction = int((match.groupdict().get("fraction") or "").ljust(9, "0")) // 1000
     total = Span(clock_micros=fraction)
     for unit, count in fields.items():
         total = total.plus(_span(unit, count))
-    return total.negated() if match["sign"] == "-" else total
+    return _checked(total.negated() if match["sign"] == "-" else total, text)
 
 
 def _unit_span(text: str, match: re.Match[str]) -> Span:
@@ -122,7 +128,7 @@ def _unit_span(text: str, match: re.Match[str]) -> Span:
     unit = unit.casefold().removesuffix("s")
     if fraction and unit != "second":
         raise _bad(text)
-    span = _span(unit, int(count))
+    span = _span(unit, _count(count, text))
     if fraction:
         span = span.plus(Span(clock_micros=int(fraction.ljust(9, "0")) // 1000))
     return span.negated() if sign == "-" else span
@@ -136,6 +142,25 @@ def _span(unit: str, count: int) -> Span:
     if unit in _MONTHS:
         return Span(months=count * _MONTHS[unit])
     raise _bad(f"{count} {unit}")
+
+
+def _count(digits: str, text: str) -> int:
+    if len(digits) > _DIGITS_MAX:
+        raise _too_long(text)
+    return int(digits)
+
+
+def _checked(span: Span, text: str) -> Span:
+    lengths = (span.days * DAY, span.clock_micros, span.micros)
+    if abs(span.months) > _MONTHS_MAX or any(abs(length) > _MICROS_MAX for length in lengths):
+        raise _too_long(text)
+    return span
+
+
+def _too_long(text: str) -> Exception:
+    return bad_expression(
+        f"'{text}' is longer than an interval may be: 2^31 - 1 months, 2^63 - 1 microseconds"
+    )
 
 
 def _bad(text: str) -> Exception:

@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from projseg.algebra.expressions.tree import Literal
+from projseg.errors import InvalidInputError
 from projseg.segment_format.arrow_arrays import scalar_of
 from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
 
@@ -17,6 +18,8 @@ TRUE: Final = Literal(pa.bool_(), True)
 FALSE: Final = Literal(pa.bool_(), False)
 UNKNOWN: Final = Literal(pa.bool_(), None)
 
+PRECISION_MAX: Final = 38
+"""The most digits of a decimal."""
 _EPOCH: Final = datetime(1970, 1, 1)
 _INTEGERS: Final = ((8, pa.int8()), (16, pa.int16()), (32, pa.int32()), (64, pa.int64()))
 
@@ -62,7 +65,13 @@ def integer_literal(value: int) -> Literal:
 
 
 def decimal_literal(value: Decimal) -> Literal:
-    """Return a decimal of the fewest digits that hold it; decimals have one zero."""
+    """Return a decimal of the fewest digits that hold it; decimals have one zero.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_EXPRESSION if no decimal type has so many digits.
+    """
     if value.is_zero():
         value = value.copy_abs()
     sign_digits_exponent = value.as_tuple()
@@ -70,8 +79,14 @@ def decimal_literal(value: Decimal) -> Literal:
     if exponent > 0:
         value = value.quantize(Decimal(1))
     scale = max(-exponent, 0)
-    digits = len(value.as_tuple().digits)
-    return Literal(pa.decimal128(max(digits, scale, 1), scale), value)
+    precision = max(len(value.as_tuple().digits), scale, 1)
+    if precision > PRECISION_MAX:
+        raise InvalidInputError(
+            "PROJSEG_BAD_EXPRESSION",
+            f"a constant has {precision} digits, but a decimal has up to {PRECISION_MAX};"
+            " write it as a double, such as 1.5e40",
+        )
+    return Literal(pa.decimal128(precision, scale), value)
 
 
 def datetime_micros(value: datetime) -> int:
