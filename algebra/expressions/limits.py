@@ -1,8 +1,8 @@
-"""How large an expression may be, in one place: what is accepted once is read for ever.
+"""How large an expression may be.
 
-A definition is kept as canonical text, which every reader parses again, so that a limit must hold
-for whoever calls, however deep in Python's stack: depth is counted, and the parser, which takes up
-to fifty frames for one level, is given room for what the limits allow.
+A definition is stored as canonical text, which every reader parses again. So whether a text is
+accepted must not depend on how deep in Python's stack the caller is: nesting is counted, and the
+parser, which takes up to fifty frames for one level, is given the stack that the limits need.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from projseg.algebra.expressions.tree import Expression
 from projseg.errors import LimitExceededError
 
 TEXT_CHARACTERS_MAX: Final = 100_000
-"""Characters of one expression."""
+"""The most characters of one expression."""
 DEPTH_MAX: Final = 100
-"""Nodes from an expression to its deepest operand: `v + v + v` has three, a column one."""
+"""The most nodes from an expression to its deepest operand: `v + v + v` has three, `v` one."""
 WRITTEN_DEPTH_MAX: Final = 4 * DEPTH_MAX
-"""The same of what is written, brackets and all; a chain of ANDs, ORs or || counts once."""
+"""The same for parsed text, with its brackets; a chain of ANDs, ORs or || counts as one node."""
 JSON_DEPTH_MAX: Final = 100
-"""Arrays and objects within each other in a declaration."""
+"""The most arrays and objects inside each other in a declaration."""
 
 _FRAMES: Final = 12_000
 _CHAINS: Final = (exp.And, exp.Or, exp.DPipe)
@@ -90,7 +90,10 @@ def too_deep() -> LimitExceededError:
 def _passes(
     root: _Node, depth_max: int, parts_of: Callable[[_Node], Iterable[tuple[_Node, int]]]
 ) -> bool:
-    """Whether a path from `root` is longer than `depth_max`; parts come with what they add."""
+    """Whether a path from `root` is longer than `depth_max`.
+
+    `parts_of` gives the parts of a node, each with what it adds to the length.
+    """
     open_nodes = [(root, 1)]
     while open_nodes:
         node, depth = open_nodes.pop()
@@ -119,7 +122,7 @@ _limit_before = 0
 
 @contextmanager
 def room_to_recurse() -> Iterator[None]:
-    """Let Python's stack grow by what reading the deepest expression takes, and no longer."""
+    """Let Python's stack grow, within the block, by what the deepest expression needs."""
     global _open_count, _limit_before
     with _lock:
         if _open_count == 0:
@@ -136,7 +139,7 @@ def room_to_recurse() -> Iterator[None]:
 
 
 def _renew_lock() -> None:
-    """Free a forked child of a lock that another thread of its parent held."""
+    """Replace the lock in a forked child: another thread of its parent may have held it."""
     global _lock
     _lock = Lock()
 

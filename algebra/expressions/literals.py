@@ -44,14 +44,14 @@ def scalar_literal(scalar: pa.Scalar) -> Literal:
 
 
 def literal(value: object, arrow_type: pa.DataType) -> Literal:
-    """Return a constant; every NaN is the same one."""
+    """Return a constant; every NaN becomes the same NaN."""
     if isinstance(value, float) and math.isnan(value):
         value = math.nan
     return Literal(arrow_type, value)
 
 
 def without_negative_zero(constant: Literal) -> Literal:
-    """Return the constant that compares as this one does; only comparisons know one zero."""
+    """Return the constant with 0.0 for -0.0; the two are equal only where values are compared."""
     is_zero = isinstance(constant.value, float) and constant.value == 0
     return Literal(constant.type, 0.0) if is_zero else constant
 
@@ -65,7 +65,7 @@ def integer_literal(value: int) -> Literal:
 
 
 def decimal_literal(value: Decimal) -> Literal:
-    """Return a decimal of the fewest digits that hold it; decimals have one zero.
+    """Return a decimal constant of the smallest type that holds it; -0 becomes 0.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def decimal_literal(value: Decimal) -> Literal:
 
 
 def datetime_micros(value: datetime) -> int:
-    """Return microseconds since 1970, of an aware datetime in UTC, of a naive one as it reads."""
+    """Return microseconds since 1970; the reading of a naive datetime counts as UTC."""
     naive = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
     return (naive - _EPOCH) // timedelta(microseconds=1)
 

@@ -47,7 +47,7 @@ def _name(tree: exp.Expression) -> str:
 
 
 def _cast(tree: exp.Cast) -> str:
-    """Name a cast; a suffix of a number, as in 1L, is read as one, but Spark shows the number."""
+    """Name a cast; sqlglot reads 1L as a cast of 1, and Spark names it 1."""
     if isinstance(tree.this, exp.Literal) and not tree.this.is_string:
         return str(tree.this.this)
     return f"CAST({_name(tree.this)} AS {tree.to.sql(dialect='spark')})"

@@ -1,4 +1,4 @@
-"""Boolean expressions as lists of conditions that must all hold."""
+"""Conversion between a boolean expression and the conditions whose AND it is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from projseg.algebra.expressions.tree import Call, Column, Expression
 
 
 def conjuncts(expression: Expression | None) -> tuple[Expression, ...]:
-    """Return the conditions whose AND the expression is; none for None and for TRUE.
+    """Return the conditions whose AND is the expression; None and TRUE have no conditions.
 
     A boolean column that stands alone becomes `column = TRUE`, which keeps the same rows.
     """
@@ -24,7 +24,7 @@ def conjuncts(expression: Expression | None) -> tuple[Expression, ...]:
 
 
 def conjunction(parts: Iterable[Expression]) -> Expression | None:
-    """Return the AND of conditions in canonical form; None where there are none."""
+    """Return the AND of conditions in canonical form; None without conditions."""
     conditions = tuple(parts)
     if not conditions:
         return None

@@ -1,6 +1,6 @@
 """Canonical Spark SQL text of expressions: `bind` in UTC reads it back to an equal tree.
 
-What depends on a time zone is text of UTC unless it stands inside `in_zone('zone', ...)`, which
+Text that depends on a time zone is meant in UTC unless it is inside `in_zone('zone', ...)`, which
 projseg reads and Spark does not.
 """
 

@@ -13,7 +13,7 @@ from projseg.segment_format.types import is_nested, type_name
 
 
 def quoted_name(name: str) -> str:
-    """Return a column's name as SQL, in backticks where it would read as something else."""
+    """Return a column's name as SQL, in backticks if it would be read as something else."""
     return name if _is_plain(name) else "`" + name.replace("`", "``") + "`"
 
 

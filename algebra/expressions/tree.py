@@ -33,7 +33,7 @@ class Expression:
             yield from child.walk()
 
     def __getstate__(self) -> dict[str, object]:
-        # Texts have other hashes in another process.
+        # Python hashes texts differently in each process.
         return {name: value for name, value in self.__dict__.items() if name != "_hash"}
 
     @cached_property
@@ -44,7 +44,7 @@ class Expression:
 
 @dataclass(frozen=True)
 class Column(Expression):
-    """The value of a column in this row."""
+    """The value of a column, in each row."""
 
     name: str
 
@@ -62,8 +62,8 @@ class Literal(Expression):
 
     Timestamps are aware datetimes in UTC, timestamp_ntz naive ones.
 
-    Constants are equal if they are the same value, which is not Python's `==`: the two zeros of a
-    double make different products, and NaN is itself.
+    Constants are equal if they are the same value, which differs from Python's `==`: 0.0 and -0.0
+    are different, since they make different products, and NaN equals itself.
     """
 
     value: object
@@ -113,7 +113,7 @@ class Call(Expression):
 
     @cached_property
     def _hash(self) -> int:
-        # Trees are looked up in tables again and again, and their hash is that of all below.
+        # Kept, because trees are looked up often and a hash needs those of all nodes below.
         return hash((self.type, self.function, self.arguments, self.parameters))
 
     def __hash__(self) -> int:

@@ -11,15 +11,15 @@ from projseg.errors import InvalidInputError, ProjsegError
 
 
 def parse_type(text: str) -> pa.DataType:
-    """Return the type that Spark SQL means by a text.
+    """Return the type that a text names in Spark SQL.
 
     Raises
     ------
     InvalidInputError
-        PROJSEG_BAD_TYPE_NAME if it is no type, or none that projseg stores.
+        PROJSEG_BAD_TYPE_NAME if the text is not a type, or not one that projseg stores.
     """
     try:
-        # On a line of its own, a comment in the text cannot reach the bracket.
+        # The line break keeps a comment in the text from swallowing the bracket.
         tree = parse_sql(f"CAST(NULL AS {text}\n)")
         if isinstance(tree, exp.Cast):
             return written_type(tree.to)

@@ -1,1 +1,1 @@
-"""Which source answers a query on each segment, how, at what cost, and why no other."""
+"""The choice of the source that answers a query on each segment, and the reasons against others."""

@@ -1,8 +1,8 @@
-"""Where each of a query's primitives comes from in a projection, if it can.
+"""Find how a projection can feed each of a query's primitives.
 
-In order of preference: the same state as stored, narrowed by a FILTER over grouping columns if need
-be; values of grouping columns, for what does not care how often a value occurs; values of grouping
-columns weighed by a stored count.
+In order of preference: from a stored state, narrowed by a FILTER over grouping columns if needed;
+from values of grouping columns, if it does not matter how often a value occurs; from values of
+grouping columns, each counted as often as a stored count says.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class FeedFinder:
     Parameters
     ----------
     spec : ProjectionSpec
-        Whose states are stored.
+        The projection, whose states are stored.
     view : SegmentView
-        What is known of the rows in question.
+        What is known of the query's rows in the segment.
     rewriter : GroupingRewriter
         From base columns to grouping columns of `spec`.
     """
@@ -59,7 +59,7 @@ class FeedFinder:
         )
 
     def _open(self, conditions: tuple[Expression, ...]) -> tuple[Expression, ...]:
-        """Return the conditions that are not known to hold anyway."""
+        """Return the conditions that are not proved by what is known."""
         return tuple(c for c in conditions if not self._premises.imply(c))
 
     def _merged(
@@ -68,7 +68,7 @@ class FeedFinder:
         conditions: tuple[Expression, ...],
         also_known: tuple[Expression, ...] = (),
     ) -> MergeStates | None:
-        """Merge a stored state of the same rows, or of more rows that can be told apart."""
+        """Merge a stored state of the same rows, or of more rows that a filter can tell apart."""
         if primitive.function == "count":
             conditions = (*conditions, *self._open(_have_values(primitive.arguments)))
         wanted = Premises((*self._context, *conditions, *also_known))
@@ -86,13 +86,13 @@ class FeedFinder:
         return min(found, key=lambda feed: feed.filter is not None, default=None)
 
     def _added(self, primitive: Primitive, conditions: tuple[Expression, ...]) -> AddRows | None:
-        """Fold the grouping columns' values in, where it does not matter how often they occur."""
+        """Fold values of grouping columns in, if it does not matter how often they occur."""
         arguments = self._rewritten(primitive.arguments)
         if not arguments:
             return None
         deciding = arguments[-1:] if primitive.kind.is_by_time else arguments
         if any(isinstance(a, Literal) and a.value is None for a in deciding):
-            return AddRows(tuple(arguments))  # no row counts without it, so nothing is ever folded
+            return AddRows(tuple(arguments))  # rows with a null here do not count
         residual = self._rewritten(conditions)
         if not primitive.kind.is_idempotent or residual is None:
             return None
@@ -101,7 +101,7 @@ class FeedFinder:
     def _weighed(
         self, primitive: Primitive, conditions: tuple[Expression, ...]
     ) -> AddWeighted | None:
-        """Fold the grouping columns' values in as often as a stored count says."""
+        """Fold values of grouping columns in, each as often as a stored count says."""
         arguments = self._rewritten(primitive.arguments)
         if not primitive.kind.is_weighable or not arguments:
             return None
@@ -116,8 +116,8 @@ class FeedFinder:
     ) -> FoldSeveral | None:
         """Answer sum(a + b) from sum(a) and sum(b).
 
-        Only of whole numbers, whose sums are exact; only where neither is ever null, since a row
-        with one null adds nothing; and only where no row overflows, since base rows would raise.
+        Only for integers, whose sums are exact; only if neither is ever null, since a row with one
+        null adds nothing; and only if no row overflows, since base rows would raise.
         """
         total = primitive.arguments[0] if primitive.arguments else None
         is_sum = primitive.function == "sum" and isinstance(total, Call) and total.function == "+"
@@ -154,7 +154,7 @@ def _is_alike(stored: Primitive, wanted: Primitive) -> bool:
 
 
 def _conditions(stored: Primitive) -> tuple[Expression, ...]:
-    """Return what a row fulfils that a stored primitive takes; count(x) takes rows with an x."""
+    """Return the conditions of the rows in a stored primitive; for count(x), x is not null too."""
     own = conjuncts(stored.filter)
     return (*own, *_have_values(stored.arguments)) if stored.function == "count" else own
 

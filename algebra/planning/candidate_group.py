@@ -1,7 +1,7 @@
-"""The projections that some segments have in common, and which of them fit a query there.
+"""Match a query with the projections that a group of segments has in common.
 
-Thousands of segments hold the same projections, and look the same to a query in all that matching
-depends on. What is worked out for the first of them serves the others.
+Thousands of segments may hold the same projections and be alike in all that matching depends on.
+The result for the first of them is kept for the others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from projseg.algebra.time.refinement import always_refines, refines
 
 
 class Fitting(msgspec.Struct, frozen=True):
-    """A projection that fits.
+    """A projection that can answer, and what its cost depends on.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ class Fitting(msgspec.Struct, frozen=True):
     match : Match
         How it answers.
     shape : ReadShape
-        What that touches.
+        What is read and computed for each of its rows.
     rank : tuple
-        What decides between equal costs: coarser, then fewer grouping columns, then by name.
+        Which wins at equal cost: the coarser, then fewer grouping columns, then by name.
     """
 
     index: int
@@ -61,16 +61,16 @@ class Verdicts(msgspec.Struct, frozen=True):
 
 
 class CandidateGroup:
-    """One set of projections, seen by one query.
+    """One set of projections and one query.
 
     Parameters
     ----------
     query : QuerySpec
         The query.
     specs : sequence of ProjectionSpec
-        What a segment of the group stores, in its order.
+        The projections that each segment of the group stores, in the same order.
     allowed : frozenset of int
-        Positions of those that the query context lets serve.
+        Positions of those that the query context allows.
     """
 
     def __init__(
@@ -89,7 +89,17 @@ class CandidateGroup:
     def verdicts(
         self, facts: SegmentFacts, zones: ZoneSets, conditions: tuple[Expression, ...]
     ) -> Verdicts:
-        """Return which projections fit a segment, `conditions` being left of the query's filter."""
+        """Return which projections can answer on a segment, and why others cannot.
+
+        Parameters
+        ----------
+        facts : SegmentFacts
+            The segment.
+        zones : ZoneSets
+            The values that terms can have in it.
+        conditions : tuple of Expression
+            The part of the query's filter that is not true of every row.
+        """
         view = self._view(facts, zones, conditions)
         if view not in self._verdicts:
             self._verdicts[view] = self._work_out(view)
@@ -170,7 +180,7 @@ def not_null(expression: Expression) -> Expression:
 
 
 def _constant_columns(query: QuerySpec, specs: Sequence[ProjectionSpec]) -> tuple[Column, ...]:
-    """Return the columns whose value, if there is but one, could stand in for them."""
+    """Return the columns that some projection lacks, but could replace by a segment's one value."""
     stored_by_all = [set(spec.column_by_expression) for spec in specs]
     return tuple(
         column
@@ -187,14 +197,14 @@ def _constant(column: Column, facts: SegmentFacts) -> Literal | None:
     if not is_single or values.minimum is None or pa.types.is_floating(column.type):
         return None
     if pa.types.is_temporal(column.type):
-        return None  # every segment has its own times: too many views for what it saves
+        return None  # segments have different times, so views would be too many
     return Literal(column.type, values.minimum)
 
 
 def _refinements(
     query: QuerySpec, specs: Sequence[ProjectionSpec]
 ) -> tuple[frozenset[Refinement], tuple[Refinement, ...]]:
-    """Return the refinements that hold at all times, and those that some segments may show."""
+    """Return the refinements that hold at all times, and those that may hold in some segments."""
     wanted = {
         (node.arguments[0], node.parameters[0])
         for expression in query.expressions
@@ -239,13 +249,13 @@ _SHARED_TIME = 32 * DAY
 
 
 def _refines_around(stored: Granularity, wanted: Granularity, low: int, high: int) -> bool:
-    """Ask for a long time first, which many segments share, then for the very times."""
+    """Test the enclosing 32-day window first: many segments share it, so the answer is cached."""
     around = low // _SHARED_TIME * _SHARED_TIME, (high // _SHARED_TIME + 1) * _SHARED_TIME
     if _refines(stored, wanted, *around):
         return True
     ends = np.array([low, high])
     if not np.array_equal(wanted.floor(stored.floor(ends)), wanted.floor(ends)):
-        return False  # as `refines` would find, at many times the price
+        return False  # `refines` would say the same, but takes much longer
     return _refines(stored, wanted, low, high + 1)
 
 

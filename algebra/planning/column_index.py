@@ -1,4 +1,4 @@
-"""Which projections keep which columns: most of a thousand are ruled out without a look at them."""
+"""An index of projections by column, which rules most of them out without looking at each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ColumnIndex:
     def narrow(
         self, query: QuerySpec, view: SegmentView, allowed: frozenset[int]
     ) -> tuple[list[int], dict[str, Reason]]:
-        """Return the projections that keep all columns the keys read, and why the others do not."""
+        """Return the projections that have all columns of the query's keys, and why others fail."""
         left = sum(1 << index for index in allowed)
         rejected: dict[str, Reason] = {}
         if query.is_row_scan:

@@ -1,4 +1,4 @@
-"""What a query says of projections by name, or not at all, fails where it cannot be done."""
+"""Checks of what a query's context says of projections: it may force, name or exclude them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def check_forced(query: QuerySpec, choices: Mapping[str, SourceChoice]) -> None:
     Parameters
     ----------
     query : QuerySpec
-        With its context.
+        The query, with its context.
     choices : mapping of str to SourceChoice
-        For each segment by name; those that need not be read do not count.
+        The choice for each segment by name; segments that need not be read are ignored.
 
     Raises
     ------
@@ -51,19 +51,19 @@ def check_forced(query: QuerySpec, choices: Mapping[str, SourceChoice]) -> None:
 
 
 def check_excluded(query: QuerySpec, known: Iterable[str]) -> None:
-    """Raise if `excludeProjections` names what is no projection of the table.
+    """Raise if `excludeProjections` names something that is not a projection of the table.
 
     Parameters
     ----------
     query : QuerySpec
-        With its context.
+        The query, with its context.
     known : iterable of str
         Names of all projections that the table declares or its segments hold.
 
     Raises
     ------
     InvalidInputError
-        PROJSEG_UNKNOWN_PROJECTION.
+        PROJSEG_UNKNOWN_PROJECTION, with the names that are known.
     """
     if not query.context.exclude_projections:
         return

@@ -19,7 +19,7 @@ from projseg.memory.lazy import cached_property
 
 
 class NotStored(Exception):
-    """An expression's value cannot be had from the grouping columns.
+    """An expression cannot be computed from the grouping columns.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class GroupingRewriter:
     Parameters
     ----------
     spec : ProjectionSpec
-        Whose grouping columns to use.
+        The projection whose grouping columns are used.
     view : SegmentView
         What is known of the segment.
     """
@@ -84,7 +84,10 @@ class GroupingRewriter:
         return ReasonCode.MISSING_GROUPING_COLUMN
 
     def _from_floor(self, call: Call) -> Expression | None:
-        """Answer a function that looks at time through a truncation, from a stored finer one."""
+        """Return a floor or comparison of time computed from a stored finer floor, if there is one.
+
+        None if the call is neither, or does not need a stored floor.
+        """
         if call.function != "time_floor":
             return self._comparison_from_floor(call)
         (moment,), (wanted,) = call.arguments, call.parameters
@@ -105,7 +108,7 @@ class GroupingRewriter:
         raise NotStored(code, moment.name)
 
     def _comparison_from_floor(self, call: Call) -> Expression | None:
-        """Compare stored buckets instead of times, where the constant divides buckets."""
+        """Compare the starts of stored buckets instead of times, if no bucket has both outcomes."""
         if call.function not in ("<", "<=", ">", ">="):
             return None
         left, right = call.arguments  # canonical: a constant stands on the right
@@ -125,7 +128,7 @@ class GroupingRewriter:
 
 
 def _refines_in_one_zone(stored: Granularity, wanted: Granularity) -> bool:
-    """Whether only the zones stand between two truncations."""
+    """Whether two granularities would refine if they were in the same zone."""
     if stored.timezone == wanted.timezone or wanted.is_none or stored.is_all:
         return False
     if stored.months:

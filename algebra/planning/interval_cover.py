@@ -1,4 +1,4 @@
-"""Which part of a query's interval a projection's whole buckets cover in one segment."""
+"""Find the part of a query's interval that whole buckets of a projection cover in a segment."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ class Cover(msgspec.Struct, frozen=True):
     Parameters
     ----------
     buckets : Interval or None
-        What the projection answers; None: all that it holds.
+        The part that the projection answers; None: all rows of the projection.
     edges : tuple of Interval
-        What is left for other sources; disjoint, and without instants where the segment has none.
+        The parts left for other sources; disjoint, and cut to the times of the segment.
     """
 
     buckets: Interval | None
     edges: tuple[Interval, ...] = ()
 
     def share(self, data: Interval) -> float:
-        """Return the part of the data's time that the buckets cover, 0 to 1."""
+        """Return the share of the data's time that the buckets cover, 0 to 1."""
         return 1.0 if self.buckets is None else share_of(self.buckets, data)
 
 
 def share_of(part: Interval, data: Interval) -> float:
-    """Return how much of `data` lies in `part`, 0 to 1."""
+    """Return the share of `data` that lies in `part`, 0 to 1."""
     low, high = max(part.start_us, data.start_us), min(part.end_us, data.end_us)
     return max(high - low, 0) / max(data.end_us - data.start_us, 1)
 
@@ -45,7 +45,7 @@ def data_interval(facts: SegmentFacts) -> Interval | None:
 def covers_all_rows(
     interval: Interval | None, data: Interval | None, *, has_null_time: bool
 ) -> bool:
-    """Whether an interval leaves out no row of a segment."""
+    """Whether an interval includes all rows of a segment."""
     if interval is None:
         return True
     return data is not None and interval.contains(data) and not has_null_time
@@ -58,21 +58,21 @@ def cover(
     *,
     has_null_time: bool,
 ) -> Cover | Reason:
-    """Return how a projection's buckets cover an interval, or that no whole bucket lies in it.
+    """Return how a projection's buckets cover an interval, or the reason why none does.
 
-    The projection's own smallest bucket begins before the base table's smallest time, so where the
-    interval reaches over an end of the data, no bound is put on the buckets there.
+    The first bucket starts before the smallest time of the data. So if the interval includes the
+    smallest time, buckets are taken from the start of its bucket; likewise at the largest time.
 
     Parameters
     ----------
     time : TimeGrouping or None
-        How the projection keeps time.
+        The projection's grouping column of time.
     interval : Interval or None
-        The query's; it overlaps `data`.
+        The query's interval; it overlaps `data`.
     data : Interval or None
         `data_interval` of the segment.
     has_null_time : bool
-        Whether a row has no time; an interval leaves it out.
+        Whether the time of some row is null; no interval includes such a row.
     """
     if covers_all_rows(interval, data, has_null_time=has_null_time):
         return Cover(None)

@@ -1,7 +1,7 @@
-"""Which source answers each segment, and why no other: the cheapest that fits.
+"""Choose the cheapest source that can answer a query on each segment, with reasons against others.
 
-`Planner` keeps what depends on the query and on sets of projections, so that a table of many
-segments costs little for each; `choose` is the same for one segment.
+`Planner` keeps what depends only on the query and on sets of projections, so that each of many
+segments costs little; `choose` plans a single segment.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Planner:
     query : QuerySpec
         The query.
     declared : sequence of ProjectionSpec
-        The table's present projections, so that those a segment lacks are reported.
+        The table's current projections; those that a segment lacks are reported.
     """
 
     def __init__(self, query: QuerySpec, declared: Sequence[ProjectionSpec] = ()) -> None:
@@ -45,7 +45,10 @@ class Planner:
         self._base: dict[tuple[Expression, ...], BaseRows] = {}
 
     def choose(self, facts: SegmentFacts) -> SourceChoice:
-        """Return what answers the query's part of a segment; without plans if no row can match."""
+        """Return the plans for a segment and the reasons against other sources.
+
+        There are no plans if no row of the segment can match.
+        """
         query = self._query
         data = data_interval(facts)
         if facts.row_count == 0 or not self._may_overlap(data):
@@ -80,7 +83,7 @@ class Planner:
         return self._base[conditions]
 
     def _skipped(self, facts: SegmentFacts) -> dict[str, Reason]:
-        """Return why projections are not read where metadata answers."""
+        """Return the reason against each projection where metadata answers."""
         reason = Reason(ReasonCode.COSTLIER, "than metadata, which is not read")
         _, barred = self._group(facts)
         return {**{stored.spec.name: reason for stored in facts.projections}, **barred}
@@ -98,7 +101,7 @@ class Planner:
         return self._groups[key]
 
     def _barred(self, specs: Sequence[ProjectionSpec], facts: SegmentFacts) -> dict[str, Reason]:
-        """Return why projections are out before any matching."""
+        """Return the reasons against projections that are known before matching."""
         names = [spec.name for spec in specs]
         absent = [spec.name for spec in self._declared if spec.name not in names]
         barred = {name: Reason(ReasonCode.NOT_IN_SEGMENT) for name in absent}
@@ -114,7 +117,7 @@ class Planner:
         return barred
 
     def _ban(self, name: str) -> Reason | None:
-        """Return what the query context has against a projection."""
+        """Return the reason against a projection in the query context, None if there is none."""
         context = self._query.context
         if context.no_projections:
             return Reason(ReasonCode.DISABLED, "noProjections is set")

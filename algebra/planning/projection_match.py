@@ -1,7 +1,7 @@
-"""May a projection answer a query on a segment? If so, how; if not, why not.
+"""Match a projection with a query: how it can answer, or why it cannot.
 
-Everything here depends on the query, the projection and the `SegmentView` only; the interval and
-the cost are settled segment by segment in `interval_cover` and `projection_choice`.
+The result depends on the query, the projection and the `SegmentView` only. The interval and the
+cost depend on each segment: see `interval_cover` and `segment_offers`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Match(msgspec.Struct, frozen=True):
     feeds : tuple of Feed
         One for each of the query's primitives.
     filter : Expression or None
-        What is left to check on stored rows.
+        The condition left to check on stored rows.
     """
 
     spec: ProjectionSpec
@@ -42,7 +42,7 @@ class Match(msgspec.Struct, frozen=True):
 
 
 def match_projection(query: QuerySpec, spec: ProjectionSpec, view: SegmentView) -> Match | Reason:
-    """Return how `spec` answers a query that groups, on segments like `view`, or why it cannot."""
+    """Return how `spec` answers a grouping query on segments like `view`, or why it cannot."""
     rewriter = GroupingRewriter(spec, view)
     keys = _rewrite_keys(query, rewriter)
     if isinstance(keys, Reason):
@@ -78,10 +78,10 @@ def _rewrite_keys(query: QuerySpec, rewriter: GroupingRewriter) -> tuple[Express
 
 
 def _unimplied(query: QuerySpec, spec: ProjectionSpec, view: SegmentView) -> Expression | None:
-    """Return a condition of the projection that the query does not imply, None if all are.
+    """Return a condition of the projection that the query does not imply; None if it implies all.
 
-    A global aggregate never sees rows that all of its FILTERs leave out, so what these imply
-    together is implied too. With keys it would lose groups.
+    Without keys, rows that fail the FILTERs of all aggregates change nothing, so a condition that
+    each of these FILTERs implies is implied too. With keys, such rows still make groups.
     """
     conditions: tuple[Expression, ...] = spec.filter_conjuncts
     for condition in conditions:
@@ -99,7 +99,7 @@ def _unimplied(query: QuerySpec, spec: ProjectionSpec, view: SegmentView) -> Exp
 def _residual(
     spec: ProjectionSpec, view: SegmentView, rewriter: GroupingRewriter
 ) -> list[Expression] | Reason:
-    """Return what is left of the query's filter, over grouping columns."""
+    """Return the part of the query's filter left to check, over grouping columns."""
     stored = Premises((*spec.filter_conjuncts, *view.proved))
     kept = []
     for condition in view.conditions:

@@ -1,4 +1,4 @@
-"""Answers that need no read: a whole segment's count, smallest and largest value."""
+"""Plans that read nothing: a whole segment's count, minimum and maximum are in its metadata."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from projseg.algebra.query.spec import QuerySpec
 
 
 def metadata_plan(query: QuerySpec, facts: SegmentFacts) -> SourcePlan | None:
-    """Return the plan that takes every primitive from metadata, None if one is not exact there.
+    """Return the plan that takes every primitive from metadata; None if one is not exact there.
 
-    The caller has seen that no filter and no interval leaves out a row of the segment.
+    The caller has checked that no filter and no interval leaves out a row of the segment.
     """
     if query.keys or not query.aggregates or facts.deleted_row_count:
         return None
@@ -37,7 +37,7 @@ def _known(primitive: Primitive, facts: SegmentFacts) -> Known | None:
 
 
 def _known_of_column(function: str, values: ColumnFacts | None, row_count: int) -> Known | None:
-    """Return what is known of a column, which is all null where the segment lacks it."""
+    """Return what is known of a column; one that the segment lacks is null in all rows."""
     null_count = row_count if values is None else values.null_count
     if function == "count":
         return Known(row_count - null_count)

@@ -1,4 +1,4 @@
-"""The ways to answer a query on one segment, what each costs, and the plans of the cheapest."""
+"""Compare the ways to answer a query on one segment, and plan the cheapest."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _EVERYTHING = Cover(None)
 
 
 class BaseRows(msgspec.Struct, frozen=True):
-    """How base rows answer a query; the same in every segment that leaves as much of its filter.
+    """How base rows answer a query, in all segments that leave the same part of its filter.
 
     Parameters
     ----------
     shape : ReadShape
-        What that touches.
+        What is read and computed for each row.
     keys : tuple of Expression
         Grouping columns, or the columns of a row scan.
     feeds : tuple of AddRows
         One for each primitive.
     filter : Expression or None
-        What is left of the query's filter.
+        The part of the query's filter that is left.
     """
 
     shape: ReadShape
@@ -50,7 +50,7 @@ class BaseRows(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, query: QuerySpec, conditions: tuple[Expression, ...], shape: ReadShape) -> BaseRows:
-        """Return how they answer a query of which `conditions` are left."""
+        """Return how base rows answer a query whose filter has `conditions` left."""
         outputs = query.columns if query.is_row_scan else query.keys
         return cls(
             shape,
@@ -61,7 +61,7 @@ class BaseRows(msgspec.Struct, frozen=True):
 
 
 class SegmentOffers:
-    """One segment's part of a query.
+    """The ways to answer a query on one segment.
 
     Parameters
     ----------
@@ -97,14 +97,14 @@ class SegmentOffers:
         return covers_all_rows(interval, self._data, has_null_time=self._has_null_time)
 
     def cheapest(self, fitting: tuple[Fitting, ...], rejected: dict[str, Reason]) -> SourceChoice:
-        """Return the plans of the cheapest source, and the price of each other as its reason.
+        """Return the plans of the cheapest source, with their cost as the reason against others.
 
         Parameters
         ----------
         fitting : tuple of Fitting
-            Projections that fit but for the interval.
+            Projections that can answer if their buckets cover the interval.
         rejected : dict of str to Reason
-            Why others do not; completed here.
+            Why others cannot; reasons found here are added.
         """
         offers = []
         for candidate in fitting:
@@ -205,7 +205,7 @@ _Offer = tuple[int, tuple[int, int, str], Fitting, Cover]
 def _explain(
     offers: list[_Offer], best_cost: int, used: set[str], rejected: dict[str, Reason]
 ) -> None:
-    """Note what the projections that are not used would have cost."""
+    """Add to `rejected` what the projections that are not used would have cost."""
     for cost, _, candidate, _ in offers:
         name = candidate.match.spec.name
         if name not in used:
@@ -213,7 +213,7 @@ def _explain(
 
 
 def _within(plan: SourcePlan, spec: ProjectionSpec, buckets: Interval) -> SourcePlan:
-    """Return the plan restricted to buckets; by its filter where time is kept as a date."""
+    """Return the plan restricted to buckets: by an interval, or by a filter if time is a date."""
     time = spec.time_grouping
     assert time is not None
     column = stored_column(spec.grouping[time.index].expression)

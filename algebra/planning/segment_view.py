@@ -1,6 +1,6 @@
-"""What a query has left to ask of one segment, in the few facts that matching depends on.
+"""The facts about a query and one segment on which matching depends.
 
-Segments with equal views match alike, so that of thousands of segments only a few are worked out.
+Matching gives the same result for segments with equal views, so it runs once for each view.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from projseg.algebra.time.granularity import Granularity
 from projseg.memory.lazy import cached_property
 
 Refinement = tuple[Granularity, Granularity, str]
-"""(stored buckets, buckets asked for, the column both cut)."""
+"""(stored granularity, granularity asked for, the column of both)."""
 
 
 class SegmentView(msgspec.Struct, frozen=True, dict=True):
@@ -30,9 +30,9 @@ class SegmentView(msgspec.Struct, frozen=True, dict=True):
     proved : frozenset of Expression
         Conditions known to be true of every row.
     constants : tuple of (str, Literal)
-        Columns that have one value here; null for a column that the segment lacks.
+        Columns that have one value in the segment; null for a column that it lacks.
     refinements : frozenset of Refinement
-        Which stored buckets lie each in one bucket asked for, over the times found here.
+        Pairs where, at all times in the segment, each stored bucket is in one bucket asked for.
     """
 
     conditions: tuple[Expression, ...]
@@ -48,12 +48,12 @@ class SegmentView(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def known(self) -> tuple[Expression, ...]:
-        """All conditions that every row in question fulfils."""
+        """All conditions that are true of every row of the answer."""
         return (*self.conditions, *self.bounds, *sorted(self.proved, key=repr))
 
     @cached_property
     def premises(self) -> Premises:
-        """The same, to prove others from."""
+        """The known conditions, to prove others from."""
         return Premises(self.known)
 
     def refines(self, stored: Granularity, wanted: Granularity, column: str) -> bool:

@@ -1,7 +1,7 @@
-"""What a source costs: bytes to read, and work on rows expressed in bytes.
+"""The cost of a source: bytes to read, and work on rows expressed in bytes.
 
-The figures need only be right against each other. One byte-equivalent is about what a core needs to
-read and decode a byte.
+The figures only need to be right in relation to each other. One byte-equivalent is about the time
+in which a core reads and decodes a byte.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from projseg.algebra.query.spec import QuerySpec
 _ROW_WORK: Final = 1
 _KEY_WORK: Final = 4
 _COMPUTED_WORK: Final = 16
-"""For each call in an expression that is worked out row by row."""
+"""For each call in an expression that is evaluated row by row."""
 _FOLD_WORK: Final = 2
 _SET_ADD_WORK: Final = 24
 _SET_MERGE_WORK: Final = 400
 _ASSUMED_COLUMN_BYTES: Final = 4
-"""Bytes a row of a column whose size is not known."""
+"""Bytes for each row of a column whose size is not known."""
 _SELECTIVITY: Final = {"=": 0.1, "is_null": 0.1, "in": 0.25, "like": 0.25}
 _RANGE_SELECTIVITY: Final = 0.5
 
 
 class ReadShape(msgspec.Struct, frozen=True):
-    """What answering from a source touches, for each of its rows.
+    """What answering from a source reads and computes, for each of its rows.
 
     Parameters
     ----------
     filter_columns : tuple of str
-        Stored columns that the filter reads of every row.
+        Stored columns that the filter reads, for every row.
     fold_columns : tuple of str
-        Stored columns that are read of the rows that pass.
+        Stored columns that are read for the rows that pass.
     filter_work, fold_work : int
         Byte-equivalents of work on a row.
     weighed_work : int
-        Byte-equivalents of work on each base row that stands behind a weighed one.
+        Byte-equivalents of work on each base row that a weighted fold counts.
     selectivity : float
         The part of the rows that is expected to pass.
     """
@@ -82,7 +82,7 @@ class ReadShape(msgspec.Struct, frozen=True):
         share : float
             The part of its rows that lies in the interval, 0 to 1.
         base_row_count : int
-            Base rows that stand behind a projection's.
+            Base rows from which the projection was made.
         """
         assumed = min(row_count * _ASSUMED_COLUMN_BYTES, byte_count)
         sizes = column_bytes.get
@@ -94,7 +94,7 @@ class ReadShape(msgspec.Struct, frozen=True):
 
 
 def base_shape(query: QuerySpec, conditions: tuple[Expression, ...]) -> ReadShape:
-    """Return what a query touches in base rows, `conditions` being left of its filter."""
+    """Return the shape of reading base rows; `conditions` are what is left of the filter."""
     outputs = query.columns if query.is_row_scan else query.keys
     keys = tuple(named.expression for named in outputs)
     feeds = tuple(AddRows(p.arguments, p.filter) for p in query.primitives)
@@ -109,7 +109,7 @@ def read_shape(
     feeds: tuple[Feed, ...],
     more_columns: tuple[str, ...] = (),
 ) -> ReadShape:
-    """Return what expressions over a source's columns touch."""
+    """Return the shape of evaluating keys, conditions and feeds over a source's columns."""
     filter_columns = _columns(conditions)
     fold_columns = dict.fromkeys((*more_columns, *_columns(keys)))
     work = _ROW_WORK + sum(_KEY_WORK + _computing(key) for key in keys)

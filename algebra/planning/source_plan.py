@@ -1,4 +1,4 @@
-"""What an executor must read to answer a query on one segment, and why not from elsewhere.
+"""The plan for one segment: what to read to answer a query, and the reasons against other sources.
 
 A `SourceChoice` covers the query's part of a segment with plans over disjoint intervals. Each plan
 reads one source and feeds the query's primitives, so states merge whatever the sources were.
@@ -17,7 +17,7 @@ from projseg.algebra.time.interval import Interval
 
 
 class ReasonCode(StrEnum):
-    """Why a projection is not what a segment is answered from."""
+    """Why a projection does not answer for a segment."""
 
     NOT_IN_SEGMENT = "NOT_IN_SEGMENT"
     DISABLED = "DISABLED"
@@ -35,7 +35,7 @@ class ReasonCode(StrEnum):
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """A code and what it is about; `str()` is what `explain` shows."""
+    """A code and its detail; `explain` shows the `str()` of it."""
 
     code: ReasonCode
     detail: str = ""
@@ -45,7 +45,7 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class AddRows(msgspec.Struct, frozen=True):
-    """Fold rows of the source in as if they were base rows.
+    """Fold rows of the source as if they were base rows.
 
     Parameters
     ----------
@@ -60,14 +60,14 @@ class AddRows(msgspec.Struct, frozen=True):
 
 
 class AddWeighted(msgspec.Struct, frozen=True):
-    """Fold rows of a projection in, each as many times as base rows stand behind it.
+    """Fold rows of a projection, each as often as it stands for base rows.
 
     Parameters
     ----------
     arguments : tuple of Expression
         The primitive's inputs, over grouping columns.
     count_prefix : str
-        Text of the stored count that says how often; a row that counts 0 must be skipped.
+        Text of the stored count that says how often; rows that count 0 must be skipped.
     filter : Expression or None
         Rows where it is not true are left out.
     """
@@ -93,7 +93,7 @@ class MergeStates(msgspec.Struct, frozen=True):
 
 
 class FoldSeveral(msgspec.Struct, frozen=True):
-    """Fold every one of these into the same state: sum(a + b) from sum(a) and sum(b)."""
+    """Fold several feeds into the same state: sum(a + b) from sum(a) and sum(b)."""
 
     feeds: tuple[Feed, ...]
 
@@ -104,8 +104,8 @@ class Known(msgspec.Struct, frozen=True):
     Parameters
     ----------
     value : object
-        For a count the number of rows counted, for min and max the value, as in `Literal`; None
-        where there is no value.
+        The number of rows counted for a count, the value (as in `Literal`) for min and max; None if
+        there is no value.
     """
 
     value: object
@@ -127,9 +127,9 @@ class SourcePlan(msgspec.Struct, frozen=True):
     feeds : tuple of Feed
         One for each of the query's primitives, in order.
     filter : Expression or None
-        What is left to check on the source's rows, over the same names.
+        The condition left to check on the source's rows, over the same names.
     interval : Interval or None
-        What is left to check on `time_column`, half-open.
+        The interval left to check on `time_column`, half-open.
     time_column : str or None
         The source's column that `interval` applies to.
     is_metadata : bool
@@ -152,14 +152,14 @@ class SourcePlan(msgspec.Struct, frozen=True):
 
     @property
     def source_name(self) -> str | None:
-        """What `explain` calls the source: a projection's name, `metadata`, None for base rows."""
+        """The source's name in `explain`: a projection's name or `metadata`; None for base rows."""
         if self.is_metadata:
             return "metadata"
         return None if self.source is None else self.source.name
 
 
 class SourceChoice(msgspec.Struct, frozen=True):
-    """The plans for one segment and the reason of every candidate that is not among them.
+    """The plans for one segment, and the reason against every projection not among them.
 
     Parameters
     ----------

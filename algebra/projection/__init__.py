@@ -1,1 +1,1 @@
-"""A projection's definition: its three forms, the checked one, and the names of what it stores."""
+"""Definitions of projections: the forms of a declaration, the bound form, and stored names."""

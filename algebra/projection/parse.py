@@ -1,4 +1,4 @@
-"""The three forms of a projection's declaration, to one checked `ProjectionSpec`."""
+"""Read the three forms of a projection's declaration into one checked `ProjectionSpec`."""
 
 from __future__ import annotations
 
@@ -73,7 +73,12 @@ def parse_projection(
     Raises
     ------
     InvalidInputError
-        Naming the projection, the column and the reason.
+        PROJSEG_BAD_PROJECTION, or the code of a text that cannot be bound. The message names the
+        projection, the text and the reason.
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_FUNCTION for a function that projseg does not have.
+    LimitExceededError
+        PROJSEG_EXPRESSION_TOO_LONG if a text, or the whole definition, exceeds a limit.
     """
     texts = _declared_texts(declaration, schema, time_column)
     _check_name(texts.name)
@@ -99,7 +104,12 @@ def parse_projections(
 ) -> tuple[ProjectionSpec, ...]:
     """Return the specs of several declarations, whose names must differ.
 
-    A text is a JSON array of declarations, or one of them.
+    A text is a JSON array of declarations, or a single declaration.
+
+    Raises
+    ------
+    InvalidInputError, UnsupportedFeatureError, LimitExceededError
+        As `parse_projection` does; PROJSEG_BAD_PROJECTION if two have the same name.
     """
     if isinstance(declarations, str):
         given = _from_json(declarations)
@@ -121,7 +131,7 @@ def _from_json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        _refuse("a projection", f"is declared by text that is no JSON: {error}")
+        _refuse("a projection", f"is declared by text that is not JSON: {error}")
 
 
 def _declared_texts(
@@ -180,13 +190,13 @@ def _check_name(name: object) -> None:
         reserved = "the base table" if name == BASE_NAME else "projseg itself"
         _refuse(f"projection '{name}'", f"begins with __, which is reserved for {reserved}")
     if name in _SOURCE_NAMES:
-        _refuse(f"projection '{name}'", "has a name by which explain calls another source")
+        _refuse(f"projection '{name}'", "has a name that explain uses for another source")
 
 
 def _within(
     owner: str, binder: Callable[[str, pa.Schema], _Bound], text: str, schema: pa.Schema
 ) -> _Bound:
-    """Bind a text, with the projection's name in front of whatever is wrong with it."""
+    """Bind a text; an error message begins with the projection and the text."""
     if not isinstance(text, str):
         _refuse(owner, f"needs SQL text, found {text!r}")
     try:
@@ -217,7 +227,7 @@ def _check_types(owner: str, spec: ProjectionSpec) -> None:
 
 
 def _check_definition(owner: str, spec: ProjectionSpec, schema: pa.Schema) -> None:
-    """Read the definition as every writer and reader will: what passes a limit is refused here."""
+    """Read the definition back, as every writer and reader will, to refuse what exceeds a limit."""
     try:
         from_definition(spec.definition, schema)
     except ProjsegError as error:

@@ -1,4 +1,4 @@
-"""A projection's definition: what it groups by, what it keeps for each group, of which rows."""
+"""The bound form of a projection: its grouping columns, its aggregators and its filter."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _DEFINITION_DECODER: Final = msgspec.json.Decoder(_Definition)
 
 
 class TimeGrouping(msgspec.Struct, frozen=True):
-    """The grouping column that places a projection's rows in time.
+    """The grouping column that says in which bucket of time a projection's rows lie.
 
     Parameters
     ----------
@@ -56,14 +56,14 @@ class TimeGrouping(msgspec.Struct, frozen=True):
 
 
 class StoredFloor(msgspec.Struct, frozen=True):
-    """A grouping column that tells a time's bucket.
+    """A grouping column that is the bucket of a time.
 
     Parameters
     ----------
     moment : Expression
         The time that is truncated, over base columns.
     granularity : Granularity
-        To what.
+        The buckets to which it is truncated.
     start : Expression
         The bucket's start, over the grouping column.
     """
@@ -79,11 +79,11 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
     Parameters
     ----------
     name : str
-        What people call it. Two definitions may bear one name in different segments.
+        The name that users gave it. Segments may hold different definitions of the same name.
     grouping : tuple of NamedExpression
         Grouping columns by output name, in sort order.
     aggregators : tuple of AggregateCall
-        As declared; what is stored are their `primitives`.
+        The aggregates as declared; their `primitives` are stored.
     filter : Expression or None
         Only rows where it is true are in the projection.
     time_column : str or None
@@ -98,13 +98,13 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def primitives(self) -> tuple[Primitive, ...]:
-        """What is stored, each once, in order of declaration."""
+        """The stored primitives, each once, in the order of declaration."""
         found = {p.text: p for call in self.aggregators for p in decompose(call)}
         return tuple(found.values())
 
     @cached_property
     def primitive_by_text(self) -> dict[str, Primitive]:
-        """The same by canonical text."""
+        """The stored primitives by canonical text."""
         return {primitive.text: primitive for primitive in self.primitives}
 
     @cached_property
@@ -114,20 +114,20 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def column_by_expression(self) -> dict[Expression, Column]:
-        """The stored grouping column that holds an expression's value."""
+        """From each grouping expression to the stored column that holds its value."""
         return {
             named.expression: stored_column(named.expression) for named in reversed(self.grouping)
         }
 
     @cached_property
     def stored_floors(self) -> tuple[StoredFloor, ...]:
-        """Every truncation of a time among the grouping columns, in any zone."""
+        """The truncations of a time among the grouping columns, in any zone."""
         found = (_stored_floor(named) for named in self.grouping)
         return tuple(floor for floor in found if floor is not None)
 
     @cached_property
     def time_grouping(self) -> TimeGrouping | None:
-        """The exact time column or the finest pure UTC floor of it; None is granularity ALL."""
+        """The time column or the finest pure UTC floor of it; None if neither is grouped by."""
         found = [
             TimeGrouping(index, granularity)
             for index, named in enumerate(self.grouping)
@@ -150,7 +150,7 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def definition_hash(self) -> str:
-        """128 bits, in hex, of what is stored; names and spelling do not count."""
+        """A hash of what is stored, 128 bits in hex; names and spelling do not change it."""
         stored = [
             [to_sql(named.expression) for named in self.grouping],
             sorted(primitive.text for primitive in self.primitives),
@@ -166,7 +166,10 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
 
 
 def pure_floor(expression: Expression, time_column: str | None) -> Granularity | None:
-    """Return the UTC floor without origin of the table's time that an expression is, if any."""
+    """Return the granularity of an expression that is a plain UTC floor of the time column.
+
+    It is NONE for the column itself, and None for other expressions, zones and origins.
+    """
     if isinstance(expression, Column):
         is_time = expression.name == time_column and pa.types.is_temporal(expression.type)
         return Granularity.NONE if is_time else None
@@ -210,7 +213,7 @@ def from_definition(definition: str, schema: pa.Schema) -> ProjectionSpec:
     Raises
     ------
     CorruptTableError
-        If the text is not one that `definition` can have made.
+        PROJSEG_BAD_DEFINITION, if `definition` cannot have made the text.
     """
     try:
         stored = _DEFINITION_DECODER.decode(definition)

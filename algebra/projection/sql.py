@@ -1,7 +1,7 @@
 """The SQL form of a projection: `SELECT [DISTINCT] ... [WHERE ...] [GROUP BY ...]`, without FROM.
 
-Clauses are found among sqlglot's tokens and cut out of the text as they stand, so that the
-expressions are read once, by `bind`, in whatever spelling they have.
+Clauses are found among sqlglot's tokens and cut out of the text unchanged, so that only `bind` has
+to understand the expressions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def translate_sql(name: Any, sql: Any) -> DeclaredTexts:
     Raises
     ------
     InvalidInputError
-        PROJSEG_BAD_PROJECTION if the text has another shape.
+        PROJSEG_BAD_PROJECTION if the text is not such a SELECT.
     """
     owner = f"projection {name!r}"
     if not isinstance(sql, str):
@@ -78,7 +78,7 @@ def _check_distinct(owner: str, listed: str | None, aggregators: list[str]) -> N
 
 
 def _clauses(owner: str, sql: str) -> dict[str, str]:
-    """Return the text of each clause by its keyword; the outputs are DISTINCT's if it is there."""
+    """Return the text of each clause by its keyword; after DISTINCT the outputs are its text."""
     openings = _openings(owner, sql)
     if not openings or openings[0][0] != "SELECT" or openings[0][1].start:
         _refuse(owner, "needs sql that begins with SELECT")
@@ -142,7 +142,7 @@ def is_aggregate(text: str) -> bool:
 
 
 def _keys(text: str) -> tuple[str, str | None]:
-    """Return an expression in one spelling, and its alias if it has one."""
+    """Return an expression in sqlglot's spelling, and its alias if it has one."""
     tree = parse_sql(text)
     inner = tree.this if isinstance(tree, exp.Alias) else tree
     with room_to_recurse():

@@ -1,7 +1,7 @@
-"""Names of a projection's stored columns: canonical text, so that equal definitions share them.
+"""Names of a projection's stored columns, which are canonical text.
 
-Output names do not count: a definition keeps its identity when an alias changes, and so must the
-columns that older segments hold.
+They do not depend on output names: when an alias changes, a definition stays the same, and so must
+the columns in older segments.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def state_column_name(primitive_text: str, part: str) -> str:
 
 
 def _short(text: str) -> str:
-    """Return `text` if it may name a column, else its beginning and a 128-bit hash of it."""
+    """Return `text` if it is a legal column name, else its beginning and a 128-bit hash of it."""
     if name_problem(text) is None:
         return text
     readable = "".join(c for c in text[:_READABLE_CHARACTERS] if " " < c <= "~")

@@ -1,1 +1,1 @@
-"""What follows from a condition or from a segment's facts, by sound and incomplete proofs."""
+"""Proofs of what follows from conditions and from a segment's facts: sound, but not complete."""

@@ -1,7 +1,7 @@
-"""A small sound prover: conditions that are all true of a row may force another one to be true.
+"""A small, sound prover of whether a condition is true of every row that fulfils some others.
 
-It knows sets of values of one term, nulls, conjunction and disjunction. A proof it does not find is
-not a refutation.
+It reasons with sets of values of one term, nulls, AND and OR. It may fail to find a proof that
+exists.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CASES_MAX: Final = 64
 
 
 class Premises:
-    """Conditions that are true of every row in question.
+    """Conditions that are true of all rows, and what follows from them.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Premises:
             self._learn_not_null(condition)
 
     def _learn_not_null(self, expression: Expression) -> None:
-        """Note what cannot be null where `expression` is not null."""
+        """Note which expressions cannot be null if `expression` is not null."""
         self._not_null.add(expression)
         if not isinstance(expression, Call):
             return
@@ -60,11 +60,11 @@ class Premises:
 
     @property
     def is_contradiction(self) -> bool:
-        """Whether no row can fulfil them, as far as one term at a time tells."""
+        """Whether no row can fulfil all conditions, judged for one term at a time."""
         return any(known.is_empty for known in self._sets.values())
 
     def is_not_null(self, expression: Expression) -> bool:
-        """Whether they prove that an expression has a value."""
+        """Whether the conditions prove that an expression is not null."""
         if isinstance(expression, Literal):
             return expression.value is not None
         if expression in self._not_null or not self._sets.get(expression, ANYTHING).has_null:
@@ -76,7 +76,7 @@ class Premises:
         )
 
     def imply(self, goal: Expression) -> bool:
-        """Whether `goal` is proved to be true wherever all of them are true."""
+        """Whether `goal` is proved to be true wherever all conditions are true."""
         if goal not in self._proved:
             self._proved[goal] = self._prove(goal) or self._prove_by_cases(goal)
         return self._proved[goal]
@@ -104,7 +104,7 @@ class Premises:
         return any(self.imply(part) for part in goal.arguments) or self._cover(goal)
 
     def _cover(self, goal: Call) -> bool:
-        """Whether disjuncts over one term together take in all that the term may be."""
+        """Whether the disjuncts over one term together allow every value that it may have."""
         true_sets: dict[Expression, ValueSet] = {}
         for part in goal.arguments:
             if (truth := truth_of(part)) is not None:
@@ -112,7 +112,7 @@ class Premises:
         return any(self._known(term).is_within(found) for term, found in true_sets.items())
 
     def _prove_by_cases(self, goal: Expression) -> bool:
-        """Try each disjunct of a premise in turn: what all of them imply is implied."""
+        """Try each disjunct of a premise in turn: a goal that all of them imply is implied."""
         choices = [c for c in self.conditions if isinstance(c, Call) and c.function == "or"]
         if prod(len(choice.arguments) for choice in choices) > _CASES_MAX:
             return False

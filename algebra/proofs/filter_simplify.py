@@ -1,4 +1,4 @@
-"""What a segment's zone facts say of a condition: true of every row, of none, or of some."""
+"""Decide from a segment's facts whether a condition is true of every row, of none or of some."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Outcomes(msgspec.Struct, frozen=True):
 
     @property
     def is_always_true(self) -> bool:
-        """Whether it is true of each row."""
+        """Whether it is true of every row."""
         return not self.false and not self.null
 
 
@@ -47,7 +47,7 @@ class ZoneSets:
     Parameters
     ----------
     facts : SegmentFacts
-        Its zone facts.
+        The facts of the segment.
     """
 
     def __init__(self, facts: SegmentFacts) -> None:
@@ -55,7 +55,7 @@ class ZoneSets:
         self._by_term: dict[Expression, ValueSet] = {}
 
     def of(self, term: Expression) -> ValueSet:
-        """Return a set that holds every value of a term; of an unknown one, anything."""
+        """Return a set that holds every value of a term; anything, if little is known of it."""
         if term not in self._by_term:
             self._by_term[term] = self._compute(term)
         return self._by_term[term]
@@ -125,7 +125,7 @@ def _all_of(parts: list[Outcomes]) -> Outcomes:
 def simplify(
     conditions: Iterable[Expression], zones: ZoneSets
 ) -> tuple[tuple[Expression, ...], bool]:
-    """Return the conditions that are not true of every row, and whether no row can fulfil them."""
+    """Return the conditions that are not true of every row, and whether no row fulfils them all."""
     kept = []
     for condition in conditions:
         found = outcomes(condition, zones)

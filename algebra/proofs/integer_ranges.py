@@ -1,4 +1,4 @@
-"""Whole numbers added up: which values a sum of columns can have, and whether it can overflow."""
+"""The values that a sum of integer columns can have, and whether it can overflow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from projseg.algebra.proofs.value_set import ANY_VALUE, ANYTHING, NULL_ONLY, Val
 
 
 def without_widening(expression: Expression) -> Expression:
-    """Return what stands inside casts from whole numbers to wider ones."""
+    """Strip integer-widening casts from the outside of an expression."""
     while isinstance(expression, Call) and expression.function == "cast":
         (inner,) = expression.arguments
         both = (inner.type, expression.type)
@@ -20,9 +20,9 @@ def without_widening(expression: Expression) -> Expression:
 
 
 def fits(total: Expression) -> Expression:
-    """Return the condition that a whole number lies in the range of its type.
+    """Return the condition that an integer lies in the range of its type.
 
-    It is true of every value that there is; zone facts prove it only where no row overflows.
+    Every value fulfils it, but a segment's facts prove it only if no row overflows.
     """
     largest = (1 << (total.type.bit_width - 1)) - 1
     bounds = (
@@ -33,7 +33,7 @@ def fits(total: Expression) -> Expression:
 
 
 def values_of_sum(parts: tuple[ValueSet, ...], arrow_type: pa.DataType) -> ValueSet:
-    """Return a set that holds every sum of one value of each part, in unbounded whole numbers."""
+    """Return a set that holds every sum of one value from each part, computed without overflow."""
     if not pa.types.is_integer(arrow_type):
         return ANYTHING
     has_null = any(part.has_null for part in parts)

@@ -1,7 +1,7 @@
-"""For which values of its one term a predicate is true, and for which it is false.
+"""Find for which values of its term a predicate is true, and for which it is false.
 
-A term is what a predicate compares with constants: a column, or any expression over columns.
-Whatever is neither true nor false is null.
+A term is the column or expression that a predicate compares with constants. For the other values
+of the term, the predicate is null.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Truth(msgspec.Struct, frozen=True, dict=True):
     Parameters
     ----------
     term : Expression
-        What the predicate depends on.
+        The expression that the predicate depends on.
     true, false : ValueSet
         Disjoint sets of the term's values.
     """
@@ -48,13 +48,13 @@ class Truth(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def null(self) -> ValueSet:
-        """Where it is neither."""
+        """The values for which the predicate is null."""
         return self.true.union(self.false).complement()
 
 
 @lru_cache(maxsize=8192)
 def truth_of(predicate: Expression) -> Truth | None:
-    """Return the truth of a predicate over a single term, None where it is not of that form."""
+    """Return the truth of a predicate over a single term; None for other predicates."""
     if not isinstance(predicate, Call):
         return _truth_of_term(predicate) if isinstance(predicate, Column) else None
     if predicate.function in _CONNECTIVES:
@@ -115,7 +115,7 @@ def _comparison(predicate: Call) -> Truth | None:
 
 
 def _null_safe(left: Expression, value: object) -> Truth | None:
-    """`x <=> constant`, and `condition IS TRUE`, which never are null."""
+    """Return the truth of `x <=> constant` or `condition IS TRUE`, which are never null."""
     inner = truth_of(left) if isinstance(left, Call) else None
     if inner is not None and isinstance(value, bool):
         true = inner.true if value else inner.false
@@ -170,7 +170,7 @@ def _starts_with(predicate: Call) -> Truth | None:
 
 
 def prefixed(prefix: str) -> ValueSet:
-    """Return the strings that begin with a prefix, in code point order."""
+    """Return the set of strings that begin with a prefix."""
     kept = prefix.rstrip("\U0010ffff")
     start = ((1, prefix, 0),)
     if not kept:

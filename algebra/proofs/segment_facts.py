@@ -1,4 +1,4 @@
-"""What the manifest tells about one segment: enough to choose a source without opening the file."""
+"""The facts about a segment in its manifest: enough to choose a source without opening the file."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class ColumnFacts(msgspec.Struct, frozen=True):
     Parameters
     ----------
     minimum, maximum : object
-        Bounds of the values that are neither null nor NaN, as in `Literal`; None where there is
-        no such value or no bound is known.
+        Bounds of the values that are neither null nor NaN, as in `Literal`; None if there is no
+        such value or no bound is known.
     null_count : int
-        Rows that are null.
+        Number of rows that are null.
     has_nan : bool
-        Whether a row is NaN.
+        Whether some row is NaN.
     is_exact : bool
-        The bounds are values of the column; if not, they only lie outside all of them.
+        Whether the bounds are values of the column; if not, all values lie between them.
     """
 
     minimum: object = None
@@ -38,14 +38,14 @@ class ProjectionFacts(msgspec.Struct, frozen=True):
     Parameters
     ----------
     spec : ProjectionSpec
-        Its definition as stored, which may differ from the table's present one of that name.
+        Its definition as stored; the table's current one of that name may differ.
     row_count : int
         Its rows.
     byte_count : int
         Its stored size in bytes, shared dictionaries not counted.
     column_bytes : mapping of str to int
-        Stored bytes by column: grouping columns by name, states as `f"{primitive}.{part}"`. May be
-        empty, if only the whole is known.
+        Stored bytes by column: grouping columns by name, states as `f"{primitive}.{part}"`. Empty
+        if only the total is known.
     """
 
     spec: ProjectionSpec
@@ -60,23 +60,23 @@ class SegmentFacts(msgspec.Struct, frozen=True):
     Parameters
     ----------
     name : str
-        How messages call the segment.
+        The segment's name in messages.
     row_count : int
-        Base rows.
+        Number of base rows.
     columns : mapping of str to ColumnFacts
-        One for each column that the segment holds; a column that is not here reads as null.
+        Facts of each column that the segment holds; other columns are read as null.
     column_bytes : mapping of str to int
         Stored bytes of base columns.
     time_minimum_us, time_maximum_us : int or None
         Smallest and largest time of the data, microseconds UTC, both inclusive and exact; None
         without a time column or without a value in it.
     projections : tuple of ProjectionFacts
-        What was built.
+        The projections that were built.
     not_built : mapping of str to str
         Why a projection could not be built, by its name.
     deleted_row_count : int
-        Rows hidden by later deletes. With any, stored states and metadata no longer say what the
-        rows say, so only base rows answer.
+        Number of rows hidden by later deletes. If there are any, stored states and metadata still
+        count them, so only base rows can answer.
     """
 
     name: str

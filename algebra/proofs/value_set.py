@@ -1,8 +1,9 @@
-"""Sets of values of one ordered type, null included: the arithmetic of zone maps and of proofs.
+"""Sets of values of one ordered type, with or without null, for zone maps and proofs.
 
-A set is a sorted list of cuts: places between values. Values from an even cut up to the next odd
-one are inside, so union, intersection and complement are one sweep over cuts. Order is Spark's:
-NaN after all numbers and equal to itself, -0.0 equal to 0.0, strings by code point.
+A set is a sorted list of cuts, which are places between values. The values from each cut at an even
+position to the next cut are inside, so union, intersection and complement are one sweep over cuts.
+Order is Spark's: NaN after all numbers and equal to itself, -0.0 equal to 0.0, strings by code
+point.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class ValueSet(msgspec.Struct, frozen=True):
     Parameters
     ----------
     cuts : tuple of Cut
-        Ascending, an even number: inside from each even one to the odd one after it.
+        Ascending and even in number: values from the first to the second are inside, and so on.
     has_null : bool
         Whether null is a member.
     """
@@ -51,33 +52,33 @@ class ValueSet(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is in it, not even null."""
+        """Whether it has no member, not even null."""
         return not self.cuts and not self.has_null
 
     def complement(self) -> ValueSet:
-        """Return all that is not in it."""
+        """Return the set of all values, and null, that are not in this one."""
         cuts = self.cuts
         cuts = cuts[1:] if cuts[:1] == (_BOTTOM,) else (_BOTTOM, *cuts)
         cuts = cuts[:-1] if cuts[-1:] == (_TOP,) else (*cuts, _TOP)
         return ValueSet(cuts, not self.has_null)
 
     def union(self, other: ValueSet) -> ValueSet:
-        """Return what is in either."""
+        """Return the set of members of either."""
         return ValueSet(_sweep(self.cuts, other.cuts, 1), self.has_null or other.has_null)
 
     def intersection(self, other: ValueSet) -> ValueSet:
-        """Return what is in both."""
+        """Return the set of members of both."""
         return ValueSet(_sweep(self.cuts, other.cuts, 2), self.has_null and other.has_null)
 
     def without_null(self) -> ValueSet:
-        """Return its values only."""
+        """Return the set without null."""
         return ValueSet(self.cuts) if self.has_null else self
 
     def is_within(self, other: ValueSet) -> bool:
         """Whether every member is a member of `other`."""
         if self.has_null and not other.has_null:
             return False
-        if len(self.cuts) == 2:  # a zone map's range, against what may be a long list
+        if len(self.cuts) == 2:  # one range of a zone map, against perhaps many
             first, last = _span(other.cuts, *self.cuts)
             return first == last and first % 2 == 1
         return _sweep(self.cuts, other.cuts, 2) == self.cuts
@@ -131,9 +132,9 @@ def between(
     with_low: bool = True,
     with_high: bool = True,
 ) -> ValueSet | None:
-    """Return the values from `low` to `high`; None as a bound leaves that side open.
+    """Return the set of values from `low` to `high`; a bound of None leaves that side open.
 
-    None is returned where a bound is no value of `arrow_type` in the form that `Literal` uses.
+    The result is None if a bound is not a value of `arrow_type` in the form that `Literal` uses.
     """
     start: Cut | None = _BOTTOM if low is None else cut_at(low, arrow_type, after=not with_low)
     end: Cut | None = _TOP if high is None else cut_at(high, arrow_type, after=with_high)
@@ -143,12 +144,12 @@ def between(
 
 
 def only(value: object, arrow_type: pa.DataType) -> ValueSet | None:
-    """Return the set of one value, as `between` does."""
+    """Return the set of one value; None if it is not of the type."""
     return between(value, value, arrow_type)
 
 
 def any_of(values: Iterable[object], arrow_type: pa.DataType) -> ValueSet | None:
-    """Return the set of some values, None if one is not of the type."""
+    """Return the set of some values; None if one is not of the type."""
     pairs = []
     for value in values:
         start, end = (cut_at(value, arrow_type, after=after) for after in (False, True))
@@ -165,10 +166,10 @@ def any_of(values: Iterable[object], arrow_type: pa.DataType) -> ValueSet | None
 
 
 def cut_at(value: object, arrow_type: pa.DataType, *, after: bool) -> Cut | None:
-    """Return the place just before or just after a value, None if it is no value of the type.
+    """Return the cut just before or just after a value; None if it is not of the type.
 
-    Types that step (integers, dates, timestamps) know only places before values, so that `> 3`
-    and `>= 4` are the same set.
+    For integers, dates and timestamps the cut after a value is the cut before the next one, so
+    that `> 3` and `>= 4` are the same set.
     """
     key = order_key(value, arrow_type)
     if key is None:
@@ -213,16 +214,16 @@ def _cuts_time(arrow_type: pa.DataType, granularity: object) -> bool:
 
 
 def _micros(cut: Cut) -> int | None:
-    """Return the instant at which a cut lies, None where that is beyond all timestamps."""
+    """Return the instant at which a cut lies; None if it is beyond all timestamps."""
     is_inside = len(cut) > 1 and MIN_MICROS < cut[1] < MAX_MICROS
     return int(cut[1]) if is_inside else None
 
 
 def order_key(value: object, arrow_type: pa.DataType) -> Any:
-    """Return a Python value that sorts as Spark sorts `value`: int, Decimal, str, bytes or pair.
+    """Return a key that sorts as Spark sorts `value`; None if the value is not of the type.
 
-    Booleans, integers, dates (days) and timestamps (microseconds) become int; float and double
-    become (is NaN, value). None means that the value is not of the type.
+    It is an int for booleans, integers, dates (days) and timestamps (microseconds), and
+    (is NaN, value) for float and double; decimals, strings and binaries are their own keys.
     """
     for is_kind, key_of in _KEYS:
         if is_kind(arrow_type):

@@ -1,1 +1,1 @@
-"""A query bound to a table: what is asked, in which order, with which flags."""
+"""Queries, before and after they are bound to a table, and the flags of their context."""

@@ -1,4 +1,4 @@
-"""The query context: flags that steer the choice of a source without changing any answer."""
+"""The query context: flags that steer how a query is run."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import msgspec
 from projseg.algebra.time.time_zones import zone_name
 from projseg.errors import InvalidInputError, did_you_mean
 
-THREADS_MAX: Final = 256  # of all queries of a process together: the size of its pool
+THREADS_MAX: Final = 256  # the size of the pool that all queries of a process share
 
 
 class QueryContext(msgspec.Struct, frozen=True):
-    """How a query wants to be run.
+    """How a query is to be run.
 
     Parameters
     ----------
     use_projection : str or None
-        The only projection that may serve; the query fails where it does not fit.
+        The only projection that may serve; the query fails if it cannot.
     force_projections : bool
-        The query fails where no projection fits.
+        Whether the query fails where no projection can serve.
     no_projections : bool
-        Base rows only; wins over the other flags.
+        Whether only base rows may serve; this flag wins over the others.
     exclude_projections : frozenset of str
         Names that must not serve.
     timezone : str or None
         The session time zone of time functions; None: UTC.
     threads : int or None
-        How many threads may work, at most THREADS_MAX; None leaves it to the reader.
+        How many threads may work on the query, at most THREADS_MAX; None: the reader decides.
     """
 
     use_projection: str | None = None
@@ -41,12 +41,12 @@ class QueryContext(msgspec.Struct, frozen=True):
 
     @property
     def zone(self) -> str:
-        """The time zone of time functions, whether it was named or not."""
+        """The time zone of time functions, UTC if none was named."""
         return self.timezone or "UTC"
 
     @property
     def is_forced(self) -> bool:
-        """Whether base rows are no legal source."""
+        """Whether base rows may not serve."""
         return not self.no_projections and (
             self.force_projections or self.use_projection is not None
         )
@@ -81,7 +81,7 @@ def parse_context(options: Mapping[str, Any] | QueryContext | None) -> QueryCont
 
 
 def context_options(context: QueryContext) -> dict[str, Any]:
-    """Return the options that `parse_context` reads as this context; those left out are absent."""
+    """Return the options that `parse_context` reads as this context, without defaults."""
     defaults = QueryContext()
     given = {
         key: getattr(context, name)

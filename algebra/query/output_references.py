@@ -1,6 +1,6 @@
-"""HAVING and ORDER BY: expressions over a result's columns, by name or by what they are made of.
+"""Bind HAVING and ORDER BY, which name a result's columns by alias or by expression.
 
-`HAVING sum(added) > 9` means the output that is `sum(added)`, whatever its alias.
+`HAVING sum(added) > 9` refers to the output that is `sum(added)`, whatever its alias.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from projseg.errors import InvalidInputError, ProjsegError
 
 
 class Outputs(msgspec.Struct, frozen=True):
-    """What a result's columns are, and what they are made of.
+    """A result's columns, and the expressions they were made from.
 
     Parameters
     ----------
     schema : pa.Schema
-        The result's.
+        The result's columns.
     keys : sequence of NamedExpression
         Its keys, or the columns of a row scan.
     aggregates : sequence of AggregateCall
         Its aggregates.
     base : pa.Schema
-        The table's.
+        The table's columns.
     time_column : str or None
         The table's time column.
     timezone : str
-        Of functions of time.
+        The time zone of functions of time.
     """
 
     schema: pa.Schema
@@ -54,7 +54,7 @@ class Outputs(msgspec.Struct, frozen=True):
         Raises
         ------
         InvalidInputError
-            If it names what the result does not have.
+            If it refers to something that the result does not have.
         """
         with room_to_recurse():
             tree = parse_sql(text).transform(self._replaced)
@@ -68,7 +68,7 @@ class Outputs(msgspec.Struct, frozen=True):
             ) from error
 
     def _key(self, text: str) -> Expression | None:
-        """Return the output that is the very expression of a text over base columns."""
+        """Return the output that equals a text bound over base columns, None if there is none."""
         try:
             wanted = bind(text, self.base, timezone=self.timezone)
         except ProjsegError:
@@ -77,7 +77,7 @@ class Outputs(msgspec.Struct, frozen=True):
         return Column(wanted.type, names[0]) if names else None
 
     def _replaced(self, node: exp.Expression) -> exp.Expression:
-        """Return the output column for an aggregate, any other node as it is."""
+        """Return the output column of an aggregate; other nodes are returned unchanged."""
         call = node.this if isinstance(node, exp.Filter) else node
         name = call.name.casefold() if isinstance(call, exp.Anonymous) else ""
         if name not in FUNCTIONS and name not in ALIASES:

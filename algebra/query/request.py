@@ -1,4 +1,4 @@
-"""`Query`: one question as a value, which every entry point takes, and JSON writes down."""
+"""`Query`: a query as a value, which every entry point accepts and JSON can hold."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True)
 class Query:
-    """A question to a table, before it is bound to one.
+    """A query, before it is bound to a table.
 
-    Lists may be given as one text of SQL separated by commas; they are kept as tuples.
+    A list may be given as one SQL text separated by commas; it is kept as a tuple.
 
     Parameters
     ----------
@@ -36,17 +36,17 @@ class Query:
         Aggregates, `sum(added) FILTER (WHERE ...) AS added`. Without these and without `group_by`
         and `granularity` the query is a row scan of `columns`.
     filter : str or None
-        Keeps rows for which it is true.
+        Condition on rows; only those where it is true count.
     interval : str, Interval, pair of datetimes or None
         Half-open range of the time column.
     having : str or None
-        Over the output's columns.
+        Condition on groups, over the output's columns.
     order_by : str or sequence of str
-        Over the output's columns, `expression [ASC|DESC] [NULLS FIRST|LAST]`.
+        Order, over the output's columns: `expression [ASC|DESC] [NULLS FIRST|LAST]`.
     limit : int or None
-        Rows to return at most.
+        The most rows to return.
     columns : str or sequence of str, or None
-        Of a row scan; None is all.
+        Expressions that a row scan returns; None: all columns.
     context : mapping or None
         useProjection, forceProjections, noProjections, excludeProjections, timezone, threads.
     granularity : str or None
@@ -57,8 +57,8 @@ class Query:
     Raises
     ------
     InvalidInputError
-        PROJSEG_BAD_QUERY, PROJSEG_UNKNOWN_CONTEXT_KEY or PROJSEG_BAD_CONTEXT_VALUE. What depends
-        on the table is checked when the query is bound.
+        PROJSEG_BAD_QUERY, PROJSEG_UNKNOWN_CONTEXT_KEY or PROJSEG_BAD_CONTEXT_VALUE. Texts are
+        bound to the table, and checked, only when the query is run.
     """
 
     group_by: Expressions = ()
@@ -89,19 +89,19 @@ class Query:
 
     @property
     def is_partial(self) -> bool:
-        """Whether states are asked for."""
+        """Whether states are asked for instead of final values."""
         return self.aggregation == "partial"
 
     @property
     def query_context(self) -> QueryContext:
-        """The context as the engine has it."""
+        """The parsed context."""
         return parse_context(self.context)
 
     def __hash__(self) -> int:
         return hash(self.to_json())
 
     def in_zone(self, zone: str) -> Query:
-        """Return the same question, asked in a time zone.
+        """Return the same query in a time zone.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class Query:
         Returns
         -------
         Query
-            Whose context has `timezone`.
+            A query whose context has `timezone`.
 
         Raises
         ------
@@ -138,12 +138,12 @@ class Query:
         )
 
     def to_json(self) -> str:
-        """Return the query as JSON text, without what was left out.
+        """Return the query as JSON text, without fields that were left out.
 
         Returns
         -------
         str
-            An object: `projseg_query`, the version of the form, then fields named as here.
+            An object: `projseg_query`, the version of the form, then the fields of this class.
         """
         content: dict[str, Any] = {_VERSION_KEY: _VERSION}
         for one in fields(self):
@@ -156,23 +156,23 @@ class Query:
 
     @staticmethod
     def from_json(text: str | bytes) -> Query:
-        """Return the query that a JSON text writes down.
+        """Return the query that a JSON text holds.
 
         Parameters
         ----------
         text : str or bytes
-            As `to_json` makes it; what is left out is as if not given.
+            JSON as `to_json` makes it; fields that are absent have their defaults.
 
         Returns
         -------
         Query
-            Equal to the one that was written down.
+            A query equal to the one that was written.
 
         Raises
         ------
         InvalidInputError
-            PROJSEG_BAD_QUERY if the text is no such object, has unknown fields or a value of the
-            wrong type; else as of `Query`.
+            PROJSEG_BAD_QUERY if the text is not such an object, has unknown fields or a value of
+            the wrong type; else as `Query` does.
         """
         try:
             content = json.loads(text)
@@ -184,7 +184,7 @@ class Query:
         for name in content:
             if name not in _FIELD_TYPES:
                 known = did_you_mean(name, _FIELD_TYPES)
-                raise _bad(f"JSON has a field '{name}', which is none of it{known}")
+                raise _bad(f"JSON has an unknown field '{name}'{known}")
             _check_type(name, content[name])
         return Query(**content)
 
@@ -205,12 +205,12 @@ _FIELD_TYPES: Final[dict[str, Any]] = {
 
 
 def query_of(query: Expressions | Query, **parts: Any) -> Query:
-    """Return a query that is given whole, or in parts whose first is what to group by.
+    """Return a query that is given as a `Query`, or as its fields, of which `group_by` is first.
 
     Raises
     ------
     InvalidInputError
-        PROJSEG_BAD_QUERY if parts stand beside a whole query; else as of `Query`.
+        PROJSEG_BAD_QUERY if fields are given beside a `Query`; else as `Query` does.
     """
     if not isinstance(query, Query):
         return Query(query, **parts)
@@ -221,7 +221,7 @@ def query_of(query: Expressions | Query, **parts: Any) -> Query:
 
 
 def interval_text(interval: IntervalLike | None) -> str | None:
-    """Return an interval as the text that means the same."""
+    """Return an interval as text that means the same."""
     if interval is None or isinstance(interval, str | Interval):
         return None if interval is None else str(interval)
     return "/".join(part if isinstance(part, str) else part.isoformat() for part in interval)

@@ -1,4 +1,4 @@
-"""The order of a result: terms over its output columns, with Spark's place for nulls."""
+"""The order of a result: terms over its output columns, with nulls where Spark has them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class OrderTerm(msgspec.Struct, frozen=True):
     Parameters
     ----------
     expression : Expression
-        Over output columns.
+        What is ordered by, over output columns.
     is_descending : bool
-        Largest first.
+        Whether the largest value comes first.
     nulls_first : bool
-        Where nulls go; first when ascending, last when descending, unless said otherwise.
+        Whether nulls come first; by default they do if ascending, and do not if descending.
     """
 
     expression: Expression
@@ -45,7 +45,7 @@ def bind_order(texts: Sequence[str], outputs: Outputs) -> tuple[OrderTerm, ...]:
     Raises
     ------
     InvalidInputError
-        If a text is no expression over the outputs, or its type has no order.
+        If a text is not an expression over the outputs, or its type has no order.
     """
     return tuple(_bind_term(text, outputs) for text in texts)
 
@@ -56,7 +56,7 @@ def ascending(outputs: Sequence[NamedExpression]) -> tuple[OrderTerm, ...]:
 
 
 def is_ordinal(text: str) -> bool:
-    """Whether a text is a bare number, which SQL takes for a position among the outputs."""
+    """Whether a text is a bare number, which in SQL is a position among the outputs."""
     return _ORDINAL.fullmatch(text.strip()) is not None
 
 
@@ -79,12 +79,12 @@ def _bind_term(text: str, outputs: Outputs) -> OrderTerm:
 
 
 def check_limit(limit: object) -> int | None:
-    """Return a limit that is a count or None.
+    """Return a limit, which must be a count of rows or None.
 
     Raises
     ------
     InvalidInputError
-        If it is anything else.
+        PROJSEG_BAD_QUERY, if it is anything else.
     """
     is_count = isinstance(limit, int) and not isinstance(limit, bool) and limit >= 0
     if limit is None or is_count:

@@ -1,4 +1,4 @@
-"""A query, bound to a table: what to group by, what to compute, of which rows, in which order."""
+"""A query bound to a table: its keys, aggregates, filters and order as typed expressions."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class QuerySpec(msgspec.Struct, frozen=True, dict=True):
     Parameters
     ----------
     keys : tuple of NamedExpression
-        What rows are grouped by, over base columns; the first output columns.
+        Expressions to group by, over base columns; the first output columns.
     aggregates : tuple of AggregateCall
-        What is computed for each group; the output columns after them.
+        Aggregates to compute for each group; the output columns after the keys.
     filter : Expression or None
         Rows where it is not true are left out; bounds on time are in `interval`.
     interval : Interval or None
@@ -47,7 +47,7 @@ class QuerySpec(msgspec.Struct, frozen=True, dict=True):
     order_by : tuple of OrderTerm
         Order of the result, over output columns.
     limit : int or None
-        How many rows at most.
+        The most rows to return.
     columns : tuple of NamedExpression
         Outputs of a row scan.
     time_column : str or None
@@ -57,7 +57,7 @@ class QuerySpec(msgspec.Struct, frozen=True, dict=True):
     context : QueryContext
         How it is to be run.
     is_partial : bool
-        The states of the groups are asked for, not their values.
+        Whether states of the groups are asked for instead of final values.
     """
 
     keys: tuple[NamedExpression, ...] = ()
@@ -80,14 +80,14 @@ class QuerySpec(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def is_divisible(self) -> bool:
-        """Whether tasks may answer for some segments each, and their rows together are right."""
+        """Whether the answer is the rows of several tasks, each over some of the segments."""
         if self.is_row_scan:
             return self.limit is None and not self.order_by
         return self.is_partial
 
     @cached_property
     def primitives(self) -> tuple[Primitive, ...]:
-        """The states that the aggregates are made of, each once, in order."""
+        """The primitives of the aggregates, each once, in order."""
         found = {p.text: p for call in self.aggregates for p in decompose(call)}
         return tuple(found.values())
 
@@ -106,7 +106,7 @@ class QuerySpec(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def columns_read(self) -> tuple[Column, ...]:
-        """Base columns that the answer depends on, the interval's apart."""
+        """Base columns that the answer depends on, apart from the interval's."""
         found = (node for expression in self.expressions for node in expression.walk())
         return tuple(dict.fromkeys(node for node in found if isinstance(node, Column)))
 
@@ -119,7 +119,13 @@ class QuerySpec(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def mergeable(self) -> tuple[MergeableAggregate, ...]:
-        """Of a partial answer: each aggregate's states, and how they are merged."""
+        """For a partial answer, each aggregate's states and how they are merged.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            PROJSEG_NOT_MERGEABLE if states cannot be merged exactly outside projseg.
+        """
         return tuple(map(mergeable, self.aggregates))
 
     @cached_property
@@ -134,7 +140,7 @@ class QuerySpec(msgspec.Struct, frozen=True, dict=True):
 
 
 def bind_query(schema: pa.Schema, time_column: str | None, query: Query) -> QuerySpec:
-    """Return what a query means over a table.
+    """Return a query bound to the columns of a table.
 
     Parameters
     ----------
@@ -143,14 +149,14 @@ def bind_query(schema: pa.Schema, time_column: str | None, query: Query) -> Quer
     time_column : str or None
         Its time column, to which `interval` and `granularity` apply.
     query : Query
-        The question.
+        The query to bind.
 
     Raises
     ------
     InvalidInputError
-        If a text has no meaning, or outputs share a name.
+        If a text cannot be bound, or two outputs have the same name.
     UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_FUNCTION; PROJSEG_NOT_MERGEABLE of a partial query.
+        PROJSEG_UNSUPPORTED_FUNCTION; PROJSEG_NOT_MERGEABLE for a partial query.
     """
     zone = query.query_context.zone
     _check_no_ordinals(query.group_by)
@@ -209,9 +215,9 @@ def _check_no_ordinals(texts: Sequence[str]) -> None:
 
 
 def _is_instant(type_: pa.DataType | None) -> bool:
-    """Whether values of a type stand for moments, which clocks of different zones show otherwise.
+    """Whether values of a type are instants, which clocks show differently in each zone.
 
-    A date or a timestamp_ntz is what a clock shows, whatever its zone.
+    A date or a timestamp_ntz is a clock's reading, whatever the zone.
     """
     return type_ is not None and pa.types.is_timestamp(type_) and type_.tz is not None
 

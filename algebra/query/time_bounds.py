@@ -1,4 +1,4 @@
-"""Between filters and intervals: bounds on the time column are both."""
+"""Turn bounds on the time column from conditions of a filter into an interval, and back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 def split_time_bounds(
     condition: Expression | None, time_column: str | None, schema: pa.Schema
 ) -> tuple[Interval | None, tuple[Expression, ...]]:
-    """Return the interval that a filter's conjuncts say exactly, and the other conjuncts."""
+    """Return the interval that some conjuncts of a filter express exactly, and the others."""
     if condition is None:
         return None, ()
     parts = tuple(conjuncts(condition))
@@ -41,7 +41,7 @@ def split_time_bounds(
 
 
 def _bounds(part: Expression, column: Column) -> Interval | None:
-    """Return the interval that a condition on time alone says, if it says just one."""
+    """Return the interval that a condition on the time column expresses exactly, else None."""
     truth = truth_of(part)
     if truth is None or truth.term != column or truth.true.has_null or len(truth.true.cuts) != 2:
         return None
@@ -57,7 +57,7 @@ def _cut_micros(cut: Cut, arrow_type: pa.DataType) -> int:
 
 
 def interval_conditions(interval: Interval, column: Expression) -> tuple[Expression, ...]:
-    """Return the conditions that say of a time or date that it lies in an interval."""
+    """Return the conditions that a time or date lies in an interval."""
     conditions = []
     if interval.start_us > MIN_MICROS:
         conditions.append(

@@ -1,1 +1,1 @@
-"""Instants, intervals, granularities and zones: what the clock shows, and how it is cut up."""
+"""Instants, intervals, time zones, and the granularities that cut time into buckets."""

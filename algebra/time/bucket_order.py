@@ -1,8 +1,8 @@
-"""Order between instants and the starts of their buckets, also where the clock is changed.
+"""The order of instants and of the starts of their buckets, also near changes of the clock.
 
-A bucket may start after some of its instants, and later ones may lie in an earlier bucket, but
-only about a change of the clock: elsewhere a floor keeps the order of time, and what is asked here
-is the floor itself or the next boundary.
+Near a change of the clock, a bucket may start after some of its instants, and a later instant may
+lie in an earlier bucket. Elsewhere floors keep the order of time, and the functions here return the
+floor or the next boundary.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from projseg.algebra.time.period import DAY
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_table
 
 _MOVED_MAX: Final = 2 * DAY
-"""More than any change of a clock moves a start; the largest known is of 24 hours."""
+"""More than any change of a clock moves a start; the largest known moves it by 24 hours."""
 
 
 def first_at_or_after(granularity: Granularity, start: int) -> int:
@@ -41,7 +41,7 @@ def end_of_before(granularity: Granularity, start: int) -> int:
 
 
 def is_divided(granularity: Granularity, micros: int) -> bool:
-    """Whether buckets of earlier instants start before `micros`, and all others not before it."""
+    """Whether the buckets of instants before `micros` start before it, and no others do."""
     first = first_at_or_after(granularity, micros)
     return first == micros and end_of_before(granularity, micros) == micros
 
@@ -64,9 +64,9 @@ def highest_start_to(granularity: Granularity, micros: int) -> int:
 
 @lru_cache(maxsize=256)
 def keeps_order(granularity: Granularity) -> bool:
-    """Whether the buckets of later instants never start before those of earlier ones, at any time.
+    """Whether the floor never falls as time goes on.
 
-    After the years that a zone's table lists, its clock is changed by the same rules again.
+    Only the years in a zone's table are checked; later years repeat their rules.
     """
     if granularity.is_all:
         return True
@@ -74,7 +74,7 @@ def keeps_order(granularity: Granularity) -> bool:
     changes = zone.starts[1:]
     if np.any(granularity.floor(changes - 1) > granularity.floor(changes)):
         return False
-    # Under one offset buckets ascend, but for those that begin in what the clock skips.
+    # While the offset stays, floors rise, except those of buckets whose start the clock skipped.
     skipped = np.diff(zone.offsets)
     is_ahead = (skipped > 0) & (not granularity.by_clock)
     return all(
@@ -88,7 +88,7 @@ def _ascends(granularity: Granularity, low: int, high: int) -> bool:
 
 
 def _window(granularity: Granularity, micros: int) -> tuple[int, int] | None:
-    """Return the time in which order must be looked up; None if no clock is changed there."""
+    """Return the interval around `micros` to examine; None if the clock is not changed near it."""
     reach = granularity.longest_micros + _MOVED_MAX
     low, high = max(micros - reach, MIN_MICROS), min(micros + reach, MAX_MICROS)
     zone = zone_table(granularity.timezone, high)

@@ -1,4 +1,4 @@
-"""How a clock's readings are cut into buckets, whatever zone shows them."""
+"""Buckets of a clock's readings, independent of any time zone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from projseg.algebra.time.period import DAY
 
 _FEW: Final = 256
-"""Readings up to which months are counted one by one, not looked up among all months' starts."""
+"""Up to so many readings, months are computed for each; beyond, looked up among their starts."""
 
 
 class ClockCut(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class ClockCut(msgspec.Struct, frozen=True):
     origin: int
 
     def floor(self, local: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the start of the bucket of each reading, as int64[n]."""
+        """Return the start of the bucket of each reading: int64[n] from int64[n]."""
         if self.micros:
             # NumPy divides by a constant much faster than it takes remainders.
             return (local - self.origin) // self.micros * self.micros + self.origin
@@ -72,12 +72,12 @@ class ClockCut(msgspec.Struct, frozen=True):
 
 
 def months_of(local: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of months from 1970-01 to each reading."""
+    """Return the number of months from 1970-01 to each reading: int64[n] from int64[n]."""
     days = np.floor_divide(local, DAY).astype("datetime64[D]")
     return days.astype("datetime64[M]").astype(np.int64)
 
 
 def months_to_micros(months: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the reading at the start of each month since 1970-01."""
+    """Return the reading at the start of each month since 1970-01: int64[n] from int64[n]."""
     days = months.astype("datetime64[M]").astype("datetime64[D]")
     return np.asarray(days.astype(np.int64) * DAY, dtype=np.int64)

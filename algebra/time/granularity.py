@@ -1,19 +1,20 @@
 """Granularities: the truncations of time, in any zone.
 
 A granularity cuts the local clock of its zone into buckets; `floor` maps an instant to the start
-of its bucket. What that means where the clock is changed is Spark's meaning:
+of its bucket. Where the clock is changed, it does what Spark does:
 
-- `date_trunc` to a day or less keeps the offset of the instant: where the clock is set back, the
-  repeated hour is an hour of its own, and so is a day that begins in it. A start that only the
-  clock before the change shows is that instant, so that a bucket may come, go and come again. A
-  start that the clock skips moves on by as much as the clock does, in Spark's own units (minute,
-  hour, day) even past the instant; in others it is where the clock goes on.
-- Longer buckets, dates and the fields of the clock look at what the clock shows and not at its
-  offset: each reading belongs to one bucket, however often it comes. Such a bucket starts when the
-  clock first shows its start, or goes on after skipping it. (In this Spark 4.3.0 alone differs,
-  by a regression: docs/spark.md.)
+- `date_trunc` to a day or less keeps the instant's offset from UTC. Where the clock is set back,
+  the repeated hour is an hour of its own, and so is a day that begins in it. If the clock shows a
+  start only before the change, the bucket starts there, and its instants may lie on both sides of
+  those of another bucket. A start that the clock skips is moved by as much as the clock, even past
+  the instant, in Spark's own units (minute, hour, day); in other units it is where the clock goes
+  on.
+- Longer buckets, dates and fields of the clock depend on the reading and not on the offset: each
+  reading belongs to one bucket, also if the clock shows it twice. Such a bucket starts when the
+  clock first shows its start, or where it goes on after skipping it. (Only Spark 4.3.0 differs, by
+  a regression: see docs/spark.md.)
 
-So floors ascend with time only between changes of the clock; `bucket_order` knows where they do.
+So floors may fall at changes of the clock; `bucket_order` finds where.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from projseg.errors import InvalidInputError, did_you_mean
 _MONDAY: Final = 4 * DAY
 """1970-01-05, the first Monday of the epoch."""
 _SPARK_UNITS: Final = (MINUTE, HOUR, DAY)
-"""What Spark's `date_trunc` cuts by the clock and the offset; seconds need neither."""
+"""The units in which Spark's `date_trunc` depends on the offset; seconds do not depend on zones."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,8 @@ class Granularity:
     timezone : str
         Name of the zone whose clock is cut.
     by_clock: bool
-        Whether a bucket is what the clock shows, whatever its offset. So are all that are longer
-        than a day; where the offset never changes it makes no difference, and is False.
+        Whether a bucket depends on the clock's reading only, not on the offset. It is made True
+        for buckets longer than a day, and False for zones whose offset never changes.
     """
 
     months: int = 0
@@ -112,7 +113,8 @@ class Granularity:
         Raises
         ------
         InvalidInputError
-            If the text is neither, mixes months with days, or is empty time.
+            PROJSEG_BAD_GRANULARITY or PROJSEG_BAD_PERIOD, if the text is neither, mixes months
+            with exact units, or has no length; PROJSEG_UNKNOWN_TIME_ZONE.
         """
         name = text.strip().casefold()
         if name == "all":
@@ -122,7 +124,7 @@ class Granularity:
         if name not in _DRUID_PERIODS and not name.startswith("p"):
             raise InvalidInputError(
                 "PROJSEG_BAD_GRANULARITY",
-                f"'{text}' is no granularity; use all, none, {', '.join(_DRUID_PERIODS)} or an "
+                f"'{text}' is not a granularity; use all, none, {', '.join(_DRUID_PERIODS)} or an "
                 f"ISO period such as PT15M{did_you_mean(name, ['all', 'none', *_DRUID_PERIODS])}",
             )
         period = parse_period(_DRUID_PERIODS.get(name, name))
@@ -130,7 +132,7 @@ class Granularity:
         if bool(period.months) == bool(micros):
             raise InvalidInputError(
                 "PROJSEG_BAD_GRANULARITY",
-                f"'{text}' is no granularity: a period has either months and years or exact units",
+                f"'{text}' is not a granularity: give it either months and years or exact units",
             )
         is_week = period.weeks == 1 and period.micros == 0
         granularity = Granularity(period.months, micros, _MONDAY if is_week else 0, timezone)
@@ -143,7 +145,7 @@ class Granularity:
 
     @cached_property
     def cut(self) -> ClockCut:
-        """How the clock's readings are cut; not for ALL."""
+        """The buckets of the clock's readings; ALL has none."""
         return ClockCut(self.months, self.micros, self.origin)
 
     @property
@@ -158,19 +160,19 @@ class Granularity:
 
     @property
     def length_micros(self) -> int:
-        """The usual length of a bucket; for months, of the shortest one; for ALL, all time."""
+        """The usual length of a bucket; of months it is the shortest, of ALL it is all time."""
         if self.is_all:
             return MAX_MICROS - MIN_MICROS
         return self.micros or self.months // 12 * 365 * DAY + self.months % 12 * 28 * DAY
 
     @property
     def longest_micros(self) -> int:
-        """No less than the length of any bucket by a clock that is not changed."""
+        """An upper bound on the length of a bucket while the clock is not changed."""
         return self.micros or self.months * 31 * DAY
 
     @property
     def period_text(self) -> str:
-        """ISO period, `all` or `none`; the origin and the zone are not in it."""
+        """The ISO period, `all` or `none`, without origin and zone."""
         if self.is_all or self.is_none:
             return "all" if self.is_all else "none"
         if self.months:
@@ -265,7 +267,7 @@ class Granularity:
         begins : int64[n]
             The first instant of each piece, ascending; the first is `low`.
         starts : int64[n]
-            The floor of every instant in the piece; may come again, and need not ascend.
+            The floor of every instant in the piece; floors may repeat and need not ascend.
         """
         if self.is_all:
             return np.array([low]), np.array([MIN_MICROS])

@@ -19,12 +19,12 @@ _FORMS = "write START/END, START/PERIOD or PERIOD/END, such as 2015-09-12/P1D"
 
 @dataclass(frozen=True, order=True)
 class Interval:
-    """The instants from `start_us` up to and without `end_us`.
+    """The instants from `start_us`, included, to `end_us`, excluded.
 
     Parameters
     ----------
     start_us, end_us : int
-        UTC microseconds, within years 1 to 9999; equal ends make an interval without instants.
+        UTC microseconds, within years 1 to 9999; if they are equal, the interval is empty.
     """
 
     start_us: int
@@ -36,7 +36,8 @@ class Interval:
         if not MIN_MICROS <= self.start_us <= MAX_MICROS or not self.end_us <= MAX_MICROS:
             raise InvalidInputError(
                 "PROJSEG_BAD_INTERVAL",
-                f"interval of {self.start_us} to {self.end_us} microseconds leaves years 1 to 9999",
+                f"interval of {self.start_us} to {self.end_us} microseconds is not within years 1 "
+                "to 9999",
             )
         if self.end_us < self.start_us:
             raise InvalidInputError(
@@ -45,7 +46,7 @@ class Interval:
 
     @staticmethod
     def parse(value: str | Sequence[datetime | date | str], timezone: str = "UTC") -> Interval:
-        """Return the interval that a text or a pair of datetimes names.
+        """Return the interval that a text or a pair of datetimes stands for.
 
         Parameters
         ----------
@@ -53,16 +54,19 @@ class Interval:
             `2015-09-12/2015-09-13`, `2015-09-12/P1D`, `P1D/2015-09-13`, or two datetimes, dates
             or ISO texts.
         timezone : str
-            The zone of what names none itself.
+            The zone of times that are given without one.
 
         Raises
         ------
         InvalidInputError
-            If it is no interval, ends before it starts, or leaves years 1 to 9999.
+            PROJSEG_BAD_INTERVAL or PROJSEG_BAD_PERIOD, if the value is not an interval, ends
+            before it starts, or is not within years 1 to 9999; PROJSEG_UNKNOWN_TIME_ZONE.
         """
         parts = value.split("/") if isinstance(value, str) else list(value)
         if len(parts) != 2:
-            raise InvalidInputError("PROJSEG_BAD_INTERVAL", f"'{value}' is no interval; {_FORMS}")
+            raise InvalidInputError(
+                "PROJSEG_BAD_INTERVAL", f"'{value}' is not an interval; {_FORMS}"
+            )
         zone = zone_name(timezone)
         sides = [_parse_side(part, value) for part in parts]
         first, second = sides
@@ -93,7 +97,7 @@ class Interval:
         return max(self.start_us, other.start_us) < min(self.end_us, other.end_us)
 
     def intersect(self, other: Interval) -> Interval | None:
-        """Return the instants that lie in both, or None where there are none."""
+        """Return the interval of the instants in both, or None if there are none."""
         if not self.overlaps(other):
             return None
         return Interval(max(self.start_us, other.start_us), min(self.end_us, other.end_us))
@@ -106,7 +110,7 @@ Interval.ETERNITY = Interval(MIN_MICROS, MAX_MICROS)
 
 
 def micros_to_iso(micros: int) -> str:
-    """Return ISO 8601 text in UTC, with a fraction only where there is one."""
+    """Return ISO 8601 text in UTC, with a fraction only if it is not zero."""
     if not MIN_MICROS <= micros < MAX_MICROS:
         return "10000-01-01T00:00:00Z" if micros == MAX_MICROS else f"{micros}us"
     moment = _EPOCH + timedelta(microseconds=micros)
@@ -119,7 +123,7 @@ def _parse_side(part: datetime | date | str, whole: object) -> datetime | Period
     if isinstance(part, date):
         return datetime(part.year, part.month, part.day)
     if not isinstance(part, str):
-        raise InvalidInputError("PROJSEG_BAD_INTERVAL", f"'{whole}' is no interval; {_FORMS}")
+        raise InvalidInputError("PROJSEG_BAD_INTERVAL", f"'{whole}' is not an interval; {_FORMS}")
     text = part.strip()
     if text.upper().startswith("P"):
         return parse_period(text)
@@ -130,7 +134,7 @@ def _parse_side(part: datetime | date | str, whole: object) -> datetime | Period
     except ValueError as error:
         raise InvalidInputError(
             "PROJSEG_BAD_INTERVAL",
-            f"'{text}' in interval '{whole}' is no ISO 8601 time of years 1 to 9999; {_FORMS}",
+            f"'{text}' in interval '{whole}' is not an ISO 8601 time of years 1 to 9999; {_FORMS}",
         ) from error
 
 
@@ -145,7 +149,7 @@ def _moved(moment: datetime, period: Period, direction: int) -> datetime:
         return start + timedelta(microseconds=direction * (period.micros + period.weeks * WEEK))
     except (ValueError, OverflowError) as error:
         raise InvalidInputError(
-            "PROJSEG_BAD_INTERVAL", f"an interval's period from {moment} leaves years 1 to 9999"
+            "PROJSEG_BAD_INTERVAL", f"an interval's period from {moment} leaves the years 1 to 9999"
         ) from error
 
 

@@ -27,7 +27,7 @@ _PERIOD: Final = re.compile(
 class Period(msgspec.Struct, frozen=True):
     """A length of time on the calendar: months, weeks and exact microseconds.
 
-    Weeks stay apart because one week starts on Monday, which seven days do not.
+    Weeks are kept apart because a week starts on Monday, while seven days start on any day.
     """
 
     months: int
@@ -36,12 +36,12 @@ class Period(msgspec.Struct, frozen=True):
 
 
 def parse_period(text: str) -> Period:
-    """Return the period that ISO 8601 text such as `PT1H` names.
+    """Return the period that ISO 8601 text such as `PT1H` stands for.
 
     Raises
     ------
     InvalidInputError
-        If the text is not a period, or is longer than 10,000 years.
+        PROJSEG_BAD_PERIOD, if the text is not a period or is longer than 10,000 years.
     """
     match = _PERIOD.fullmatch(text.strip())
     if match is None or not any(match.groups()) or text.strip().upper().endswith("T"):

@@ -1,4 +1,4 @@
-"""Which buckets of time tell which others: from the starts of the finer alone, the coarser."""
+"""Whether buckets of one granularity can be computed from the starts of another's buckets."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from projseg.algebra.time.time_zones import is_fixed, zone_table
 
 
 def always_refines(finer: Granularity, coarser: Granularity) -> bool:
-    """Whether `refines` holds at all times, by the form of both alone.
+    """Whether `refines` holds at all times, which is decided by the form of both.
 
-    Where a zone changes its clock, only what both read off the clock is sure: a start of another
-    kind may have moved out of the coarser bucket.
+    If a zone changes its clock, both must depend on readings only: a start that depends on the
+    offset may have moved out of the coarser bucket.
     """
     if coarser.is_all or finer.is_none:
         return True
@@ -33,7 +33,7 @@ def always_refines(finer: Granularity, coarser: Granularity) -> bool:
 
 
 def _cut_one_clock(left: Granularity, right: Granularity) -> bool:
-    """Whether both depend on the readings of one zone's clock alone."""
+    """Whether both depend only on the readings of the same zone's clock."""
     if left.timezone != right.timezone:
         return False
     return is_fixed(left.timezone) or (left.by_clock and right.by_clock)
@@ -46,17 +46,18 @@ def _divides(part: int, whole: int) -> bool:
 def refines(finer: Granularity, coarser: Granularity, start_us: int, end_us: int) -> bool:
     """Whether the start of each instant's bucket of `finer` lies in its bucket of `coarser`.
 
-    Then rows grouped by `finer` can be grouped again by `coarser`, from the buckets' starts alone.
-    Between two changes of either clock a floor is arithmetic, but for the bucket in which the
-    clock was changed: there the starts of `coarser` must be starts of `finer`, and the instants of
-    the changes are tried.
+    Then rows grouped by `finer` can be grouped again by `coarser`, knowing only buckets' starts.
+    Between two changes of either clock a floor is arithmetic, so it is enough that all starts of
+    `coarser` are starts of `finer` there. The bucket that contains a change is tested at the
+    instant of the change.
 
     Parameters
     ----------
     finer, coarser : Granularity
         What the rows are grouped by, and what is asked for.
     start_us, end_us : int
-        Where the rows' times lie, UTC microseconds; the answer may differ from year to year.
+        The interval that holds the rows' times, UTC microseconds, since the result may differ from
+        year to year.
     """
     if end_us <= start_us or coarser.is_all or finer.is_none:
         return True
@@ -76,10 +77,10 @@ def refines(finer: Granularity, coarser: Granularity, start_us: int, end_us: int
 def _refines_between(
     finer: Granularity, coarser: Granularity, piece: Sequence[int], shifts: tuple[int, int]
 ) -> bool:
-    """Whether starts of `coarser` inside an open piece are starts of `finer`; offsets constant."""
+    """Whether starts of `coarser` inside a piece of constant offsets are starts of `finer`."""
     (start, end), (shift, coarser_shift) = piece, shifts
     if finer.months and 0 < coarser.micros < 28 * DAY:
-        end = min(end, start + 2 * coarser.micros + 1)  # of two starts one is no month's
+        end = min(end, start + 2 * coarser.micros + 1)  # one of two starts is not a month's
     if coarser.months or finer.months:
         local = coarser.cut.starts(start + 1 + coarser_shift, end + coarser_shift)
         clock = local - coarser_shift + shift

@@ -1,8 +1,8 @@
-"""Time zones as tables of offsets, so that whole arrays of instants convert at once.
+"""Time zones as tables of offsets, so that whole arrays of instants are converted at once.
 
-`zoneinfo` converts one datetime at a time and does not show its transitions; they are found once
-for each zone by asking it for the offset every three days and searching where two differ. After
-the year 2100 the rules repeat with the calendar's cycle of 400 years (exactly 20,871 weeks).
+`zoneinfo` converts one datetime at a time and does not list its transitions. They are found once
+for each zone: it is asked for the offset of every third day, and a bisection finds each change.
+After the year 2100 the rules repeat with the calendar's cycle of 400 years (exactly 20,871 weeks).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from projseg.algebra.time.period import DAY, HOUR, MINUTE, SECOND
 from projseg.errors import InvalidInputError
 
 MIN_MICROS: Final = -62_135_596_800_000_000
-"""0001-01-01T00:00:00Z, the first timestamp Spark and Python both hold."""
+"""0001-01-01T00:00:00Z, the first timestamp that both Spark and Python can hold."""
 MAX_MICROS: Final = 253_402_300_800_000_000
-"""10000-01-01T00:00:00Z, one past the last."""
+"""10000-01-01T00:00:00Z, one past the last timestamp."""
 
 _FIXED: Final = re.compile(
     r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2})(?::?(\d{2}))?)?", re.IGNORECASE
@@ -56,28 +56,31 @@ class ZoneTable(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def shown_from(self) -> NDArray[np.int64]:
-        """The reading, int64[k], with which each offset begins; of the first, the smallest."""
+        """The reading, int64[k], with which each offset begins; the first: the smallest int64."""
         readings = self.starts + self.offsets
         readings[0] = self.starts[0]
         return readings
 
     @cached_property
     def shown_once_from(self) -> NDArray[np.int64]:
-        """The first reading, int64[k], under each offset that the offset before has not shown."""
+        """The first reading, int64[k], of each offset that was not shown before the change."""
         readings = self.shown_from.copy()
         np.maximum(readings[1:], self.starts[1:] + self.offsets[:-1], out=readings[1:])
         return readings
 
     @cached_property
     def has_plain_midnights(self) -> bool:
-        """Whether no day is skipped, and no midnight but as the first reading that is skipped."""
+        """Whether no day is skipped, and a skipped midnight is always the first skipped reading.
+
+        Then the instant at which the clock goes on is on the date of the midnight it skipped.
+        """
         after, before = self.shown_from[1:], self.starts[1:] + self.offsets[:-1]
         last_midnight = (after - 1) // DAY * DAY
         return not bool(np.any((last_midnight > before) | (after - before >= DAY)))
 
     @cached_property
     def shows_dates_in_order(self) -> bool:
-        """Whether the clock, however it is put back, never shows a day before one it has shown."""
+        """Whether the clock never goes back to an earlier date."""
         after, before = self.shown_from[1:], self.starts[1:] - 1 + self.offsets[:-1]
         return not bool(np.any(after // DAY < before // DAY))
 
@@ -92,9 +95,9 @@ class ZoneTable(msgspec.Struct, frozen=True, eq=False, dict=True):
         return bool(np.any(self.offsets[1:] > self.offsets[:-1]))
 
     def index_of(self, micros: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return for each instant the position of the offset in force.
+        """Return the position of each instant's offset: int64[n] from int64[n].
 
-        Only the transitions between the first and the last instant are searched: mostly few.
+        Only the transitions between the first and the last instant, mostly few, are searched.
         """
         if len(micros) == 0:
             return np.zeros(0, dtype=np.int64)
@@ -106,7 +109,7 @@ class ZoneTable(msgspec.Struct, frozen=True, eq=False, dict=True):
         return np.asarray(first + later, dtype=np.int64)
 
     def to_local(self, micros: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the local clock, in microseconds since its own 1970-01-01T00:00."""
+        """Return the readings of the clock at instants, microseconds since 1970: int64[n]."""
         if len(self.starts) == 1:
             return np.asarray(micros + self.offsets[0], dtype=np.int64)
         return np.asarray(micros + self.offsets[self.index_of(micros)], dtype=np.int64)
@@ -114,10 +117,10 @@ class ZoneTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     def to_utc(
         self, local: NDArray[np.int64], preferred: NDArray[np.int64] | None = None
     ) -> NDArray[np.int64]:
-        """Return the instant at which the local clock shows `local`.
+        """Return the instants at which the local clock shows `local`: int64[n].
 
-        As in Java: of two such instants the one of the `preferred` offset, else the earlier; in a
-        gap, as late after the gap as `local` is after the gap's start.
+        As in Java, of two such instants it is the one with the `preferred` offset, int64[n], else
+        the earlier. A reading that the clock skips is moved by as much as the clock.
         """
         if len(self.starts) == 1:
             return np.asarray(local - self.offsets[0], dtype=np.int64)
@@ -129,9 +132,9 @@ class ZoneTable(msgspec.Struct, frozen=True, eq=False, dict=True):
         return np.asarray(local - self.offsets[index], dtype=np.int64)
 
     def first_shown(self, local: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the first instant at which the clock shows `local`, or goes on after skipping it.
+        """Return the first instants at which the clock shows `local`: int64[n].
 
-        As Java's `LocalDate.atStartOfDay` has it.
+        As for Java's `LocalDate.atStartOfDay`, it is where the clock goes on if it skips a reading.
         """
         index = self.local_index_of(local)
         following = np.append(self.starts[1:], np.iinfo(np.int64).max)
@@ -139,22 +142,22 @@ class ZoneTable(msgspec.Struct, frozen=True, eq=False, dict=True):
         return np.asarray(shown, dtype=np.int64)
 
     def local_index_of(self, local: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return for each local clock reading the position of the offset `to_utc` uses.
+        """Return the position of the offset with which `to_utc` converts each reading: int64[n].
 
-        A new offset begins for the local clock where neither a gap nor an overlap is left, that
-        is at the later of the clock's readings before and after the transition.
+        A new offset is used from the later of the clock's two readings at the transition, which is
+        after any gap or overlap.
         """
         switched = np.searchsorted(self.shown_once_from[1:], local, side="right")
         return np.asarray(switched, dtype=np.int64)
 
 
 def zone_name(name: str) -> str:
-    """Return the one spelling projseg keeps of a time zone: `UTC`, `+05:30` or a region's name.
+    """Return projseg's spelling of a time zone's name: `UTC`, `+05:30` or a region's name.
 
     Raises
     ------
     InvalidInputError
-        If no such zone is known.
+        PROJSEG_UNKNOWN_TIME_ZONE, if no such zone is known.
     """
     text = name.strip()
     if text.casefold() in _UTC_NAMES:
@@ -166,12 +169,12 @@ def zone_name(name: str) -> str:
 
 
 def is_fixed(name: str) -> bool:
-    """Whether the zone of a name that `zone_name` made never changes its offset, by its form."""
+    """Whether a name, in `zone_name`'s spelling, is UTC or an offset, which never change."""
     return name == "UTC" or name[0] in "+-"
 
 
 def zone_table(name: str, last_micros: int = 0) -> ZoneTable:
-    """Return the offsets of a zone (`zone_name` spelling), right up to `last_micros`."""
+    """Return the offsets of a zone, in `zone_name`'s spelling, complete up to `last_micros`."""
     cycle_start = _year_micros(_CYCLE_YEAR)
     return _table(name, last_micros >= cycle_start)
 
@@ -225,7 +228,7 @@ def _table(name: str, with_cycles: bool) -> ZoneTable:
 
 
 def _transitions(zone: zoneinfo.ZoneInfo, first_year: int, end_year: int) -> list[tuple[int, int]]:
-    """Return (instant, offset from then on) of each change of offset in the years given."""
+    """Return (instant, offset from then on) of each change from `first_year` to `end_year`."""
     start, end = _year_micros(first_year), _year_micros(end_year)
     found: list[tuple[int, int]] = []
     before = _offset(zone, start)

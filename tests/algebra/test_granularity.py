@@ -172,7 +172,7 @@ def test_a_floor_is_one_throughout_a_piece(data):
         ("P1M2D", "either months"),
         ("P", "ISO 8601"),
         ("PT0S", "either months"),
-        ("", "no granularity"),
+        ("", "not a granularity"),
         ("PT99999999H", "10,000 years"),
     ],
 )

@@ -116,7 +116,7 @@ def test_base_rows_are_called_base_wherever_sources_are_named(location):
 @pytest.mark.parametrize("name", ["base", "metadata"])
 def test_no_projection_is_named_as_another_source(tmp_path, name):
     schema = pa.schema([("channel", pa.string())])
-    with pytest.raises(projseg.ProjsegError, match="by which explain calls another source"):
+    with pytest.raises(projseg.ProjsegError, match="that explain uses for another source"):
         projseg.Table.create(
             tmp_path / "t", schema, projections=[projseg.Projection(name, ["channel"], [])]
         )

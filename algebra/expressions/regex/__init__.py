@@ -11,7 +11,13 @@ if TYPE_CHECKING:
 
 
 def read_pattern(text: str) -> JavaRegex:
-    """Return a pattern, read once; see `JavaRegex` for what is refused."""
+    """Return the parsed pattern, from a cache if it was parsed before.
+
+    Raises
+    ------
+    InvalidInputError, UnsupportedFeatureError, LimitExceededError
+        As `JavaRegex` does.
+    """
     with late_import:
         from projseg.algebra.expressions.regex.java_regex import java_regex
     return java_regex(text)

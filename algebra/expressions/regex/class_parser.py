@@ -42,24 +42,32 @@ _UNICODE_ESCAPES: Final = {"d": "DIGIT", "s": "WHITE_SPACE"}
 
 
 def one_character(code_point: int, flags: Flags) -> CodePoints:
-    """Return what a character that stands alone, or in a class, matches."""
+    """Return the set that a character matches in a class, or with no literal beside it."""
     if not flags.case_insensitive:
         return span(code_point, code_point)
     if not flags.unicode_case:
         return with_ascii_cases(span(code_point, code_point))
     if to_upper(code_point) == folded(code_point):
-        return span(code_point, code_point)  # Java folds the text only for a letter with two cases
+        return span(code_point, code_point)  # Java folds only letters that have two cases
     return same_folded(code_point)
 
 
 def character_in_run(code_point: int, flags: Flags) -> CodePoints:
-    """Return what a character matches that is written beside others."""
+    """Return the set that a character matches in a run of literal characters."""
     is_folded = flags.case_insensitive and flags.unicode_case
     return same_folded(code_point) if is_folded else one_character(code_point, flags)
 
 
 def escaped_set(reader: Reader, letter: str, flags: Flags) -> CodePoints | None:
-    r"""Return the set of an escape whose letter was taken, or None if it names no set."""
+    r"""Return the set of an escape whose letter was taken, or None if the escape is not a set.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_EXPRESSION for a `\p` without a name or an end.
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_FUNCTION for a set that is not known here.
+    """
     if letter in ("p", "P"):
         found = _named(reader, flags)
         return complement(found) if letter == "P" else found
@@ -91,7 +99,15 @@ def _named(reader: Reader, flags: Flags) -> CodePoints:
 
 
 def read_class(reader: Reader, flags: Flags) -> CodePoints:
-    """Return the set of `[...]`, whose opening bracket was taken."""
+    """Return the set of `[...]`, whose opening bracket was taken.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_EXPRESSION for what Java refuses.
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_FUNCTION for what is not known here.
+    """
     is_negated = reader.takes("^")
     operands: list[CodePoints] = []
     current: list[CodePoints] = []

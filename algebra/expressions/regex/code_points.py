@@ -1,6 +1,6 @@
 """Sets of code points.
 
-A set is the ascending tuple of the code points at which membership changes: `(97, 123)` is a to z.
+A set is a tuple of the code points, ascending, at which membership changes: (97, 123) is a to z.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SURROGATES: Final[CodePoints] = (0xD800, 0xE000)
 
 
 def span(first: int, last: int) -> CodePoints:
-    """Return the set from `first` to `last`, both in it."""
+    """Return the set of code points from `first` to `last`, both included."""
     return (first, last + 1)
 
 
@@ -38,17 +38,17 @@ def contains(members: CodePoints, code_point: int) -> bool:
 
 
 def union(*sets: CodePoints) -> CodePoints:
-    """Return what is in any of the sets."""
+    """Return the code points that are in any of the sets."""
     return _in_at_least(1, sets)
 
 
 def intersection(*sets: CodePoints) -> CodePoints:
-    """Return what is in all of the sets."""
+    """Return the code points that are in all of the sets."""
     return _in_at_least(len(sets), sets)
 
 
 def complement(members: CodePoints) -> CodePoints:
-    """Return what is not in a set."""
+    """Return the code points that are not in a set."""
     opened = members[1:] if members[:1] == (0,) else (0, *members)
     return opened[:-1] if opened[-1:] == (END,) else (*opened, END)
 

@@ -31,7 +31,13 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def read_flags(reader: Reader, flags: Flags) -> Flags:
-    """Take letters such as `im-s` and return the flags that hold after them."""
+    """Take letters such as `im-s` and return the flags that hold after them.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_FUNCTION for the flags x and c.
+    """
     is_set = True
     while (letter := reader.peek()) in _NAMES or letter in ("-", "x", "c"):
         if letter in ("x", "c"):

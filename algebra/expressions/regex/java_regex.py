@@ -1,7 +1,7 @@
-"""Whether texts match a pattern of Java's: by RE2 where that is proved equal, else exactly.
+"""Match texts against Java's patterns: by RE2 where it is proved equal, else by an exact matcher.
 
-RE2 takes time that grows with the text alone. The exact matcher is slower by far; it is asked once
-for each distinct text, and only for those that RE2 does not decide.
+RE2's time grows with the length of the text only. The exact matcher is much slower; it runs once
+for each distinct text, and only for texts that RE2 does not decide.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from projseg.segment_format.arrow_arrays import array_of
 
 
 class JavaRegex:
-    """A pattern, read and ready.
+    """A parsed pattern that can be searched for.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class JavaRegex:
         return pc.replace_with_mask(found, undecided, self._search_exactly(texts.filter(undecided)))
 
     def _search_exactly(self, texts: pa.Array) -> pa.Array:
-        """Return the same, by the exact matcher where RE2 does not rule a match out."""
+        """Return what `search` does, by the exact matcher where RE2 does not rule out a match."""
         if self._necessary is None:
             return self._matched(texts)
         possible = pc.match_substring_regex(texts, self._necessary)
@@ -89,7 +89,13 @@ class JavaRegex:
 
 @lru_cache(maxsize=1024)
 def java_regex(text: str) -> JavaRegex:
-    """Return a pattern, read once."""
+    """Return the parsed pattern, from a cache if it was parsed before.
+
+    Raises
+    ------
+    InvalidInputError, UnsupportedFeatureError, LimitExceededError
+        As `JavaRegex` does.
+    """
     try:
         return JavaRegex(text)
     except RecursionError as error:
@@ -99,7 +105,7 @@ def java_regex(text: str) -> JavaRegex:
 
 
 def _is_usable(pattern: str) -> bool:
-    """Whether RE2 takes a pattern, which may be too large for it."""
+    """Whether RE2 accepts a pattern; it refuses those that are too large."""
     try:
         pc.match_substring_regex(pa.array([""]), pattern)
     except pa.ArrowInvalid:

@@ -20,9 +20,9 @@ _CASED_END: Final = 0x20000  # Unicode has no cased letter from here on
 
 
 def to_upper(code_point: int) -> int:
-    """Return the one upper-case character of a code point, as `Character.toUpperCase` does.
+    """Return the single upper-case character of a code point, as `Character.toUpperCase` does.
 
-    Python maps one character to several; where it does, the title case is the single one, if any.
+    Python maps some characters to several; Java then uses the title case if it is a single one.
     """
     character = chr(code_point)
     for mapped in (character.upper(), character.title()):
@@ -32,12 +32,12 @@ def to_upper(code_point: int) -> int:
 
 
 def to_lower(code_point: int) -> int:
-    """Return the one lower-case character of a code point, as `Character.toLowerCase` does."""
+    """Return the single lower-case character of a code point, as `Character.toLowerCase` does."""
     return ord(chr(code_point).lower()[0])
 
 
 def folded(code_point: int) -> int:
-    """Return what Java compares where case is ignored in all of Unicode."""
+    """Return the character that Java compares where it ignores case in all of Unicode."""
     return to_lower(to_upper(code_point))
 
 
@@ -49,13 +49,13 @@ def with_ascii_cases(members: CodePoints) -> CodePoints:
 
 
 def with_unicode_cases(members: CodePoints) -> CodePoints:
-    """Return a range's members with all whose upper case, or its lower case, lies in the range."""
+    """Return a range and the characters whose upper case, or its lower case, is in the range."""
     others = (p for p, *cases in _cased() if any(contains(members, case) for case in cases))
     return union(members, points(others))
 
 
 def same_folded(code_point: int) -> CodePoints:
-    """Return the characters that fold to the same as one does."""
+    """Return the characters that fold to the same character as `code_point`."""
     wanted = folded(code_point)
     others = (point for point, _, lower in _cased() if lower == wanted)
     return union(span(wanted, wanted), points(others))
@@ -63,7 +63,7 @@ def same_folded(code_point: int) -> CodePoints:
 
 @lru_cache(maxsize=1)
 def _cased() -> tuple[tuple[int, int, int], ...]:
-    """Return (code point, upper case, its lower case) of each that is not its own."""
+    """Return (code point, upper case, lower case of that) where one of them differs."""
     found = []
     for point in range(_CASED_END):
         upper = to_upper(point)

@@ -1,8 +1,8 @@
-"""The exact matcher: takes the steps of a program over a text, in Java's order of search.
+"""The exact matcher, which runs a program over a text in Java's order of search.
 
 A text is read as Java reads it, in UTF-16 units: a pair of surrogates is one character, except to a
-search that begins between them. Where a step was reached at a position before, and failed, it is
-not taken again, so that only back references can make a search grow faster than text times pattern.
+search that begins between them. A step that failed at a position is not tried there again, so only
+back references can make a search take longer than text times pattern.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LF: Final = 0x0A
 _CR: Final = 0x0D
 _NOWHERE: Final = -1
 Notes: TypeAlias = tuple[int, ...]
-"""Where each group that is referred to begins and ends."""
+"""Where each group that a back reference refers to begins and ends."""
 
 
 def matches(program: Program, text: str) -> bool:
@@ -60,9 +60,9 @@ class _Search:
     Parameters
     ----------
     program : Program
-        What to look for.
+        The compiled pattern.
     text : str
-        Where.
+        The text to search.
     """
 
     def __init__(self, program: Program, text: str) -> None:
@@ -81,7 +81,8 @@ class _Search:
     ) -> int:
         """Return where the first match from a step and position ends, or _NOWHERE.
 
-        `failed` holds forks that led nowhere; it may be shared by runs that want the same end.
+        `failed` holds forks that did not lead to a match; runs with the same `wanted_end` may share
+        it.
         """
         steps = self.program.steps
         waiting = [(step_index, position, notes)]
@@ -109,7 +110,7 @@ class _Search:
         return _NOWHERE
 
     def count_step(self) -> None:
-        """Refuse a search that grows beyond all bounds."""
+        """Count a step; raise PROJSEG_EVALUATION_TOO_LONG after too many, unless linear."""
         self.steps_left -= 1
         if self.steps_left < 0 and not self.program.is_linear:
             raise EvaluationError(
@@ -131,7 +132,7 @@ class _Search:
         return self.first_ends[key]
 
     def if_around(self, step: TestAround, at: int, notes: Notes) -> int:
-        """Return the position if a look-around lets the search go on there, else _NOWHERE."""
+        """Return the position if a look-around holds there, else _NOWHERE."""
         if step.is_behind:
             starts = self.starts_behind(step, at)
             is_found = any(self.run(step.body, s, notes, set(), at) != _NOWHERE for s in starts)
@@ -177,7 +178,7 @@ class _Search:
         return at + 1 if found < 0x10000 else at + 2
 
     def after_again(self, step: TakeAgain, at: int, notes: Notes) -> int:
-        """Return the position after another copy of what a group took, or _NOWHERE."""
+        """Return the position after another copy of what a group matched, or _NOWHERE."""
         start, end = notes[step.slot], notes[step.slot + 1]
         size = end - start
         if end == _NOWHERE or at + size > len(self.units):
@@ -204,11 +205,11 @@ class _Search:
         return self.units[at] == _LF
 
     def is_line_start(self, at: int) -> bool:
-        """Whether a line begins here; Java begins none at the end of the text."""
+        """Whether a line begins here; for Java no line begins at the end of the text."""
         return not self.is_end(at) and (at == 0 or self.is_after_line(at))
 
     def is_unix_line_start(self, at: int) -> bool:
-        """Whether a line begins here, where only newlines end lines."""
+        """Whether a line begins here, if only newlines end lines."""
         return not self.is_end(at) and (at == 0 or self.is_newline(at - 1))
 
     def is_word_edge(self, at: int) -> bool:
@@ -216,13 +217,13 @@ class _Search:
         return self.is_word(at, is_before=True) != self.is_word(at, is_before=False)
 
     def is_after_line(self, at: int) -> bool:
-        """Whether a line end precedes, whole."""
+        """Whether a complete line end precedes: between CR and LF none does."""
         before = self.units[at - 1]
         is_inside = before == _CR and at < len(self.units) and self.units[at] == _LF
         return before in _LINE_ENDS and not is_inside
 
     def is_before_line_end(self, at: int) -> bool:
-        """Whether a line end follows, whole."""
+        """Whether a complete line end follows: between CR and LF none does."""
         is_inside = at > 0 and self.units[at - 1] == _CR and self.units[at] == _LF
         return self.units[at] in _LINE_ENDS and not is_inside
 
@@ -243,7 +244,7 @@ class _Search:
 
     @cached_property
     def has_base(self) -> list[bool]:
-        """Whether each unit is a letter or digit, or a mark behind one with only marks between."""
+        """Whether each unit is a letter or digit, or in a run of marks after one."""
         found: list[bool] = []
         for at in range(len(self.units)):
             character = self.character(at)

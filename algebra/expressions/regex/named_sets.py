@@ -74,7 +74,7 @@ def named_set(name: str, ignores_case: bool, is_unicode: bool) -> CodePoints | N
     name : str
         As written between the braces.
     ignores_case : bool
-        Whether the flag `i` holds; sets of one case then have the letters of all.
+        Whether the flag `i` holds; sets of one case then include letters of every case.
     is_unicode : bool
         Whether the flag `U` holds; POSIX names then mean Unicode's sets.
     """
@@ -120,7 +120,7 @@ def _java_method(name: str, ignores_case: bool) -> CodePoints | None:
 
 
 def _whitespace() -> CodePoints:
-    """Return what Java breaks words at: no spaces that forbid it, but separators of records."""
+    """Return Java's white space: without no-break spaces, but with the separators of records."""
     kept = characters("\xa0\u2007\u202f")
     breaking = intersection(categories(_GROUPS["Z"]), complement(kept))
     return union(breaking, span(0x09, 0x0D), span(0x1C, 0x1F))

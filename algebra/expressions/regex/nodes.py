@@ -1,4 +1,4 @@
-"""The tree of a pattern: what it means, with flags and names of sets resolved."""
+"""The tree of a pattern, in which flags and names of sets are resolved."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Chars(Node):
 
 @dataclass(frozen=True)
 class Sequence(Node):
-    """Parts one after the other; none at all is the empty text."""
+    """Parts one after the other; without parts it matches the empty text."""
 
     parts: tuple[Node, ...]
 
@@ -56,12 +56,12 @@ class Choice(Node):
 
 
 class Taking(Enum):
-    """How much a repetition takes first, and whether it gives back."""
+    """How many repetitions are tried first, and whether others are tried after a failure."""
 
     MOST = auto()
     LEAST = auto()
     ALL = auto()
-    """Possessive: no repetition is tried again, nor are fewer of them."""
+    """Possessive: as many as possible, and no other number is tried."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ class Look(Node):
     is_negated : bool
         Whether it must not match.
     steps_by_pairs : bool
-        Whether Java looks behind by characters. It does so only where a character beyond U+FFFF is
-        written later in the pattern; else by UTF-16 units, so that it may begin inside a pair.
+        Whether Java steps back by characters in a look-behind. It does so only if the pattern has a
+        character beyond U+FFFF after it; else by UTF-16 units, and may begin inside a pair.
     """
 
     body: Node
@@ -131,7 +131,7 @@ class Look(Node):
 
 
 class Folding(Enum):
-    """Which letters a back reference takes for the same."""
+    """Which letters a back reference treats as equal."""
 
     NONE = auto()
     ASCII = auto()

@@ -1,4 +1,4 @@
-"""A pattern's text to its tree, as `java.util.regex.Pattern.compile` reads it."""
+"""Parse the text of a pattern into its tree, as `java.util.regex.Pattern.compile` does."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def parse_pattern(text: str) -> Pattern:
 
 
 class _Parser:
-    """Reads one pattern; each method takes what it returns."""
+    """Parses one pattern; each method consumes the characters of the part it returns."""
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
@@ -104,7 +104,7 @@ class _Parser:
         return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
 
     def part(self, sign: str) -> Node | None:
-        """Return what a taken metacharacter begins; None for flags alone."""
+        """Return the part that a metacharacter, already taken, begins; None for flags alone."""
         if sign == "(":
             return self.group()
         if sign == "[":
@@ -188,7 +188,7 @@ class _Parser:
         return Anchor(Place.LAST_NEWLINE if letter == "Z" and self.flags.unix_lines else place)
 
     def numbered_reference(self, number: int) -> Node:
-        """Return a reference; it takes another digit only where so many groups are open."""
+        """Return a reference; a further digit belongs to it only if there are so many groups."""
         while (digit := self.reader.peek()) and digit in "0123456789":
             if self.group_count < number * 10 + int(digit):
                 break
@@ -303,7 +303,7 @@ class _Parser:
         return self.in_range(least), self.in_range(most)
 
     def in_range(self, count: int) -> int:
-        """Return a count, if Java takes it."""
+        """Return a count, unless Java refuses it as too large."""
         if count > _COUNT_MAX:
             raise self.reader.invalid("a count beyond 2147483647")
         return count

@@ -1,8 +1,8 @@
-"""A pattern's tree to the steps of the exact matcher; what its search order cannot keep is refused.
+"""Compile a pattern's tree into the steps of the exact matcher.
 
-Java tries alternatives in a fixed order. Whether a text matches depends on that order only under
-atomic groups, possessive quantifiers and back references; the patterns refused here are those in
-which Java's order, or what its groups hold after a step back, follows from how it is made inside.
+Java tries alternatives in a fixed order. Whether a text matches depends on that order only with
+atomic groups, possessive quantifiers and back references. Patterns are refused where Java's order,
+or what its groups hold after a step back, depends on details of its implementation.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class TakeOne:
 
 @dataclass(frozen=True)
 class Fork:
-    """Go on at `first`, and if that fails at `second`."""
+    """Go on at `first`; if that fails, at `second`."""
 
     first: int
     second: int
@@ -59,7 +59,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Test:
-    """Go on only at such a place."""
+    """Go on only if the position is such a place."""
 
     place: Place
     next: int
@@ -67,7 +67,7 @@ class Test:
 
 @dataclass(frozen=True)
 class TakeAgain:
-    """Take again what the group of this slot took."""
+    """Take a copy of the text that the group of this slot matched."""
 
     slot: int
     folding: Folding
@@ -76,7 +76,7 @@ class TakeAgain:
 
 @dataclass(frozen=True)
 class TakeOnce:
-    """Take the first match of what begins at `body`, and no other."""
+    """Take the first match of the steps at `body`, and try no other."""
 
     body: int
     next: int
@@ -84,7 +84,7 @@ class TakeOnce:
 
 @dataclass(frozen=True)
 class TestAround:
-    """Go on only if what begins at `body` matches ahead, or ends here, or else does not."""
+    """Go on only if the steps at `body` match from here, or up to here; or, negated, do not."""
 
     body: int
     is_behind: bool
@@ -110,15 +110,15 @@ class Program:
     Parameters
     ----------
     steps : tuple of Step
-        They name each other by index.
+        The steps, which refer to each other by index.
     start : int
         Where a match begins.
     slot_count : int
-        Two for each group that is referred to.
+        Two for each group that a back reference refers to.
     skips_pairs : bool
         See `Pattern`.
     is_linear : bool
-        Whether the steps needed grow no faster than the text.
+        Whether the number of steps grows no faster than the text.
     """
 
     steps: tuple[Step, ...]
@@ -129,7 +129,7 @@ class Program:
 
 
 def is_ordered(pattern: Pattern) -> bool:
-    """Whether it may depend on the order of search that a text matches."""
+    """Whether it may depend on the order of search whether a text matches."""
     return any(
         isinstance(node, BackReference) or _takes_first_only(node) for node in pattern.root.walk()
     )
@@ -141,7 +141,7 @@ def compile_program(pattern: Pattern) -> Program:
     Raises
     ------
     UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_FUNCTION for what is refused; see the module's text.
+        PROJSEG_UNSUPPORTED_FUNCTION for patterns that are refused; see the module's docstring.
     """
     _refuse_unlimited_looks(pattern)
     _refuse_unknown_order(pattern)
@@ -204,7 +204,7 @@ def _is_loop(node: Node) -> bool:
 
 
 def length(node: Node) -> tuple[int, int | None]:
-    """Return the fewest and most characters that a part takes; None where there is no limit."""
+    """Return the fewest and the most characters that a part matches; None: without a limit."""
     if isinstance(node, Chars):
         return 1, 1
     if isinstance(node, Sequence):
@@ -247,7 +247,7 @@ class _Compiler:
         return _ADDERS[type(node)](self, node, after)
 
     def add_sequence(self, node: Sequence, after: int) -> int:
-        """Add parts, the last one first: each must know where it goes on."""
+        """Add parts, the last one first, since each step holds the index of the next."""
         for part in reversed(node.parts):
             after = self.add(part, after)
         return after
@@ -264,7 +264,7 @@ class _Compiler:
         return self.append(TakeAgain(2 * self.referred[node.number], node.folding, after))
 
     def alone(self, node: Node) -> int:
-        """Add a part whose match is an end of its own."""
+        """Add a part that is matched by itself, with an end of its own."""
         return self.add(node, self.append(Found()))
 
     def add_capture(self, node: Capture, after: int) -> int:
@@ -277,9 +277,9 @@ class _Compiler:
         )
 
     def add_repeat(self, node: Repeat, after: int) -> int:
-        """Add a repetition, as so many copies of its body."""
+        """Add a repetition as copies of its body."""
         if node.taking is Taking.ALL:
-            once = Atomic(node.body)  # Java takes each repetition for good before the next
+            once = Atomic(node.body)  # Java never retries a repetition after the next one
             whole = Repeat(once, node.least, node.most, Taking.MOST)
             return self.append(TakeOnce(self.alone(whole), after))
         start = self.add_loop(node, after) if node.most is None else after
@@ -304,7 +304,7 @@ class _Compiler:
         return Fork(again, after) if node.taking is Taking.MOST else Fork(after, again)
 
     def add_look(self, node: Look, after: int) -> int:
-        """Add a look-around; one behind needs the lengths between which its body begins."""
+        """Add a look-around; a look-behind also needs the bounds on the length of its body."""
         fewest, most = length(node.body)
         return self.append(
             TestAround(

@@ -1,8 +1,8 @@
-"""A pattern's tree to a pattern of RE2 that matches the same texts.
+"""Translate a pattern's tree into a pattern of RE2 that matches the same texts.
 
-Sets are written out as ranges, so that nothing hangs on RE2's own names, case folding and tables.
-What is left of Java that RE2 lacks are conditions on line ends and words. For them the pattern is
-equal over texts without the characters that tell both apart; a second pattern finds the others.
+Sets are written as ranges, so that nothing depends on RE2's names, case folding and tables. RE2's
+conditions on line ends and words differ from Java's for some texts. For these the translation does
+not decide: a second pattern finds the texts with characters on which the two differ.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ _PLACES: Final[dict[Place, tuple[str, str | None]]] = {
     Place.WORD_EDGE: (r"\b", r"[^\x00-\x7F]"),
     Place.NO_WORD_EDGE: (r"\B", r"[^\x00-\x7F]"),
 }
-"""Place -> (how RE2 writes it, which texts must not be asked so)."""
+"""From a place to (RE2's form of it, a pattern of the texts for which that form may be wrong)."""
 
 
 @dataclass(frozen=True)
 class Re2Pattern:
-    """What RE2 matches.
+    """RE2's form of a pattern.
 
     Parameters
     ----------
     pattern : str
         Finds the same texts as Java's pattern does, except among the undecided.
     undecided : str or None
-        Finds the texts for which `pattern` says nothing; None where it decides all.
+        Finds the texts that `pattern` does not decide; None if it decides all.
     """
 
     pattern: str
@@ -76,15 +76,15 @@ def to_re2(pattern: Pattern) -> Re2Pattern | None:
 
 
 def necessary_re2(pattern: Pattern) -> str:
-    """Return a pattern of RE2 that finds every text that a pattern finds, and perhaps others.
+    """Return a pattern of RE2 that finds every text that the pattern finds, and perhaps others.
 
-    Conditions that RE2 cannot tell are left out, and a back reference may be any text.
+    Conditions that RE2 lacks are left out, and a back reference may be any text.
     """
     return _text(pattern.root, {Place.START: r"\A", Place.END: r"\z"})
 
 
 def _is_lacking(node: Node) -> bool:
-    """Whether RE2 has no such part; a count far beyond its limit it even reads as literal text."""
+    """Whether RE2 has no such part; it even reads a count far beyond its limit as literal text."""
     is_counted_far = isinstance(node, Repeat) and max(node.least, node.most or 0) > _COUNT_MAX
     return is_counted_far or isinstance(node, Look)
 
@@ -110,7 +110,7 @@ def _counts(node: Repeat) -> str:
 
 
 def _set(members: CodePoints) -> str:
-    """Return a set as RE2 writes it; UTF-8 text has no surrogates, nor does RE2 know them."""
+    """Return a set as RE2 writes it, without surrogates, which RE2 and UTF-8 text do not have."""
     members = intersection(members, complement(SURROGATES))
     if not members:
         return r"[^\x00-\x{10FFFF}]"

@@ -1,4 +1,4 @@
-r"""A pattern's characters in reading order, after `\Q...\E`, and escapes of one character."""
+r"""Reads a pattern's characters in order, with `\Q...\E` resolved, and escapes of one character."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _QUOTED: Final = "\\"
 class Reader:
     r"""Reads a pattern.
 
-    A token is a character, or a backslash and a character that `\Q...\E` quotes; "" is the end.
+    A token is a character, or a backslash and a character that `\Q...\E` quotes; the end is "".
+    Methods that take characters raise PROJSEG_BAD_EXPRESSION for what Java refuses.
     """
 
     def __init__(self, text: str) -> None:
@@ -36,14 +37,14 @@ class Reader:
         return token
 
     def takes(self, wanted: str) -> bool:
-        """Go past the next tokens if they are these characters."""
+        """Take the next tokens if they are these characters; return whether they are."""
         if any(self.peek(index) != character for index, character in enumerate(wanted)):
             return False
         self.position += len(wanted)
         return True
 
     def expect(self, wanted: str, problem: str) -> None:
-        """Go past characters that must be there."""
+        """Take characters that must come next."""
         if not self.takes(wanted):
             raise self.invalid(problem)
 
@@ -52,7 +53,7 @@ class Reader:
         return invalid(self.text, f"{reason} near character {self.position}")
 
     def unsupported(self, construct: str) -> Exception:
-        """Return the error of a construct without a meaning here."""
+        """Return the error of a construct that is not supported."""
         return unsupported(self.text, construct)
 
     def digits(self) -> str:
@@ -71,7 +72,7 @@ class Reader:
         return code_point
 
     def escaped(self, letter: str) -> int | None:
-        """Return the character of an escape whose letter was taken, or None if it names none."""
+        """Return the character of an escape whose letter was taken, or None if it is not one."""
         if letter == "":
             raise self.invalid("it ends in a backslash")
         if letter in _CONTROLS:

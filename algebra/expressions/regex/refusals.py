@@ -1,4 +1,4 @@
-"""The two ways to refuse a pattern: Java would, or its meaning is not known here."""
+"""The errors of patterns: Java refuses them too, or they are not supported here."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from projseg.errors import InvalidInputError, UnsupportedFeatureError
 
 
 def invalid(pattern: str, reason: str) -> InvalidInputError:
-    """Return the error of a text that is no pattern of Java's."""
+    """Return the error of a text that is not a pattern of Java's."""
     return bad_expression(f"'{pattern}' is not a regular expression: {reason}")
 
 
 def unsupported(pattern: str, construct: str) -> UnsupportedFeatureError:
-    """Return the error of a pattern that Java takes and projseg does not."""
+    """Return the error of a pattern that Java accepts and projseg does not."""
     return UnsupportedFeatureError(
         "PROJSEG_UNSUPPORTED_FUNCTION",
         f"the regular expression '{pattern}' has {construct}, which is not supported; "
