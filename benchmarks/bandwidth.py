@@ -1,4 +1,4 @@
-"""What memory can deliver on this machine in this run, after J. McCalpin's STREAM."""
+"""Measure memory bandwidth on this machine in this run, after J. McCalpin's STREAM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How small is a column, and how fast does it become Arrow again? Here and in Parquet."""
+"""Measure the size of columns and the speed of decoding them to Arrow, here and in Parquet."""
 
 from __future__ import annotations
 

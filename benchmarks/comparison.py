@@ -19,7 +19,7 @@ __all__ = ["Comparison", "Regression", "compare_runs"]
 
 SLOWER_BY_MORE_THAN: Final = 0.25
 LARGER_BY_MORE_THAN: Final = 0.02
-NOISE_MS: Final = 0.1  # differences below this are not told apart
+NOISE_MS: Final = 0.1  # smaller differences are noise
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ _LIBRARIES: Final = ("projseg", "numpy", "numba", "pyarrow", "duckdb", "chdb", "
 
 
 def describe_environment() -> Environment:
-    """Return what the figures of a run depend on."""
+    """Return the machine, the libraries and the commit that a run's figures depend on."""
     root = checkout()
     return Environment(
         started=datetime.now(UTC).isoformat(timespec="seconds"),

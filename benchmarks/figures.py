@@ -45,7 +45,7 @@ class Goal:
 
 
 def goals(run: Run, engine: EngineRun, query: QueryText) -> list[Goal]:
-    """Return what is aimed at for a query on one of our engines, and what was reached.
+    """Return the goals of a query on one of our engines, and whether each was reached.
 
     Without Spark: a third of the best peer; without projections only where none helps. On Spark: a
     covered query within a third of the hand-made rollup and a twentieth of Spark on Parquet;
@@ -115,7 +115,7 @@ def medians_by_rows(runs: Iterable[Run], engine: str, query: str) -> dict[int, f
 
 
 def note(timing: Timing) -> str:
-    """Return what must stand beside the figure: a failure, another answer, or nothing."""
+    """Return a note for the figure: a failure, a wrong answer, or an empty text."""
     if not timing.is_applicable:
         return "not covered"
     if timing.failure:

@@ -1,4 +1,4 @@
-"""How long a new process takes from its start to its first answer.
+"""Measure how long a new process takes from its start to its first answer.
 
     python -m projseg.benchmarks.first_answer results.json
 

@@ -150,6 +150,6 @@ def _submit_inline(
     done: Future[Any] = Future()
     try:
         done.set_result(task(*arguments, **named))
-    except Exception as error:  # noqa: BLE001  the future's owner is told, as by a pool
+    except Exception as error:  # noqa: BLE001  as in a pool, the caller gets it from the future
         done.set_exception(error)
     return done

@@ -1,4 +1,4 @@
-"""What is asked of every engine: one list, in one neutral form.
+"""The queries of the benchmark: one list for every engine, in one neutral form.
 
 A query is written once, as the arguments of `projseg.Table.query` in Spark SQL expression text. The
 statement for a peer is composed from the same parts, so that no engine is asked something else.

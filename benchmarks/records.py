@@ -27,7 +27,7 @@ RECORD_VERSION = 2  # 1: one answer a turn
 
 
 class Environment(msgspec.Struct, frozen=True):
-    """Where and from what the figures come."""
+    """The machine, the libraries and the commit that produced the figures."""
 
     started: str  # ISO 8601, UTC
     commit: str | None  # None outside a checkout
@@ -172,7 +172,7 @@ class Run(msgspec.Struct):
         return next((engine for engine in self.present if engine.name == name), None)
 
     def timing(self, engine: str, query: str) -> Timing | None:
-        """Return what was measured of one query on one engine."""
+        """Return the timing of one query on one engine."""
         found = self.engine(engine)
         return found.timings.get(query) if found else None
 
@@ -203,7 +203,7 @@ def load_run(path: Path) -> Run:
     Raises
     ------
     InvalidInputError
-        If the file is absent, is no such JSON, or is of a later form.
+        If the file is missing, is not such JSON, or has a later format version.
     """
     try:
         run = msgspec.json.decode(path.read_bytes(), type=Run)

@@ -144,7 +144,7 @@ def load_table(run: Run) -> TableOfFigures:
 
 
 def overhead_table(run: Run) -> TableOfFigures | None:
-    """Return what a question costs before rows do, from a run of few rows; None for other runs."""
+    """Return the fixed cost of queries, from a run of few rows; None for other runs."""
     if run.row_count > _TINY_ROWS_MAX:
         return None
     rows = []

@@ -1,4 +1,4 @@
-"""One turn of an engine at one query: repeated, so that what is timed is warm.
+"""One turn of an engine at one query: it is repeated, so that warm answers are timed.
 
 Other engines worked since the last turn, and the processor's caches hold their data. A quick answer
 would be timed while it fills the caches again; for a slow one this hardly matters. So a quick query

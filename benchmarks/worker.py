@@ -1,4 +1,4 @@
-"""One engine alone in a fresh process, told what to do over a pipe.
+"""One engine alone in a fresh process, which gets its requests over a pipe.
 
 A process of its own gives each engine its own peak memory and its own cold start, and lets engines
 that cannot share a process (two ClickHouse sessions, two JVMs) take turns in one run.
@@ -28,7 +28,7 @@ __all__ = ["Assignment", "Reply", "Request", "Verb", "serve"]
 
 
 class Verb(StrEnum):
-    """What a worker can be told."""
+    """A request that a worker understands."""
 
     START = "start"  # import the library and make the engine
     LOAD = "load"
@@ -42,7 +42,7 @@ class Verb(StrEnum):
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """Which engine a worker is, and its places."""
+    """The engine that a worker runs, and its folders."""
 
     engine: str
     folder: str
@@ -51,7 +51,7 @@ class Assignment(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One thing to do; memory is sampled only when asked, as sampling costs a little."""
+    """One request; memory is sampled only when asked, because sampling costs a little."""
 
     verb: Verb
     query: Question | None = None
@@ -60,7 +60,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct):
-    """How it went; `failure` is one line."""
+    """The outcome of a request; `failure` is one line."""
 
     milliseconds: float = 0.0
     cpu_milliseconds: float = 0.0  # of this process, all threads
@@ -97,7 +97,7 @@ class _Worker:
         self._engine: Engine | None = None
 
     def answer(self, request: Request) -> Reply:
-        """Do one thing, timed; whatever an engine raises becomes the reply's failure."""
+        """Serve one request, timed; an engine's exception becomes the reply's failure."""
         reply = Reply()
         try:
             if request.samples_memory:

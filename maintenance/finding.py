@@ -1,4 +1,4 @@
-"""What verification finds wrong, in words for people."""
+"""Findings of verification, worded for people."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def _tolerances(
     columns: Mapping[str, Vector],
     groups_max: int,
 ) -> Mapping[str, NDArray[np.float64]]:
-    """Return how far the parts of each group's state may be from their recomputation.
+    """Return, for each group, how much the parts of its state may differ from a recomputation.
 
     Doubles added in another order differ by a share of the sum of their absolute values.
     """

@@ -46,14 +46,14 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class CacheStatistics:
-    """What the process keeps and how often it helped since the process began.
+    """Entries and bytes of the cache, and how often it was used since the process began.
 
     Parameters
     ----------
     entry_count, byte_count : int
-        What is kept.
+        Entries, and their bytes.
     budget_bytes : int
-        What `byte_count` never passes.
+        The limit on `byte_count`.
     hit_count, miss_count, eviction_count : int
         Since the process began.
     bytes_by_kind : mapping of str to int
@@ -94,7 +94,7 @@ class Cache:
     Parameters
     ----------
     budget_bytes : int or callable
-        What all entries may take; a callable is asked once, when the cache is first used.
+        The limit on the bytes of all entries; a callable is called once, at the first use.
     """
 
     def __init__(self, budget_bytes: int | Callable[[], int]) -> None:
@@ -108,7 +108,7 @@ class Cache:
 
     @property
     def budget_bytes(self) -> int:
-        """What all entries may take.
+        """The limit on the bytes of all entries.
 
         Raises
         ------
@@ -124,7 +124,7 @@ class Cache:
             return key in self._entries
 
     def get(self, key: CacheKey) -> Any | None:
-        """Return what is kept by `key`, or None."""
+        """Return the value of `key`, or None."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:
@@ -158,13 +158,13 @@ class Cache:
         value : object
             Not None.
         byte_count : int
-            What it takes; ENTRY_BYTES are added.
+            The value's bytes; ENTRY_BYTES are added.
         owners : tuple of Owner
-            Values whose memory this one holds on to. It is kept only where they are.
+            Values that this one keeps in memory. It is cached only if they are.
         stands_for : Owner or None
-            What the parts of this value name as their owner.
+            The owner that parts of this value name.
         parts_bytes_max : int or None
-            What all those parts may take.
+            The limit on the bytes of all those parts.
         """
         with self._lock:
             if (known := self._entries.get(key)) is not None:
@@ -184,7 +184,7 @@ class Cache:
             self.put(key, value, byte_count)
 
     def resize(self, owner: Owner, byte_count: int) -> None:
-        """Count `byte_count` from now on for what `owner` stands for, if it is kept."""
+        """Change the bytes counted for the value of `owner`, if it is cached."""
         with self._lock:
             if (entry := self._owning(owner)) is not None:
                 self._resize(entry, byte_count + ENTRY_BYTES)
@@ -211,7 +211,7 @@ class Cache:
                 self._drop(key)
 
     def statistics(self) -> CacheStatistics:
-        """Return what is kept and how often it helped."""
+        """Return the cache's size, and how often it was used."""
         with self._lock:
             counters = self._counters
             return CacheStatistics(
@@ -275,7 +275,7 @@ KEPT: Final = Cache(_budget_of_environment)
 
 
 def cache_statistics() -> CacheStatistics:
-    """Return what the process keeps in memory between queries, and how often it helped.
+    """Return the size of the process's cache, and how often it was used.
 
     `PROJSEG_CACHE_BYTES` sets the budget: a number of bytes, or one with a suffix, such as 4G.
 

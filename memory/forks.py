@@ -1,4 +1,4 @@
-"""What a forked child must not inherit: locks that threads of the parent hold.
+"""Keep a forked child from inheriting locks that threads of its parent hold.
 
 A fork copies the memory of the process and only the thread that forks. A lock that another thread
 holds at that moment stays locked in the child for ever, and what it guards may be half changed. So

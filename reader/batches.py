@@ -1,4 +1,4 @@
-"""How many rows of a source are decoded at a time.
+"""Choose how many rows of a source are decoded at a time.
 
 A column of few bytes may hold very many rows: constants, runs, steps of one size. An ordinary
 source is decoded whole, which is fastest. A source whose columns would take far more memory than

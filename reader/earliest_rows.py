@@ -1,7 +1,7 @@
-"""Which rows a scan with a limit returns: the earliest, so that they do not depend on the layout.
+"""Find the rows of a scan with a limit: the earliest, so that they do not depend on the layout.
 
-Segments are visited by their earliest time. As soon as enough rows are known, only what begins
-before the latest of them is looked at: later segments are not opened, later pages not decoded.
+Segments are visited by their earliest time. As soon as enough rows are known, only rows earlier
+than the latest of them matter: later segments are not opened, later pages not decoded.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 class _Places(msgspec.Struct, frozen=True):
-    """Where rows are.
+    """Places of rows: their times, sources and row ids.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class _Places(msgspec.Struct, frozen=True):
         return _Places(self.times[chosen], self.numbers[chosen], self.row_ids[chosen])
 
     def earliest(self, count: int) -> _Places:
-        """Return the first `count` by time, source and row id."""
+        """Return the first `count` places by time, source and row id."""
         places = self
         if 0 < count < len(self):
             latest = np.partition(self.times, count - 1)[count - 1]

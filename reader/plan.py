@@ -27,7 +27,7 @@ class SegmentPlan(msgspec.Struct, frozen=True):
 
 
 class QueryPlan(msgspec.Struct, frozen=True):
-    """All that running a query needs; it can be pickled and divided among processes.
+    """Everything that running a query needs; it can be pickled and divided among processes.
 
     Parameters
     ----------

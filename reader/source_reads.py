@@ -30,7 +30,7 @@ class SourceRead(msgspec.Struct, frozen=True):
     segment : str
         The file.
     interval : str or None
-        What part of the segment's time this source answers for; None for all of it, or no time.
+        The time that this source answers for; None for the whole segment, or without a time column.
     source : str or None
         A projection's name, None for base rows, `metadata`.
     row_count, byte_count : int
@@ -58,7 +58,7 @@ def planned_reads(plan: QueryPlan) -> Iterator[SourceRead]:
 
 
 class PlanFigures(msgspec.Struct, frozen=True):
-    """What running a plan takes, known before.
+    """Estimates of what running a plan reads and returns.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 def _new_pool() -> ThreadPoolExecutor:
-    """Return a pool that starts a thread when all of its threads are at work."""
+    """Return a pool that starts a thread when all of its threads are busy."""
     return ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="projseg")
 
 
@@ -26,7 +26,7 @@ _pool = _new_pool()
 
 
 def _leave_pool_behind() -> None:
-    """Begin anew in a forked child, which has none of its parent's threads."""
+    """Start with a new pool in a forked child, which has none of its parent's threads."""
     global _pool
     _pool = _new_pool()
 
@@ -35,7 +35,7 @@ os.register_at_fork(after_in_child=_leave_pool_behind)
 
 
 def thread_count_of(query: QuerySpec) -> int:
-    """Return how many threads a query may use: what its context says, or one a processor."""
+    """Return how many threads a query may use: the context's number, or one per processor."""
     return query.context.threads or min(os.cpu_count() or 1, THREADS_MAX)
 
 
@@ -54,7 +54,7 @@ class _Task(Generic[Result]):
             return
         try:
             result = self.function(self.item)
-        except BaseException as error:  # noqa: BLE001 - whoever asks for the result gets it
+        except BaseException as error:  # noqa: BLE001 - raised again by `result`
             self.future.set_exception(error)
         else:
             self.future.set_result(result)
@@ -72,7 +72,7 @@ class _Task(Generic[Result]):
 
 
 class Workers:
-    """What one query runs on: so many threads of the process's pool at a time, never more.
+    """The threads of one query: at most so many of the process's pool at a time.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from projseg.segment_format.vectors import Ids, Vector
 Positions: TypeAlias = NDArray[np.intp] | None
 Ranks: TypeAlias = NDArray[np.int64]
 RanksAt: TypeAlias = Callable[[Positions], Ranks]
-"""From ascending positions (None: all rows) to integers that ascend in the order of the rows."""
+"""A function from ascending positions (None: all rows) to integers in the rows' sort order."""
 
 
 def sorted_positions(

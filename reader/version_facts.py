@@ -40,7 +40,7 @@ class VersionFacts:
         return tuple(_spec(p.name, p.definition, self._schema) for p in declared)
 
     def of(self, entry: SegmentEntry) -> SegmentFacts:
-        """Return what is known of one listed segment."""
+        """Return the facts of one listed segment."""
         zones = {name: zone for name, zone in entry.columns.items() if name in self._types}
         return SegmentFacts(
             name=entry.file,

@@ -122,7 +122,7 @@ class BitmapIndex:
         dictionary_id: int,
         content: NDArray[np.uint8],
     ) -> _Found:
-        """Return what `read` makes of a bitmap, None meaning that it is malformed."""
+        """Return the result of `read` on a bitmap; it returns None for a malformed one."""
         found = read(content, self._row_count)
         if found is None:
             raise corrupt(self._path, self._part_name, f"bitmap of id {dictionary_id} is malformed")

@@ -13,7 +13,7 @@ NONE: Final = 0
 ZSTD: Final = 1
 _LEVEL: Final = 1
 _BYTES_MIN: Final = 256
-_SAMPLE_BYTES: Final = 8192  # tells at little cost that a page will not shrink
+_SAMPLE_BYTES: Final = 8192  # a cheap test for pages that will not shrink
 
 # A compressed page costs ten times as long to read: it must be a good deal smaller.
 NUMBERS_SHARE_MAX: Final = 0.5

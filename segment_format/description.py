@@ -1,4 +1,4 @@
-"""What a segment file holds and what each part costs, as plain numbers for people and tools."""
+"""Describe a segment file: its tables, columns and dictionaries, and the bytes of each."""
 
 from __future__ import annotations
 

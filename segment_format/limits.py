@@ -30,7 +30,7 @@ EXPANDED_BYTES_MAX: Final = 67_108_864  # or so many bytes, where that is more
 
 
 def expanded_bytes_max(file_bytes: int) -> int:
-    """Return what all dictionaries of a file of `file_bytes` may take in memory together."""
+    """Return the limit on the memory of all dictionaries of a file of `file_bytes`."""
     return max(EXPANDED_BYTES_MAX, EXPANSION_MAX * file_bytes)
 
 

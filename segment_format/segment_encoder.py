@@ -51,7 +51,7 @@ WRITER = "projseg 0.1.0"
 
 @dataclass(frozen=True)
 class TableSummary:
-    """What a table of a finished segment takes: its pages and bitmap indexes, not dictionaries.
+    """Sizes of a table of a finished segment: pages and bitmap indexes, without dictionaries.
 
     `column_bytes` are the bytes of each column's pages, by (role, name).
     """

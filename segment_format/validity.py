@@ -1,4 +1,4 @@
-"""Which rows of a page hold a value: a part of its own before the values. SPEC.md section 5.3."""
+"""Encode which rows of a page hold a value, in front of the values. SPEC.md section 5.3."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Ids(msgspec.Struct, frozen=True, eq=False):
     Parameters
     ----------
     ids : uint8[n], uint16[n] or uint32[n]
-        Every id is below `len(dictionary)`; whoever decodes them from a file proves it.
+        Every id is below `len(dictionary)`; decoding proves this of stored ids.
     dictionary : Dictionary
         What the ids mean.
     """

@@ -28,7 +28,7 @@ from projseg.segment_format.zone_map import float_bounds
 
 
 class PartPlace(NamedTuple):
-    """Where a part of the file lies, and whose it is."""
+    """The place of a part in the file, and the column or dictionary that it belongs to."""
 
     file_offset: int
     byte_count: int

@@ -60,7 +60,7 @@ class UnplannedPartition(InputPartition):
 
 @dataclass
 class QueryPartition(InputPartition):
-    """What one task answers: a plan that holds only this task's segments.
+    """The work of one task: a plan that holds only this task's segments.
 
     A task that is alone uses all threads of its machine; one of several keeps to its own share.
     """
@@ -100,9 +100,9 @@ class ProjsegReader(DataSourceReader):
         if scan.is_zone_missing:
             parts = _entry_shares(scan)
             return [UnplannedPartition(scan.request, part, len(parts) == 1) for part in parts]
-        told = scan.description_rows()
-        if told is not None:
-            return [TablePartition(_stream_of(told))]
+        described = scan.description_rows()
+        if described is not None:
+            return [TablePartition(_stream_of(described))]
         plan = scan.plan(self._schema.names)
         shares = _shares(plan)
         _log(
@@ -145,9 +145,9 @@ class ProjsegReader(DataSourceReader):
     def _planned(self, partition: UnplannedPartition) -> TablePartition | QueryPartition:
         """Return the partition that the planner would make if it knew the time zone."""
         scan = Scan(partition.request.in_zone(zone_of_task()))
-        told = scan.description_rows()
-        if told is not None:
-            return TablePartition(_stream_of(told))
+        described = scan.description_rows()
+        if described is not None:
+            return TablePartition(_stream_of(described))
         plan = scan.plan(self._schema.names, partition.entries)
         return QueryPartition(scan.storage, plan, partition.is_alone)
 

@@ -117,7 +117,7 @@ class ProjsegWriter(DataSourceArrowWriter):
         """
         finished = sum(message is not None for message in messages)
         LOGGER.warning(
-            "write %s to %s was aborted after %d tasks; files left over are kept until vacuum",
+            "write %s to %s was aborted after %d tasks; files left over are in no table version",
             self._write_id,
             self._target.storage.location,
             finished,

@@ -1,4 +1,4 @@
-"""What a task tells the commit: the segments that it wrote."""
+"""The message from a task to the commit: the segments that it wrote."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENTRIES: Final = msgspec.json.Decoder(list[SegmentEntry])
 
 @dataclass(frozen=True)
 class SegmentsWritten(WriterCommitMessage):
-    """What one task attempt wrote.
+    """The segments that one task attempt wrote.
 
     Parameters
     ----------

@@ -24,8 +24,8 @@ from typing import Final
 
 LOGGER: Final = logging.getLogger("projseg.spark")
 
-# What tasks run, by the name that Spark's pickles and its daemon import it by, and what a query
-# imports only where it needs it.
+# Modules that tasks run, by the names that Spark's pickles and its daemon import, and modules that
+# a query imports only where it needs them.
 _MODULES: Final = (
     "projseg.aggregation.states.hll",
     "projseg.aggregation.states.theta",

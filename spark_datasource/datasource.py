@@ -1,4 +1,4 @@
-"""What Spark sees behind `format("projseg")`.
+"""The data source that Spark finds as `format("projseg")`.
 
 Spark imports this module in every application that looks a Python format up, so the engine is
 imported only once a table is really touched.
@@ -29,8 +29,8 @@ class ProjsegDataSource(DataSource):
     def schema(self) -> StructType:
         """Return the columns of the answer, and pin the table version that it will come from.
 
-        Spark pickles this object afterwards, so the reader sees the very version whose columns were
-        told here, whatever is committed in between.
+        Spark pickles this object afterwards, so the reader reads the version whose columns are
+        returned here, whatever is committed in between.
         """
         # Imported here and below: the engine is heavy and Spark's look-up needs only the name.
         from projseg.spark_datasource.read_request import parse_read_request

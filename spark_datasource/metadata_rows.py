@@ -25,7 +25,7 @@ def metadata_rows(snapshot: Snapshot, name: str) -> pa.Table:
     Parameters
     ----------
     snapshot : Snapshot
-        The version to tell about; `history` tells about all kept ones.
+        The version to describe; `history` describes all kept ones.
     name : str
         One of `read_request.METADATA_TABLES`.
     """

@@ -17,7 +17,7 @@ from projseg.errors import InvalidInputError, did_you_mean
 
 
 class OptionKind(Enum):
-    """How an option's text is understood."""
+    """How an option's text is read."""
 
     TEXT = "text"
     LIST = "list"

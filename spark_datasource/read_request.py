@@ -1,7 +1,7 @@
-"""What one `spark.read...load()` asks for, as plain text that pickles.
+"""The request of one `spark.read...load()`, as plain text that can be pickled.
 
-Spark reads options in one process, plans in a second and runs tasks in others; what travels between
-them is this, and each side binds it to the pinned snapshot anew.
+Spark reads options in one process, plans in a second and runs tasks in others. The request travels
+between them, and each side binds it to the pinned snapshot again.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class ReadRequest:
     metadata_table : str or None
         One of `METADATA_TABLES`: rows about the table instead of its rows.
     is_explain : bool
-        Rows of the plan instead of its answer.
+        Whether the rows of the plan are wanted instead of the answer.
     query : Query
-        What is asked of the table's rows; its time zone is None where the options name none.
+        The query; its time zone is None where the options name none.
     fills_missing : bool
         Whether columns that Spark wants and the answer lacks are null.
     """
@@ -107,7 +107,7 @@ def parse_read_request(given: Mapping[str, str]) -> ReadRequest:
 
 
 def _split_suffix(location: str) -> tuple[str, str | None]:
-    """Divide a location from the metadata table that it names, unless a table is right there."""
+    """Split a location from its metadata suffix, unless the whole text locates a table."""
     base, mark, suffix = location.rpartition("#")
     if not mark or (not is_uri(location) and holds_table(location)):
         return location, None
@@ -160,7 +160,7 @@ def _require_one_version(request: ReadRequest) -> None:
 
 
 def _require_one_answer(request: ReadRequest, options: Options) -> None:
-    """Refuse options of a query where no query is asked, rather than pass over them."""
+    """Refuse options of a query where a metadata table is read, instead of ignoring them."""
     if request.metadata_table is not None:
         for name in options.given_names:
             if name not in _OF_METADATA and options.text(name) is not None:

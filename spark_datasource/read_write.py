@@ -1,4 +1,4 @@
-"""What a Spark user calls: `projseg.register`, `projseg.read` and `projseg.write`.
+"""The functions for Spark users: `projseg.register`, `projseg.read` and `projseg.write`.
 
 Only public DataFrame methods are used, so the same calls work over Spark Connect.
 """
@@ -88,7 +88,7 @@ def read(
     Raises
     ------
     InvalidInputError, UnsupportedFeatureError
-        If an aggregate is not understood; what else is wrong is told when Spark plans the read.
+        If an aggregate is not understood. Other errors are raised when Spark plans the read.
     """
     query = query_of(
         group_by,
@@ -138,7 +138,7 @@ def write(df: DataFrame, location: LocationLike, mode: str = "error", **options:
             + did_you_mean(mode, _SAVE_MODES),
         )
     if mode in ("error", "ignore"):
-        # Left to the writer: only it sees the table, and only a commit can decide it for good.
+        # The writer decides this: only a commit can tell whether there is a table.
         options["ifExists"] = mode
         mode = "append"
     options = {"timezone": df.sparkSession.conf.get(SESSION_ZONE)} | options
@@ -152,10 +152,10 @@ def write(df: DataFrame, location: LocationLike, mode: str = "error", **options:
     try:
         writer.save(os.fspath(location))
     except Exception as error:
-        told = error_in(str(error))
-        if told is None:
+        found = error_in(str(error))
+        if found is None:
             raise
-        raise told from error
+        raise found from error
 
 
 def _make_own_session(session: SparkSession) -> None:

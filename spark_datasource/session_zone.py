@@ -36,7 +36,7 @@ def zone_of_task() -> str:
     Raises
     ------
     InvalidInputError
-        PROJSEG_TIME_ZONE_MISSING if Spark has not told.
+        PROJSEG_TIME_ZONE_MISSING if Spark did not send it.
     """
     context = TaskContext.get()
     zone = None if context is None else context.getLocalProperty(SESSION_ZONE)

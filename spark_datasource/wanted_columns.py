@@ -25,7 +25,7 @@ def check_wanted(answer: pa.Schema, wanted: pa.Schema, *, fills_missing: bool) -
     answer : Schema
         The columns as the table or the query has them.
     wanted : Schema
-        What Spark asks for: the caller's own schema, or a catalog table's.
+        The columns that Spark asks for: the caller's own schema, or a catalog table's.
     fills_missing : bool
         Whether a column that the answer lacks is null instead of refused.
 
@@ -91,7 +91,7 @@ def shape_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     batch : RecordBatch
         Columns by name; more than `target` names may be there.
     target : Schema
-        What `check_wanted` has let through.
+        A schema that `check_wanted` accepted.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def shape_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
 
 
 def _check_nulls(array: pa.Array, field: pa.Field, column: str) -> None:
-    """Refuse nulls where Spark was told that there are none: it would not look for them."""
+    """Refuse nulls in a column that Spark takes as NOT NULL: it would not check for them."""
     if array.null_count and not field.nullable:
         raise InvalidInputError(
             "PROJSEG_SCHEMA_MISMATCH",

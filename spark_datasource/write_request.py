@@ -1,4 +1,4 @@
-"""What one `df.write...save()` asks for: the table's properties and how to publish."""
+"""The request of one `df.write...save()`: the table's properties and how to publish."""
 
 from __future__ import annotations
 

@@ -34,7 +34,8 @@ class WriteTarget:
     base_version : int or None
         The version that the write builds on; None if the commit must make the table.
     properties : TableProperties
-        What segments are written for: the table's, with the columns that this write adds.
+        The properties that segments are written for: the table's, with the columns that this write
+        adds.
     added_columns : tuple of ColumnDeclaration
         Columns that an existing table gets.
     interval : (int, int) or None

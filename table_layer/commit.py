@@ -52,7 +52,7 @@ def create_table(
     storage : Storage
         Where the table is to be.
     properties : TableProperties
-        What it declares.
+        The table's declaration.
     entries : sequence of SegmentEntry
         Segments written under `write_id`.
     write_id, operation, metrics, txn
@@ -131,7 +131,7 @@ def commit(
     base : Snapshot
         The version that the change was made for.
     change : Append, Overwrite, SetProperties or Replace
-        What to do.
+        The change to publish.
     write_id : str
         Names this commit, and every file it adds.
     operation : str
@@ -180,7 +180,7 @@ class _PendingCommit:
     storage, base, change, label
         As `commit` was given them.
     manifests : NewManifests
-        What earlier tries have written already.
+        The manifests that earlier tries have written.
     since : list of Snapshot
         Every version after the base, as far as they are known.
     """

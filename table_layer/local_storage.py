@@ -184,7 +184,7 @@ class LocalStorage:
 
 
 class LocalSink:
-    """One file on its way: written under a temporary name, published by `commit`."""
+    """A file being written: it has a temporary name until `commit` publishes it."""
 
     def __init__(self, folder: int, base: str, temporary: str, path: str) -> None:
         self._folder = folder
@@ -247,7 +247,7 @@ class LocalSink:
             os.close(descriptor)
 
     def _remove_temporary(self) -> None:
-        # What cannot be removed now is an unlisted temporary file, which vacuum removes by age.
+        # A temporary file that cannot be removed now does no harm: no version lists it.
         if self._temporary:
             temporary, self._temporary = self._temporary, ""
             with suppress(OSError):

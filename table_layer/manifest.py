@@ -29,7 +29,7 @@ NO_TIME_MAX: Final = -(2**63)
 class ManifestReference(
     msgspec.Struct, frozen=True, array_like=True, kw_only=True, forbid_unknown_fields=True
 ):
-    """How a snapshot lists one manifest: enough to prune it whole and to know it is unchanged."""
+    """A snapshot's entry for one manifest: enough to prune it whole and to check its bytes."""
 
     name: str
     byte_count: Count

@@ -21,16 +21,16 @@ from projseg.table_layer.snapshot import Snapshot, SnapshotFile, Transaction
 
 @dataclass(frozen=True, slots=True)
 class CommitLabel:
-    """What a commit says about itself, the same in every try.
+    """The facts that a commit states about itself, the same in every try.
 
     Parameters
     ----------
     write_id : str
         Names the commit; found again in the log when an answer was lost.
     operation : str
-        What the user did, such as `append`.
+        The user's operation, such as `append`.
     metrics : mapping of str to int
-        What it counted.
+        Its counts, such as rows.
     txn : (str, int) or None
         Application id and its version, by which a repeated commit is recognised.
     """

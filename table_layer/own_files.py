@@ -46,7 +46,7 @@ def removed_on_failure(
 def remove(storage: Storage, files: Sequence[str]) -> None:
     """Remove files that no table version can list, the last first.
 
-    What cannot be removed is left for vacuum.
+    A file that cannot be removed stays; no version lists it.
     """
     for file in reversed(files):
         with suppress(OSError):

@@ -33,7 +33,7 @@ _NUMBER_MAX: Final = 2**63 - 1
 
 
 class SegmentName(msgspec.Struct, frozen=True):
-    """What a segment file's name says: who wrote it, in which try, as which of its files."""
+    """The content of a segment file's name: write id, partition, attempt and number."""
 
     write_id: str
     partition: int

@@ -47,7 +47,7 @@ class Draft:
     entries : sequence of SegmentEntry
         Segments to list in new manifests.
     interval : (int, int) or None
-        What an overwrite replaced.
+        The interval that an overwrite replaced.
     """
 
     kind: ChangeKind
@@ -58,7 +58,7 @@ class Draft:
 
 
 def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
-    """Return what the version after the newest is to be.
+    """Return the draft of the version after the newest.
 
     Parameters
     ----------

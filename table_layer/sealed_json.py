@@ -86,7 +86,7 @@ def unseal(payload: bytes, decoder: msgspec.json.Decoder[Sealed], kind: str, nam
     decoder : msgspec.json.Decoder
         Of the file's struct.
     kind : str
-        What the file must say it is.
+        The kind that the file must state.
     name : str
         The file, for messages.
 

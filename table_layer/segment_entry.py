@@ -15,7 +15,7 @@ Bound = int | float | str | None
 class ColumnZone(
     msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
 ):
-    """What a segment's base rows hold in one column.
+    """Facts about one column of a segment's base rows.
 
     Parameters
     ----------
@@ -79,9 +79,9 @@ class SegmentEntry(
     columns : dict of str to ColumnZone
         By column name; a column added to the table later is missing.
     projections : tuple of StoredProjection
-        What the segment embeds.
+        The projections that the segment embeds.
     not_built : tuple of (name, definition_hash, reason)
-        What it was to embed and could not.
+        The declared projections that could not be built.
     """
 
     file: str

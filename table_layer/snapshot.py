@@ -106,7 +106,7 @@ class Snapshot:
     storage : Storage
         Where the table is.
     file : SnapshotFile
-        What the version's file says.
+        The content of the version's file.
     """
 
     def __init__(self, storage: Storage, file: SnapshotFile) -> None:
@@ -128,12 +128,12 @@ class Snapshot:
 
     @property
     def operation(self) -> str:
-        """What made it, in the committer's words."""
+        """The operation that made it, in the committer's words."""
         return self.file.operation
 
     @property
     def metrics(self) -> dict[str, int]:
-        """What the commit counted."""
+        """The counts of the commit."""
         return self.file.metrics
 
     @property

@@ -62,7 +62,7 @@ class Storage(Protocol):
         FileNotFoundError
             If there is no file of that name.
         CorruptTableError
-            If the file ends before that: whoever asks knows its size, so it was cut.
+            If the file ends before that: the caller knows its size, so it was cut.
         """
 
     def put_if_absent(self, name: str, payload: bytes) -> None:

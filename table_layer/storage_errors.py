@@ -55,14 +55,14 @@ _MEANINGS: Final = {
 
 
 def storage_error(error: OSError, action: str, path: str) -> StorageError:
-    """Return what a failed system call means to a user.
+    """Return the error of a failed system call, in a user's words.
 
     Parameters
     ----------
     error : OSError
         As the system call raised it.
     action : str
-        What was to be done with the file, such as `read`.
+        The action on the file, such as `read`.
     path : str
         The file, as the user would name it.
     """

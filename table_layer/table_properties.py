@@ -1,4 +1,4 @@
-"""What is fixed when a table is created, and the projections declared on it since.
+"""A table's declaration: what is fixed when it is created, and its projections.
 
 SPEC.md "Table", table properties.
 """

@@ -1,4 +1,4 @@
-"""Which versions a table has.
+"""Find the versions of a table.
 
 The snapshot files' names are the log. The first look of a process lists them, which also finds a
 gap; later looks probe forward from the newest version seen, so they cost two calls however long

@@ -1,4 +1,4 @@
-"""What a manifest says of a column: bounds, nulls, size."""
+"""Make the zone of a column for a manifest: bounds, nulls, size."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _numbers_zone(vector: Numbers, byte_count: int) -> ColumnZone:
 def zone_of(ends: pa.Array, null_count: int, has_nan: bool, byte_count: int) -> ColumnZone:
     """Return the zone of a column from its smallest and largest value that is no null and no NaN.
 
-    `ends` holds the two in any number of repetitions, or nothing where there is no such value.
+    `ends` holds the two, each once or more often, and is empty if there is no such value.
     """
     if pa.types.is_timestamp(ends.type):
         ends = ends.cast(pa.timestamp("us"))  # pyarrow makes aware datetimes by pandas

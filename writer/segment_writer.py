@@ -1,4 +1,4 @@
-"""One segment from its rows: encode columns, sort, build projections, write and describe it."""
+"""Write one segment: encode columns, sort rows, build projections, write and describe the file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from projseg.writer.sort_order import sort_columns, sorted_row_ids
 
 @dataclass(frozen=True, slots=True)
 class SegmentLayout:
-    """How every segment of a table is laid out.
+    """The layout of every segment of a table.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ def write_segments(
     """Write all rows as segment files and return how manifests would list them.
 
     Memory is bounded by a few segments, not by the input (`time_chunks.BUFFERED_BYTES_MAX`). If it
-    fails, the files that were written are removed: nobody can commit them any more.
+    fails, the files that were written are removed, because no commit can use them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What every engine of the benchmark must be able to do."""
+"""The interface of every engine of the benchmark."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Engine(ABC):
 
     @abstractmethod
     def drain(self, query: Question) -> None:
-        """Produce every row of a row scan and let it go."""
+        """Produce every row of a row scan and discard it."""
 
     def answer(self, query: Question) -> pa.Table | None:
         """Answer a query as it is meant: kept and returned, or drained."""
@@ -77,7 +77,7 @@ class Engine(ABC):
         return None
 
     def work(self, query: Question) -> Work | None:
-        """Return what the engine says it reads for the query, if it can say so."""
+        """Return the rows and bytes that the engine reports to read, if it reports them."""
         del query
         return None
 

@@ -98,7 +98,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_TOO_MANY_NAMES": "More columns or projections were declared than a table may have.",
     "PROJSEG_BAD_NAME": "A name is empty, too long, not in form NFC, or holds controls.",
     "PROJSEG_DUPLICATE_NAME": "Two names differ in case only, or not at all.",
-    "PROJSEG_TIME_ZONE_MISSING": "A Spark read or write depends on a time zone that is not told.",
+    "PROJSEG_TIME_ZONE_MISSING": "A Spark read or write depends on a time zone that is not known.",
     "PROJSEG_PATH_MISSING": "A Spark read or write names no table location.",
     "PROJSEG_ROWS_OUTSIDE_INTERVAL": "Rows lie outside the interval that they were to replace.",
     "PROJSEG_UNKNOWN_FILE_TYPE": "A file to import is none of Parquet, CSV and JSON by its name.",
@@ -182,8 +182,8 @@ class ProjsegError(Exception):
         str
             An object: `error` (the class), `code` and `message`.
         """
-        told = {"error": type(self).__name__, "code": self.code, "message": self.message}
-        return json.dumps(told, ensure_ascii=False)
+        fields = {"error": type(self).__name__, "code": self.code, "message": self.message}
+        return json.dumps(fields, ensure_ascii=False)
 
 
 class CorruptionError(ProjsegError):
@@ -203,7 +203,7 @@ class UnsupportedFeatureError(ProjsegError):
 
 
 class LimitExceededError(ProjsegError):
-    """What was asked for, or what a file declares, passes a stated limit."""
+    """A request, or a size that a file declares, passes a stated limit."""
 
 
 class InvalidInputError(ProjsegError, ValueError):
@@ -239,7 +239,7 @@ class StorageError(ProjsegError, OSError):
 
 
 class CommitError(ProjsegError):
-    """A commit failed, or cannot be told to have happened; nothing committed before is harmed."""
+    """A commit failed, or may have failed; nothing committed before is harmed."""
 
 
 class CommitConflictError(CommitError):

@@ -54,9 +54,9 @@ class Explain:
         rows, `metadata`), rows, bytes, rejected (reason by projection); analysed also milliseconds.
         A segment answered from two sources, whole buckets and ragged edges, has two rows.
     query : Query
-        What was asked.
+        The query that is explained.
     figures : PlanFigures
-        What the query reads in all, and how many rows it returns at most.
+        Totals of what the query reads, and the most rows that it returns.
     total_milliseconds : float or None
         Of the whole query, if it was analysed.
     """
@@ -73,7 +73,7 @@ class Explain:
 
     @property
     def sources(self) -> dict[str, int]:
-        """How many reads have each source; base rows count as `base`."""
+        """The number of reads of each source; base rows count as `base`."""
         return dict(Counter(map(_source_name, self.segments.column("source").to_pylist())))
 
     @property
@@ -201,7 +201,7 @@ def _source_name(source: str | None) -> str:
 
 
 def _shared(row: dict[str, Any]) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Return what segments of one branch have in common; costs differ in each segment."""
+    """Return the source and the reasons that segments of one branch share."""
     reasons = (
         (name, ReasonCode.COSTLIER if reason.startswith(ReasonCode.COSTLIER) else reason)
         for name, reason in row["rejected"].items()

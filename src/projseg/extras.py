@@ -25,7 +25,7 @@ def require(package: str, purpose: str) -> None:
     package : str
         The name that it is imported by, which has an extra.
     purpose : str
-        What needs it; the subject of the message.
+        The use that needs it, as the subject of the message.
 
     Raises
     ------

@@ -59,7 +59,7 @@ class TableVersion:
 
     @property
     def properties(self) -> TableProperties:
-        """What was declared at creation, and the projections that are declared now."""
+        """The declarations made at creation, and the projections that are declared now."""
         return self._snapshot.properties
 
     @property
@@ -310,7 +310,7 @@ class TableVersion:
         Returns
         -------
         list of Finding
-            What is wrong; nothing if all is well.
+            One for each fault found; empty if there is none.
         """
         # Imported here, so that a process that only asks starts without it.
         from projseg.maintenance.verify import verify_table

@@ -33,7 +33,7 @@ ChangeOf: TypeAlias = Callable[[tuple[SegmentEntry, ...]], Change]
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What an append or overwrite published.
+    """The version that an append or overwrite published.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def _write_rows(
     Parameters
     ----------
     base : Snapshot
-        What the segments are written for.
+        The table version that the segments are written for.
     data : see `RowsLike`
         The rows.
     change_of : callable

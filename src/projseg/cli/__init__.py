@@ -3,7 +3,7 @@
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | an error, told in one line on standard error; `demo` or `doctor` found a fault |
+| 1 | an error, printed as one line on standard error; `demo` or `doctor` found a fault |
 | 2 | the command was not understood |
 | 3 | a verification failed, or a benchmark found a regression |
 | 130 | interrupted from the keyboard |
@@ -34,7 +34,7 @@ app: Final = typer.Typer(
 
 
 class _ErrorForm(Enum):
-    """How an error is told."""
+    """The form in which an error is printed."""
 
     TEXT = "text"
     JSON = "json"

@@ -93,7 +93,7 @@ QUERIES: Final = (
 
 
 def rows_read(table: Table, query: DemoQuery) -> dict[str, Any]:
-    """Return how many rows a question reads without and with projections, and of which."""
+    """Return how many rows a query reads without and with projections, and which are used."""
     explained = table.explain(**query.arguments).segments
     sources = {source or "base rows" for source in explained["source"].to_pylist()}
     base_rows = table.explain(**query.arguments, context=BASE_ONLY).segments["rows"]

@@ -45,7 +45,7 @@ _IMPORT_SOURCE: Final = "import projseg.spark_datasource.datasource"
 
 
 class Verdict(StrEnum):
-    """What a check found."""
+    """The outcome of a check."""
 
     OK = "ok"
     ADVICE = "advice"
@@ -105,10 +105,10 @@ def _java() -> list[Outcome]:
     advice = f"install a Java runtime, release {JAVA_RELEASE_MIN} or later, or set JAVA_HOME"
     if java is None or not Path(java).exists():
         return [Outcome("java", Verdict.PROBLEM, f"not found ({java or 'not on PATH'})", advice)]
-    told = _run([java, "-version"])
-    release = re.search(r'version "(?:1\.)?(\d+)', told.stderr)
+    done = _run([java, "-version"])
+    release = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
     if release is None or int(release[1]) < JAVA_RELEASE_MIN:
-        first = told.stderr.strip().splitlines()[:1]
+        first = done.stderr.strip().splitlines()[:1]
         return [Outcome("java", Verdict.PROBLEM, "".join(first) or "says no version", advice)]
     return [Outcome("java", Verdict.OK, f"{release[1]} at {java}")]
 
@@ -129,11 +129,11 @@ def _worker_python() -> list[Outcome]:
 
 
 def _format_look_up() -> list[Outcome]:
-    told = _run([sys.executable, "-c", _LOOK_UP])
-    if told.returncode != 0:
-        last = told.stderr.strip().splitlines()[-1:]
+    done = _run([sys.executable, "-c", _LOOK_UP])
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:]
         return [Outcome("format look-up", Verdict.PROBLEM, "".join(last), "reinstall pyspark")]
-    modules: dict[str, list[str]] = json.loads(told.stdout)
+    modules: dict[str, list[str]] = json.loads(done.stdout)
     findings = []
     for name, (verdict, found) in sorted(modules.items()):
         advice = f"uninstall or repair {name}: Spark finds no Python format while it fails"

@@ -144,7 +144,7 @@ def _print_table(names: list[str], rows: list[Any], title: str | None) -> None:
                 Text(name),
                 justify="right" if is_number else "left",
                 overflow="fold",
-                # What may wrap is narrowed first, and rich would count on narrowing this one too.
+                # rich narrows columns that may wrap; a column of numbers must keep its width.
                 no_wrap=is_number,
                 min_width=width,
             )

@@ -1,4 +1,4 @@
-"""What a segment file holds, as rows: its tables, columns, dictionaries and their bytes."""
+"""A segment file's tables, columns and dictionaries, and their bytes, as rows."""
 
 from __future__ import annotations
 
