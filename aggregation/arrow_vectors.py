@@ -45,7 +45,7 @@ def encode_sorted(array: pa.Array | pa.ChunkedArray, *, with_null: bool = False)
     with_null : bool
         Reserve id 0 for null even if the array has no null.
     """
-    encoded = one_form(array).dictionary_encode(null_encoding="encode")
+    encoded = plain_floats(array).dictionary_encode(null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
     values = encoded.dictionary
@@ -62,7 +62,7 @@ def encode_sorted(array: pa.Array | pa.ChunkedArray, *, with_null: bool = False)
     return Ids(rank[primitive_values(encoded.indices)], Dictionary(in_order))
 
 
-def union(
+def merge_values(
     value_lists: Sequence[pa.Array], *, with_null: bool = False
 ) -> tuple[Dictionary, list[UnsignedIds]]:
     """Return one dictionary of all values, and each list's ids in it.
@@ -79,7 +79,7 @@ def union(
     return every.dictionary, np.split(every.ids, ends[:-1])
 
 
-def one_form(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def plain_floats(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """Return floats with one kind of zero and one of NaN; other types unchanged."""
     if not pa.types.is_floating(array.type):
         return array

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.aggregation.arrow_vectors import union
+from projseg.aggregation.arrow_vectors import merge_values
 from projseg.memory.cache import KEPT, CacheKey, Owner
 from projseg.segment_format.dictionary import Dictionary
 
@@ -58,6 +58,6 @@ def _kept(key: CacheKey, dictionaries: Sequence[Dictionary]) -> Merged:
 
 def _merge(dictionaries: Sequence[Dictionary]) -> tuple[Dictionary, list[IdMap | None]]:
     distinct = list({id(dictionary): dictionary for dictionary in dictionaries}.values())
-    merged, maps = union([dictionary.values for dictionary in distinct])
+    merged, maps = merge_values([dictionary.values for dictionary in distinct])
     by_identity = {id(dictionary): ids for dictionary, ids in zip(distinct, maps, strict=True)}
     return merged, [by_identity[id(dictionary)] for dictionary in dictionaries]

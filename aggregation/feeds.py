@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from projseg.aggregation.arrow_vectors import grouping_vector
 from projseg.aggregation.expressions_over_rows import evaluate_over
-from projseg.aggregation.filter_rows import is_true
+from projseg.aggregation.filter_rows import condition_mask
 from projseg.aggregation.linear_sums import Term, linear_terms
 from projseg.aggregation.rows import Rows
 from projseg.aggregation.states.inputs import valid_rows
@@ -142,7 +142,7 @@ def _add_terms(
 def _filtered(condition: Expression | None, rows: Rows, groups: Groups) -> tuple[Rows, Groups]:
     if condition is None:
         return rows, groups
-    kept = np.flatnonzero(is_true(condition, rows)).astype(np.uint32)
+    kept = np.flatnonzero(condition_mask(condition, rows)).astype(np.uint32)
     if len(kept) == len(rows):
         return rows, groups
     ids = None if groups.ids is None else gather(groups.ids, kept)

@@ -68,7 +68,7 @@ def _mask_together(
             conditions = [c for c, found in ranges.items() if found is None or not found.is_exact]
     for condition in conditions:
         rows = selected.compact()
-        selected = _masked(MaskedRows(rows), is_true(condition, rows))
+        selected = _masked(MaskedRows(rows), condition_mask(condition, rows))
     return selected
 
 
@@ -98,14 +98,14 @@ def allowed_ids(
     return reduce(np.logical_and, masks)
 
 
-def is_true(condition: Expression, rows: Rows) -> NDArray[np.bool_]:
+def condition_mask(condition: Expression, rows: Rows) -> NDArray[np.bool_]:
     """Return where `condition` is true, as bool[len(rows)].
 
     AND is true where all its operands are, OR where one is, so the operands are evaluated one by
     one, each over its own dictionary where it has a single column.
     """
     if isinstance(condition, Call) and condition.function == "and":
-        return reduce(np.logical_and, (is_true(part, rows) for part in condition.arguments))
+        return reduce(np.logical_and, (condition_mask(part, rows) for part in condition.arguments))
     mask = np.zeros(len(rows), np.bool_)
     is_or = isinstance(condition, Call) and condition.function == "or"
     for part in condition.children if is_or else (condition,):
@@ -115,7 +115,7 @@ def is_true(condition: Expression, rows: Rows) -> NDArray[np.bool_]:
 
 def _set_where_true(mask: NDArray[np.bool_], condition: Expression, rows: Rows) -> None:
     if isinstance(condition, Call) and condition.function in ("and", "or"):
-        mask |= is_true(condition, rows)
+        mask |= condition_mask(condition, rows)
         return
     if len(condition.columns) == 1:
         (name,) = condition.columns

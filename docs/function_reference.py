@@ -40,7 +40,7 @@ def functions_page() -> str:
     """
     written = {spelling.name for spelling in SPELLINGS.values()} | {"in_zone"}
     _check("functions", written, [note[0] for notes in _all_notes() for note in notes])
-    _check("aggregates", aggregate_registry.FUNCTIONS, AGGREGATES)
+    _check("aggregates", aggregate_registry.AGGREGATES, AGGREGATES)
     return "\n".join(
         [
             "# Functions and aggregates",
@@ -125,7 +125,7 @@ def _worked_out(example: str) -> tuple[str, str]:
 
 
 def _aggregate_row(name: str) -> str:
-    function = aggregate_registry.FUNCTIONS[name]
+    function = aggregate_registry.AGGREGATES[name]
     also = f" Also {', '.join(map(code, function.aliases))}." if function.aliases else ""
     takes = ", ".join(kind.name for kind in function.arguments)
     filtered = " with the condition as FILTER" if name == "count_if" else ""

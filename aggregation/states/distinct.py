@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.arrow_vectors import numbers_of_array, one_form
+from projseg.aggregation.arrow_vectors import numbers_of_array, plain_floats
 from projseg.aggregation.states.inputs import valid_rows
 from projseg.aggregation.states.state import Groups
 from projseg.aggregation.states.sum import SumState
@@ -61,7 +61,7 @@ class DistinctState:
         if isinstance(vector, Ids):
             values, ids, validity = vector.dictionary.values, vector.ids, valid_rows(vector)
         else:
-            array = one_form(vector.to_arrow())
+            array = plain_floats(vector.to_arrow())
             encoded = array.dictionary_encode()
             values, validity = encoded.dictionary, valid_rows(Opaque(array))
             ids = filled_values(encoded.indices, 0).astype(np.uint32)
@@ -114,7 +114,7 @@ class DistinctState:
             return self._parts[0]
         value_type = self._primitive.arguments[0].type
         used = [part.used() for part in self._parts]
-        lists = [one_form(values) for values, _ in used]
+        lists = [plain_floats(values) for values, _ in used]
         encoded = pa.concat_arrays([pa.nulls(0, value_type), *lists]).dictionary_encode()
         united_ids = primitive_values(encoded.indices).astype(np.uint32)
         first = np.cumsum([0, *(len(values) for values in lists)])

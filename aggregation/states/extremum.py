@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.arrow_vectors import numbers_of_array, union
+from projseg.aggregation.arrow_vectors import merge_values, numbers_of_array
 from projseg.aggregation.states.inputs import ids_of, taken
 from projseg.aggregation.states.state import Groups
 from projseg.algebra.aggregates.primitive import Primitive
@@ -141,7 +141,7 @@ class ExtremumState:
             dictionary.values.take(primitive_array(ids))
             for (dictionary, _), ids in zip(self._parts, used, strict=True)
         ]
-        dictionary, ranks = union([pa.nulls(0, self._type), *values], with_null=True)
+        dictionary, ranks = merge_values([pa.nulls(0, self._type), *values], with_null=True)
         united = self._no_best()
         for (_, best), ids, ids_united in zip(self._parts, used, ranks[1:], strict=True):
             if len(ids):

@@ -24,7 +24,7 @@ from projseg.segment_format.types import arrow_to_numbers, is_text
 from projseg.segment_format.value_hashes import NULL_HASH, dictionary_hashes
 from projseg.segment_format.vectors import Ids, Numbers, Vector
 
-Hashes = NDArray[np.uint64]
+ValueHashes = NDArray[np.uint64]
 ValueIds = NDArray[np.unsignedinteger[Any]] | None
 
 _TABLE_SHARE_MIN: Final = 4  # rows for each value of a narrow type: hash all its values
@@ -32,17 +32,17 @@ _TABLE_SHARE_MIN: Final = 4  # rows for each value of a narrow type: hash all it
 _NULL: Final = np.uint64(NULL_HASH)
 
 
-def hashes_of(vector: Vector) -> tuple[ValueIds, Hashes]:
+def hashes_of(vector: Vector) -> tuple[ValueIds, ValueHashes]:
     """Return (value ids, value hashes): row i has `hashes[value_ids[i]]`; no ids: `hashes[i]`."""
     return _hashes_of(vector, dictionary_hashes)
 
 
-def theta_hashes_of(vector: Vector) -> tuple[ValueIds, Hashes]:
+def theta_hashes_of(vector: Vector) -> tuple[ValueIds, ValueHashes]:
     """Return (value ids, theta hashes), as `hashes_of` does."""
     return _hashes_of(vector, _dictionary_theta_hashes)
 
 
-def _dictionary_theta_hashes(dictionary: Dictionary) -> Hashes:
+def _dictionary_theta_hashes(dictionary: Dictionary) -> ValueHashes:
     return dictionary.memo(
         ("theta hashes",),
         lambda: _theta_hashes_of_values(dictionary.values),
@@ -50,7 +50,7 @@ def _dictionary_theta_hashes(dictionary: Dictionary) -> Hashes:
     )
 
 
-def _theta_hashes_of_values(values: pa.Array) -> Hashes:
+def _theta_hashes_of_values(values: pa.Array) -> ValueHashes:
     if is_text(values.type):
         return theta_hash_bytes(*text_parts(values))
     numbers, validity = arrow_to_numbers(values)
@@ -61,8 +61,8 @@ def _theta_hashes_of_values(values: pa.Array) -> Hashes:
 
 
 def _hashes_of(
-    vector: Vector, of_dictionary: Callable[[Dictionary], Hashes]
-) -> tuple[ValueIds, Hashes]:
+    vector: Vector, of_dictionary: Callable[[Dictionary], ValueHashes]
+) -> tuple[ValueIds, ValueHashes]:
     if isinstance(vector, Ids):
         return vector.ids, _hashes_by_id(vector.dictionary, of_dictionary)
     if isinstance(vector, Numbers) and _is_dense(vector):
@@ -95,7 +95,9 @@ def _largest(value_type: pa.DataType) -> int:
     return (1 << (int(value_type.bit_width) - 1)) - 1
 
 
-def _hashes_by_id(dictionary: Dictionary, of_dictionary: Callable[[Dictionary], Hashes]) -> Hashes:
+def _hashes_by_id(
+    dictionary: Dictionary, of_dictionary: Callable[[Dictionary], ValueHashes]
+) -> ValueHashes:
     hashes = of_dictionary(dictionary)
     none_count = int(dictionary.has_null)  # the null, and the empty text right behind it
     if is_text(dictionary.type) and none_count < len(dictionary):
@@ -105,7 +107,9 @@ def _hashes_by_id(dictionary: Dictionary, of_dictionary: Callable[[Dictionary], 
     return np.where(np.arange(len(hashes)) < none_count, _NULL, hashes)
 
 
-def _hashes_by_row(values: pa.Array, of_dictionary: Callable[[Dictionary], Hashes]) -> Hashes:
+def _hashes_by_row(
+    values: pa.Array, of_dictionary: Callable[[Dictionary], ValueHashes]
+) -> ValueHashes:
     hashes = of_dictionary(Dictionary(values))
     if not is_text(values.type):
         return hashes

@@ -12,9 +12,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from projseg.algebra.aggregates.functions import (
+    AGGREGATES,
     ALIASES,
     DISTINCT_OF,
-    FUNCTIONS,
     AggregateFunction,
 )
 from projseg.algebra.expressions.bind import NamedExpression, bind_named_tree
@@ -31,7 +31,7 @@ class AggregateCall(msgspec.Struct, frozen=True):
     Parameters
     ----------
     function : str
-        A key of `functions.FUNCTIONS` (aliases resolved; count_if is a filtered count).
+        A key of `functions.AGGREGATES` (aliases resolved; count_if is a filtered count).
     arguments : tuple of Expression
         Inputs; none for count(*); (x, time) for first, last, min_by and max_by.
     filter : Expression or None
@@ -52,7 +52,7 @@ class AggregateCall(msgspec.Struct, frozen=True):
 def result_type(call: AggregateCall) -> pa.DataType:
     """Return the Arrow type of a call's final value, as Spark types it."""
     first = call.arguments[0].type if call.arguments else pa.null()
-    return FUNCTIONS[call.function].result(first)
+    return AGGREGATES[call.function].result(first)
 
 
 @lru_cache(maxsize=8192)
@@ -86,7 +86,7 @@ def bind_aggregate(
     """
     parts = _parse(text)
     function = _function_name(parts, text)
-    known = FUNCTIONS[function]
+    known = AGGREGATES[function]
     given, parameters = _split_parameters(parts, function, known)
     is_star = len(given) == 1 and isinstance(given[0], exp.Star)
     if is_star and (function != "count" or parts.is_distinct):
@@ -149,8 +149,8 @@ def _function_and_arguments(tree: exp.Expression, text: str) -> tuple[str, list[
 
 def _function_name(parts: _Written, text: str) -> str:
     function = ALIASES.get(parts.function, parts.function)
-    if function not in FUNCTIONS or function in DISTINCT_OF:
-        names = [*(name for name in FUNCTIONS if name not in DISTINCT_OF), *ALIASES]
+    if function not in AGGREGATES or function in DISTINCT_OF:
+        names = [*(name for name in AGGREGATES if name not in DISTINCT_OF), *ALIASES]
         raise UnsupportedFeatureError(
             "PROJSEG_UNSUPPORTED_FUNCTION",
             f"'{parts.function}' in '{text}' is not an aggregate function that projseg knows"
@@ -158,12 +158,12 @@ def _function_name(parts: _Written, text: str) -> str:
         )
     if not parts.is_distinct:
         return function
-    if not FUNCTIONS[function].distinct_form:
+    if not AGGREGATES[function].distinct_form:
         raise UnsupportedFeatureError(
             "PROJSEG_UNSUPPORTED_FUNCTION",
             f"DISTINCT in '{text}' is not supported; count, sum, avg, min and max take it",
         )
-    return FUNCTIONS[function].distinct_form
+    return AGGREGATES[function].distinct_form
 
 
 def _split_parameters(

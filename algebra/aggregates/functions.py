@@ -193,7 +193,7 @@ def _distinct(
     return AggregateFunction(arguments=(argument,), result=result, primitives=("distinct",))
 
 
-FUNCTIONS: Final[dict[str, AggregateFunction]] = {
+AGGREGATES: Final[dict[str, AggregateFunction]] = {
     "count": AggregateFunction(
         arguments=(_ANY,),
         result=_bigint,
@@ -262,11 +262,11 @@ FUNCTIONS: Final[dict[str, AggregateFunction]] = {
 }
 
 ALIASES: Final[dict[str, str]] = {
-    alias: name for name, function in FUNCTIONS.items() for alias in function.aliases
+    alias: name for name, function in AGGREGATES.items() for alias in function.aliases
 }
 DISTINCT_OF: Final[dict[str, str]] = {
     function.distinct_form: name
-    for name, function in FUNCTIONS.items()
+    for name, function in AGGREGATES.items()
     if function.distinct_form not in ("", name)
 }
 """From functions that are written with DISTINCT to the names they are written by."""

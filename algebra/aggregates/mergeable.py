@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from projseg.algebra.aggregates.call import AggregateCall, result_type
 from projseg.algebra.aggregates.decompose import decompose
-from projseg.algebra.aggregates.functions import FUNCTIONS
+from projseg.algebra.aggregates.functions import AGGREGATES
 from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.expressions.sql_words import backquoted
 from projseg.errors import UnsupportedFeatureError
 from projseg.segment_format.types import type_name
 
@@ -70,7 +71,7 @@ def mergeable(call: AggregateCall) -> MergeableAggregate:
     UnsupportedFeatureError
         PROJSEG_NOT_MERGEABLE if Spark cannot merge them exactly.
     """
-    known = FUNCTIONS[call.function]
+    known = AGGREGATES[call.function]
     primitives = decompose(call)
     accepts = known.finish is not None and (
         not call.arguments or known.finish.accepts(call.arguments[0].type)
@@ -85,7 +86,7 @@ def mergeable(call: AggregateCall) -> MergeableAggregate:
     names = {
         part: call.name if len(fields) == 1 else f"{call.name}.{part}" for _, part, _ in fields
     }
-    quoted = {part: "`" + name.replace("`", "``") + "`" for part, name in names.items()}
+    quoted = {part: backquoted(name) for part, name in names.items()}
     states = tuple(
         StateColumn(
             name=names[part],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from projseg.algebra.aggregates.call import AggregateCall
-from projseg.algebra.aggregates.functions import DISTINCT_OF, FUNCTIONS
+from projseg.algebra.aggregates.functions import AGGREGATES, DISTINCT_OF
 from projseg.algebra.expressions.render import to_sql
 
 
@@ -11,7 +11,7 @@ def call_text(call: AggregateCall) -> str:
     """Return the canonical text of a call, without its name."""
     name = call.function
     inputs = [to_sql(argument) for argument in call.arguments]
-    if FUNCTIONS[name].goes_by_time:
+    if AGGREGATES[name].goes_by_time:
         inputs = inputs[:1]
     if name in DISTINCT_OF:
         name = DISTINCT_OF[name]
@@ -19,8 +19,3 @@ def call_text(call: AggregateCall) -> str:
     inputs += [str(parameter) for parameter in call.parameters]
     suffix = "" if call.filter is None else f" FILTER (WHERE {to_sql(call.filter)})"
     return f"{name}({', '.join(inputs) or '*'}){suffix}"
-
-
-def quoted(name: str) -> str:
-    """Return a name as a quoted SQL identifier."""
-    return "`" + name.replace("`", "``") + "`"

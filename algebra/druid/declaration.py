@@ -21,8 +21,8 @@ TIME_NAME: Final = "__time"
 
 
 @dataclass(frozen=True)
-class DeclaredTexts:
-    """A declaration as Spark SQL texts, each with an alias."""
+class ProjectionTexts:
+    """A declared projection as Spark SQL texts, before they are bound."""
 
     name: str
     group_by: tuple[str, ...]
@@ -32,7 +32,7 @@ class DeclaredTexts:
 
 def translate_druid(
     declaration: dict[str, Any], schema: pa.Schema, time_column: str | None
-) -> DeclaredTexts:
+) -> ProjectionTexts:
     """Return the texts of a declaration such as `{"type": "aggregate", "groupingColumns": ...}`.
 
     Raises
@@ -50,7 +50,7 @@ def translate_druid(
     for given in root.items("virtualColumns"):
         translator.add_virtual_column(given)
     condition = root.value("filter")
-    return DeclaredTexts(
+    return ProjectionTexts(
         name=root.text("name"),
         group_by=tuple(translator.grouping(given) for given in root.items("groupingColumns")),
         aggregators=tuple(translator.aggregator(given) for given in root.items("aggregators")),

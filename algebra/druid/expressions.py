@@ -12,6 +12,7 @@ from typing import Final
 
 from projseg.algebra.expressions.functions.table import SPELLINGS
 from projseg.algebra.expressions.limits import check_text, room_to_recurse, too_deep
+from projseg.algebra.expressions.sql_words import backquoted, quoted_text
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 
 _TOKEN: Final = re.compile(
@@ -74,12 +75,7 @@ def translate_expression(text: str, names: Mapping[str, str]) -> str:
 
 def quote_column(name: str, names: Mapping[str, str]) -> str:
     """Return SQL text for a column, virtual column or `__time`."""
-    return names[name] if name in names else "`" + name.replace("`", "``") + "`"
-
-
-def quote_text(value: str) -> str:
-    """Return a Spark SQL string literal."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return names[name] if name in names else backquoted(name)
 
 
 class _Translator:
@@ -129,7 +125,7 @@ class _Translator:
         if kind == "quoted":
             return quote_column(_unescape(found), self.names)
         if kind == "text":
-            return quote_text(_unescape(found))
+            return quoted_text(_unescape(found))
         return self.word(found) if kind == "word" else found
 
     def take(self, wanted: str) -> None:

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from projseg.algebra.druid.expressions import quote_column, quote_text, translate_expression
+from projseg.algebra.druid.expressions import quote_column, translate_expression
 from projseg.algebra.druid.json_object import DruidObject
+from projseg.algebra.expressions.sql_words import quoted_text
 from projseg.algebra.time.interval import micros_to_iso
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.errors import InvalidInputError
@@ -72,7 +73,7 @@ def sql_literal(value: object, arrow_type: pa.DataType | None, owner: str) -> st
         return "NULL"
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if arrow_type is None:
-        return quote_text(text)
+        return quoted_text(text)
     for is_kind, write in _LITERALS:
         if is_kind(arrow_type):
             return write(text, owner)
@@ -92,7 +93,7 @@ def _boolean(text: str, owner: str) -> str:
 def _timestamp(text: str, owner: str) -> str:
     """Return the SQL of milliseconds since 1970, as Druid counts, or of ISO 8601 text."""
     if not _WHOLE_NUMBER.fullmatch(text):
-        return f"TIMESTAMP {quote_text(text)}"
+        return f"TIMESTAMP {quoted_text(text)}"
     micros = int(Decimal(text)) * 1000
     if not MIN_MICROS <= micros < MAX_MICROS:
         raise InvalidInputError(
@@ -165,18 +166,18 @@ def _bound(filters: DruidFilters, node: DruidObject) -> str:
 def _like(filters: DruidFilters, node: DruidObject) -> str:
     column, _ = filters.column(node)
     escape = node.value("escape")
-    suffix = f" ESCAPE {quote_text(str(escape))}" if escape else ""
-    return f"({column} LIKE {quote_text(node.text('pattern'))}{suffix})"
+    suffix = f" ESCAPE {quoted_text(str(escape))}" if escape else ""
+    return f"({column} LIKE {quoted_text(node.text('pattern'))}{suffix})"
 
 
 _LITERALS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[str, str], str]], ...]] = (
-    (pa.types.is_string, lambda text, owner: quote_text(text)),
+    (pa.types.is_string, lambda text, owner: quoted_text(text)),
     (pa.types.is_boolean, _boolean),
     (pa.types.is_integer, lambda text, owner: _number(text, owner)),
     (pa.types.is_decimal, lambda text, owner: _number(text, owner)),
     (pa.types.is_floating, lambda text, owner: f"CAST('{_number(text, owner)}' AS DOUBLE)"),
     (pa.types.is_timestamp, _timestamp),
-    (pa.types.is_date, lambda text, owner: f"DATE {quote_text(text)}"),
+    (pa.types.is_date, lambda text, owner: f"DATE {quoted_text(text)}"),
 )
 _COLUMN: Final = ("column", "dimension")
 _KINDS: Final[dict[str, tuple[tuple[str, ...], Callable[[DruidFilters, DruidObject], str]]]] = {

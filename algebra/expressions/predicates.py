@@ -31,6 +31,11 @@ def conjunction(parts: Iterable[Expression]) -> Expression | None:
     return canonical(Call(pa.bool_(), "and", conditions)) if len(conditions) > 1 else conditions[0]
 
 
+def not_null(expression: Expression) -> Expression:
+    """Return the condition that an expression is not null."""
+    return Call(pa.bool_(), "not", (Call(pa.bool_(), "is_null", (expression,)),))
+
+
 def _condition(expression: Expression) -> Expression:
     if isinstance(expression, Column):
         return Call(pa.bool_(), "=", (expression, TRUE))

@@ -14,7 +14,12 @@ from projseg.segment_format.types import is_nested, type_name
 
 def quoted_name(name: str) -> str:
     """Return a column's name as SQL, in backticks if it would be read as something else."""
-    return name if _is_plain(name) else "`" + name.replace("`", "``") + "`"
+    return name if _is_plain(name) else backquoted(name)
+
+
+def backquoted(name: str) -> str:
+    """Return a name as SQL in backticks, whatever it is."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def quoted_text(text: str) -> str:

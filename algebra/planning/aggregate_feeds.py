@@ -7,11 +7,10 @@ grouping columns, each counted as often as a stored count says.
 
 from __future__ import annotations
 
-import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.algebra.expressions.predicates import conjunction, conjuncts
+from projseg.algebra.expressions.predicates import conjunction, conjuncts, not_null
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.planning.grouping_rewrite import GroupingRewriter, NotStored
 from projseg.algebra.planning.segment_view import SegmentView
@@ -24,7 +23,7 @@ from projseg.algebra.planning.source_plan import (
 )
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.filter_implication import Premises
-from projseg.algebra.proofs.integer_ranges import fits, without_widening
+from projseg.algebra.proofs.integer_ranges import in_type_range, without_widening
 
 
 class FeedFinder:
@@ -121,7 +120,7 @@ class FeedFinder:
         """
         total = primitive.arguments[0] if primitive.arguments else None
         is_sum = primitive.function == "sum" and isinstance(total, Call) and total.function == "+"
-        if not is_sum or total is None or not self._premises.imply(fits(total)):
+        if not is_sum or total is None or not self._premises.imply(in_type_range(total)):
             return None
         feeds = []
         for part in total.children:
@@ -160,7 +159,4 @@ def _conditions(stored: Primitive) -> tuple[Expression, ...]:
 
 
 def _have_values(arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    return tuple(
-        Call(pa.bool_(), "not", (Call(pa.bool_(), "is_null", (argument,)),))
-        for argument in arguments
-    )
+    return tuple(map(not_null, arguments))

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.algebra.expressions.predicates import conjuncts
+from projseg.algebra.expressions.predicates import conjuncts, not_null
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.planning.column_index import ColumnIndex
 from projseg.algebra.planning.projection_match import Match, match_projection
@@ -23,7 +23,7 @@ from projseg.algebra.planning.source_cost import ReadShape, read_shape
 from projseg.algebra.planning.source_plan import Reason
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.filter_simplify import ZoneSets, outcomes
-from projseg.algebra.proofs.integer_ranges import fits
+from projseg.algebra.proofs.integer_ranges import in_type_range
 from projseg.algebra.proofs.segment_facts import SegmentFacts
 from projseg.algebra.proofs.value_set import order_key
 from projseg.algebra.query.spec import QuerySpec
@@ -162,7 +162,7 @@ def _predicates(query: QuerySpec, specs: Sequence[ProjectionSpec]) -> tuple[Expr
         if isinstance(node, Column)
     )
     found += [not_null(column) for column in columns]
-    found += [fits(p.arguments[0]) for p in query.primitives if is_integer_sum(p)]
+    found += [in_type_range(p.arguments[0]) for p in query.primitives if is_integer_sum(p)]
     return tuple(dict.fromkeys(found))
 
 
@@ -172,11 +172,6 @@ def is_integer_sum(primitive: Primitive) -> bool:
     if not isinstance(argument, Call) or primitive.function != "sum":
         return False
     return argument.function == "+" and bool(pa.types.is_integer(argument.type))
-
-
-def not_null(expression: Expression) -> Expression:
-    """Return the condition that an expression has a value."""
-    return Call(pa.bool_(), "not", (Call(pa.bool_(), "is_null", (expression,)),))
 
 
 def _constant_columns(query: QuerySpec, specs: Sequence[ProjectionSpec]) -> tuple[Column, ...]:

@@ -90,9 +90,9 @@ class SegmentOffers:
         self._covers: dict[TimeGrouping | None, Cover | Reason] = {}
         time = facts.columns.get(query.time_column or "")
         self._has_null_time = time is not None and time.null_count > 0
-        self.is_whole = self._is_free(query.interval)
+        self.is_whole = self._covers_all(query.interval)
 
-    def _is_free(self, interval: Interval | None) -> bool:
+    def _covers_all(self, interval: Interval | None) -> bool:
         """Whether an interval leaves out no row of this segment."""
         return covers_all_rows(interval, self._data, has_null_time=self._has_null_time)
 
@@ -186,14 +186,14 @@ class SegmentOffers:
         return self._base.shape.cost(facts.row_count, facts.column_bytes, byte_count, share)
 
     def _base_plan(self, interval: Interval | None) -> SourcePlan:
-        is_free = self._is_free(interval)
+        covers_all = self._covers_all(interval)
         return SourcePlan(
             source=None,
             keys=self._base.keys,
             feeds=self._base.feeds,
             filter=self._base.filter,
-            interval=None if is_free else interval,
-            time_column=None if is_free else self._query.time_column,
+            interval=None if covers_all else interval,
+            time_column=None if covers_all else self._query.time_column,
             row_count=round(self._facts.row_count * self._base_share(interval)),
             cost=self._base_cost(interval),
         )

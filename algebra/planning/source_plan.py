@@ -178,11 +178,6 @@ class SourceChoice(msgspec.Struct, frozen=True):
         return not self.plans
 
     @property
-    def from_metadata(self) -> bool:
-        """Whether metadata alone answers."""
-        return any(plan.is_metadata for plan in self.plans)
-
-    @property
     def projection(self) -> ProjectionSpec | None:
         """The projection that serves most, None if none does."""
         used = [plan for plan in self.plans if plan.source is not None]

@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
 import pyarrow as pa
 
 from projseg.algebra.aggregates.call import bind_aggregate
-from projseg.algebra.druid.declaration import DeclaredTexts, translate_druid
+from projseg.algebra.druid.declaration import ProjectionTexts, translate_druid
 from projseg.algebra.expressions.bind import bind, bind_named, split_list
 from projseg.algebra.expressions.limits import JSON_DEPTH_MAX, is_too_deep_json
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
@@ -24,8 +24,8 @@ _KEYWORD_KEYS: Final = ("name", "group_by", "groupBy", "aggregators", "where", "
 _Bound = TypeVar("_Bound")
 
 
-class ProjectionTexts(Protocol):
-    """A declaration as texts of SQL, such as a `projseg.Projection`."""
+class _TextFields(Protocol):
+    """The fields of `projseg.Projection`."""
 
     @property
     def name(self) -> str:
@@ -46,7 +46,7 @@ class ProjectionTexts(Protocol):
 
 _SOURCE_NAMES: Final = ("base", "metadata")
 
-ProjectionForm: TypeAlias = Mapping[str, Any] | ProjectionTexts | str
+ProjectionForm: TypeAlias = Mapping[str, Any] | _TextFields | str
 
 
 def parse_projection(
@@ -136,7 +136,7 @@ def _from_json(text: str) -> Any:
 
 def _declared_texts(
     declaration: ProjectionForm, schema: pa.Schema, time_column: str | None
-) -> DeclaredTexts:
+) -> ProjectionTexts:
     declared: Any = _from_json(declaration) if isinstance(declaration, str) else declaration
     if is_too_deep_json(declared):
         _refuse(
@@ -146,7 +146,7 @@ def _declared_texts(
         _refuse("a projection", f"is declared by {declared!r}; give an object or a Projection")
     if not isinstance(declared, Mapping):
         group_by, aggregators = _list(declared.group_by), _list(declared.aggregators)
-        return DeclaredTexts(declared.name, group_by, aggregators, declared.where)
+        return ProjectionTexts(declared.name, group_by, aggregators, declared.where)
     given = dict(declared)
     if "type" in given or "groupingColumns" in given or "virtualColumns" in given:
         return translate_druid(given, schema, time_column)
@@ -158,7 +158,7 @@ def _declared_texts(
     for one, other in (("group_by", "groupBy"), ("where", "filter")):
         if one in given and other in given:
             _refuse(owner, f"gives both {one} and {other}; they are the same, keep one")
-    return DeclaredTexts(
+    return ProjectionTexts(
         name=given.get("name", ""),
         group_by=_list(given.get("group_by", given.get("groupBy"))),
         aggregators=_list(given.get("aggregators")),

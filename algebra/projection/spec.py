@@ -13,10 +13,11 @@ import xxhash
 from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate
 from projseg.algebra.aggregates.decompose import decompose
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.algebra.aggregates.text import call_text, quoted
+from projseg.algebra.aggregates.text import call_text
 from projseg.algebra.expressions.bind import NamedExpression, bind
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.projection.stored_names import stored_column
 from projseg.algebra.time.granularity import Granularity
@@ -221,7 +222,9 @@ def from_definition(definition: str, schema: pa.Schema) -> ProjectionSpec:
             name=stored.name,
             grouping=tuple(NamedExpression(name, bind(text, schema)) for name, text in stored.keys),
             aggregators=tuple(
-                bind_aggregate(f"{text} AS {quoted(name)}", schema, time_column=stored.time_column)
+                bind_aggregate(
+                    f"{text} AS {backquoted(name)}", schema, time_column=stored.time_column
+                )
                 for name, text in stored.aggregators
             ),
             filter=None if stored.filter is None else bind(stored.filter, schema),

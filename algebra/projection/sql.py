@@ -14,8 +14,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported there
 
-from projseg.algebra.aggregates.functions import ALIASES, FUNCTIONS
-from projseg.algebra.druid.declaration import DeclaredTexts
+from projseg.algebra.aggregates.functions import AGGREGATES, ALIASES
+from projseg.algebra.druid.declaration import ProjectionTexts
 from projseg.algebra.expressions.bind import split_list
 from projseg.algebra.expressions.dialect import parse_sql
 from projseg.algebra.expressions.limits import room_to_recurse
@@ -37,7 +37,7 @@ _REFUSED: Final = {
 }
 
 
-def translate_sql(name: Any, sql: Any) -> DeclaredTexts:
+def translate_sql(name: Any, sql: Any) -> ProjectionTexts:
     """Return the texts of a SELECT; outputs with an aggregate are aggregators, others group.
 
     Raises
@@ -63,7 +63,7 @@ def translate_sql(name: Any, sql: Any) -> DeclaredTexts:
         )
     is_all = listed is None or listed.upper() == "ALL"
     group_by = plain if is_all else _ordered(owner, outputs, plain, split_list(listed or ""))
-    return DeclaredTexts(name, tuple(group_by), tuple(aggregators), clauses.get("WHERE"))
+    return ProjectionTexts(name, tuple(group_by), tuple(aggregators), clauses.get("WHERE"))
 
 
 def _refuse(owner: str, problem: str) -> NoReturn:
@@ -136,7 +136,7 @@ def is_aggregate(text: str) -> bool:
     tokens = sqlglot.tokenize(text, read="spark")
     return any(
         following.token_type == TokenType.L_PAREN
-        and (token.text.casefold() in FUNCTIONS or token.text.casefold() in ALIASES)
+        and (token.text.casefold() in AGGREGATES or token.text.casefold() in ALIASES)
         for token, following in pairwise(tokens)
     )
 

@@ -126,8 +126,3 @@ class Premises:
 def _is_floor_of(floor: Expression, moment: Expression) -> TypeGuard[Call]:
     is_floor = isinstance(floor, Call) and floor.function == "time_floor"
     return is_floor and floor.children == (moment,)
-
-
-def implies(conditions: Iterable[Expression], goal: Expression) -> bool:
-    """Whether `goal` is proved true of every row of which all conditions are true."""
-    return Premises(conditions).imply(goal)

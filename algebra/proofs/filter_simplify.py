@@ -19,9 +19,9 @@ from projseg.algebra.proofs.value_set import (
     NOTHING,
     NULL_ONLY,
     ValueSet,
-    between,
     floored,
     only,
+    values_between,
 )
 
 
@@ -82,7 +82,7 @@ def column_values(facts: ColumnFacts | None, arrow_type: pa.DataType, row_count:
         return NULL_ONLY
     known: ValueSet | None = NOTHING if facts.has_nan else None
     if facts.minimum is not None and facts.maximum is not None:
-        known = between(facts.minimum, facts.maximum, arrow_type)
+        known = values_between(facts.minimum, facts.maximum, arrow_type)
     if known is None:
         known = ANY_VALUE
     if facts.has_nan and (nan := only(math.nan, arrow_type)) is not None:

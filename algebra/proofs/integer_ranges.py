@@ -19,7 +19,7 @@ def without_widening(expression: Expression) -> Expression:
     return expression
 
 
-def fits(total: Expression) -> Expression:
+def in_type_range(total: Expression) -> Expression:
     """Return the condition that an integer lies in the range of its type.
 
     Every value fulfils it, but a segment's facts prove it only if no row overflows.

@@ -21,8 +21,8 @@ from projseg.algebra.proofs.value_set import (
     NULL_ONLY,
     ValueSet,
     any_of,
-    between,
     only,
+    values_between,
 )
 from projseg.memory.lazy import cached_property
 
@@ -128,8 +128,8 @@ def _compared(function: str, value: object, arrow_type: pa.DataType) -> ValueSet
     if function in ("=", "!="):
         return only(value, arrow_type)
     if function in ("<", "<="):
-        return between(None, value, arrow_type, with_high=function == "<=")
-    return between(value, None, arrow_type, with_low=function == ">=")
+        return values_between(None, value, arrow_type, with_high=function == "<=")
+    return values_between(value, None, arrow_type, with_low=function == ">=")
 
 
 def _membership(predicate: Call) -> Truth | None:

@@ -124,7 +124,7 @@ def _sweep(left: tuple[Cut, ...], right: tuple[Cut, ...], depth_wanted: int) -> 
     return tuple(kept)
 
 
-def between(
+def values_between(
     low: object | None,
     high: object | None,
     arrow_type: pa.DataType,
@@ -145,7 +145,7 @@ def between(
 
 def only(value: object, arrow_type: pa.DataType) -> ValueSet | None:
     """Return the set of one value; None if it is not of the type."""
-    return between(value, value, arrow_type)
+    return values_between(value, value, arrow_type)
 
 
 def any_of(values: Iterable[object], arrow_type: pa.DataType) -> ValueSet | None:

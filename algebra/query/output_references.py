@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from sqlglot import exp
 
 from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate
-from projseg.algebra.aggregates.functions import ALIASES, FUNCTIONS
+from projseg.algebra.aggregates.functions import AGGREGATES, ALIASES
 from projseg.algebra.aggregates.text import call_text
 from projseg.algebra.expressions.bind import NamedExpression, bind, bind_tree
 from projseg.algebra.expressions.dialect import parse_sql
@@ -80,7 +80,7 @@ class Outputs(msgspec.Struct, frozen=True):
         """Return the output column of an aggregate; other nodes are returned unchanged."""
         call = node.this if isinstance(node, exp.Filter) else node
         name = call.name.casefold() if isinstance(call, exp.Anonymous) else ""
-        if name not in FUNCTIONS and name not in ALIASES:
+        if name not in AGGREGATES and name not in ALIASES:
             return node
         text = node.sql(dialect="spark")
         wanted = bind_aggregate(

@@ -88,10 +88,6 @@ class Interval:
         inside = self.start_us <= other.start_us and other.end_us <= self.end_us
         return inside or other.is_empty
 
-    def contains_instant(self, micros: int) -> bool:
-        """Whether the instant lies in this interval."""
-        return self.start_us <= micros < self.end_us
-
     def overlaps(self, other: Interval) -> bool:
         """Whether some instant lies in both."""
         return max(self.start_us, other.start_us) < min(self.end_us, other.end_us)

@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from segment_columns import TYPES, arrays
 
-from projseg.aggregation.arrow_vectors import encode_sorted, grouping_vector, one_form, union
+from projseg.aggregation.arrow_vectors import (
+    encode_sorted,
+    grouping_vector,
+    merge_values,
+    plain_floats,
+)
 from projseg.aggregation.concat import concat_vectors
 from projseg.aggregation.group_rows import group_rows
 from projseg.aggregation.keys import make_key
@@ -30,11 +35,11 @@ def texts(array):
 @given(data=st.data(), with_null=st.booleans())
 def test_a_dictionary_of_lists_is_in_order_and_gives_them_back(arrow_type, data, with_null):
     lists = data.draw(st.lists(arrays(arrow_type, 12), min_size=1, max_size=3))
-    dictionary, ids = union(lists, with_null=with_null)
+    dictionary, ids = merge_values(lists, with_null=with_null)
     assert order_problem(dictionary.values) is None
     assert dictionary.has_null == (with_null or any(values.null_count for values in lists))
     for values, positions in zip(lists, ids, strict=True):
-        assert texts(Ids(positions, dictionary).to_arrow()) == texts(one_form(values))
+        assert texts(Ids(positions, dictionary).to_arrow()) == texts(plain_floats(values))
 
 
 @pytest.mark.parametrize("arrow_type", TYPES, ids=str)

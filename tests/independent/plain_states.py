@@ -17,7 +17,7 @@ def bits(value):
     return type(value)(bits(item) for item in value) if isinstance(value, (list, tuple)) else value
 
 
-def one_form(value):
+def plain_float(value):
     """A float as projections group by it: one NaN, and both zeros the positive one (4.4)."""
     if isinstance(value, float):
         return value + 0.0 if value == value else math.nan
@@ -33,7 +33,7 @@ def order(value):
 
 def distinct(values):
     """Each value once, ascending; floats in their one form."""
-    return sorted({bits(one_form(v)): one_form(v) for v in values}.values(), key=order)
+    return sorted({bits(plain_float(v)): plain_float(v) for v in values}.values(), key=order)
 
 
 def close(found, expected):
@@ -47,7 +47,7 @@ def grouped(rows, texts):
     """{tuple of the grouping columns: rows}, in the order of a projection's rows."""
     groups = {}
     for row in rows:
-        key = tuple(one_form(evaluate(text, row)) for text in texts)
+        key = tuple(plain_float(evaluate(text, row)) for text in texts)
         groups.setdefault(bits(key), (key, []))[1].append(row)
     return sorted(groups.values(), key=lambda group: [order(value) for value in group[0]])
 
@@ -93,7 +93,7 @@ def moments(values, part):
 
 
 def extreme(best):
-    return lambda values, _: one_form(best(values, key=order, default=None))
+    return lambda values, _: plain_float(best(values, key=order, default=None))
 
 
 def folded(operator):

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from predicate_cases import condition, predicates, tables, truths
 from scale import IS_NIGHTLY
 
-from projseg.algebra.proofs.filter_implication import Premises, implies
+from projseg.algebra.proofs.filter_implication import Premises
 
 PROVED = [
     ("i = 1", "i = 1"),
@@ -83,19 +83,19 @@ NOT_PROVED = [
 
 @pytest.mark.parametrize(("premise", "goal"), PROVED)
 def test_what_follows_is_proved(premise, goal):
-    assert implies([condition(premise)], condition(goal))
+    assert Premises([condition(premise)]).imply(condition(goal))
 
 
 @pytest.mark.parametrize(("premise", "goal"), NOT_PROVED)
 def test_what_does_not_follow_is_not_proved(premise, goal):
-    assert not implies([condition(premise)], condition(goal))
+    assert not Premises([condition(premise)]).imply(condition(goal))
 
 
 @settings(max_examples=20_000 if IS_NIGHTLY else 200)
 @given(predicates(), predicates(), predicates(), tables())
 def test_a_proof_has_no_counterexample(one, other, wanted, table):
     premises, goal = [condition(one), condition(other)], condition(wanted)
-    if not implies(premises, goal):
+    if not Premises(premises).imply(goal):
         return
     rows = zip(truths(premises[0], table), truths(premises[1], table), strict=True)
     for (first, second), found in zip(rows, truths(goal, table), strict=True):
@@ -117,18 +117,18 @@ def test_not_null_proofs_have_no_counterexample(text, table):
 @given(predicates())
 def test_a_condition_implies_itself_and_its_weakenings(text):
     one = condition(text)
-    assert implies([one], one)
-    assert implies([one], condition(f"({text}) OR j = 77"))
+    assert Premises([one]).imply(one)
+    assert Premises([one]).imply(condition(f"({text}) OR j = 77"))
 
 
 @pytest.mark.parametrize(("one", "other", "is_proved"), [(2, 32, True), (5, 13, False)])
 def test_a_proof_tries_up_to_64_combinations_of_alternatives(one, other, is_proved):
     useful = " OR ".join(f"(i = {n} AND s = '{n}')" for n in range(one))
     useless = " OR ".join(f"(x > {n}D AND j != {n})" for n in range(other))
-    found = implies([condition(useful), condition(useless)], condition("i >= 0"))
+    found = Premises([condition(useful), condition(useless)]).imply(condition("i >= 0"))
     assert found == is_proved
 
 
 def test_many_alternatives_do_not_take_forever():
     wide = [condition(f"(i = {n} OR s = '{n}' OR j = {n})") for n in range(30)]
-    assert not implies(wide, condition("x > 0D"))
+    assert not Premises(wide).imply(condition("x > 0D"))

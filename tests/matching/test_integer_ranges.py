@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.tree import Column, Literal
-from projseg.algebra.proofs.integer_ranges import fits, sum_of, without_widening
+from projseg.algebra.proofs.integer_ranges import in_type_range, values_of_sum, without_widening
 from projseg.algebra.proofs.value_set import (
     ANY_VALUE,
     ANYTHING,
@@ -15,8 +15,8 @@ from projseg.algebra.proofs.value_set import (
     NULL_ONLY,
     ValueSet,
     any_of,
-    between,
     only,
+    values_between,
 )
 
 SCHEMA = pa.schema([("i", pa.int32()), ("b", pa.int64()), ("f", pa.float64()), ("y", pa.int8())])
@@ -41,7 +41,7 @@ def test_only_casts_to_wider_whole_numbers_are_left_out(text, inner):
 @pytest.mark.parametrize("arrow_type", [pa.int8(), pa.int32(), pa.int64()])
 def test_the_range_of_a_type_is_all_that_it_holds(arrow_type):
     least, largest = -(2 ** (arrow_type.bit_width - 1)), 2 ** (arrow_type.bit_width - 1) - 1
-    low, high = fits(Column(arrow_type, "x")).arguments
+    low, high = in_type_range(Column(arrow_type, "x")).arguments
     assert (low.function, low.arguments[1]) == (">=", Literal(arrow_type, least))
     assert (high.function, high.arguments[1]) == ("<=", Literal(arrow_type, largest))
 
@@ -52,18 +52,18 @@ VALUES = st.sets(st.integers(-5, 5), max_size=3)
 @given(st.lists(st.tuples(VALUES, st.booleans()), min_size=1, max_size=3))
 def test_a_sum_lies_between_the_sums_of_least_and_largest(parts):
     sets = [ValueSet(any_of(values, pa.int64()).cuts, has_null) for values, has_null in parts]
-    found = sum_of(tuple(sets), pa.int64())
+    found = values_of_sum(tuple(sets), pa.int64())
     assert found.has_null == any(has_null for _, has_null in parts)
     low, high = sum(min(v, default=0) for v, _ in parts), sum(max(v, default=0) for v, _ in parts)
     is_sum = all(values for values, _ in parts)
-    assert found.without_null() == (between(low, high, pa.int64()) if is_sum else NOTHING)
+    assert found.without_null() == (values_between(low, high, pa.int64()) if is_sum else NOTHING)
 
 
 def test_a_sum_of_what_has_no_bound_has_none():
     three = only(3, pa.int64())
-    assert sum_of((three, ANY_VALUE), pa.int64()) == ANY_VALUE
-    for open_ended in (between(5, None, pa.int64()), between(None, 1, pa.int64())):
-        assert sum_of((three.union(open_ended), three), pa.int64()) == ANY_VALUE
-    assert sum_of((ANYTHING, three), pa.int64()) == ANYTHING
-    assert sum_of((three, NULL_ONLY), pa.int64()) == NULL_ONLY
-    assert sum_of((three,), pa.float64()) == ANYTHING
+    assert values_of_sum((three, ANY_VALUE), pa.int64()) == ANY_VALUE
+    for open_ended in (values_between(5, None, pa.int64()), values_between(None, 1, pa.int64())):
+        assert values_of_sum((three.union(open_ended), three), pa.int64()) == ANY_VALUE
+    assert values_of_sum((ANYTHING, three), pa.int64()) == ANYTHING
+    assert values_of_sum((three, NULL_ONLY), pa.int64()) == NULL_ONLY
+    assert values_of_sum((three,), pa.float64()) == ANYTHING

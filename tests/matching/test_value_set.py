@@ -13,11 +13,11 @@ from projseg.algebra.proofs.value_set import (
     NULL_ONLY,
     ValueSet,
     any_of,
-    between,
     floored,
     only,
     order_key,
     unfloored,
+    values_between,
 )
 from projseg.algebra.time.granularity import Granularity
 
@@ -30,7 +30,7 @@ def sets(draw):
     """A set over small integers, and its members written out."""
     found, members = NOTHING, set()
     for low, high in draw(st.lists(st.tuples(*[st.integers(0, 9)] * 2), max_size=3)):
-        found = found.union(between(low, high, pa.int64()))
+        found = found.union(values_between(low, high, pa.int64()))
         members |= set(range(low, high + 1))
     has_null = draw(st.booleans())
     return ValueSet(found.cuts, has_null), members | ({None} if has_null else set())
@@ -83,23 +83,27 @@ def test_a_list_of_values_is_the_union_of_each(values, other):
 def test_long_lists_are_looked_up_not_walked():
     every_other = any_of(range(0, 200_000, 2), pa.int64())
     for _ in range(20_000):
-        assert not between(5, 5, pa.int64()).overlaps(every_other)
-        assert between(6, 6, pa.int64()).is_within(every_other)
+        assert not values_between(5, 5, pa.int64()).overlaps(every_other)
+        assert values_between(6, 6, pa.int64()).is_within(every_other)
 
 
 def test_whole_numbers_know_no_place_between_two_neighbours():
-    assert between(3, None, pa.int64(), with_low=False) == between(4, None, pa.int64())
-    assert between(3, 4, pa.int64(), with_low=False, with_high=False) == NOTHING
+    assert values_between(3, None, pa.int64(), with_low=False) == values_between(
+        4, None, pa.int64()
+    )
+    assert values_between(3, 4, pa.int64(), with_low=False, with_high=False) == NOTHING
 
 
 def test_doubles_and_decimals_do():
-    assert not between(3.0, 4.0, pa.float64(), with_low=False, with_high=False).is_empty
+    assert not values_between(3.0, 4.0, pa.float64(), with_low=False, with_high=False).is_empty
     low, high = Decimal(3), Decimal(4)
-    assert not between(low, high, pa.decimal128(9, 2), with_low=False, with_high=False).is_empty
+    assert not values_between(
+        low, high, pa.decimal128(9, 2), with_low=False, with_high=False
+    ).is_empty
 
 
 def test_nan_is_one_value_above_infinity_and_zeros_are_equal():
-    above = between(math.inf, None, pa.float64(), with_low=False)
+    above = values_between(math.inf, None, pa.float64(), with_low=False)
     assert only(math.nan, pa.float64()).is_within(above)
     assert only(-math.nan, pa.float64()) == only(math.nan, pa.float64())
     assert only(-0.0, pa.float64()) == only(0.0, pa.float64())
@@ -143,7 +147,7 @@ def test_times_become_microseconds_in_utc():
 def test_floored_sets_hold_the_floor_of_each_member(start, length, time, period, zone):
     timestamp = pa.timestamp("us", tz="UTC")
     granularity = Granularity.parse(period, zone)
-    within = between(start, start + length, timestamp)
+    within = values_between(start, start + length, timestamp)
     floor = granularity.floor_one(time)
     if only(time, timestamp).is_within(within):
         assert only(floor, timestamp).is_within(floored(within, timestamp, granularity))
@@ -152,7 +156,7 @@ def test_floored_sets_hold_the_floor_of_each_member(start, length, time, period,
 
 
 def test_floors_of_dates_are_not_followed():
-    days = between(datetime.date(2024, 1, 1), datetime.date(2024, 1, 2), pa.date32())
+    days = values_between(datetime.date(2024, 1, 1), datetime.date(2024, 1, 2), pa.date32())
     assert floored(days, pa.date32(), Granularity.parse("P1M")) == ANYTHING
     assert floored(NULL_ONLY, pa.timestamp("us"), Granularity.parse("P1D")) == NULL_ONLY
 
@@ -162,23 +166,23 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 def test_floors_of_whole_buckets_are_their_starts():
     hours = Granularity.parse("PT1H")
-    two_hours = between(HOUR, 3 * HOUR, TIMESTAMP, with_high=False)
-    assert floored(two_hours, TIMESTAMP, hours) == between(HOUR, 2 * HOUR, TIMESTAMP)
-    half = between(HOUR + 1, HOUR + 2, TIMESTAMP)
+    two_hours = values_between(HOUR, 3 * HOUR, TIMESTAMP, with_high=False)
+    assert floored(two_hours, TIMESTAMP, hours) == values_between(HOUR, 2 * HOUR, TIMESTAMP)
+    half = values_between(HOUR + 1, HOUR + 2, TIMESTAMP)
     assert floored(half, TIMESTAMP, hours) == only(HOUR, TIMESTAMP)
-    assert floored(between(None, HOUR, TIMESTAMP), TIMESTAMP, hours) == between(
+    assert floored(values_between(None, HOUR, TIMESTAMP), TIMESTAMP, hours) == values_between(
         None, HOUR, TIMESTAMP
     )
 
 
 def test_times_of_some_starts_are_their_buckets():
     hours = Granularity.parse("PT1H")
-    bucket = between(HOUR, 2 * HOUR, TIMESTAMP, with_high=False)
+    bucket = values_between(HOUR, 2 * HOUR, TIMESTAMP, with_high=False)
     assert unfloored(only(HOUR, TIMESTAMP), TIMESTAMP, hours) == bucket
-    assert unfloored(between(HOUR - 1, HOUR, TIMESTAMP), TIMESTAMP, hours) == bucket
+    assert unfloored(values_between(HOUR - 1, HOUR, TIMESTAMP), TIMESTAMP, hours) == bucket
     assert unfloored(only(HOUR + 1, TIMESTAMP), TIMESTAMP, hours).is_empty
 
 
 def test_a_bound_of_another_type_bounds_nothing():
-    assert between(3, "a", pa.int64()) is None
-    assert between("a", 3, pa.int64()) is None
+    assert values_between(3, "a", pa.int64()) is None
+    assert values_between("a", 3, pa.int64()) is None

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 import projseg
 from projseg.algebra.aggregates.call import bind_aggregate
-from projseg.algebra.aggregates.functions import DISTINCT_OF, FUNCTIONS
+from projseg.algebra.aggregates.functions import AGGREGATES, DISTINCT_OF
 from projseg.algebra.aggregates.mergeable import mergeable
 from projseg.errors import UnsupportedFeatureError
 
@@ -45,7 +45,7 @@ ROWS = st.fixed_dictionaries(
 
 def texts():
     """Every aggregate that Spark can merge, over every argument it takes."""
-    for name in FUNCTIONS:
+    for name in AGGREGATES:
         for arguments in ARGUMENTS if name not in DISTINCT_OF else []:
             text = f"{name}({arguments})"
             try:
@@ -62,7 +62,7 @@ NAMED = [f"{text} AS a{index}" for index, text in enumerate(TEXTS)]
 
 def test_all_but_distinct_aggregates_are_merged():
     names = {text.split("(")[0] for text in TEXTS}
-    assert names == set(FUNCTIONS) - set(DISTINCT_OF)
+    assert names == set(AGGREGATES) - set(DISTINCT_OF)
 
 
 def test_merged_states_are_final_values(spark, tmp_path_factory):

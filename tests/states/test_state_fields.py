@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from projseg.aggregation.states.table import SKETCHES, STATES
-from projseg.algebra.aggregates.functions import FUNCTIONS
+from projseg.algebra.aggregates.functions import AGGREGATES
 from projseg.algebra.aggregates.primitive import PRIMITIVES, Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.segment_format.types import TIMESTAMP, type_name
@@ -48,20 +48,20 @@ def test_every_primitive_is_in_the_table_and_has_states():
 
 
 def test_every_aggregate_is_made_of_primitives_and_all_of_them_are_used():
-    made_of = {name for function in FUNCTIONS.values() for name in function.primitives}
+    made_of = {name for function in AGGREGATES.values() for name in function.primitives}
     assert made_of == set(PRIMITIVES)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", AGGREGATES)
 def test_what_a_record_names_exists(name):
-    function = FUNCTIONS[name]
-    assert {function.distinct_form} <= {"", *FUNCTIONS}
+    function = AGGREGATES[name]
+    assert {function.distinct_form} <= {"", *AGGREGATES}
     if function.finish is not None:
         merged = {
             part for primitive in function.primitives for part in PRIMITIVES[primitive].merged
         }
         assert {part for part in fields_of(function.finish.sql) if part != "type"} <= merged
-    assert not set(function.aliases) & set(FUNCTIONS)
+    assert not set(function.aliases) & set(AGGREGATES)
 
 
 @pytest.mark.parametrize("function", PRIMITIVES)

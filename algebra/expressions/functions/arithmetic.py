@@ -146,7 +146,7 @@ def _unary(function: str, argument: Expression, zone: str) -> Expression:
 def _exact(kernel: Callable[[Any, Any], Any], decimals: decimal_arithmetic.Operation) -> Evaluator:
     def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
         if is_decimal(call.type):
-            return decimal_arithmetic.evaluate(call, arguments, row_count, decimals)
+            return decimal_arithmetic.evaluate_decimals(call, arguments, row_count, decimals)
         try:
             return kernel(arguments[0], arguments[1])
         except pa.ArrowInvalid as error:
@@ -163,7 +163,9 @@ def _left_type(call: Call) -> Exception:
 
 def _divide(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     if is_decimal(call.type):
-        return decimal_arithmetic.evaluate(call, arguments, row_count, decimal_arithmetic.divide)
+        return decimal_arithmetic.evaluate_decimals(
+            call, arguments, row_count, decimal_arithmetic.divide
+        )
     left, right = arguments
     _refuse_zero(call, left, right)
     return pc.divide(left, right)
@@ -177,7 +179,7 @@ def _refuse_zero(call: Call, left: Datum, right: Datum) -> None:
 
 def _whole_divide(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     if is_decimal(arguments[0].type):
-        return decimal_arithmetic.evaluate(
+        return decimal_arithmetic.evaluate_decimals(
             call, arguments, row_count, decimal_arithmetic.whole_divide
         )
     _refuse_zero(call, *arguments)
@@ -198,7 +200,7 @@ def _remainder(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Arr
             if call.function == "%"
             else decimal_arithmetic.positive_remainder
         )
-        return decimal_arithmetic.evaluate(call, arguments, row_count, operation)
+        return decimal_arithmetic.evaluate_decimals(call, arguments, row_count, operation)
     _refuse_zero(call, *arguments)
     valid = all_valid(arguments, row_count)
     convert: Callable[[Datum, int], Any] = doubles if is_floating(call.type) else integers

@@ -57,7 +57,7 @@ class DecimalOperands:
             raise divide_by_zero(self.call)
 
 
-def evaluate(
+def evaluate_decimals(
     call: Call, arguments: Sequence[Datum], row_count: int, operation: Operation
 ) -> pa.Array:
     """Return the operation's result in the call's type.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from projseg.algebra.expressions.regex.code_points import (
-    NOTHING,
+    NO_CHARACTER,
     CodePoints,
     complement,
     intersection,
@@ -78,7 +78,7 @@ def escaped_set(reader: Reader, letter: str, flags: Flags) -> CodePoints | None:
     if flags.unicode_classes and small == "w":
         raise reader.unsupported(f"\\{letter} under the flag U")
     if flags.unicode_classes and small in _UNICODE_ESCAPES:
-        members = unicode_set(_UNICODE_ESCAPES[small]) or NOTHING
+        members = unicode_set(_UNICODE_ESCAPES[small]) or NO_CHARACTER
     return complement(members) if letter.isupper() else members
 
 

@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 CodePoints: TypeAlias = tuple[int, ...]
 
 END: Final = 0x110000
-NOTHING: Final[CodePoints] = ()
-ANYTHING: Final[CodePoints] = (0, END)
+NO_CHARACTER: Final[CodePoints] = ()
+ANY_CHARACTER: Final[CodePoints] = (0, END)
 SURROGATES: Final[CodePoints] = (0xD800, 0xE000)
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from projseg.algebra.expressions.regex.code_points import (
-    ANYTHING,
+    ANY_CHARACTER,
     END,
     CodePoints,
     characters,
@@ -49,7 +49,7 @@ POSIX: Final[dict[str, CodePoints]] = {
     "Upper": _UPPER,
     "XDigit": _HEX_DIGIT,
     "L1": span(0, 0xFF),
-    "all": ANYTHING,
+    "all": ANY_CHARACTER,
 }
 _CASES: Final = ("Lu", "Ll", "Lt")
 _GROUPS: Final[dict[str, tuple[str, ...]]] = {

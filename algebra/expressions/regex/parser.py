@@ -13,7 +13,7 @@ from projseg.algebra.expressions.regex.class_parser import (
     read_class,
 )
 from projseg.algebra.expressions.regex.code_points import (
-    ANYTHING,
+    ANY_CHARACTER,
     SURROGATES,
     complement,
     intersection,
@@ -115,7 +115,7 @@ class _Parser:
             return Anchor(self.line_end())
         if sign == ".":
             excluded = NEWLINE if self.flags.unix_lines else LINE_ENDS
-            return Chars(ANYTHING if self.flags.dot_all else complement(excluded))
+            return Chars(ANY_CHARACTER if self.flags.dot_all else complement(excluded))
         return self.escape(self.reader.take())
 
     def line_start(self) -> Place:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from projseg.algebra.expressions.regex.code_points import (
-    ANYTHING,
+    ANY_CHARACTER,
     SURROGATES,
     CodePoints,
     complement,
@@ -114,7 +114,7 @@ def _set(members: CodePoints) -> str:
     members = intersection(members, complement(SURROGATES))
     if not members:
         return r"[^\x00-\x{10FFFF}]"
-    if members == intersection(ANYTHING, complement(SURROGATES)):
+    if members == intersection(ANY_CHARACTER, complement(SURROGATES)):
         return r"(?s:.)"
     if len(members) == 2 and members[1] == members[0] + 1:
         return _character(members[0])
