@@ -30,11 +30,11 @@ _INSTANCES = {
     "Finding": "finding",
     "CacheStatistics": "found",
 }
-"""What the examples call an object of each class."""
+"""The variable that the examples use for an object of each class."""
 
 
 def public_objects() -> dict[str, Any]:
-    """Return what the page documents, by name: the public names, and classes that they return."""
+    """Return the documented objects by name: public names, and classes that they return."""
     public = {name: getattr(projseg, name) for name in projseg.__all__}
     return public | {kind.__name__: kind for kind in _RETURNED}
 

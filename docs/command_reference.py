@@ -40,7 +40,7 @@ class Command:
 
     @property
     def help(self) -> list[str]:
-        """What the command is for, in paragraphs."""
+        """The command's help, in paragraphs."""
         return (inspect.getdoc(self.function) or "").split("\n\n")
 
     @property
@@ -51,7 +51,7 @@ class Command:
 
     @property
     def usage(self) -> str:
-        """How it is written."""
+        """The call, as it is typed."""
         arguments = [
             one.shown + "..." * one.is_repeatable for one in self.parameters if one.is_argument
         ]
@@ -128,7 +128,7 @@ def _parameter(given: inspect.Parameter) -> Parameter:
 
 
 def _option_names(name: str, info: OptionInfo, value: Any) -> list[str]:
-    # In an annotation, typer takes the first name for the default, and mends that when it runs.
+    # In an annotation, typer takes the first name for the default, and corrects it when it runs.
     named = [one for one in (info.default, *(info.param_decls or ())) if str(one).startswith("-")]
     if named:
         return sorted(named, key=len, reverse=True)
@@ -143,7 +143,7 @@ def _value_text(value: Any) -> str:
 
 
 def _ending(default: Any, info: OptionInfo, is_list: bool) -> str:
-    """Return what the help text leaves to the declaration: repetition, least value, default."""
+    """Return the facts that a declaration adds to the help text: repetition, minimum, default."""
     told = [" Repeatable."] if is_list and "epeatable" not in (info.help or "") else []
     if info.min is not None:
         told.append(f" At least {info.min}.")

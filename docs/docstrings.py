@@ -15,7 +15,7 @@ class Entry:
     Parameters
     ----------
     names : tuple of str
-        What it is about: parameters, or errors; of Returns, none.
+        Parameters or errors that the entry describes; none for Returns.
     kind : str
         The type, as the docstring writes it.
     meaning : str

@@ -1,4 +1,4 @@
-"""What docs/functions.md says of each function, in the order in which it says it.
+"""Notes on each function for docs/functions.md, in the order of the page.
 
 A note is (name, how it is written, what it means, an example); other names are in the function's
 record. tests/spark/test_function_notes.py asks Spark for every example.
@@ -15,24 +15,24 @@ FUNCTIONS = {
         ("left", "left(text, length)", "The first characters.", "left('abc', 2)"),
         ("right", "right(text, length)", "The last characters.", "right('abc', 2)"),
         ("split_part", "split_part(text, delimiter, n)", "The n-th part, from the end if negative; empty where there is none. 0 is an error.", "split_part('a.b.c', '.', -1)"),
-        ("position", "position(part, text[, from])", "Where a part is first found, from 1; 0 if nowhere.", "position('b', 'abcb', 3)"),
+        ("position", "position(part, text[, from])", "Position of the first occurrence of a part, from 1; 0 if there is none.", "position('b', 'abcb', 3)"),
         ("instr", "instr(text, part)", "The same with the text first.", "instr('abc', 'c')"),
-        ("trim", "trim([BOTH characters FROM] text)", "Without spaces, or the characters, at both ends.", "trim(BOTH 'xy' FROM 'yxaxy')"),
+        ("trim", "trim([BOTH characters FROM] text)", "Without spaces, or the given characters, at both ends.", "trim(BOTH 'xy' FROM 'yxaxy')"),
         ("btrim", "btrim(text[, characters])", "The same as a function.", "btrim('xxa', 'x')"),
-        ("ltrim", "ltrim([characters,] text)", "Without them at the start.", "ltrim('x', 'xxa')"),
-        ("rtrim", "rtrim([characters,] text)", "Without them at the end.", "rtrim('a  ')"),
-        ("lpad", "lpad(text, length[, pad])", "Filled up, or cut, to a length, at the start.", "lpad('abc', 5, 'xy')"),
+        ("ltrim", "ltrim([characters,] text)", "Without the characters at the start.", "ltrim('x', 'xxa')"),
+        ("rtrim", "rtrim([characters,] text)", "Without the characters at the end.", "rtrim('a  ')"),
+        ("lpad", "lpad(text, length[, pad])", "Padded or cut to a length, at the start.", "lpad('abc', 5, 'xy')"),
         ("rpad", "rpad(text, length[, pad])", "The same at the end.", "rpad('abc', 4, '-')"),
         ("repeat", "repeat(text, count)", "Text several times.", "repeat('ab', 2)"),
         ("replace", "replace(text, part[, by])", "Every part replaced, or removed.", "replace('abc', 'b')"),
         ("reverse", "reverse(text)", "Characters in reverse order.", "reverse('abc')"),
-        ("startswith", "startswith(text, part)", "Whether a text begins so.", "startswith('abc', 'ab')"),
-        ("endswith", "endswith(text, part)", "Whether a text ends so.", "endswith('abc', 'bc')"),
-        ("contains", "contains(text, part)", "Whether a text has the part.", "contains('abc', 'b')"),
+        ("startswith", "startswith(text, part)", "Whether a text begins with the part.", "startswith('abc', 'ab')"),
+        ("endswith", "endswith(text, part)", "Whether a text ends with the part.", "endswith('abc', 'bc')"),
+        ("contains", "contains(text, part)", "Whether a text contains the part.", "contains('abc', 'b')"),
     ],
     "Patterns": [
         ("like", "text LIKE pattern [ESCAPE c]", "% is any text, _ one character, \\ the escape.", "'a_b' LIKE 'a/_%' ESCAPE '/'"),
-        ("ilike", "text ILIKE pattern [ESCAPE c]", "The same over both in lower case.", "'Abc' ILIKE 'aB%'"),
+        ("ilike", "text ILIKE pattern [ESCAPE c]", "The same, with both in lower case.", "'Abc' ILIKE 'aB%'"),
         ("rlike", "text RLIKE pattern", "Whether the pattern is found anywhere; see [regular expressions](#regular-expressions).", "'abc' RLIKE '^a.c$'"),
     ],
     "Numbers": [

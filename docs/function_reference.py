@@ -137,7 +137,7 @@ _SAMPLES = (pa.int64(), pa.float64(), pa.decimal128(10, 2), pa.string(), pa.bool
 
 
 def _results(function: aggregate_registry.AggregateFunction) -> str:
-    """Return what the function gives for each of some types, where that differs."""
+    """Return the result type for each of some argument types, where they differ."""
     taken = [sample for sample in _SAMPLES if function.arguments[0].accepts(sample)]
     given = [(type_name(sample), type_name(function.result(sample))) for sample in taken]
     if all(source == result for source, result in given):

@@ -61,7 +61,7 @@ def options_page() -> str:
 
 
 def main() -> int:
-    """Write the pages, or tell which differ."""
+    """Write the pages, or print which differ."""
     command_line, python_api = HERE / "command-line.md", HERE / "python-api.md"
     pages = {
         command_line: filled(command_line.read_text(), command_parts()),

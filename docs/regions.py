@@ -21,7 +21,7 @@ def filled(page: str, parts: Mapping[str, str]) -> str:
     page : str
         The page as it is.
     parts : mapping of str to str
-        Markdown by the names that the marks say.
+        Markdown of each part, by the name in its mark.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def row(*cells: str) -> str:
 
 
 def cell(text: str) -> str:
-    """Return a text as a table's cell may hold it."""
+    """Return a text, escaped for a cell of a table."""
     return text.replace("|", "\\|")
 
 

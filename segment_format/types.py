@@ -28,6 +28,8 @@ from projseg.segment_format.limits import NESTING_DEPTH_MAX
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 TIMESTAMP_NTZ: Final = pa.timestamp("us")
 MICROS_A_DAY: Final = 86_400_000_000
+INTEGER_DIGITS: Final = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
+DOUBLE_DIGITS: Final = 15  # a double holds every integer of so many digits
 
 _ARROW_BY_NAME: Final[dict[str, pa.DataType]] = {
     "boolean": pa.bool_(),

@@ -6,12 +6,10 @@ batch passes through `shape_batch`.
 
 from __future__ import annotations
 
-from typing import Final
-
 import pyarrow as pa
 
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.segment_format.types import normal_type, type_name
+from projseg.segment_format.types import DOUBLE_DIGITS, INTEGER_DIGITS, normal_type, type_name
 
 
 def check_wanted(answer: pa.Schema, wanted: pa.Schema, *, fills_missing: bool) -> None:
@@ -54,20 +52,16 @@ def check_wanted(answer: pa.Schema, wanted: pa.Schema, *, fills_missing: bool) -
             )
 
 
-_INTEGER_DIGITS: Final = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
-_DOUBLE_DIGITS: Final = 15  # a double holds every integer of so many digits
-
-
 def _holds(found: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether every value of `found` is one of `wanted`, and looks the same there."""
     if found == wanted:
         return True
-    if found in _INTEGER_DIGITS:
-        digits = _INTEGER_DIGITS[found]
+    if found in INTEGER_DIGITS:
+        digits = INTEGER_DIGITS[found]
         if pa.types.is_decimal(wanted):
             return bool(wanted.precision - wanted.scale >= digits)
-        is_double = wanted == pa.float64() and digits <= _DOUBLE_DIGITS
-        return is_double or digits < _INTEGER_DIGITS.get(wanted, 0)
+        is_double = wanted == pa.float64() and digits <= DOUBLE_DIGITS
+        return is_double or digits < INTEGER_DIGITS.get(wanted, 0)
     if pa.types.is_decimal(found) and pa.types.is_decimal(wanted):
         whole = found.precision - found.scale
         return bool(wanted.scale >= found.scale and wanted.precision - wanted.scale >= whole)

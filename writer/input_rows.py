@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.segment_format.types import normal_type, type_name
+from projseg.segment_format.types import DOUBLE_DIGITS, INTEGER_DIGITS, normal_type, type_name
 
 # Years 1 to 9999 in microseconds: what Spark's timestamps and ISO dates can say.
 TIME_MIN_US: Final = -62_135_596_800_000_000
@@ -87,18 +87,14 @@ def _match(name: str, schema: pa.Schema) -> str:
     )
 
 
-_INTEGER_WIDTH: Final = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
-_DOUBLE_DIGITS: Final = 15  # a double holds every integer of so many digits
-
-
 def _fits(found: pa.DataType, target: pa.DataType) -> bool:
     """Whether every value of `found` is a value of `target`, or will be checked one by one."""
     if found == target or found == pa.null():
         return True
     types = pa.types
-    if found in _INTEGER_WIDTH:
-        is_double = target == pa.float64() and _INTEGER_WIDTH[found] <= _DOUBLE_DIGITS
-        return is_double or target in _INTEGER_WIDTH or bool(types.is_decimal(target))
+    if found in INTEGER_DIGITS:
+        is_double = target == pa.float64() and INTEGER_DIGITS[found] <= DOUBLE_DIGITS
+        return is_double or target in INTEGER_DIGITS or bool(types.is_decimal(target))
     if types.is_timestamp(found) and types.is_timestamp(target):
         return bool((found.tz is None) == (target.tz is None))
     if types.is_decimal(found) or types.is_nested(found):

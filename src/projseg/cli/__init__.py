@@ -53,7 +53,7 @@ def _print_version(is_asked: bool) -> None:
 def _options(
     *,
     errors: Annotated[
-        _ErrorForm, typer.Option("--errors", help="Tell an error as a line of text or of JSON.")
+        _ErrorForm, typer.Option("--errors", help="Print an error as a line of text or of JSON.")
     ] = _ErrorForm.TEXT,
     version: Annotated[
         bool,

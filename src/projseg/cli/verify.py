@@ -20,7 +20,7 @@ EXIT_VERIFICATION_FAILED = 3
 def verify(
     location: Location,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Compare rows with all that is said of them too.")
+        bool, typer.Option("--deep", help="Also compare rows with what the table says of them.")
     ] = False,
     version: Version = None,
     output: Output = None,
