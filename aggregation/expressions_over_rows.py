@@ -110,7 +110,7 @@ def values_by_id(expression: Expression, name: str, dictionary: Dictionary) -> V
 
 
 def truth_by_id(condition: Expression, name: str, dictionary: Dictionary) -> NDArray[np.bool_]:
-    """Return, for each id, whether `condition` is true (not false, not null); computed once."""
+    """Return where `condition` is true (not false, not null), bool[ids]; computed once."""
 
     def compute() -> NDArray[np.bool_]:
         values = dictionary.values
@@ -120,7 +120,7 @@ def truth_by_id(condition: Expression, name: str, dictionary: Dictionary) -> NDA
 
 
 def truth(vector: Vector) -> NDArray[np.bool_]:
-    """Return where a boolean vector is true: neither false nor null."""
+    """Return where a boolean vector is true (not false, not null), bool[n]."""
     if isinstance(vector, Ids):
         by_id = filled_values(vector.dictionary.values, False)
         mask: NDArray[np.bool_] = by_id[vector.ids]

@@ -86,7 +86,7 @@ def _masked(selected: MaskedRows, mask: Mask) -> MaskedRows:
 def allowed_ids(
     conditions: Sequence[Expression], name: str, dictionary: Dictionary
 ) -> NDArray[np.bool_] | None:
-    """Return, for each id of the one column `name`, whether all conditions are true of its value.
+    """Return, bool[ids], whether all conditions are true of each value of their column `name`.
 
     None if a value raises an error, since perhaps no selected row holds it, or if the texts that
     are computed on the way take too much memory together.

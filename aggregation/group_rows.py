@@ -56,7 +56,7 @@ class GroupedRows(msgspec.Struct, frozen=True):
     has_rest: bool = False
 
     def with_rest(self, mask: NDArray[np.bool_]) -> GroupedRows:
-        """Return the same groups and one more, at the end, of the rows where `mask` is false."""
+        """Return the same groups and a last one, of the rows where `mask`, bool[n], is false."""
         rest, row_count = self.groups.count, len(mask)
         ids = self.groups.ids
         if ids is None:
@@ -67,7 +67,7 @@ class GroupedRows(msgspec.Struct, frozen=True):
         return replace(self, groups=groups, has_rest=True)
 
     def occupied(self) -> NDArray[np.intp]:
-        """Return the ids of groups that have a row, ascending."""
+        """Return the ids of groups that have a row, intp[m] ascending."""
         if self.packed is not None or self.groups.ids is None:
             return np.arange(self.groups.count)
         is_occupied = (
@@ -78,7 +78,7 @@ class GroupedRows(msgspec.Struct, frozen=True):
         return np.flatnonzero(is_occupied[:-1] if self.has_rest else is_occupied)
 
     def key_vectors(self, group_ids: NDArray[np.intp]) -> tuple[Vector, ...]:
-        """Return, for each key, its value in each of the groups `group_ids`."""
+        """Return, for each key, its value in each of the groups `group_ids`, intp[m]."""
         if self.packed is None and len(self.keys) == 1:
             return (self.keys[0].values_of(group_ids.astype(self.keys[0].ids.dtype)),)
         # Dense numbers fit 32 bits, which divide several times as fast as 64.

@@ -75,7 +75,7 @@ class NumberRange(msgspec.Struct, frozen=True):
         )
 
     def mask(self, numbers: Numbers) -> NDArray[np.bool_]:
-        """Return which values lie inside: nulls never, NaN above every number."""
+        """Return which values lie inside, bool[n]: nulls never, NaN above every number."""
         values = numbers.values
         if values.dtype.kind == "f":
             inside = self._float_mask(values)

@@ -33,10 +33,13 @@ class Partial(Protocol):
         """One state for each primitive; it may hold further groups, which have no row."""
 
     def state_columns(self, index: int) -> Mapping[str, Vector]:
-        """Return the columns of primitive `index`, a row a group."""
+        """Return the columns of primitive `index`, one row for each group."""
 
     def positions(self, selection: NDArray[Any] | None) -> NDArray[Any] | None:
-        """Return where in the states the groups at `selection` stand; None means all, in order."""
+        """Return where the groups at `selection` stand in the states, int[m] for int[m].
+
+        None, given or returned, means all groups, in order.
+        """
 
 
 class FoldedPartial(msgspec.Struct, frozen=True):
@@ -60,14 +63,17 @@ class FoldedPartial(msgspec.Struct, frozen=True):
     group_count: int
 
     def state_columns(self, index: int) -> Mapping[str, Vector]:
-        """Return the columns of primitive `index`, a row a group."""
+        """Return the columns of primitive `index`, one row for each group."""
         columns = self.states[index].columns()
         if self.group_ids is None:
             return columns
         return {part: column.take(self.group_ids) for part, column in columns.items()}
 
     def positions(self, selection: NDArray[Any] | None) -> NDArray[Any] | None:
-        """Return where in the states the groups at `selection` stand; None means all, in order."""
+        """Return where the groups at `selection` stand in the states, int[m] for int[m].
+
+        None, given or returned, means all groups, in order.
+        """
         if self.group_ids is None:
             return selection
         return self.group_ids if selection is None else self.group_ids[selection]
@@ -104,7 +110,7 @@ class StoredPartial(msgspec.Struct, frozen=True, dict=True):
         return states
 
     def state_columns(self, index: int) -> Mapping[str, Vector]:
-        """Return the columns of primitive `index`, a row a group."""
+        """Return the columns of primitive `index`, one row for each group."""
         return self.columns[index]
 
     def positions(self, selection: NDArray[Any] | None) -> NDArray[Any] | None:
@@ -113,6 +119,6 @@ class StoredPartial(msgspec.Struct, frozen=True, dict=True):
 
 
 def key_arrow(partial: Partial, index: int, selection: NDArray[Any] | None = None) -> pa.Array:
-    """Return the values of one grouping column, of the groups at `selection` in that order."""
+    """Return a grouping column's values for the groups at `selection`, int[m], or for all."""
     key = partial.keys[index]
     return (key if selection is None else key.take(selection)).to_arrow()

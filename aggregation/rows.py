@@ -25,7 +25,7 @@ class ColumnSource(Protocol):
     def vector_of_rows(
         self, name: str, row_ids: NDArray[np.uint32], *, is_state: bool = False
     ) -> Vector:
-        """Return a column at ascending `row_ids`, without decoding pages that hold none of them."""
+        """Return a column at `row_ids`, uint32[n] ascending; pages without any are not decoded."""
 
     def vector_of_range(self, name: str, first: int, end: int, *, is_state: bool = False) -> Vector:
         """Return the rows [first, end) of a column, without decoding pages outside."""
@@ -44,7 +44,7 @@ class MemorySource(msgspec.Struct, frozen=True):
     def vector_of_rows(
         self, name: str, row_ids: NDArray[np.uint32], *, is_state: bool = False
     ) -> Vector:
-        """Return a column at `row_ids`."""
+        """Return a column at `row_ids`, uint32[n]."""
         return self.vectors[name].take(row_ids)
 
     def vector_of_range(self, name: str, first: int, end: int, *, is_state: bool = False) -> Vector:
@@ -113,7 +113,7 @@ class Rows(msgspec.Struct, frozen=True):
         return self.source.vector_of_range(name, start, end, is_state=is_state)
 
     def where(self, mask: NDArray[np.bool_], kept: int | None = None) -> Rows:
-        """Return the rows for which `mask` is true: `kept` of them, if the caller has counted."""
+        """Return the rows where `mask`, bool[n], is true: `kept` of them, if that is known."""
         kept = int(np.count_nonzero(mask)) if kept is None else kept
         if kept == len(mask):
             return self
@@ -133,7 +133,7 @@ class Rows(msgspec.Struct, frozen=True):
         return Rows(self.source, selection, None, fetched)
 
     def subset(self, positions: NDArray[np.uint32]) -> Rows:
-        """Return the rows at ascending `positions` within this selection."""
+        """Return the rows at `positions`, uint32[m] ascending, within this selection."""
         if isinstance(self.selection, RowIds):
             ids = gather(self.selection.ids, positions)
         else:

@@ -102,7 +102,7 @@ class ByTimeState:
 
 
 def comparable(vector: Vector) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """Return (keys, validity): int64 keys that order the rows of this one vector."""
+    """Return (keys, validity), int64[n] and bool[n] or None: keys order this one vector's rows."""
     if not isinstance(vector, Ids):
         if has_number_keys(vector.type):
             numbers = numbers_of_array(vector.array) if isinstance(vector, Opaque) else vector

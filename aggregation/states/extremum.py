@@ -151,7 +151,7 @@ class ExtremumState:
 
 
 def number_keys(numbers: Numbers) -> tuple[NDArray[Any], int]:
-    """Return (keys, base): integers of the same order as the values, narrow where those are."""
+    """Return (keys, base): integers[n] in the order of the values, narrow if the values are."""
     if numbers.values.dtype.kind == "f":
         return float_order_keys(numbers.values), 0
     if numbers.values.dtype.kind == "b":
@@ -160,7 +160,7 @@ def number_keys(numbers: Numbers) -> tuple[NDArray[Any], int]:
 
 
 def values_of_keys(keys: NDArray[np.int64], value_type: pa.DataType) -> NDArray[Any]:
-    """Return the fixed-width values of int64 keys."""
+    """Return the fixed-width values, n of them, of keys, int64[n]."""
     if pa.types.is_floating(value_type):
         return float_of_order_keys(keys).astype(numpy_dtype(value_type))
     return keys

@@ -102,7 +102,7 @@ class HllState:
         return sketches if selection is None else sketches.take(primitive_array(selection))
 
     def estimates(self, selection: NDArray[Any] | None = None) -> pa.Array:
-        """Return the estimated numbers of distinct values, rounded: int64."""
+        """Return the estimated numbers of distinct values, rounded to bigint."""
         estimates = coupon_estimates(np.diff(self._starts()))
         chosen = np.arange(self._group_count) if selection is None else selection
         large = chosen[self._slots[chosen] >= 0]

@@ -20,7 +20,7 @@ _NARROW: Final = (np.uint8, np.uint16, np.uint32)
 
 
 def valid_rows(vector: Vector) -> NDArray[np.bool_] | None:
-    """Return where a vector holds a value, or None if everywhere."""
+    """Return where a vector holds a value, bool[n], or None if everywhere."""
     if isinstance(vector, Numbers):
         return vector.validity
     if isinstance(vector, Ids):
@@ -31,7 +31,7 @@ def valid_rows(vector: Vector) -> NDArray[np.bool_] | None:
 def both_valid(
     left: NDArray[np.bool_] | None, right: NDArray[np.bool_] | None
 ) -> NDArray[np.bool_] | None:
-    """Return where both hold a value, or None if everywhere."""
+    """Return where both, bool[n] or None, hold a value; None if everywhere."""
     if left is None or right is None:
         return right if left is None else left
     return left & right
@@ -85,5 +85,5 @@ def ids_of(vector: Vector) -> Ids:
 
 
 def taken(vector: Vector, selection: NDArray[Any] | None) -> Vector:
-    """Return the rows at `selection`, or all."""
+    """Return the rows at `selection`, int[m], or all if it is None."""
     return vector if selection is None else vector.take(selection)

@@ -60,4 +60,4 @@ class State(Protocol):
         """
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
-        """Return the final value of each group, or of the groups at `selection` in that order."""
+        """Return the final values of the groups at `selection`, int[m], or of all if None."""

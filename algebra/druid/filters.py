@@ -54,7 +54,13 @@ class DruidFilters:
         return quote_column(name, self.names), self.types.get(name)
 
     def nested(self, node: DruidObject, joiner: str) -> str:
-        """Return the filters in `fields`, joined by AND or OR."""
+        """Return the filters in `fields`, joined by AND or OR.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_PROJECTION if there is none, or one is not a filter of a known form.
+        """
         fields = node.items("fields")
         if not fields:
             node.refuse("fields must name at least one filter")

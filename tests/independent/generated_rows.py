@@ -1,4 +1,4 @@
-"""Rows of every type for a table written at run time, and Arrow arrays as plain values."""
+"""Make rows of every type, and turn Arrow arrays into plain values."""
 
 import datetime
 import random

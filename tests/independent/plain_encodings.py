@@ -1,4 +1,4 @@
-"""The values of one page, written from SPEC.md 5.3 to 6.13 alone: slow and obvious.
+"""Decode the values of one page: a slow and obvious decoder written from SPEC.md 5.3 to 6.13 alone.
 
 Integers, dates, timestamps, booleans and unscaled decimals are Python integers, null is None; an
 array is a list, a struct a tuple of its fields, a map a list of (key, value).
@@ -38,7 +38,7 @@ def signed(value):
 
 
 class Page:
-    """Bytes read front to back; every array is followed by zeros up to a multiple of 8 (3)."""
+    """Bytes read from front to back; zeros pad every array to a multiple of 8 bytes (3)."""
 
     def __init__(self, content):
         self.content, self.at = content, 0
@@ -193,7 +193,7 @@ def texts(page, kind, encoding, count):
 
 
 def nested(page, kind, children, count):
-    """Encoding 12: a struct's levels, or the lengths and the one level of items (6.12)."""
+    """Encoding 12: a level for each field of a struct, else lengths and a level of items (6.12)."""
     if kind == "struct":
         return list(zip(*(level(page, child, count) for _, child in children), strict=True))
     lengths_encoding, item_count = page.header("II")

@@ -1,4 +1,4 @@
-"""Definitions, their hashes, states and long names, from SPEC.md 4.9, 4.10, 7.1 and 7.4 alone."""
+"""Definition hashes, names of states and long names, from SPEC.md 4.9, 4.10, 7.1 and 7.4 alone."""
 
 import json
 import re
@@ -40,7 +40,7 @@ PARTS |= {name: ["bits"] for name in ("bit_and", "bit_or", "bit_xor")}
 
 
 def outside(text):
-    """(position, character, depth of parentheses) of what stands outside quotes."""
+    """(position, character, depth of parentheses) of each character outside quotes."""
     quote, depth, at = None, 0, 0
     while at < len(text):
         character = text[at]
@@ -56,7 +56,7 @@ def outside(text):
 
 
 def quoted(column):
-    """A column's canonical text, but for names that are words of SQL (7.3)."""
+    """A column's canonical text, except for names that are words of SQL (7.3)."""
     plain = re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", column)
     return column if plain else f"`{column.replace('`', '``')}`"
 
@@ -77,7 +77,7 @@ def states_of(aggregate, time_column):
 
 
 def conjuncts(condition):
-    """The operands of a canonical text's outermost AND, or the whole."""
+    """The operands of a canonical text's outermost AND, or the whole text without one."""
     cuts = [
         at
         for at, _, depth in outside(condition)
@@ -114,9 +114,9 @@ def stored_name(text):
 
 
 def columns_of(definition):
-    """(role, stored name, what it holds) of each column of a projection, in order (4.4).
+    """(role, stored name, content) of each column of a projection, in order (4.4).
 
-    What it holds is the canonical text of a grouping column, or (state, part).
+    The content is the canonical text of a grouping column, or (state, part).
     """
     parsed = json.loads(definition)
     states = [s for _, text in parsed["aggregators"] for s in states_of(text, parsed["timeColumn"])]

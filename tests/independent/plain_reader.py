@@ -1,7 +1,7 @@
 """A second reader of segment files, written from SPEC.md alone to prove that the document suffices.
 
-It decodes one value at a time and checks what it reads by assertions. Nothing here comes from the
-project's own code, so that the two can only agree where the document says the truth.
+It decodes one value at a time and checks what it reads with assertions. It uses none of the
+project's code, so the two agree only where the document is right.
 """
 
 import struct
@@ -74,7 +74,7 @@ class PlainSegment:
             assert None not in values[1:]
 
     def part(self, offset, size, checksum):
-        """The bytes of a part whose checksum (3) is right."""
+        """The bytes of a part, after checking its checksum (3)."""
         assert offset % 8 == 0
         self.parts[offset] = size
         stored = self.content[offset : offset + size]
@@ -106,7 +106,7 @@ class PlainSegment:
         return self._rows(column["pages"], "id", False)
 
     def values(self, table, column):
-        """The values of a column, given by the entries of both in the footer."""
+        """The values of a column; `table` and `column` are entries of the footer."""
         if column["kind"] == "ids":
             dictionary = self.dictionaries[column["dictionary"]]
             values = [dictionary[i] for i in self.ids(column)]
@@ -129,12 +129,12 @@ class PlainSegment:
         return [found for (found,) in struct.iter_unpack("<Q", stored)]
 
     def own_hashes(self, number):
-        """The same, computed from the values."""
+        """The value hashes of a dictionary, computed from its values."""
         type_name = self.footer["dictionaries"][number]["type"]
         return [value_hash(value, type_name) for value in self.dictionaries[number]]
 
     def bitmaps(self, column):
-        """The rows of each id by the column's bitmap index (8); no ids if it has none."""
+        """The rows of each id in the column's bitmap index (8); empty without an index."""
         bitmaps = []
         for block in records(column["index_blocks"], "QIIIIQ", BlockRecord):
             assert (block.first_id, block.reserved) == (len(bitmaps), 0)
@@ -148,7 +148,7 @@ class PlainSegment:
         return bitmaps
 
     def check_layout(self):
-        """After everything was read: parts and zeros cover the file from head to footer."""
+        """Check, after all was read, that parts and zeros cover the file from head to footer."""
         for extra in self.footer["extra_sections"]:
             section = extra["section"]
             self.part(section["file_offset"], section["byte_count"], section["checksum"])
@@ -162,7 +162,7 @@ class PlainSegment:
 
 
 def check_bounds(page, rows, type_name, without_bounds):
-    """What a page's record says of its rows is so (5.1)."""
+    """Check what a page's record says of its rows (5.1)."""
     is_float = type_name in ("float", "double")
     held = [value for value in rows if value is not None]
     kept = [value for value in held if value == value] if not without_bounds else []
@@ -173,14 +173,14 @@ def check_bounds(page, rows, type_name, without_bounds):
         bounds = list(struct.unpack("<2q", struct.pack("<2d", *(bound + 0.0 for bound in bounds))))
     assert [page.minimum, page.maximum] == bounds
     assert page.flags == bool(kept) + 2 * (is_float and len(held) > len(kept))
-    if type_name == "id":  # of a dictionary that may have no null, so that id 0 is a value
+    if type_name == "id":  # id 0 is null, or a value if the dictionary has no null
         assert page.null_count in (0, rows.count(0))
     else:
         assert page.null_count == len(rows) - len(held)
 
 
 def roaring(content):
-    """The values of a Roaring bitmap, each container of it in its smallest form (8.3)."""
+    """The values of a Roaring bitmap, whose containers must have their smallest form (8.3)."""
     (cookie,) = struct.unpack_from("<I", content)
     if cookie & 0xFFFF == 12347:
         count = (cookie >> 16) + 1

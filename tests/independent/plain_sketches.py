@@ -1,4 +1,4 @@
-"""Value hashes and sketches, as SPEC.md 7 and 7.2 describe them, from a set of values."""
+"""Make value hashes and sketches from a set of values, as SPEC.md 7 and 7.2 describe them."""
 
 import struct
 
@@ -58,7 +58,7 @@ def value_hash(value, type_name):
 
 
 def hashes(values, type_name):
-    """(h1, h2) of each value that sketches count: neither null nor empty."""
+    """(h1, h2) of each value that is neither null nor empty; sketches count no others."""
     return [murmur(hashed_bytes(v, type_name)) for v in values if v not in (None, "", b"")]
 
 

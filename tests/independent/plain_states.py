@@ -1,4 +1,4 @@
-"""States of a projection from base rows by SPEC.md 7.1, for the texts that the test uses."""
+"""Compute a projection's states from base rows by SPEC.md 7.1, for the texts that the test uses."""
 
 import math
 import struct
@@ -32,12 +32,12 @@ def order(value):
 
 
 def distinct(values):
-    """Each value once, ascending; floats in their one form."""
+    """Each value once, ascending; floats as `plain_float` makes them."""
     return sorted({bits(plain_float(v)): plain_float(v) for v in values}.values(), key=order)
 
 
 def close(found, expected):
-    """Equal, but for the rounding of a sum of floats."""
+    """Whether the values are equal, except for the rounding of a sum of floats."""
     if isinstance(expected, float):
         return math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-6)
     return found == expected

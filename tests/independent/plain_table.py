@@ -1,7 +1,7 @@
 """A second reader of a table's metadata, written from SPEC.md's part "Table" alone.
 
-Snapshots and manifests are read with this file's own JSON writer beside Python's parser: a sealed
-file has to be exactly what the document says its content is written as.
+Python parses snapshots and manifests, and this file's own JSON writer checks that each is written
+exactly as the document says.
 """
 
 import json
@@ -111,7 +111,7 @@ def canonical(value):
 
 
 def fields(values, names):
-    """The object that a JSON array of fields, or an object with these keys, stands for."""
+    """The object whose fields a JSON array holds in order, or the object itself."""
     if isinstance(values, dict):
         assert list(values) == names
         return values
@@ -119,7 +119,7 @@ def fields(values, names):
 
 
 def read_sealed(content, kind, names):
-    """The fields of a sealed file, whose checksum and spelling are right."""
+    """The fields of a sealed file, after checking its checksum and spelling."""
     written = content.decode()
     found = json.loads(written)
     assert canonical(found) == written
@@ -132,7 +132,7 @@ def read_sealed(content, kind, names):
 
 
 def read_snapshot(table):
-    """The newest snapshot of the table in this directory, its lists taken apart."""
+    """The newest snapshot of the table in this directory, with its lists turned into objects."""
     versions = sorted(p for p in (table / "_projseg").iterdir() if SNAPSHOT_NAME.fullmatch(p.name))
     assert [int(p.stem) for p in versions] == list(range(len(versions)))
     found = read_sealed(versions[-1].read_bytes(), "snapshot", SNAPSHOT)
@@ -143,7 +143,7 @@ def read_snapshot(table):
 
 
 def read_manifest(table, reference):
-    """The entries of a manifest, which is what its reference says."""
+    """The entries of a manifest, after checking what its reference says of it."""
     assert MANIFEST_NAME.fullmatch(reference["name"])
     content = (Path(table) / reference["name"]).read_bytes()
     found = read_sealed(content, "manifest", MANIFEST)

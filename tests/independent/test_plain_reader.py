@@ -1,7 +1,7 @@
 """The document suffices: a reader written from SPEC.md alone reads what projseg writes.
 
-The reader beside this file was written by somebody who had seen none of the project's code. Where
-it and the project differ, either the document or the code is wrong.
+The reader in this folder was written by somebody who had not seen the project's code. Where the two
+differ, either the document or the code is wrong.
 """
 
 import json
@@ -69,7 +69,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def location(rows, tmp_path_factory):
-    """A table of two days in two commits, of which only the files are read."""
+    """A table of two days in two commits; the tests read only its files."""
     location = tmp_path_factory.mktemp("independent") / "table"
     table = projseg.Table.create(
         location,
@@ -103,7 +103,7 @@ def stored_bytes(directory):
 
 
 def check_segment(segment):
-    """Compare what a segment says twice; return how many bitmaps and value hashes it holds."""
+    """Compare what a segment stores twice; return how many bitmaps and value hashes it has."""
     bitmap_count = hash_count = 0
     for table in segment.footer["tables"]:
         for column in table["columns"]:
@@ -234,7 +234,7 @@ def test_the_manifest_sums_up_its_segments(segments):
 
 
 def expected_zone(column, values):
-    """The zone of a column but for its bytes."""
+    """The zone of a column, without its bytes."""
     held = [value for value in values if value is not None]
     zone = {"min": None, "max": None, "null_count": len(values) - len(held), "has_nan": False}
     if "<" in column["type"]:

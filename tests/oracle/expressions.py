@@ -41,7 +41,7 @@ def order_key(value):
 
 
 def _deciding(truth):
-    """AND ends at the first operand that is false, OR at the first that is true."""
+    """Return AND or OR, which end at the first operand that is `truth`: false for AND."""
 
     def compute(call, row):
         seen = set()
@@ -191,7 +191,9 @@ def floor_instant(micros, granularity):
         return min(map(_instant, shown.values()))
     is_sparks = granularity.micros in SPARK_UNITS and granularity.origin == 0
     if is_sparks and not is_by_clock:
-        return _instant(start.replace(tzinfo=zone))  # read by the offset before the gap
+        return _instant(
+            start.replace(tzinfo=zone)
+        )  # the gap's start is read with the offset before it
     return _resumption(start, zone)
 
 
@@ -204,7 +206,7 @@ def _clock(moment, zone):
 
 
 def _resumption(start, zone):
-    """Return the instant at which a clock that skips `start` goes on."""
+    """Return the instant at which a clock goes on after it skipped `start`."""
     before = (start - dt.timedelta(hours=26) - EPOCH) // MICROSECOND
     after = (start + dt.timedelta(hours=26) - EPOCH) // MICROSECOND
     while after - before > 1:

@@ -15,7 +15,7 @@ from typing import Any
 
 
 def by_group(groups: Sequence[int], values: Sequence[Any], group_count: int) -> list[list[Any]]:
-    """Return the values of each group that are not null, in row order."""
+    """Return each group's values that are not null, in row order."""
     lists: list[list[Any]] = [[] for _ in range(group_count)]
     for group, value in zip(groups, values, strict=True):
         if value is not None:
@@ -24,12 +24,12 @@ def by_group(groups: Sequence[int], values: Sequence[Any], group_count: int) -> 
 
 
 def count(groups: Sequence[int], values: Sequence[Any], group_count: int) -> list[int]:
-    """Count values."""
+    """Count each group's values."""
     return [len(values) for values in by_group(groups, values, group_count)]
 
 
 def total(groups: Sequence[int], values: Sequence[Any], group_count: int) -> list[Any]:
-    """Sum values exactly (floats as correctly rounded as can be); None of no value."""
+    """Sum each group's values exactly, floats by `math.fsum`; None without a value."""
     return [_sum(values) if values else None for values in by_group(groups, values, group_count)]
 
 
@@ -54,13 +54,13 @@ def order_key(value: Any) -> Any:
 
 
 def smallest(groups: Sequence[int], values: Sequence[Any], group_count: int) -> list[Any]:
-    """Return each group's smallest value; None of no value."""
+    """Return each group's smallest value; None without a value."""
     lists = by_group(groups, values, group_count)
     return [min(values, key=order_key) if values else None for values in lists]
 
 
 def largest(groups: Sequence[int], values: Sequence[Any], group_count: int) -> list[Any]:
-    """Return each group's largest value; None of no value."""
+    """Return each group's largest value; None without a value."""
     lists = by_group(groups, values, group_count)
     return [max(values, key=order_key) if values else None for values in lists]
 
@@ -113,7 +113,7 @@ def spread(
 def deviations(
     groups: Sequence[int], values: Sequence[Any], centres: Sequence[float]
 ) -> list[tuple[float, float]]:
-    """Sum deviations from each group's centre, and their squares."""
+    """Return, for each group, the sums of deviations from its centre and of their squares."""
     lists = by_group(groups, values, len(centres))
     apart = [[v - c for v in values] for values, c in zip(lists, centres, strict=True)]
     return [(math.fsum(found), math.fsum(d * d for d in found)) for found in apart]

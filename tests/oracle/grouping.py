@@ -2,7 +2,7 @@
 
 
 def mixed_radix(digits, cardinalities):
-    """One number a row from its digits, most significant first."""
+    """One number for each row, from its digits, most significant first."""
     numbers = []
     for row in zip(*digits, strict=True):
         number = 0
@@ -19,7 +19,7 @@ def distinct_keys(keys):
 
 
 def stable_order(keys):
-    """Row ids sorted by key, ties as they stand."""
+    """Row ids sorted by key; equal keys keep their order."""
     return sorted(range(len(keys)), key=lambda row: keys[row])
 
 

@@ -17,7 +17,7 @@ def page_statistics(values):
 
 
 def pack_bits(values, width):
-    """Words of a matrix of 32 (or 64) rows: column by column a stream of `width`-bit values."""
+    """Pack values as a matrix of 32 (or 64) rows, each column a stream of `width`-bit values."""
     bits = 32 if width <= 32 else 64
     lanes = -(-len(values) // bits)
     words = [0] * (lanes * width)
@@ -30,7 +30,7 @@ def pack_bits(values, width):
 
 
 def unpack_bits(words, width, count):
-    """The values `pack_bits` packed."""
+    """The values that `pack_bits` packed."""
     bits = 32 if width <= 32 else 64
     lanes = -(-count // bits)
     values = []
@@ -42,7 +42,7 @@ def unpack_bits(words, width, count):
 
 
 def expand_runs(ends, values):
-    """Each value up to its run's end."""
+    """The rows of runs, given each run's end and value."""
     expanded = []
     for end, value in zip(ends, values, strict=True):
         expanded += [value] * (end - len(expanded))
@@ -59,13 +59,13 @@ def accumulate(values, bits):
 
 
 def first_disorder(texts):
-    """The first i whose text is not below the next, or -1."""
+    """The first position whose text is not less than the next one, or -1."""
     pairs = itertools.pairwise(texts)
     return next((i for i, (left, right) in enumerate(pairs) if left >= right), -1)
 
 
 def shared_prefixes(texts):
-    """Leading bytes shared with the text before, at most 255."""
+    """How many leading bytes each text shares with the one before, at most 255."""
     found = [0] * len(texts)
     for i in range(1, len(texts)):
         while (
@@ -77,12 +77,12 @@ def shared_prefixes(texts):
 
 
 def suffixes(texts, prefixes):
-    """What is left of each text, back to back."""
+    """The texts without their shared prefixes, one after the other."""
     return b"".join(text[shared:] for text, shared in zip(texts, prefixes, strict=True))
 
 
 def expand_prefixes(prefixes, rests):
-    """The texts themselves."""
+    """The texts, from their shared prefixes and the rest of each."""
     texts = []
     for shared, rest in zip(prefixes, rests, strict=True):
         texts.append((texts[-1][:shared] if texts else b"") + rest)

@@ -9,14 +9,14 @@ from collections import defaultdict
 
 
 def normal(value):
-    """A value as grouping sees it: one NaN, no -0.0."""
+    """A value as it is grouped by: all NaNs are equal, and -0.0 is 0.0."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     return value
 
 
 def order_of(value):
-    """Spark's order among values that are not null: NaN is the greatest."""
+    """A sort key of a value that is not null, in Spark's order: NaN is the greatest."""
     if isinstance(value, float) and math.isnan(value):
         return (1, 0)
     return (0, value)
@@ -58,7 +58,7 @@ def total(values):
 
 
 def variance(values):
-    """Of the whole population."""
+    """The variance of the whole population."""
     mean = math.fsum(values) / len(values)
     return math.fsum((value - mean) ** 2 for value in values) / len(values)
 

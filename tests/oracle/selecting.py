@@ -2,7 +2,7 @@
 
 
 def rows_with_allowed_id(ids, allowed):
-    """Positions of the ids that are allowed."""
+    """The positions of the ids that are allowed."""
     return [row for row, one in enumerate(ids) if allowed[one]]
 
 

@@ -1,4 +1,4 @@
-"""Put generated projections and queries to a table."""
+"""Declare generated projections on a table, and ask it generated queries."""
 
 import rows_oracle
 

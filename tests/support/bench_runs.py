@@ -1,4 +1,4 @@
-"""Small runs built by hand, for what reads and compares runs."""
+"""Small runs built by hand, for tests of what reads and compares runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Tables of one small, sound segment file whose columns decode to very many values.
+"""Tables of one small, valid segment file whose columns decode to very many values.
 
-`write_bomb` writes them as a table that verification accepts.
+`write_bomb` writes a table that verification accepts.
 """
 
 import struct
@@ -54,7 +54,7 @@ def constant_double(value):
 
 
 def steps():
-    """A page of 0, 1, 2 and so on: differences of no bits."""
+    """A page of 0, 1, 2 and so on, whose equal differences take no bits."""
     return struct.pack("<qqII", 0, 1, 0, 0), bounded(0, PAGE_ROWS - 1, PAGE_ROWS, 5)
 
 
@@ -72,7 +72,7 @@ def nothing():
 
 
 def wide_decimal():
-    """A compressed page of one integer that passes 64 bits."""
+    """A compressed page of one integer of more than 64 bits, repeated."""
     part = (10**30).to_bytes(16, "little") * PAGE_ROWS
     return squeezed(part, {"row_count": PAGE_ROWS, "encoding": 8})
 
@@ -83,7 +83,7 @@ def word():
 
 
 def long_texts(count=40):
-    """A dictionary of texts that differ in their last bytes only."""
+    """A dictionary of long texts that differ only in their last bytes."""
     pages = []
     for number in range(count):
         text = b"x" * (2**24 - 8) + f"{number:08d}".encode()
@@ -103,7 +103,7 @@ def ascending_dictionary(page_count):
 
 
 def squeezed_zeros():
-    """A compressed bit-packed page of zeros, one bit a value."""
+    """A compressed bit-packed page of zeros, one bit for each value."""
     words = pack_bits(np.zeros(PAGE_ROWS, np.uint64), 1).tobytes()
     part = struct.pack("<qII", 0, 1, 0) + words
     return squeezed(part, bounded(0, 0, PAGE_ROWS, 3))
@@ -122,7 +122,7 @@ def long_text(byte_count):
 
 
 def equal_lists(depth, item_count):
-    """A page of one row: lists within lists, all of one item but the first."""
+    """A page of one row: a list of many items, each a nest of lists of one item."""
     part = struct.pack("<II", 1, item_count) + struct.pack("<q", item_count)
     for _ in range(depth - 1):
         part += struct.pack("<BBHI", 12, 0, 0, 0)
@@ -182,7 +182,7 @@ def write_bomb(location, row_count, columns):
 
 
 def _zone(column, row_count):
-    """What a manifest says of the column: how many nulls and bytes, and no bounds."""
+    """What a manifest says of the column: its nulls and bytes, without bounds."""
     part, claims = column.page
     page_count = row_count // claims["row_count"]
     null_count = page_count * claims.get("null_count", 0)

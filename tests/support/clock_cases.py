@@ -1,7 +1,7 @@
-"""Random tables about changes of clocks, and queries in the zones' own time.
+"""Random tables with times near changes of a zone's clock, and queries in that zone.
 
-Rows stand in the hours before and after a few changes of one zone's clock; projections keep time
-by that clock or by UTC's; queries ask for floors, dates and fields by it.
+Rows lie in the hours before and after a few changes of one zone's clock. Projections keep time by
+that clock or in UTC; queries ask for floors, dates and fields by that clock.
 """
 
 import random
@@ -68,13 +68,13 @@ class Case:
     rows : pa.Table
         All its rows.
     zone : str
-        Whose changes of clock the rows stand about.
+        The zone near whose changes of clock the rows lie.
     declared : list of list of str
         The keys of each projection, by the zone's clock.
     names : list of str
         The projections' names.
     conditions : list of str
-        The filters of those that have one.
+        The filters of the projections that have one.
     """
 
     table: projseg.Table
@@ -86,7 +86,7 @@ class Case:
 
 
 def times_about(r, changes, count):
-    """Return distinct microseconds about some of the instants `changes`."""
+    """Return distinct instants, microseconds, near some of the instants `changes`."""
     chosen = r.sample(changes, min(len(changes), r.randint(1, 3)))
     found = set(chosen)
     while len(found) < count:
@@ -104,7 +104,7 @@ def times_about(r, changes, count):
 
 
 def rows_about(r, changes, count):
-    """Return rows about some of the instants `changes`."""
+    """Return rows near some of the instants `changes`."""
     times = times_about(r, changes, count)
     r.shuffle(times)
     columns = {
@@ -116,13 +116,13 @@ def rows_about(r, changes, count):
 
 
 def changes_of(zone, start, end):
-    """Return the instants in `[start, end)` at which a zone's clock is changed; else its end."""
+    """Return the instants in `[start, end)` at which a zone's clock is changed, else some other."""
     found = [at for at in zone_table(zone).starts[1:].tolist() if start <= at < end]
     return found or [end - 40 * DAY]
 
 
 def make_case(seed, location, zone, changes):
-    """Return a table about some of a zone's changes of clock."""
+    """Return a table with times near some of a zone's changes of clock."""
     r = random.Random(seed)
     rows = rows_about(r, changes, r.choice([30, 120]))
     table = projseg.Table.create(
@@ -146,7 +146,7 @@ def make_case(seed, location, zone, changes):
             try:
                 table.add_projection(projseg.Projection(name, own, calls, filtered))
             except ProjsegError:
-                continue  # coarser than the segments, or twice the same key
+                continue  # it is coarser than the segments, or has a key twice
             declared.append(keys)
             names.append(name)
             conditions += [] if where is None else [where]

@@ -1,7 +1,7 @@
-"""Every state a power cut may leave, from a record of system calls (after ALICE, OSDI 2014).
+"""All states that a power cut may leave, from a record of system calls (after ALICE, OSDI 2014).
 
-Harsher than real file systems: until a folder is synced, each change of its names may be on disk
-or not, in any combination; until a file is synced, its bytes may be missing, torn or whole.
+This is harsher than real file systems: until a folder is synced, each change of its names may be on
+disk or not, in any combination; until a file is synced, its bytes may be missing, torn or whole.
 """
 
 from itertools import product
@@ -11,7 +11,7 @@ TORN_LENGTHS = 3
 
 
 class Disk:
-    """The durable part, and the changes that are still only in memory."""
+    """What is durable, and the changes that are only in memory."""
 
     def __init__(self):
         self.names = {}  # path -> file, or "folder"

@@ -1,4 +1,4 @@
-"""For each record of the table of encodings a column that it wins, and its page."""
+"""For each encoding a column for which it is chosen, and the page of that column."""
 
 import numpy as np
 import pyarrow as pa
@@ -37,14 +37,14 @@ COLUMNS = {
 
 
 def page_of(key):
-    """(values, claims of its record) of the one page that a writer makes of a column above."""
+    """(stored values, fields of its record) of the page that a writer makes of a column above."""
     (page,) = vector_pages(COLUMNS[key], is_sorted=True)
     fields = ("row_count", "encoding", "flags", "minimum", "maximum")
     return page.raw, {name: getattr(page, name) for name in fields}
 
 
 def forged(page, key, column_type=None):
-    """A file of one column of one page, (values, claims), of the type of a column above."""
+    """A file of one page, (stored values, fields of its record), of the type of a column above."""
     vector = COLUMNS[key]
     kind = "opaque" if isinstance(vector, Opaque) else "numbers"
     return forge([page], ROWS, column_type=column_type or type_name(vector.type), kind=kind)

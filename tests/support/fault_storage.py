@@ -1,4 +1,4 @@
-"""A storage that fails the n-th operation: once or from then on, before or after its effect."""
+"""A storage whose n-th operation fails: once or from then on, before or after it takes effect."""
 
 from contextlib import contextmanager
 
@@ -7,19 +7,19 @@ from projseg.table_layer.storage import PutOutcomeUnknownError, Storage
 
 
 class FaultStorage:
-    """Wraps a storage; counts every operation of it, the sink's included.
+    """Wraps a storage, and counts its operations and those of its sinks.
 
     Parameters
     ----------
     inner : Storage
         The storage that works.
     at : int
-        Which operation fails, from 1; 0 for none.
+        Which operation fails, counted from 1; 0: none.
     forever : bool
         Whether all later ones fail too.
     after : bool
-        Whether the operation takes effect and only its answer is lost. A put then raises
-        PutOutcomeUnknownError, as its contract asks; so does one that fails before, if `unsure`.
+        Whether the operation takes effect before it fails. A put then raises
+        PutOutcomeUnknownError, as its contract says; with `unsure`, so does one that fails before.
     unsure : bool
         Whether a put that did nothing is reported as unknown.
     """

@@ -1,7 +1,7 @@
-"""Segments made by hand with every checksum right: what a stranger could send.
+"""Segments made by hand with every checksum right, as an attacker could make them.
 
-`forge` builds a file of one table from pages given as raw bytes and whatever their records should
-claim; `refooted` changes the directory of a file and repairs its checksum.
+`forge` builds a file of one table from pages, given as stored bytes and the fields of their
+records; `refooted` changes the footer of a file and repairs its checksum.
 """
 
 import msgspec
@@ -26,7 +26,7 @@ SEED = file_seed(FILE_ID)
 
 
 class Forgery:
-    """A file under construction: parts with true checksums, claims as given."""
+    """A file under construction: parts with right checksums, and records with the given fields."""
 
     def __init__(self):
         self.content = bytearray(pack_head(FILE_ID))
@@ -112,7 +112,7 @@ def with_record(content, page=0, **claims):
 
 
 def bounded(minimum, maximum, row_count, encoding, **claims):
-    """The claims of a page of integers."""
+    """The fields of the record of a page of integers."""
     return {
         "row_count": row_count,
         "encoding": encoding,

@@ -1,8 +1,8 @@
-"""Tables with lies in them and every checksum right: what a stranger could send.
+"""Tables with false values in them and every checksum right, as an attacker could make them.
 
 `Original` takes a table apart into plain values: the snapshot, its manifests, the footers and the
-bytes of the parts. `lies` names every field of them; `Original.forged` writes the table anew with
-some lies in it, each file sealed again and listed as it then is.
+bytes of the parts. `lies` chooses fields and other values for them; `Original.forged` writes the
+table with these lies, each file sealed again and listed with its new checksum and size.
 """
 
 import json
@@ -34,7 +34,7 @@ TEXTS = [
 
 @dataclass(frozen=True)
 class Lie:
-    """Another value for one field: the place is file, then keys; bytes are of the stored parts."""
+    """Another value for one field, or for bytes of a part; the place is the file, then keys."""
 
     place: tuple
     value: object
@@ -44,7 +44,7 @@ class Lie:
 
 
 class Original:
-    """A sound table in a folder, as plain values.
+    """A valid table in a folder, as plain values.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Original:
         self.parts[name], self.documents[name] = content[:offset], footer
 
     def forged(self, location, lies):
-        """Write the table with these lies to another folder."""
+        """Write the table, with these lies, to another folder."""
         location = Path(location)
         for folder in ("data", "_projseg/manifests"):
             (location / folder).mkdir(parents=True)
@@ -116,14 +116,14 @@ class Original:
         ]
 
     def kind(self, place):
-        """Return what sort of place this is: the file's kind, and the keys without positions."""
+        """Return the kind of a place: the kind of its file, and its keys without positions."""
         name = place[0]
         kind = "snapshot" if name == self.snapshot else "manifest"
         kind = "segment" if name in self.parts else kind
         return (kind, *(key for key in place[1:] if isinstance(key, str)))
 
     def lies(self, random, count):
-        """Return so many random lies, as many of each kind of place as there are kinds."""
+        """Return `count` random lies, spread evenly over the kinds of places."""
         by_kind = {}
         for place, value in self.places():
             by_kind.setdefault(self.kind(place), []).append((place, value))
@@ -154,7 +154,7 @@ class Original:
 
 
 def other_values(value, random):
-    """Return values to put in the place of this one."""
+    """Return values to put in place of this one."""
     match value:
         case bool():
             return [not value, None, 1]
@@ -182,7 +182,7 @@ def other_values(value, random):
 
 
 def _leaves(value, path=()):
-    """Yield (path, value) of everything in a document, itself not counted."""
+    """Yield (path, value) of everything inside a document."""
     items = ()
     if isinstance(value, dict):
         items = value.items()
@@ -208,7 +208,7 @@ def _apply(document, name, lies):
 
 
 def _records(value):
-    """Yield every record of a part that holds bytes, in a footer with open directories."""
+    """Yield the record of every part that holds bytes, in a footer with open directories."""
     if isinstance(value, dict):
         if value.get("stored_bytes", value.get("byte_count", 0)):
             yield value
@@ -246,7 +246,7 @@ def _close_directories(value):
 
 
 def _record(record, dtype):
-    """Return a record's bytes, each field cut to its width; anything that is no record is junk."""
+    """Return a record's bytes, with each field cut to its width; of anything else, junk."""
     if not isinstance(record, dict):
         return b"junk"
     found = np.zeros(1, dtype)

@@ -1,4 +1,4 @@
-"""Calls of every scalar function over columns of awkward values, also about changes of clocks."""
+"""Calls of every scalar function over awkward values, such as times near changes of clocks."""
 
 from __future__ import annotations
 
@@ -166,9 +166,9 @@ CALLS: dict[str, list[str]] = {
 
 
 def call_of(function: str, text: str, zone: str) -> Call | None:
-    """Return the call of a function in a text, over columns for its arguments but constants.
+    """Return the call of a function in a text, with columns in place of arguments that vary.
 
-    None where the text means no such call in that zone.
+    None if the text is bound to another function in that zone.
     """
     for node in Binder(SCHEMA, zone).bind(parse_sql(text)).walk():
         if isinstance(node, Call) and node.function == function:
@@ -181,12 +181,12 @@ def call_of(function: str, text: str, zone: str) -> Call | None:
 
 
 def changes_of(zone: str) -> list[int]:
-    """Return the instants at which a zone's clock is changed, or one that is not known for it."""
+    """Return the instants at which a zone's clock is changed; any instant if it never is."""
     return zone_table(zone).starts[1:].tolist() or [0]
 
 
 def values_of(arrow_type: pa.DataType, changes: list[int]) -> st.SearchStrategy:
-    """Return awkward values of a type; dates as days, times as microseconds, most about changes."""
+    """Return awkward values of a type: dates as days, times as microseconds, most near changes."""
     if pa.types.is_integer(arrow_type):
         limit = 1 << (arrow_type.bit_width - 1)
         ends = st.sampled_from([-limit, 1 - limit, limit - 1, limit - 2, 0])
@@ -226,7 +226,7 @@ def _moments(changes: list[int]) -> st.SearchStrategy:
 
 
 def array_of(values: list, arrow_type: pa.DataType) -> pa.Array:
-    """Return values, as `values_of` has them, as an array."""
+    """Return values in the form of `values_of` as an array."""
     if arrow_type == pa.date32():
         return pa.array(values, pa.int32()).cast(arrow_type)
     if arrow_type in (TIMESTAMP, TIMESTAMP_NTZ):
@@ -238,7 +238,7 @@ RAISED = "raised"
 
 
 def outcomes(call: Call, columns: dict[str, list], row_count: int) -> list:
-    """Return the call's value for each row as Python has it, RAISED where it raises."""
+    """Return the call's value for each row as a Python value, RAISED where it raises."""
     arrays = {
         argument.name: array_of(columns[argument.name], argument.type)
         for argument in call.arguments
@@ -257,7 +257,7 @@ def outcomes(call: Call, columns: dict[str, list], row_count: int) -> list:
 
 
 def comparable(array: pa.Array) -> list:
-    """Return values that compare as Spark's do, but for NaN; times as numbers."""
+    """Return values that compare as Spark's do, except NaN; times are numbers."""
     if array.type == pa.date32():
         return array.cast(pa.int32()).to_pylist()
     if pa.types.is_timestamp(array.type):

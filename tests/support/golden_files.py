@@ -1,7 +1,7 @@
-"""Segment files of released versions, and what they hold.
+"""Segment files of released versions, and their contents.
 
-A `build_` function is the specification of its file and never changes, nor does the file: a new
-case gets a new name. `python tests/support/golden_files.py` writes the files that are missing.
+A `build_` function specifies its file. Neither of them ever changes: a new case gets a new name.
+`python tests/support/golden_files.py` writes the files that are missing.
 """
 
 import datetime
@@ -65,7 +65,7 @@ def build_every_type():
 
 
 def build_every_encoding():
-    """Columns of 3,000 rows, shaped so that each encoding is chosen for one."""
+    """Columns of 1,000 rows, shaped so that each encoding is chosen for one."""
     rows = np.arange(1_000, dtype=np.int64)
     noise = rows * 2_654_435_761 % 2**32
     outliers = np.where(rows % 100 == 0, noise, rows * 7 % 13)

@@ -1,7 +1,6 @@
-"""Canonical texts, definitions, stored names and floats of released versions, as SPEC.md has them.
+"""Canonical texts, definitions, stored names and floats of released versions.
 
-The file is written once: `python tests/support/golden_texts.py` adds the examples that are missing
-and changes none.
+`python tests/support/golden_texts.py` writes the file if it is missing, and never changes it.
 """
 
 import json
@@ -132,7 +131,7 @@ def schema():
 
 
 def canonical(text, zone):
-    """What the code makes of a text in a session's time zone."""
+    """The canonical text that the code makes of a text in a session's time zone."""
     return to_sql(bind(text, schema(), timezone=zone))
 
 
@@ -143,7 +142,7 @@ def definition(declaration):
 
 
 def stored_names():
-    """Texts that are too long or no name, and what is stored instead."""
+    """Texts that are too long for a name, or not legal as one, and the names stored for them."""
     part = f"sum(i) FILTER (WHERE ({canonical(LONG, 'UTC')}) = 'word 3')"
     found = {canonical(t, "UTC"): stored_column(bind(t, schema())).name for t in (LONG, CONTROL)}
     return found | {f"{part}.sum": state_column_name(part, "sum")}

@@ -24,7 +24,7 @@ def no_threads():
 
 
 def running_threads():
-    """Return the running threads, but for the pool that all queries of the process share."""
+    """Return the running threads, except the pool that all queries of the process share."""
     return {t.ident for t in threading.enumerate() if not t.name.startswith("projseg")}
 
 
@@ -36,7 +36,7 @@ def descriptors():
             target = os.readlink(f"/proc/self/fd/{number}")
         except FileNotFoundError:
             continue
-        # Multiprocessing keeps the memory of its barriers; sockets are a Spark session's.
+        # Multiprocessing keeps the memory of its barriers; sockets belong to a Spark session.
         if "/pym-" not in target and not target.startswith("socket:"):
             found.add((number, target))
     return found

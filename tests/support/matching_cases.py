@@ -1,4 +1,4 @@
-"""A small table to match against: its schema, and short ways to declare what tests compare."""
+"""The schema of a small table, and short ways to declare projections, queries and segments."""
 
 from datetime import UTC, datetime
 
@@ -62,7 +62,7 @@ def facts(
     without=(),
     **more,
 ) -> SegmentFacts:
-    """Return a segment of a day that stores `specs`; `columns` overrides what is known of some."""
+    """Return a segment of one day that stores `specs`; `columns` overrides facts of columns."""
     known = {
         "time": ColumnFacts(instant(start), instant(end)),
         "channel": ColumnFacts("#ar", "#zh", null_count=3),

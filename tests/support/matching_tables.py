@@ -1,7 +1,7 @@
-"""Random tables whose segments hold different projections, and queries that they nearly answer.
+"""Random tables whose segments hold different projections, and queries that these nearly answer.
 
-Queries are made from the projections themselves, a little changed, since a query picked at random
-is hardly ever answered by a projection picked at random.
+Queries are made from projections with small changes, since a random projection hardly ever answers
+a random query.
 """
 
 import datetime
@@ -164,7 +164,7 @@ def declaration(r):
 
 
 def make_table(r, location):
-    """Return a table of segments with, without and with other projections, and what they were."""
+    """Return a table whose segments hold different projections, and all these projections."""
     table = projseg.Table.create(
         location,
         SCHEMA,
@@ -182,7 +182,7 @@ def make_table(r, location):
             try:
                 table.add_projection(candidate.named(name))
             except ProjsegError:
-                continue  # two equal keys, say: another test's business
+                continue  # it is not legal, for example with two equal keys
             live.add(name)
             declared.append(candidate)
         table.append(rows(r, r.choice([1, 5, 60, 200])))

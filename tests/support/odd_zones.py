@@ -1,4 +1,4 @@
-"""Zones whose clocks did what others did not, and a few that are plain."""
+"""Zones whose clocks were changed in unusual ways, and a few ordinary ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 ODD_ZONES: Final = (
     "Africa/Cairo",  # changes at midnight, with pauses for Ramadan
-    "Africa/Casablanca",  # the clock of winter in Ramadan
+    "Africa/Casablanca",  # winter time in Ramadan
     "Africa/El_Aaiun",
     "Africa/Johannesburg",
     "Africa/Monrovia",  # 44 minutes and a half until 1972

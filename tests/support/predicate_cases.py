@@ -1,4 +1,4 @@
-"""Random predicates over a few awkward columns, and rows to try them on."""
+"""Random predicates over columns of awkward values, and rows to evaluate them on."""
 
 import datetime
 import math

@@ -1,6 +1,6 @@
 """Hypothesis strategies for whole cases: rows, segments, projections, queries.
 
-Every expression and condition is a pair of SQL text and the Python function that means the same.
+Every expression and condition is SQL text with a Python function that computes the same.
 """
 
 import datetime
@@ -57,7 +57,7 @@ ROW = st.fixed_dictionaries(
 
 @dataclass(frozen=True)
 class Expr:
-    """SQL and the function of a row that means the same."""
+    """SQL, and a function of a row that computes the same."""
 
     sql: str
     of: object
@@ -71,7 +71,7 @@ def column(name):
 
 
 def _lifted(function):
-    """A function of values as SQL has it: null in, null out."""
+    """Return a function that is null if any argument is, as in SQL."""
     return lambda *values: None if any(v is None for v in values) else function(*values)
 
 

@@ -1,4 +1,4 @@
-"""Stand-ins for the `os` module of `local_storage`: record, fail or die at the n-th change."""
+"""Replacements of the `os` module in `local_storage`: record, fail or die at the n-th change."""
 
 import errno
 import os
@@ -8,7 +8,7 @@ CHANGES = ("create", "write", "fsync", "link", "unlink", "mkdir", "close")
 
 
 class UnsyncedOs:
-    """Real system calls but for fsync, which costs tests minutes and tells them nothing."""
+    """Real system calls except fsync, which takes minutes and makes no difference to tests."""
 
     def __getattr__(self, name):
         return getattr(os, name)
@@ -18,7 +18,7 @@ class UnsyncedOs:
 
 
 class RecordedOs(UnsyncedOs):
-    """Real system calls, written down: what each changed, by path and file identity.
+    """Real system calls, with a record of what each changed, by path and file identity.
 
     Events are tuples: ("create", path, file), ("write", file, bytes), ("fsync", file),
     ("sync_folder", path), ("link", from, to), ("unlink", path), ("mkdir", path).

@@ -76,10 +76,10 @@ def _nested(inner):
 _PIECES = st.recursive(st.builds(lambda a, q: a + q, _ATOMS, _QUANTIFIERS), _nested, max_leaves=6)
 _FLAGS = st.sampled_from(["", "", "", "(?i)", "(?iu)", "(?m)", "(?s)", "(?d)", "(?md)", "(?U)"])
 PATTERNS = st.builds(lambda flags, body: flags + body, _FLAGS, _joined(_PIECES))
-"""Patterns that Java mostly takes."""
+"""Patterns, most of which Java accepts."""
 
 SCRIBBLES = st.text("ab\\[](){}^$.|?*+-&,:<>=!QEpPLuxdsi12", max_size=8)
-"""Texts that are hardly ever patterns."""
+"""Texts that Java hardly ever accepts as patterns."""
 
 FIXED = [
     # A final line end, and what ends a line.

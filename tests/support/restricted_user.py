@@ -1,7 +1,7 @@
-"""Runs commands as a user whom file permissions bind, and installs that such a user cannot change.
+"""Run commands as a user whom file permissions bind, and make installs that cannot be changed.
 
-Root may write anywhere. Tests often run as root, so their children give up root's privileges and
-keep its id: they still reach the interpreter, wherever it lies.
+Root may write anywhere. Tests often run as root, so their children give up root's privileges but
+keep its id, with which they can still read the interpreter's files.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def run_restricted(command, environment, **options):
 
 
 def require_permissions(folder):
-    """Skip the test where even a restricted child writes what it may not."""
+    """Skip the test if even a restricted child can write where permissions forbid it."""
     folder.mkdir(mode=0o555)
     touched = run_restricted(["touch", folder / "file"], {"PATH": os.environ["PATH"]})
     if touched.returncode == 0:

@@ -1,4 +1,4 @@
-"""How much a test does: CI's share, or the night's."""
+"""How many cases tests try: few in CI, many in the nightly run."""
 
 import os
 

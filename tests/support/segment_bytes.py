@@ -1,4 +1,4 @@
-"""Segments in memory: build one, open it, read all of it."""
+"""Build, open and read segments in memory."""
 
 import numpy as np
 import pyarrow as pa

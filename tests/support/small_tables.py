@@ -1,4 +1,4 @@
-"""Tables of tiny files that end like segments: enough for everything the table layer checks."""
+"""Tables of tiny files that end like segments, which is all that the table layer checks."""
 
 import pyarrow as pa
 
@@ -28,7 +28,7 @@ def new_table(location, **options) -> tuple[Storage, Snapshot]:
 
 
 def segment_bytes(footer: bytes) -> tuple[bytes, int]:
-    """Return a file with a true tail, and the checksum the tail states."""
+    """Return a file with a valid tail, and the checksum in the tail."""
     tail = Tail(HEAD_LAYOUT.size, len(footer))
     return pack_head(b"i" * 16) + footer + tail.pack(footer), tail.checksum(footer)
 

@@ -1,4 +1,4 @@
-"""Spark as a witness about changes of clocks: what to ask it about, and in which words."""
+"""Compare with Spark near changes of clocks: for which changes, with which settings and texts."""
 
 import re
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from projseg.algebra.time.time_zones import zone_table
 
 START, END = (Interval.parse((f"{year}-01-01",) * 2).start_us for year in (1840, 2045))
 TIME_ZONE = "spark.sql.session.timeZone"
-# Spark evaluates expressions over rows of the driver as it plans, always by interpretation.
+# While planning, Spark evaluates expressions over rows of the driver, always by interpretation.
 _AS_A_TASK = {
     "spark.sql.optimizer.excludedRules": (
         "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
@@ -33,7 +33,7 @@ _PERIOD_START = re.compile(r"date_trunc\('(YEAR|QUARTER|MONTH|WEEK)', ((?:[^()]|
 
 @contextmanager
 def settings(spark, values):
-    """Set options of a session, and put them back."""
+    """Set options of a session within the block, and restore them."""
     before = {key: spark.conf.get(key, None) for key in values}
     for key, value in values.items():
         spark.conf.set(key, value)
@@ -48,10 +48,10 @@ def settings(spark, values):
 
 
 def agreed_changes(spark, zone):
-    """Return a zone's changes of clock about which Java's database and ours say the same.
+    """Return a zone's changes of clock near which Java's time zone database and ours agree.
 
-    The two are of different years. What counts is the year before a change, in which its buckets
-    start, and the weeks after it.
+    The two may be of different releases. They must agree from the year before a change, in which
+    its buckets start, to some weeks after it.
     """
     ours = {
         (at, int(offset))
@@ -96,14 +96,14 @@ def period_starts_shown_twice(zone):
 
 
 def knows(spark, sql):
-    """Whether a release of Spark has all functions of a text: `time_bucket` came with 4.2."""
+    """Whether Spark has all functions of a text; releases before 4.2 lack `time_bucket`."""
     return "time_bucket" not in sql or spark.catalog.functionExists("time_bucket")
 
 
 def by_dates(sql):
-    """Return a text whose weeks, months, quarters and years begin when their first date does.
+    """Return a text in which weeks, months, quarters and years begin with their first date.
 
-    That is what `date_trunc` means in every release of Spark but 4.3.0: see
+    That is the meaning of `date_trunc` in every release of Spark except 4.3.0: see
     tests/spark/test_repeated_midnights.py.
     """
     return _PERIOD_START.sub(r"cast(trunc(to_date(cast(\2 AS timestamp)), '\1') AS timestamp)", sql)

@@ -9,7 +9,7 @@ STRUCT_CODES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i64": "q"}
 
 
 def section_text(number):
-    """The text of a numbered section, its heading left out."""
+    """The text of a numbered section, without its heading."""
     found = re.search(
         rf"^#+ {re.escape(number)}\.? [^\n]*\n(.*?)(?=^#|\Z)", SPEC.read_text("utf-8"), re.M | re.S
     )
@@ -25,14 +25,14 @@ def section_heading(number):
 
 
 def spec_table(number):
-    """The rows of the first table of a section, its header left out."""
+    """The rows of the first table of a section, without its header."""
     lines = [line for line in section_text(number).splitlines() if line.startswith("|")]
     assert len(lines) > 2, f"SPEC.md section {number} has no table"
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
 def struct_format(number):
-    """The format, as `struct` takes it, of the layout that is the first table of a section."""
+    """The `struct` format of the layout in the first table of a section."""
     codes = []
     for _, kind, *_ in spec_table(number):
         codes.append(f"{kind[6:-1]}s" if kind.startswith("bytes") else STRUCT_CODES[kind])

@@ -1,4 +1,4 @@
-"""Random rows for aggregate states, and the ways in which rows can reach a state."""
+"""Random rows for aggregate states, folded in all the ways in which rows can reach a state."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ FORMS = ["ids", "opaque", "numbers", "narrow"]
 
 
 def groups_of(ids: list[int], group_count: int) -> Groups:
-    """Return groups of the narrowest ids; none where there is one group."""
+    """Return groups with ids of the narrowest type; without ids if there is one group."""
     if group_count == 1:
         return Groups(None, 1, len(ids))
     dtype = np.uint8 if group_count <= 256 else np.uint16 if group_count <= 65536 else np.uint32
@@ -103,7 +103,7 @@ def groups_of(ids: list[int], group_count: int) -> Groups:
 
 
 def folded(primitive: Primitive, rows: Rows, choose: Callable[[list[str]], str]) -> State:
-    """Fold the batches into one state: added, or folded apart and merged, as `choose` says."""
+    """Fold the batches into one state; `choose` decides which are added and which are merged."""
     state = new_state(primitive, rows.group_count)
     for ids, inputs in rows.batches:
         groups = groups_of(ids, rows.group_count)
@@ -119,7 +119,7 @@ def folded(primitive: Primitive, rows: Rows, choose: Callable[[list[str]], str])
 
 
 def merge_apart(state: State, primitive: Primitive, groups: Groups, vectors: list[Vector]) -> None:
-    """Fold rows into a state of only their own groups, and merge it."""
+    """Fold rows into a new state of only their groups, and merge that into `state`."""
     ids = np.zeros(groups.row_count, np.uint8) if groups.ids is None else groups.ids
     present, local = np.unique(ids, return_inverse=True)
     part = new_state(primitive, len(present))

@@ -1,4 +1,4 @@
-"""Everything that can be done with a table without writing, to see what it raises."""
+"""Use a table in every way that does not write, and find out which errors it raises."""
 
 import datetime
 import random
@@ -73,7 +73,7 @@ def rows(count, first=0):
 
 
 def sound_table(location, counts=(3000, 150)):
-    """Create a table of a segment for each count, with projections and one that was not built."""
+    """Create a table of one segment for each count, with projections, of which one is not built."""
     table = projseg.Table.create(
         location,
         SCHEMA,
@@ -155,7 +155,7 @@ def _inspected(path):
 
 
 def raw_errors(location):
-    """Use the table in every way; return what was raised that is not ours, by use."""
+    """Use the table in every way; return, by use, what was raised and is not a proper error."""
     found = {}
     for name, use in uses(location):
         try:
@@ -171,5 +171,5 @@ def raw_errors(location):
 
 
 def seeded(seed):
-    """Return a random source whose cases a failure can repeat."""
+    """Return a random generator with a seed, so that failures can be repeated."""
     return random.Random(seed)

@@ -1,7 +1,7 @@
 """Decimal arithmetic over unscaled integers: exact, then rounded half up to the result type.
 
-Values are int64 where their bounds prove that 64 bits are enough, else Python integers in object
-arrays.
+Values are int64[n] where their bounds prove that 64 bits are enough, else Python integers as
+object[n]; that holds for every array of this module.
 """
 
 from __future__ import annotations
