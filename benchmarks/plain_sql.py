@@ -1,0 +1,149 @@
+"""Measure plain Spark SQL over a projseg table, with the extension of Spark's optimizer.
+
+    python -m projseg.benchmarks.plain_sql 5000000 results.json
+
+writes the same edits as Parquet, as a projseg table and as a rollup that somebody might keep by
+hand, asks all of them in one session, prints the best of several runs of each in milliseconds, and
+writes them to the file: `planted` and `shared` answers of projseg, `plain` without the extension,
+`parquet`, and `rollup` where the rollup has the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+import projseg
+from projseg.benchmarks.generator import EditStream
+
+_HOURLY: Final = (
+    "SELECT date_trunc('HOUR', time) AS hour, channel, robot, sum(added) AS added, "
+    "sum(deleted) AS deleted, count(*) AS edits"
+)
+_QUERIES: Final[dict[str, tuple[str, str | None]]] = {
+    "by channel": (
+        "SELECT channel, sum(added), count(*) FROM {rows} GROUP BY channel",
+        "SELECT channel, sum(added), sum(edits) FROM rollup GROUP BY channel",
+    ),
+    "by hour of a channel": (
+        "SELECT date_trunc('HOUR', time), sum(added) FROM {rows} "
+        "WHERE channel = '#en.wikipedia' GROUP BY 1",
+        "SELECT hour, sum(added) FROM rollup WHERE channel = '#en.wikipedia' GROUP BY 1",
+    ),
+    "by day and robot": (
+        "SELECT date_trunc('DAY', time), robot, sum(deleted) FROM {rows} GROUP BY 1, 2",
+        "SELECT date_trunc('DAY', hour), robot, sum(deleted) FROM rollup GROUP BY 1, 2",
+    ),
+    "uncovered: by user": (
+        "SELECT user, sum(added) AS n FROM {rows} WHERE robot "
+        "GROUP BY user ORDER BY n DESC LIMIT 9",
+        None,
+    ),
+    "uncovered: by a filter": (
+        "SELECT channel, sum(added) FROM {rows} WHERE page LIKE 'Za%' GROUP BY channel",
+        None,
+    ),
+    "uncovered: an expression of one column": ("SELECT sum(length(page)) FROM {rows}", None),
+    "scan: one column": ("SELECT added FROM {rows} WHERE added % 7 = 9", None),
+    "scan: few rows": ("SELECT page FROM {rows} WHERE added = 17 AND deleted = 3", None),
+}
+_RUNS: Final = 4
+
+
+def main() -> None:
+    """Measure, print and write what was measured."""
+    row_count = int(sys.argv[1])
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with tempfile.TemporaryDirectory() as folder:
+        spark = _session()
+        load = _make_tables(spark, Path(folder), row_count)
+        figures = {name: _measured(spark, *texts) for name, texts in _QUERIES.items()}
+        spark.stop()
+    record: dict[str, Any] = {
+        "command": f"python -m projseg.benchmarks.plain_sql {row_count}",
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "rows": row_count,
+        "load_average": round(os.getloadavg()[0], 2),
+        "load_seconds": load,
+        "milliseconds": figures,
+    }
+    text = json.dumps(record, indent=1)
+    sys.stdout.write(text + "\n")
+    if len(sys.argv) > 2:
+        Path(sys.argv[2]).write_text(text + "\n", encoding="utf-8")
+
+
+def _session() -> SparkSession:
+    session = (
+        projseg.configure(SparkSession.builder)
+        .master("local[2]")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "3g")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _make_tables(spark: SparkSession, folder: Path, row_count: int) -> float:
+    """Make views `parquet`, `rollup` and `edits`; return the seconds that projseg's write took."""
+    EditStream(row_count).write_parquet(folder / "made")
+    made = spark.read.parquet(str(folder / "made"))
+    made.write.parquet(str(folder / "parquet"))
+    spark.read.parquet(str(folder / "parquet")).createOrReplaceTempView("parquet")
+    rollup = spark.sql(f"{_HOURLY} FROM parquet GROUP BY 1, 2, 3")
+    rollup.coalesce(1).write.parquet(str(folder / "rollup"))
+    spark.read.parquet(str(folder / "rollup")).createOrReplaceTempView("rollup")
+    started = time.perf_counter()
+    projseg.write(
+        made,
+        folder / "edits",
+        time_column="time",
+        segment_granularity="P5D",
+        projections={"name": "hourly", "sql": f"{_HOURLY} GROUP BY 1, 2, 3"},
+    )
+    taken = time.perf_counter() - started
+    spark.read.format("projseg").load(str(folder / "edits")).createOrReplaceTempView("edits")
+    return round(taken, 1)
+
+
+def _measured(spark: SparkSession, text: str, over_rollup: str | None) -> dict[str, int]:
+    over_edits, over_parquet = text.format(rows="edits"), text.format(rows="parquet")
+    settings = {
+        "planted": ("true", "true"),
+        "shared": ("true", "false"),
+        "plain": ("false", "false"),
+    }
+    found = {}
+    for name, (enabled, is_local) in settings.items():
+        spark.conf.set("spark.projseg.enabled", enabled)
+        spark.conf.set("spark.projseg.local.enabled", is_local)
+        found[name] = _best(lambda: spark.sql(over_edits).collect())
+    found["parquet"] = _best(lambda: spark.sql(over_parquet).collect())
+    if over_rollup is not None:
+        found["rollup"] = _best(lambda: spark.sql(over_rollup).collect())
+    return found
+
+
+def _best(run: Callable[[], object]) -> int:
+    taken = []
+    for _ in range(_RUNS):
+        started = time.perf_counter()
+        run()
+        taken.append(time.perf_counter() - started)
+    return round(min(taken) * 1000)
+
+
+if __name__ == "__main__":
+    main()
