@@ -146,7 +146,7 @@ private class Rewriting(session: SparkSession, settings: Settings, isAnsi: Boole
       AttributeReference(s"c$index", expression.dataType, expression.nullable)()
     }
     val schema = StructType(attributes.map(one => StructField(one.name, one.dataType, one.nullable)))
-    LocalRelation(attributes, Engine.rowsOf(reply.rows, schema))
+    ProjsegAnswer(attributes, Engine.rowsOf(reply.rows, schema), s"from ${reply.content.get("plan").asText}")
   }
 
   /** The groups of all tasks, merged by Spark. */
@@ -189,7 +189,14 @@ private class Rewriting(session: SparkSession, settings: Settings, isAnsi: Boole
       }
     }
     val known = AttributeSet(attributes)
-    if (found.forall(_.references.subsetOf(known))) Some(Project(found, source)) else None
+    if (!found.forall(_.references.subsetOf(known))) None
+    else source match {
+      case answer: ProjsegAnswer if found.forall(_.deterministic) =>
+        val project = new InterpretedProjection(found, attributes)
+        val output = found.map(_.toAttribute)
+        Some(ProjsegAnswer(output, answer.rows.map(row => project(row).copy()), answer.told))
+      case _ => Some(Project(found, source))
+    }
   }
 
   // ---- scans

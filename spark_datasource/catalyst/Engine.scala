@@ -18,8 +18,9 @@ import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnarBatch, Column
 
 /** What an engine process replied: JSON, and the bytes of an Arrow stream. */
 case class Reply(content: JsonNode, rows: Array[Byte]) {
-  def error: Option[String] =
-    Option(content.get("error")).map(_ => s"[${content.get("code").asText}] ${content.get("message").asText}")
+  /** Of an error, its code in `projseg.errors`. */
+  def code: String = if (error.isEmpty) "" else content.get("code").asText
+  def error: Option[String] = Option(content.get("error")).map(_ => content.get("message").asText)
 }
 
 /**

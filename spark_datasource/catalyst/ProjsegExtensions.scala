@@ -5,7 +5,9 @@ import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvi
 /** `spark.sql.extensions=org.apache.spark.sql.projseg.ProjsegExtensions`. */
 class ProjsegExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
+    extensions.injectPostHocResolutionRule(session => new BindCatalogTables(session))
     extensions.injectPostHocResolutionRule(session => new PinVersions(session))
+    extensions.injectPlannerStrategy(_ => PlanAnswers)
     extensions.injectPreCBORule(session => new AnswerFromProjections(session))
   }
 }

@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
 import org.apache.spark.sql.internal.SQLConf
@@ -52,7 +52,7 @@ object Table {
     }
   }
 
-  private def isProjseg(relation: DataSourceV2Relation): Boolean =
+  def isProjseg(relation: DataSourceV2Relation): Boolean =
     relation.table.getClass.getSimpleName == "PythonTable" && relation.table.name() == "projseg"
 }
 
@@ -65,7 +65,11 @@ class Requests(settings: Settings) {
     request
   }
 
-  def ask(request: ObjectNode): Option[Reply] = Engine.ask(settings.python, request).filter(_.error.isEmpty)
+  /** The reply, or None if the engine could not be asked. */
+  def sent(request: ObjectNode): Option[Reply] = Engine.ask(settings.python, request)
+
+  /** The reply, unless it is an error. */
+  def ask(request: ObjectNode): Option[Reply] = sent(request).filter(_.error.isEmpty)
 }
 
 /**
@@ -77,16 +81,19 @@ class PinVersions(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     val settings = new Settings(conf)
     if (!settings.isEnabled) return plan
-    val versions = collection.mutable.Map[String, Option[Long]]()
+    val replies = collection.mutable.Map[String, Option[Reply]]()
     val requests = new Requests(settings)
     plan.resolveOperators {
       case relation: DataSourceV2Relation =>
         relation match {
           case Table(table) if table.version.isEmpty =>
-            val version = versions.getOrElseUpdate(
-              table.location,
-              requests.ask(requests.of("version", table)).map(_.content.get("version").asLong))
-            version.map(pinned(relation, _)).getOrElse(relation)
+            replies.getOrElseUpdate(table.location, requests.sent(requests.of("version", table))) match {
+              case Some(reply) if reply.error.isEmpty => pinned(relation, reply.content.get("version").asLong)
+              // A table of the catalog that nobody has written to yet.
+              case Some(reply) if relation.identifier.isDefined && reply.code == "PROJSEG_NOT_A_TABLE" =>
+                LocalRelation(relation.output, Nil)
+              case _ => relation
+            }
           case _ => relation
         }
     }

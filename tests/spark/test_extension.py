@@ -162,10 +162,10 @@ def test_zones_and_modes_do_not_matter(spark, tables, statement, ansi, zone):
 def test_small_aggregates_are_planted_and_large_ones_are_shared(spark, tables):
     text = "SELECT k, sum(n) AS s FROM projseg_rows GROUP BY k"
     with using(spark, enabled="true"):
-        assert "LocalRelation" in plan_of(spark.sql(text))
+        assert "ProjsegAnswer" in plan_of(spark.sql(text))
         with using(spark, local_maxBytes="0"):
             shared = plan_of(spark.sql(text))
-    assert "LocalRelation" not in shared
+    assert "ProjsegAnswer" not in shared
     assert "sum(a0" in shared
     assert "g0#" in shared
 
@@ -263,8 +263,17 @@ def test_settings_steer_the_choice(spark, tables):
     for setting in ({"noProjections": "true"}, {"useProjection": "by_k"}):
         with using(spark, enabled="true", **setting):
             frame = spark.sql(text)
-            assert "LocalRelation" in plan_of(frame)
+            assert "ProjsegAnswer" in plan_of(frame)
             assert_same(frame, expected)
+
+
+def test_explain_names_the_projections(spark, tables, capsys):
+    with using(spark, enabled="true"):
+        spark.sql("SELECT k, sum(n) FROM projseg_rows GROUP BY k").explain()
+        spark.sql("SELECT n, count(*) FROM projseg_rows GROUP BY n").explain("formatted")
+    printed = capsys.readouterr().out
+    assert re.search(r"ProjsegAnswer \[k#\d+, sum\(n\)#\d+L\], from \d x by_k; 0 pruned", printed)
+    assert "x base rows; 0 pruned; not by_k: MISSING_GROUPING_COLUMN n" in printed
 
 
 def test_the_engine_replies_to_requests_that_make_no_sense(tmp_path):

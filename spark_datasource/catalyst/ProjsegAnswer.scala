@@ -1,0 +1,42 @@
+package org.apache.spark.sql.projseg
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
+import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
+import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
+import org.apache.spark.sql.catalyst.plans.logical.statsEstimation.EstimationUtils
+import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan, SparkStrategy}
+
+/** Rows that the engine answered while the statement was planned; `told` says from what. */
+case class ProjsegAnswer(output: Seq[Attribute], rows: Seq[InternalRow], told: String)
+    extends LeafNode with MultiInstanceRelation {
+  override def newInstance(): LogicalPlan = copy(output = output.map(_.newInstance()))
+  override def computeStats(): Statistics =
+    Statistics(EstimationUtils.getSizePerRow(output) * rows.length.max(1), Some(rows.length))
+  override def maxRows: Option[Long] = Some(rows.length)
+  override protected def stringArgs: Iterator[Any] = Iterator(output, told)
+}
+
+/** Runs a `ProjsegAnswer`. */
+case class ProjsegAnswerExec(output: Seq[Attribute], rows: Seq[InternalRow], told: String) extends LeafExecNode {
+  private lazy val unsafeRows = {
+    val project = UnsafeProjection.create(output, output)
+    rows.map(row => project(row).copy(): InternalRow).toArray
+  }
+
+  override protected def doExecute(): RDD[InternalRow] =
+    if (unsafeRows.isEmpty) sparkContext.emptyRDD
+    else sparkContext.parallelize(unsafeRows.toSeq, math.min(unsafeRows.length, session.leafNodeDefaultParallelism))
+  override def executeCollect(): Array[InternalRow] = unsafeRows
+  override def executeTake(limit: Int): Array[InternalRow] = unsafeRows.take(limit)
+  override def executeTail(limit: Int): Array[InternalRow] = unsafeRows.takeRight(limit)
+  override protected def stringArgs: Iterator[Any] = Iterator(output, told)
+}
+
+object PlanAnswers extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case ProjsegAnswer(output, rows, told) => ProjsegAnswerExec(output, rows, told) :: Nil
+    case _ => Nil
+  }
+}

@@ -1,0 +1,122 @@
+"""Tables of Spark's own catalog, by name: a statement touches the table it names, and no other."""
+
+from __future__ import annotations
+
+import pytest
+
+import projseg
+
+
+@pytest.fixture
+def sql(spark, tmp_path):
+    """Run statements with the extension on, over tables `src`, `dst` and `other`, each declared."""
+    spark.conf.set("spark.projseg.enabled", "true")
+    for name in ("src", "dst", "other"):
+        spark.sql(
+            f"CREATE TABLE {name} (k string, n int, t timestamp) USING projseg "
+            f"LOCATION '{tmp_path / name}' TBLPROPERTIES ('timeColumn' = 't', "
+            "'segmentGranularity' = 'day', 'projections' = "
+            """'[{"name": "by_k", "sql": "SELECT k, sum(n) AS n GROUP BY ALL"}]')"""
+        )
+    spark.sql(
+        "INSERT INTO src VALUES ('a', 1, TIMESTAMP'2024-01-01'), ('b', 2, TIMESTAMP'2024-01-02')"
+    )
+    spark.sql("INSERT INTO other VALUES ('o', 7, TIMESTAMP'2024-01-05')")
+    spark.sql("INSERT INTO dst VALUES ('d', 9, TIMESTAMP'2024-01-09')")
+    yield spark.sql
+    for name in ("src", "dst", "other"):
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+    spark.conf.set("spark.projseg.enabled", "false")
+
+
+def contents(tmp_path):
+    """Return what each table holds, read past Spark."""
+    found = {}
+    for name in ("src", "dst", "other"):
+        rows = projseg.Table(tmp_path / name).query(columns="k, n", order_by="k, n").to_pylist()
+        found[name] = [(row["k"], row["n"]) for row in rows]
+    return found
+
+
+BEFORE = {"src": [("a", 1), ("b", 2)], "dst": [("d", 9)], "other": [("o", 7)]}
+WRITES = {
+    "INSERT INTO dst SELECT * FROM src": [("a", 1), ("b", 2), ("d", 9)],
+    "INSERT INTO dst SELECT * FROM dst": [("d", 9), ("d", 9)],
+    "INSERT OVERWRITE dst SELECT * FROM src": [("a", 1), ("b", 2)],
+    "INSERT OVERWRITE TABLE dst SELECT k, n + 1, t FROM dst": [("d", 10)],
+    "INSERT INTO dst (t, k, n) SELECT t, k, sum(n) FROM src GROUP BY t, k": [
+        ("a", 1),
+        ("b", 2),
+        ("d", 9),
+    ],
+    "INSERT INTO dst SELECT a.k, b.n, a.t FROM src a JOIN other b": [("a", 7), ("b", 7), ("d", 9)],
+    "WITH x AS (SELECT * FROM src) INSERT INTO dst SELECT * FROM x WHERE k = 'a'": [
+        ("a", 1),
+        ("d", 9),
+    ],
+}
+
+
+@pytest.mark.parametrize("statement", WRITES)
+def test_a_write_changes_the_table_it_names_and_no_other(sql, tmp_path, statement):
+    assert contents(tmp_path) == BEFORE
+    sql(statement)
+    assert contents(tmp_path) == {**BEFORE, "dst": WRITES[statement]}
+
+
+@pytest.mark.parametrize("way", ["insertInto", "writeTo", "overwrite", "replace"])
+def test_frames_write_to_the_table_they_name(sql, spark, tmp_path, way):
+    frame = spark.table("src").where("k = 'a'")
+    if way == "insertInto":
+        frame.write.insertInto("dst")
+    elif way == "writeTo":
+        frame.writeTo("dst").append()
+    elif way == "overwrite":
+        frame.write.insertInto("dst", overwrite=True)
+    else:
+        frame.write.format("projseg").mode("append").saveAsTable("dst")
+    kept = [] if way == "overwrite" else [("d", 9)]
+    assert contents(tmp_path) == {**BEFORE, "dst": [("a", 1), *kept]}
+
+
+def test_declared_properties_make_the_table(sql, tmp_path):
+    made = projseg.Table(tmp_path / "src")
+    assert made.properties.time_column == "t"
+    assert made.segments().num_rows == 2
+    assert made.projections()["name"].to_pylist() == ["by_k"]
+
+
+def test_reads_are_answered_and_see_what_is_newest(sql, spark):
+    text = "SELECT k, sum(n) AS n FROM src GROUP BY k"
+    assert "ProjsegAnswer" in sql(text)._jdf.queryExecution().optimizedPlan().toString()
+    assert sorted(map(tuple, sql(text).collect())) == [("a", 1), ("b", 2)]
+    sql("INSERT INTO src VALUES ('a', 5, TIMESTAMP'2024-01-01')")
+    assert sorted(map(tuple, sql(text).collect())) == [("a", 6), ("b", 2)]
+    assert sql("SELECT s.n, d.n FROM src s JOIN dst d ON s.n < d.n").count() == 3
+    assert [row.n for row in sql("SELECT n FROM src WHERE k = 'b'").collect()] == [2]
+    assert spark.table("other").collect()[0].k == "o"
+
+
+def test_a_table_without_rows_is_empty(sql, tmp_path):
+    sql(f"CREATE TABLE fresh (k string, n int) USING projseg LOCATION '{tmp_path / 'fresh'}'")
+    try:
+        assert sql("SELECT * FROM fresh").collect() == []
+        assert sql("SELECT count(*), sum(n) FROM fresh").first() == (0, None)
+        sql("INSERT INTO fresh SELECT k, n FROM src")
+        assert sql("SELECT sum(n) FROM fresh").first()[0] == 3
+    finally:
+        sql("DROP TABLE fresh")
+
+
+def test_views_of_catalog_tables(sql):
+    sql("CREATE OR REPLACE TEMPORARY VIEW both AS SELECT * FROM src UNION ALL SELECT * FROM dst")
+    assert sql("SELECT sum(n) FROM both").first()[0] == 12
+    sql("INSERT INTO dst VALUES ('d', 1, TIMESTAMP'2024-01-09')")
+    assert sql("SELECT sum(n) FROM both").first()[0] == 13
+
+
+def test_without_the_extension_such_tables_are_refused(sql, spark):
+    spark.conf.set("spark.projseg.enabled", "false")
+    for text in ("SELECT * FROM src", "INSERT INTO src SELECT 'a', 1, TIMESTAMP'2024-01-01'"):
+        with pytest.raises(Exception, match="PROJSEG_PATH_MISSING"):
+            sql(text).collect()
