@@ -58,7 +58,7 @@ def planned_reads(plan: QueryPlan) -> Iterator[SourceRead]:
 
 
 class PlanFigures(msgspec.Struct, frozen=True):
-    """Estimates of what running a plan reads and returns.
+    """Figures of a plan, known before it runs: what it reads and returns.
 
     Parameters
     ----------

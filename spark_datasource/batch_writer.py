@@ -113,11 +113,11 @@ class ProjsegWriter(DataSourceArrowWriter):
         """Log it and delete nothing: Spark also aborts if the answer of a commit was lost.
 
         A task that failed and a commit that was refused have removed their own files; what other
-        tasks wrote and no table version lists is left to vacuum.
+        tasks wrote stays, and no table version lists it unless the commit succeeded.
         """
         finished = sum(message is not None for message in messages)
         LOGGER.warning(
-            "write %s to %s was aborted after %d tasks; files left over are in no table version",
+            "write %s to %s was aborted after %d tasks; files that no table version lists stay",
             self._write_id,
             self._target.storage.location,
             finished,
