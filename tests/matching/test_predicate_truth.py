@@ -10,7 +10,7 @@ from predicate_cases import COLUMNS, DOUBLES, VALUES, condition, truths
 from scale import IS_NIGHTLY
 
 from projseg.algebra.proofs.predicate_truth import prefixed, truth_of
-from projseg.algebra.proofs.value_set import ANY_VALUE, between, only
+from projseg.algebra.proofs.value_set import ANY_VALUE, only, values_between
 
 PREDICATES = {
     "i": ["i = 1", "i != 1", "i < 2", "i <= 2", "i > 2", "i >= 2", "i <=> 3", "i IN (1, 3)"],
@@ -126,7 +126,7 @@ def test_strings_of_a_prefix_are_those_that_begin_with_it(prefix):
     ],
 )
 def test_strings_of_a_prefix_are_a_range(prefix, low, high):
-    assert prefixed(prefix) == between(low, high, pa.string(), with_high=False)
+    assert prefixed(prefix) == values_between(low, high, pa.string(), with_high=False)
 
 
 def test_every_string_has_the_empty_prefix():
