@@ -1,4 +1,4 @@
-"""The arrays that kernels take of more than one type: Numba compiles each type on its own."""
+"""Types of arrays that kernels accept with several dtypes: Numba compiles a form for each dtype."""
 
 from __future__ import annotations
 

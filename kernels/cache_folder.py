@@ -1,8 +1,7 @@
 """Where compiled kernels are kept for the next process: in a folder that nobody else can write.
 
-Numba keeps them as pickles, and reading a pickle can run any code. So kernels are not kept in a
-shared place itself but in a folder of this user's own within it, and where that cannot be made,
-not at all.
+Numba keeps them as pickles, and reading a pickle can run any code. So kernels are not kept directly
+in a shared place but in a folder of this user within it; if that cannot be made, they are not kept.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 def cache_folder() -> Path | None:
     """Return the folder, made if it was absent, or None if compiled kernels cannot be kept.
 
-    Looked for once a process: in NUMBA_CACHE_DIR, beside the kernels, in the user's cache, in the
-    system's temporary directory. What had to be passed over is logged where a person should know.
+    It is looked for once in each process: in NUMBA_CACHE_DIR, beside the kernels, in the user's
+    cache and in the system's temporary directory. Places that cannot be used are logged.
     """
     named = os.environ.get(SETTING)
     if named:
@@ -65,13 +64,13 @@ def _usual_places() -> Iterator[Path]:
 def _private_folder(base: Path) -> Path:
     """Return this user's folder within `base`, proved to be writable by them alone.
 
-    The name holds the release, because Numba notices a change of a kernel's own file but not of
-    kernels that it calls, and Numba's own, because each overwrites what another has kept.
+    Its name contains projseg's release, because Numba does not notice changes of kernels that a
+    kernel calls, and Numba's, because one release overwrites what another has kept.
 
     Raises
     ------
     OSError
-        If there is none and none can be made, or if somebody else could write it.
+        If it does not exist and cannot be made, or if somebody else could write to it.
     """
     # Imported here: the shell's verbs import this module, and few of them need Numba.
     from numba import __version__ as numba_version
@@ -91,7 +90,7 @@ def _private_folder(base: Path) -> Path:
 
 
 def _refuse_strange_owners(folder: Path) -> None:
-    """Refuse a folder that lies in one of another user, who could put their own in its place.
+    """Refuse a folder inside another user's folder, who could replace it by one of their own.
 
     Raises
     ------

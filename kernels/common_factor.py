@@ -1,4 +1,4 @@
-"""The greatest factor all of some integers share."""
+"""The greatest common divisor of integers."""
 
 from __future__ import annotations
 

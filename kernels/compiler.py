@@ -27,7 +27,7 @@ hold_while_forking(global_compiler_lock)
 
 
 def compiled(function: Callable[..., Any], *, is_inlined: bool) -> Any:
-    """Return what calls the function's compiled forms, one for each signature it meets."""
+    """Return a callable that compiles the function once for each signature it is called with."""
     options: Any = {"inline": "always"} if is_inlined else {}
     dispatcher: Any = njit(nogil=True, **options)(function)
     # Numba's own cache would take a folder that others can write.
@@ -37,7 +37,7 @@ def compiled(function: Callable[..., Any], *, is_inlined: bool) -> Any:
 
 
 class _Locator:
-    """Tells Numba where a kernel is kept, and what tells two versions of its source apart."""
+    """Tells Numba where a kernel is kept, and how to tell versions of its source apart."""
 
     def __init__(self, function: Callable[..., Any], source: str) -> None:
         self._line = function.__code__.co_firstlineno
@@ -54,11 +54,11 @@ class _Locator:
         return str(cache_folder())
 
     def get_source_stamp(self) -> bytes:
-        """Return what changes with the module's source."""
+        """Return a value that changes with the module's source."""
         return self._stamp
 
     def get_disambiguator(self) -> str:
-        """Return what tells functions of one name in one module apart."""
+        """Return a text that tells functions of the same name in a module apart."""
         return str(self._line)
 
     def ensure_cache_path(self) -> None:
@@ -77,7 +77,7 @@ class _KernelCacheImpl(CompileResultCacheImpl):
 
 
 class _KernelCache(FunctionCache):
-    """A cache that no query fails for: a full disk or a torn file costs a compilation."""
+    """A cache whose faults fail no query: with a full disk or a torn file, kernels are compiled."""
 
     _impl_class = _KernelCacheImpl
 
@@ -96,7 +96,7 @@ class _KernelCache(FunctionCache):
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled, if that is possible."""
+        """Keep a compiled kernel, if that is possible."""
         self._guarded(lambda: super(_KernelCache, self).save_overload(sig, data))
 
     def _guarded(self, change: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Sum up differences in place."""
+"""Turn differences into values, in place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from projseg.kernels.kernel import kernel
 
 
 def accumulate(values: NDArray[Any]) -> None:
-    """Replace each value by the sum of all up to it, modulo the size of the dtype.
+    """Replace each value by the sum of all values up to it, modulo the range of the dtype.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Floats as doubles, by IEEE 754: what overflows is infinite and what is invalid is NaN.
 
-NumPy warns of both, even where a signalling NaN is only copied; to values of a file, which may be
-any, there is nothing to say.
+NumPy warns of both, even if a signalling NaN is only copied. The warnings are switched off, since a
+file may hold any values.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 
 def as_doubles(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Return numbers as float64[n], the same array if they are."""
+    """Return numbers as float64[n]: the same array, if it has that dtype."""
     with np.errstate(invalid="ignore"):
         return values.astype(np.float64, copy=False)
 

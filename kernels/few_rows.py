@@ -1,8 +1,8 @@
-"""Few rows brought to the widest types, so that one compiled kernel serves them all.
+"""Widen arrays of few rows, so that one compiled kernel serves them all.
 
-Numba compiles a kernel for each combination of types on a machine's first use, which takes longer
-than thousands of queries of few rows. Widening few rows costs microseconds; many rows stay narrow,
-where memory is what takes time.
+Numba compiles a kernel for each combination of types at its first use on a machine, which takes
+longer than thousands of queries over few rows. Widening few rows takes microseconds; many rows stay
+narrow, because reading memory would take longer.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _Ids = TypeVar("_Ids", NDArray[np.unsignedinteger[Any]], NDArray[np.unsignedinte
 
 
 def are_few(row_count: int) -> bool:
-    """Whether widening so many rows costs next to nothing."""
+    """Whether so many rows are few, so that widening them costs next to nothing."""
     return row_count < FEW_ROWS
 
 
 def widened_ids(ids: _Ids) -> _Ids:
-    """Return few ids as uint32, many as they are."""
+    """Return few ids as uint32[n], many unchanged."""
     if ids is None or not are_few(len(ids)):
         return ids
     return ids.astype(np.uint32, copy=False)
 
 
 def widened_values(values: NDArray[Any]) -> NDArray[Any]:
-    """Return few unsigned values of at most 32 bits as int64, others and many as they are."""
+    """Return few unsigned values of at most 32 bits as int64[n], others and many unchanged."""
     is_narrow = values.dtype.kind == "u" and values.dtype.itemsize < 8
     return values.astype(np.int64) if is_narrow and are_few(len(values)) else values

@@ -1,7 +1,7 @@
-"""The check that stands between data and every fold kernel.
+"""The check of the arrays of every fold kernel.
 
-Numba does not check array bounds: an id out of range would write outside the accumulators. Here
-lengths and ids are proved, once for each call, before a kernel runs.
+Numba does not check array bounds: an id out of range would write outside the accumulators. So
+lengths and ids are checked here, once for each call, before a kernel runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ID_DTYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
 def check_rows(
     group_ids: GroupIds | None, group_count: int, row_count: int, *columns: NDArray[Any] | None
 ) -> None:
-    """Prove that every column has `row_count` rows and every group id is below `group_count`.
+    """Check that every column has `row_count` rows and every group id is below `group_count`.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def check_rows(
     row_count : int
         n.
     *columns : array[n] or None
-        What the kernel reads beside the ids.
+        The other columns that the kernel reads.
 
     Raises
     ------

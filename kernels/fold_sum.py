@@ -1,8 +1,8 @@
 """Sum fixed-width values by group, together with the number of values.
 
-A sum and its count share one cache line, so the count, which tells "no value" from zero and makes
-an average, costs little. Integer sums are exact: the caller proves that no partial sum leaves
-int64, or uses the two halves of `sum_halves_into`.
+A sum and its count share a cache line, so the count, which tells "no value" from zero and is needed
+for an average, costs little. Integer sums are exact: the caller proves that no partial sum
+overflows int64, or uses the two halves of `sum_halves_into`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def sum_into(
     validity : bool[n] or None
         True where there is a value.
     largest : int or None
-        What no unsigned value passes, if the caller knows; otherwise they are looked at.
+        An upper bound on unsigned values, if the caller knows one; else it is computed.
     row_counts : int64[g] or None
         The number of rows of each group, if the caller knows and no row is null.
 
@@ -122,7 +122,7 @@ def sum_halves_into(
 
 
 def carry_halves(high: NDArray[np.int64], totals: NDArray[np.int64]) -> None:
-    """Move what passes 32 bits of each low half to its high half, in place."""
+    """Move what exceeds 32 bits in each low half, totals[:, 0], to its high half, in place."""
     high += totals[:, 0] >> 32
     totals[:, 0] &= 0xFFFFFFFF
 
@@ -138,7 +138,7 @@ def _sum_all(totals: NDArray[Any], values: NDArray[Any], base: int, validity: Va
 
 
 def _is_clustered(group_ids: GroupIds) -> bool:
-    """Whether rows of one group mostly follow each other, judged by a sample; of few rows, no."""
+    """Whether most rows follow one of the same group, judged by a sample; False of few rows."""
     if are_few(len(group_ids)):
         return False
     step = max(1, len(group_ids) // _SAMPLE_ROWS)

@@ -1,4 +1,4 @@
-"""Front coding of sorted texts: what each shares with the one before it, and the rest."""
+"""Front coding of sorted texts: how many bytes each shares with the one before, and its rest."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def shared_prefixes(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> N
 def suffixes(
     offsets: NDArray[np.int64], content: NDArray[np.uint8], prefixes: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
-    """Return what is left of each text after its shared bytes, back to back."""
+    """Return the rest of each text after its shared bytes, one after the other, as uint8[m]."""
     _require_bounds(offsets, len(content))
     starts, lengths = offsets[:-1] + prefixes, np.diff(offsets) - prefixes
     if (lengths < 0).any() or (prefixes < 0).any():

@@ -1,4 +1,4 @@
-"""Turn key ids into group ids: mixed radix where the product is small, hashing where it is not."""
+"""Turn key ids into group ids: by mixed radix if their product is small, else by hashing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def append_digit(group_ids: NDArray[np.uint32], ids: UnsignedIds, cardinality: i
     Parameters
     ----------
     group_ids : uint32[n]
-        Changed in place; the caller holds that the new ids fit uint32.
+        Changed in place; the caller guarantees that the new ids fit uint32.
     ids : uint8[n], uint16[n] or uint32[n]
         The next, less significant digit.
     cardinality : int
@@ -53,7 +53,7 @@ def _append_digit(
 
 
 def append_wide_digit(packed: NDArray[np.uint64], ids: UnsignedIds, cardinality: int) -> None:
-    """Do as `append_digit`, for 64-bit packed keys."""
+    """Do as `append_digit`, for packed keys, uint64[n]."""
     _require_equal_length(len(packed), len(ids))
     _append_digit(packed, widened_ids(ids), np.uint64(cardinality))
 
@@ -66,9 +66,9 @@ def distinct_keys(
     Parameters
     ----------
     packed : uint64[n]
-        A key a row; n is below 2**32.
+        The key of each row; n is below 2**32.
     in_order : bool
-        Whether the distinct keys must ascend; otherwise they stand as they first appear.
+        Whether the distinct keys must ascend; otherwise they are in order of first appearance.
 
     Returns
     -------
@@ -220,7 +220,13 @@ def occupied_groups(group_ids: UnsignedIds, group_count: int) -> NDArray[np.bool
 
 
 def require_ids_below(ids: UnsignedIds, cardinality: int) -> None:
-    """Prove that every id may index an array of `cardinality` slots."""
+    """Check that every id is below `cardinality`.
+
+    Raises
+    ------
+    InvalidInputError
+        If one is not.
+    """
     if len(ids) and np.iinfo(ids.dtype).max >= cardinality and int(ids.max()) >= cardinality:
         raise InvalidInputError(
             "PROJSEG_ID_OUT_OF_RANGE", f"id {ids.max()} is not below {cardinality}"

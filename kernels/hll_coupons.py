@@ -1,8 +1,8 @@
-"""Coupons of HyperLogLog sketches by group: what a small sketch holds, exactly.
+"""Coupons of HyperLogLog sketches by group: the exact content of small sketches.
 
-A coupon is what one distinct value leaves in a sketch: 6 bits of rank above 26 bits of address
-(`value_hash`). Apache DataSketches keeps the coupons themselves while they are few; only then do
-they become registers. Coupon 0 means no value.
+A coupon is what one distinct value adds to a sketch: 6 bits of rank above 26 bits of address
+(`value_hash`). Apache DataSketches keeps coupons while they are few, and registers when they are
+more. Coupon 0 means no value.
 
 After: Flajolet, Fusy, Gandouet, Meunier, "HyperLogLog", 2007; the DataSketches HLL format.
 """

@@ -44,7 +44,7 @@ class CouponRows:
     coupons: NDArray[np.uint32]
 
     def __post_init__(self) -> None:
-        """Prove that kernels may follow every id."""
+        """Check that every id is in range, since kernels do not."""
         check_rows(self.group_ids, self.group_count, len(self))
         ids = self.value_ids
         if ids is not None and len(ids) and int(ids.max()) >= len(self.coupons):

@@ -1,4 +1,4 @@
-"""Sorting the coupons of one sketch by where hashes are expected to be."""
+"""Sort the coupons of one sketch, using the known distribution of hashes."""
 
 from __future__ import annotations
 

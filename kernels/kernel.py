@@ -1,4 +1,4 @@
-"""Functions of arrays that Numba compiles, at their first call over more than a few values.
+"""Kernels: functions of arrays that Numba compiles at their first call over many values.
 
 Importing Numba and loading the first compiled kernels takes about 0.4 seconds, as long as all else
 from the start of a process to its first answer. Many answers come from a few thousand rows, so
@@ -29,7 +29,7 @@ hold_while_forking(_loading)
 
 
 class Interpreter:
-    """Counts what was interpreted, until compiling becomes the quicker way."""
+    """Decides whether calls are interpreted, until compiling would have been quicker."""
 
     def __init__(self, values_max: float) -> None:
         self._values_left = values_max
@@ -53,7 +53,7 @@ interpreter = Interpreter(math.inf if _IS_INTERPRETER_WANTED else INTERPRETED_VA
 
 
 class Kernel:
-    """A function of arrays and scalars that is compiled when it has to be.
+    """A function of arrays and scalars that is compiled when that is worth it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One pass over a page of integers for all that choosing an encoding needs."""
+"""The facts of a page of integers that the choice of an encoding needs, found in one pass."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Compare the bitmaps of all ids of a column with its ids, a page at a time.
 
-A page of ids has as many rows as a container, so each container is looked at once, and no bitmap
-is ever written out as row ids: one of few bytes may stand for billions of them.
+A page of ids has as many rows as a container, so each container is read once. No bitmap is turned
+into row ids, since a few bytes may stand for billions of them.
 """
 
 from __future__ import annotations

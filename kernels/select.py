@@ -1,4 +1,4 @@
-"""Tell which rows match, and put those that do not in a group of their own."""
+"""Find the rows that match, and put the others in a group of their own."""
 
 from __future__ import annotations
 

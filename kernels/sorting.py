@@ -1,4 +1,4 @@
-"""Stable sorting of row ids by dictionary ids, one counting pass a key."""
+"""Sort row ids by dictionary ids, stably, with one counting pass for each key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that texts ascend by their bytes."""
+"""Check that texts ascend by their bytes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The smallest hashes of each group: what a theta sketch holds.
 
-A group keeps its k smallest distinct hashes; `theta` is the next one, below which all are known,
-or THETA_MAX while nothing had to go. That is a function of the set of values alone.
+A group keeps its k smallest distinct hashes. `theta` is the next one, so that all hashes below it
+are kept, or THETA_MAX while none had to be dropped. Both depend on the set of values only.
 """
 
 from __future__ import annotations
