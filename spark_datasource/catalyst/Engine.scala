@@ -2,7 +2,7 @@ package org.apache.spark.sql.projseg
 
 import java.io.{ByteArrayInputStream, DataInputStream, DataOutputStream}
 import java.nio.charset.StandardCharsets.UTF_8
-import java.util.concurrent.{ConcurrentLinkedDeque, TimeUnit}
+import java.util.concurrent.{ConcurrentLinkedDeque, Semaphore, TimeUnit}
 
 import scala.util.control.NonFatal
 
@@ -24,18 +24,24 @@ case class Reply(content: JsonNode, rows: Array[Byte]) {
 }
 
 /**
- * Warm processes of `python -m projseg.engine`, one for each request that is under way.
+ * Warm processes of `python -m projseg.engine`, one for each request that is under way, and at most
+ * as many as there are processors.
  *
  * A process that fails is thrown away, and the request is tried once more in a new one.
  */
 object Engine extends Logging {
   val json = new ObjectMapper()
   private val idle = new ConcurrentLinkedDeque[EngineProcess]()
+  // More processes than processors would only share them, and each keeps what it has read.
+  private val places = new Semaphore(math.max(2, Runtime.getRuntime.availableProcessors), true)
   sys.addShutdownHook(idle.forEach(_.stop()))
 
   /** Returns the reply to a request, or None if no process could give one. */
-  def ask(python: String, request: JsonNode): Option[Reply] =
-    attempt(python, request).orElse(attempt(python, request))
+  def ask(python: String, request: JsonNode): Option[Reply] = {
+    places.acquire()
+    try attempt(python, request).orElse(attempt(python, request))
+    finally places.release()
+  }
 
   private def attempt(python: String, request: JsonNode): Option[Reply] = {
     var process: EngineProcess = null
@@ -90,6 +96,7 @@ private class EngineProcess(val python: String) {
   private val process = {
     val builder = new ProcessBuilder(python, "-m", "projseg.engine")
     builder.redirectError(ProcessBuilder.Redirect.INHERIT)
+    builder.environment.putIfAbsent("PROJSEG_CACHE_BYTES", "1G")
     builder.start()
   }
   private val requests = new DataOutputStream(process.getOutputStream)

@@ -10,6 +10,7 @@ import signal
 import struct
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -241,7 +242,7 @@ def test_queries_survive_their_engine(spark, tables):
     with using(spark, enabled="true"):
         spark.sql(text.format(t="projseg_rows")).collect()
         killed = 0
-        for process in _engines():
+        for process in _engines(spark):
             os.kill(process, signal.SIGKILL)
             killed += 1
         assert killed
@@ -250,11 +251,28 @@ def test_queries_survive_their_engine(spark, tables):
             assert_same(spark.sql(text.format(t="projseg_rows")), expected)
 
 
-def _engines():
+def _engines(spark):
+    driver = spark._jvm.java.lang.ProcessHandle.current().pid()
     found = subprocess.run(
-        ["pgrep", "-f", "projseg.engine"], capture_output=True, text=True, check=False
+        ["pgrep", "-P", str(driver), "-f", "projseg.engine"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return [int(line) for line in found.stdout.split()]
+
+
+def test_many_clients_at_once(spark, tables):
+    texts = [
+        f"SELECT k, sum(n) AS s, count(*) FROM {{t}} WHERE n > {number} GROUP BY k"
+        for number in range(16)
+    ]
+    expected = [spark.sql(text.format(t="parquet_rows")).collect() for text in texts]
+    with using(spark, enabled="true"), ThreadPoolExecutor(8) as pool:
+        found = pool.map(lambda text: spark.sql(text.format(t="projseg_rows")).collect(), texts)
+        for rows, wanted in zip(found, expected, strict=True):
+            assert sorted(rows, key=repr) == sorted(wanted, key=repr)
+    assert len(_engines(spark)) <= max(2, os.cpu_count() or 1)
 
 
 def test_settings_steer_the_choice(spark, tables):
