@@ -21,7 +21,6 @@ from projseg.kernels.hll_rows import CouponRows
 from projseg.kernels.hll_sort import BINNED_MAX, BINS, sort_coupons
 from projseg.kernels.kernel import kernel
 
-ADDRESS_BITS: Final = 26
 LG_K_MIN: Final = 4
 LG_K_MAX: Final = 21
 LIST_COUNT_MAX: Final = 7
