@@ -97,6 +97,30 @@ def test_reads_are_answered_and_see_what_is_newest(sql, spark):
     assert spark.table("other").collect()[0].k == "o"
 
 
+@pytest.mark.parametrize("way", ["sql", "saveAsTable", "writeTo"])
+def test_tables_are_made_of_a_query_and_replaced(sql, spark, tmp_path, way):
+    def make(rows, *, again):
+        frame = spark.sql(rows)
+        if way == "sql":
+            verb = "CREATE OR REPLACE" if again else "CREATE"
+            sql(f"{verb} TABLE made USING projseg AS {rows}")
+        elif way == "saveAsTable":
+            mode = "overwrite" if again else "error"
+            frame.write.format("projseg").mode(mode).saveAsTable("made")
+        else:
+            writer = frame.writeTo("made").using("projseg")
+            writer.createOrReplace() if again else writer.create()
+
+    try:
+        make("SELECT k, n FROM src", again=False)
+        assert sorted(map(tuple, sql("SELECT * FROM made").collect())) == BEFORE["src"]
+        make("SELECT k, n + 1 AS n FROM src WHERE k = 'b'", again=True)
+        assert list(map(tuple, sql("SELECT * FROM made").collect())) == [("b", 3)]
+        assert contents(tmp_path) == BEFORE
+    finally:
+        sql("DROP TABLE IF EXISTS made")
+
+
 def test_a_table_without_rows_is_empty(sql, tmp_path):
     sql(f"CREATE TABLE fresh (k string, n int) USING projseg LOCATION '{tmp_path / 'fresh'}'")
     try:
