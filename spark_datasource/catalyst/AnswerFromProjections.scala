@@ -25,24 +25,17 @@ class AnswerFromProjections(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     val settings = new Settings(conf)
     if (!settings.isEnabled || !plan.exists { case Table(_) => true; case _ => false }) plan
-    else new Rewriting(session, settings, conf.ansiEnabled, conf.sessionLocalTimeZone).rewritten(plan)
+    else new Rewriting(session, settings, conf.sessionLocalTimeZone).rewritten(plan)
   }
 }
 
-private class Rewriting(session: SparkSession, settings: Settings, isAnsi: Boolean, zone: String) {
-  private val texts = new SqlTexts(isAnsi)
+private class Rewriting(session: SparkSession, settings: Settings, zone: String) {
   private val requests = new Requests(settings)
 
   def rewritten(plan: LogicalPlan): LogicalPlan = plan.transformDownWithPruning(_ => true) {
     case aggregate: Aggregate => aggregated(aggregate).getOrElse(aggregate)
-    case scan @ PhysicalOperation(projects, filters, Table(table)) if isTop(scan) =>
-      scanned(scan, projects, filters, table).getOrElse(scan)
-  }
-
-  private def isTop(plan: LogicalPlan): Boolean = plan match {
-    case _: Project | _: Filter => true
-    case Table(_) => true
-    case _ => false
+    case scan @ PhysicalOperation(projects, filters, Table(table)) =>
+      scanned(projects, filters, table).getOrElse(scan)
   }
 
   // ---- aggregates
@@ -77,10 +70,10 @@ private class Rewriting(session: SparkSession, settings: Settings, isAnsi: Boole
 
   /** A plan whose output is keys and calls, which are over the columns of `below`. */
   private def groups(below: Below, keys: Seq[Expression], calls: Seq[AggregateExpression]): Option[LogicalPlan] = {
-    val keyTexts = keys.map(key => texts.of(below.of(key)))
+    val keyTexts = keys.map(key => SqlTexts.of(below.of(key)))
     val callTexts = calls.map(call =>
-      texts.of(below.of(call).asInstanceOf[AggregateExpression], settings.approximateDistinct))
-    val filterTexts = below.filters.map(texts.of)
+      SqlTexts.of(below.of(call).asInstanceOf[AggregateExpression], settings.approximateDistinct))
+    val filterTexts = below.filters.map(SqlTexts.of)
     val all = keyTexts ++ callTexts ++ filterTexts
     if (all.exists(_.isEmpty)) return None
 
@@ -202,8 +195,8 @@ private class Rewriting(session: SparkSession, settings: Settings, isAnsi: Boole
   // ---- scans
 
   private def scanned(
-      scan: LogicalPlan, projects: Seq[NamedExpression], filters: Seq[Expression], table: Table): Option[LogicalPlan] = {
-    val found = filters.map(filter => texts.of(filter).filterNot(_.mayFail))
+      projects: Seq[NamedExpression], filters: Seq[Expression], table: Table): Option[LogicalPlan] = {
+    val found = filters.map(filter => SqlTexts.of(filter).filterNot(_.mayFail))
     val accepted = accepting(found.flatten.map(_.text), table)
     val passed = filters.zip(found).collect { case (filter, Some(text)) if accepted.contains(text.text) => filter -> text.text }
     val left = filters.filterNot(filter => passed.exists(_._1 eq filter))

@@ -1,6 +1,5 @@
 package org.apache.spark.sql.projseg
 
-import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
@@ -52,10 +51,10 @@ class BindCatalogTables(session: SparkSession) extends Rule[LogicalPlan] {
 
   /** The statement's own options come first. */
   private def bound(options: Map[String, String], entry: CatalogTable): Map[String, String] = {
-    val given = options.keySet.map(_.toLowerCase)
-    if (given.contains("path")) return options
+    val named = options.keySet.map(_.toLowerCase)
+    if (named.contains("path")) return options
     val declared = (entry.properties ++ entry.storage.properties).collect {
-      case (name, value) if BindCatalogTables.declarations.contains(name.toLowerCase) && !given.contains(name.toLowerCase) =>
+      case (name, value) if BindCatalogTables.declarations.contains(name.toLowerCase) && !named.contains(name.toLowerCase) =>
         name -> value
     }
     options ++ declared + ("path" -> entry.location.toString)

@@ -6,7 +6,7 @@ import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvi
 class ProjsegExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectPostHocResolutionRule(session => new BindCatalogTables(session))
-    extensions.injectPostHocResolutionRule(session => new PinVersions(session))
+    extensions.injectPostHocResolutionRule(_ => new PinVersions)
     extensions.injectPlannerStrategy(_ => PlanAnswers)
     extensions.injectPreCBORule(session => new AnswerFromProjections(session))
   }

@@ -4,7 +4,6 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
@@ -77,7 +76,7 @@ class Requests(settings: Settings) {
  *
  * Whatever part of the query is planned later, and from whatever source, then reads the same rows.
  */
-class PinVersions(session: SparkSession) extends Rule[LogicalPlan] {
+class PinVersions extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     val settings = new Settings(conf)
     if (!settings.isEnabled) return plan

@@ -2,7 +2,7 @@ package org.apache.spark.sql.projseg
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
-import org.apache.spark.sql.catalyst.util.{DateTimeUtils, TimestampFormatter}
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -14,7 +14,7 @@ import org.apache.spark.unsafe.types.UTF8String
  */
 case class SqlText(text: String, mayFail: Boolean = false)
 
-class SqlTexts(isAnsi: Boolean) {
+object SqlTexts {
   type Found = Option[SqlText]
 
   def of(expression: Expression): Found = expression match {
