@@ -24,7 +24,7 @@ def test_each_reason_is_about_one_mutant_of_its_module():
         mutants = mutants_of((ROOT / path).read_text())
         for each in explanations:
             if each.path == path:
-                assert any(each.fits(path, mutant) for mutant in mutants), each.was
+                assert sum(each.fits(path, mutant) for mutant in mutants) == 1, each.was
                 assert each.reason
 
 
@@ -55,6 +55,18 @@ def changes(source):
 )
 def test_a_mutant_is_one_change(source, expected):
     assert sorted(changes(source)) == sorted(expected)
+
+
+def test_a_mutant_is_named_without_comments():
+    (mutant,) = mutants_of("x = a + '#'  # é + #\n")
+    assert (mutant.was, mutant.becomes) == ("x = a + '#'", "x = a - '#'")
+    assert mutant.source == "x = a - '#'  # é + #\n"
+
+
+def test_a_mutant_knows_its_place():
+    source = "A = 1 + a\n\n\nclass C:\n    def f(self):\n        return a + b\n"
+    places = {mutant.was: mutant.place for mutant in mutants_of(source)}
+    assert places == {"A = 1 + a": "", "return a + b": "C.f"}
 
 
 def test_a_mutant_knows_its_innermost_function():

@@ -7,7 +7,9 @@ decorators, assertions (`strict=` is one) and messages is left alone: no answer 
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -72,14 +74,17 @@ class Mutant:
         Where the change is, from 1.
     function : int or None
         First line of the innermost function whose body holds it; None outside of functions.
+    place : str
+        The function or class that holds it, such as `Period.months`; empty outside of them.
     was, becomes : str
-        The changed lines without indent.
+        The changed lines without indent and comments.
     source : str
         The whole module.
     """
 
     line: int
     function: int | None
+    place: str
     was: str
     becomes: str
     source: str
@@ -98,7 +103,9 @@ class _Finder(ast.NodeVisitor):
         self._starts = [0]
         for line in lines:
             self._starts.append(self._starts[-1] + len(line))
+        self._plain = _without_comments(source).encode()
         self._functions: list[int] = []
+        self._places: list[str] = []
         self.visit(ast.parse(source))
 
     def _span(self, node: ast.AST) -> tuple[int, int]:
@@ -109,40 +116,45 @@ class _Finder(ast.NodeVisitor):
 
     def _replace(self, start: int, end: int, text: str) -> None:
         content = self._source.encode()
-        changed = content[:start] + text.encode() + content[end:]
-        first = content.count(b"\n", 0, start)
-        last = content.count(b"\n", 0, end)
+        first, last = (content.count(b"\n", 0, byte) for byte in (start, end))
+        changed, plain = (
+            whole[:start] + text.encode() + whole[end:] for whole in (content, self._plain)
+        )
         was, becomes = (
             " ".join(b"".join(whole.splitlines(keepends=True)[first : last + 1]).decode().split())
-            for whole in (content, changed)
+            for whole in (self._plain, plain)
         )
         function = self._functions[-1] if self._functions else None
-        self.mutants.append(Mutant(first + 1, function, was, becomes, changed.decode()))
+        place = ".".join(self._places)
+        self.mutants.append(Mutant(first + 1, function, place, was, becomes, changed.decode()))
 
     def _swap(self, operator: ast.AST, start: int, end: int) -> None:
         """Exchange the operator that stands between two places."""
         if type(operator) not in OPERATORS:
             return
         old, new = OPERATORS[type(operator)]
-        gap = self._source.encode()[start:end].decode()
-        code = re.sub(r"#.*", lambda comment: " " * len(comment[0].encode()), gap)
-        found = re.search(re.escape(old).replace(r"\ ", r"\s+"), code)
+        gap = self._plain[start:end].decode()
+        found = re.search(re.escape(old).replace(r"\ ", r"\s+"), gap)
         assert found is not None, (old, gap)
         self._replace(start + found.start(), start + found.end(), new)
 
     # What holds functions, and what no answer depends on.
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._places.append(node.name)
         for statement in node.body:
             self.visit(statement)
+        self._places.pop()
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         for outside in (*node.args.defaults, *node.args.kw_defaults):
             if outside is not None:
                 self._value(outside)
         self._functions.append(min([node.lineno, *(d.lineno for d in node.decorator_list)]))
+        self._places.append(node.name)
         for statement in node.body:
             self.visit(statement)
+        self._places.pop()
         self._functions.pop()
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
@@ -246,6 +258,18 @@ class _Finder(ast.NodeVisitor):
                 self._replace(*self._span(node), text)
         else:
             self.visit(node)
+
+
+def _without_comments(source: str) -> str:
+    """Return source with spaces in place of each comment's bytes."""
+    lines = source.splitlines(keepends=True)
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            line, column = token.start
+            blank = " " * len(token.string.encode())
+            whole = lines[line - 1]
+            lines[line - 1] = whole[:column] + blank + whole[column + len(token.string) :]
+    return "".join(lines)
 
 
 _BUILT_IN = {"int", "float", "str", "bytes", "bool", "list", "tuple", "dict", "datetime", "date"}
