@@ -67,10 +67,8 @@ def truth_of(predicate: Expression) -> Truth | None:
 
 
 def _truth_of_term(term: Expression) -> Truth | None:
-    if not pa.types.is_boolean(term.type):
-        return None
-    true, false = only(True, term.type), only(False, term.type)
-    return None if true is None or false is None else Truth(term, true, false)
+    true = only(True, term.type)
+    return None if true is None else Truth(term, true, true.complement().without_null())
 
 
 def _all_of(predicate: Call) -> Truth | None:
