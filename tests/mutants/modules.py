@@ -10,6 +10,7 @@ _EXPRESSIONS = (
     "tests/algebra/test_function_records.py",
 )
 _CLOCK = (
+    "tests/algebra/test_granularity_forms.py",
     "tests/algebra/test_granularity.py",
     "tests/algebra/test_bucket_order.py",
 )
@@ -36,10 +37,11 @@ TESTS: dict[str, tuple[str, ...]] = {
             "arithmetic",
             "numeric",
             "decimal_arithmetic",
-            "comparison",
-            "boolean",
-            "conditional",
         )
+    },
+    **{
+        f"algebra/expressions/functions/{name}.py": ("tests/algebra/test_comparisons.py",)
+        for name in ("comparison", "boolean", "conditional")
     },
     "algebra/expressions/evaluate.py": _EXPRESSIONS,
     "algebra/time/interval.py": ("tests/algebra/test_interval.py",),

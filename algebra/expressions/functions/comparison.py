@@ -33,7 +33,7 @@ from projseg.algebra.expressions.functions.record import (
     written_as_call,
     written_infix,
 )
-from projseg.algebra.expressions.literals import TRUE, UNKNOWN, literal_scalar
+from projseg.algebra.expressions.literals import PRECISION_MAX, TRUE, UNKNOWN, literal_scalar
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.segment_format.arrow_arrays import scalar_of
 from projseg.segment_format.types import is_nested, type_name
@@ -76,7 +76,8 @@ def _as_decimals(left: Expression, right: Expression) -> tuple[Expression, ...] 
         return None
     exact = [cast_to(side, decimal_for(side), "UTC") for side in (left, right)]
     common = common_type(exact[0].type, exact[1].type)
-    if common is not None and common.scale < max(side.type.scale for side in exact):
+    assert common is not None  # of two decimals
+    if common.scale < max(side.type.scale for side in exact):
         exact = [cast_to(side, common, "UTC") for side in exact]
     return tuple(exact)
 
@@ -107,10 +108,9 @@ def _comparable(datum: Datum, call: Call) -> Datum:
     """Return decimals at one scale, booleans as numbers, and other types unchanged."""
     if pa.types.is_boolean(datum.type):
         return datum.cast(pa.int8())
-    types = [argument.type for argument in call.arguments]
-    if is_decimal(datum.type) and types[0] != types[-1]:
-        scale = max(t.scale for t in types)
-        return datum.cast(pa.decimal256(76, scale))
+    left, right = (argument.type for argument in call.arguments)
+    if is_decimal(datum.type) and left != right:
+        return datum.cast(pa.decimal128(PRECISION_MAX, max(left.scale, right.scale)))
     return datum
 
 
