@@ -140,6 +140,8 @@ def test_in_of_decimals_of_two_scales_and_of_columns():
     y = pa.array([Decimal("1.00"), Decimal("1.51"), Decimal(0)], pa.decimal128(5, 2))
     assert evaluated("x IN (y, 1.5)", x=x, y=y) == [True, True, None]
     assert evaluated("x IN (1.50, 7)", x=x) == [False, True, None]
+    assert evaluated("1 IN (1, NULL)", x=x) == [True, True, True]
+    assert evaluated("1 IN (2, NULL)", x=x) == [None, None, None]
 
 
 @pytest.mark.parametrize("text", ["NULL = NULL", "NULL < NULL", "x = NULL", "x IN (NULL)"])
@@ -181,6 +183,14 @@ def test_a_function_takes_so_many_arguments(name, counts):
         else:
             with pytest.raises(ProjsegError):
                 evaluated(f"{name}({', '.join(arguments)})", b=pa.array([True]))
+
+
+def test_coalesce_takes_up_to_1000_arguments():
+    x = pa.array([None, 7])
+    nulls = "x" + ", if(x = 7, 7, x)" * 998
+    assert evaluated(f"coalesce({nulls}, 5)", x=x) == [5, 7]
+    with pytest.raises(ProjsegError, match="arguments"):
+        evaluated(f"coalesce({nulls}, x, 5)", x=x)
 
 
 @pytest.mark.parametrize("function", ["AND", "OR"])

@@ -73,8 +73,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     },
     **{
         f"aggregation/states/{name}.py": (*_STATES, *_EXACT)
-        for name in ("sum", "moments", "final_values", "finish")
+        for name in ("moments", "final_values", "finish")
     },
+    "aggregation/states/sum.py": ("tests/states/test_exact_sums.py",),
     "aggregation/states/hll.py": ("tests/states/test_hll.py", *_STATES),
     "aggregation/states/theta.py": ("tests/states/test_theta.py", *_STATES),
     "aggregation/states/hashes.py": (

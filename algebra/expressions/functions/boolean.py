@@ -84,7 +84,6 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         null_only_from_null=always,
         may_fail=never,
         order=ordered(Order.FALLS),
-        canonical_folds_null=True,
         text=_not_text,
     ),
 }

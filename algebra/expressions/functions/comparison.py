@@ -33,7 +33,7 @@ from projseg.algebra.expressions.functions.record import (
     written_as_call,
     written_infix,
 )
-from projseg.algebra.expressions.literals import PRECISION_MAX, TRUE, UNKNOWN, literal_scalar
+from projseg.algebra.expressions.literals import TRUE, UNKNOWN, literal_scalar
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.segment_format.arrow_arrays import scalar_of
 from projseg.segment_format.types import is_nested, type_name
@@ -98,20 +98,15 @@ def membership(value: Expression, options: Sequence[Expression], zone: str) -> E
 
 def _compare(test: Callable[[Any, Any], Any]) -> Evaluator:
     def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
-        left, right = (_comparable(argument, call) for argument in arguments)
+        left, right = map(_comparable, arguments)
         return test(left, right)
 
     return evaluate
 
 
-def _comparable(datum: Datum, call: Call) -> Datum:
-    """Return decimals at one scale, booleans as numbers, and other types unchanged."""
-    if pa.types.is_boolean(datum.type):
-        return datum.cast(pa.int8())
-    left, right = (argument.type for argument in call.arguments)
-    if is_decimal(datum.type) and left != right:
-        return datum.cast(pa.decimal128(PRECISION_MAX, max(left.scale, right.scale)))
-    return datum
+def _comparable(datum: Datum) -> Datum:
+    """Return booleans as numbers, which Arrow can order, and other types unchanged."""
+    return datum.cast(pa.int8()) if pa.types.is_boolean(datum.type) else datum
 
 
 def equal(left: Datum, right: Datum) -> Any:
@@ -136,7 +131,7 @@ def _may_be_nan(datum: Datum) -> bool:
 
 def evaluate_null_safe(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     """Return, as bool[row_count], where both are null, or neither is null and they are equal."""
-    left, right = (_comparable(argument, call) for argument in arguments)
+    left, right = map(_comparable, arguments)
     both_null = pc.and_(pc.is_null(left), pc.is_null(right))
     return pc.or_(pc.fill_null(equal(left, right), scalar_of(False, pa.bool_())), both_null)
 

@@ -37,12 +37,12 @@ def case_when(
     InvalidInputError
         If a condition cannot be cast to boolean, or the values have no common type.
     """
-    otherwise = default if default is not None else Literal(pa.null(), None)
-    values = unify([value for _, value in branches] + [otherwise], "CASE", zone)
+    last = default if default is not None else Literal(pa.null(), None)
+    *values, otherwise = unify([*(value for _, value in branches), last], "CASE", zone)
     arguments: list[Expression] = []
-    for (condition, _), value in zip(branches, values, strict=False):
+    for (condition, _), value in zip(branches, values, strict=True):
         arguments += [cast_to(condition, pa.bool_(), zone), value]
-    return Call(values[-1].type, "case", (*arguments, values[-1]))
+    return Call(otherwise.type, "case", (*arguments, otherwise))
 
 
 def _build_if(arguments: tuple[Expression, ...], zone: str) -> Expression:
@@ -50,8 +50,8 @@ def _build_if(arguments: tuple[Expression, ...], zone: str) -> Expression:
 
 
 def _build_coalesce(arguments: tuple[Expression, ...], zone: str) -> Expression:
-    values = unify(arguments, "COALESCE", zone)
-    return values[0] if len(values) == 1 else Call(values[0].type, "coalesce", values)
+    first, *others = unify(arguments, "COALESCE", zone)
+    return Call(first.type, "coalesce", (first, *others))
 
 
 def _build_nullif(arguments: tuple[Expression, ...], zone: str) -> Expression:
