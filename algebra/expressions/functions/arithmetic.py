@@ -50,12 +50,7 @@ from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.segment_format.arrow_arrays import primitive_array, scalar_of
 from projseg.segment_format.types import type_name
 
-_LEAST: Final = {
-    pa.int8(): -(1 << 7),
-    pa.int16(): -(1 << 15),
-    pa.int32(): -(1 << 31),
-    pa.int64(): -(1 << 63),
-}
+_BIGINT_LEAST: Final = -(1 << 63)
 
 
 def arithmetic(function: str, left: Expression, right: Expression, zone: str) -> Expression:
@@ -185,7 +180,7 @@ def _whole_divide(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.
     _refuse_zero(call, *arguments)
     left, right = (integers(argument, row_count) for argument in arguments)
     valid = all_valid(arguments, row_count)
-    if np.any(valid & (left == _LEAST[pa.int64()]) & (right == -1)):
+    if np.any(valid & (left == _BIGINT_LEAST) & (right == -1)):
         raise _left_type(call)
     right = np.where(valid, right, 1)
     quotient = np.floor_divide(left, right)
