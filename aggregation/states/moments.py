@@ -181,12 +181,14 @@ def _centred(
     """Return moments from sums of deviations, and of their squares, about approximate means.
 
     A centre that is off by e adds n e**2 to the squares, which is subtracted again. Where that is
-    most of the squares, the subtraction would lose digits, so a better centre is taken first.
+    most of the squares, the subtraction would lose digits, and where it is infinite, as it is of
+    equal values of 1e200, nothing is left: a better centre is taken first.
     """
     divisors = np.maximum(counts, 1)
     sums, squares = deviations(centres)
     for _ in range(_CENTRINGS_MAX):
-        if not np.any(sums * (sums / divisors) > squares / 2):
+        surplus = sums * (sums / divisors)
+        if not np.any((surplus > squares / 2) | np.isinf(surplus)):
             break
         centres = centres + sums / divisors
         sums, squares = deviations(centres)

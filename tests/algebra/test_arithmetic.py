@@ -12,6 +12,7 @@ from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.functions.record import Order
 from projseg.algebra.expressions.functions.table import FUNCTIONS
+from projseg.algebra.expressions.tree import Literal
 from projseg.errors import EvaluationError, InvalidInputError, ProjsegError
 
 OVERFLOW = "PROJSEG_EVALUATION_OVERFLOW"
@@ -120,6 +121,58 @@ def test_negation(arrow_type):
     assert outcomes("positive(x)", x=x) == values
     (lone,) = outcomes("-x", x=pa.array(["1.5"]))
     assert lone == -1.5
+
+
+@pytest.mark.parametrize("function", ["+", "-", "*", "div", "%", "pmod"])
+def test_decimals_of_two_scales(function):
+    lefts = [Decimal(text) for text in ("-7.25", "0.00", "7.25", "99.99")] + [None]
+    rights = [Decimal(text) for text in ("2.5", "0.0", "-2.5")] + [None]
+    rights = [right for right in rights if function != "pmod" or right is None or right >= 0]
+    pairs = list(product(lefts, rights))
+    expected = []
+    for left, right in pairs:
+        cents = [None if side is None else int(side * 100) for side in (left, right)]
+        found = of_integers(function, *cents, 64)
+        if isinstance(found, int) and function != "div":
+            found = Decimal(found).scaleb(-4 if function == "*" else -2)
+        expected.append(found)
+    x, y = (pa.array(s, pa.decimal128(5, 2)) for s in zip(*pairs, strict=True))
+    assert outcomes(written(function), x=x, y=y) == expected
+    assert outcomes(written(function), x=x, y=y.cast(pa.decimal128(3, 1))) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("1 / x", BY_ZERO),
+        ("x div x", BY_ZERO),
+        ("x % x", BY_ZERO),
+        ("y div -1", OVERFLOW),
+        ("-y", OVERFLOW),
+        ("y - 1", OVERFLOW),
+    ],
+)
+def test_one_row_is_enough_to_fail(text, code):
+    schema = pa.schema([("x", pa.int64()), ("y", pa.int64())])
+    columns = {"x": pa.array([1, None, 0, 5]), "y": pa.array([5, None, -(2**63), 7])}
+    with pytest.raises(EvaluationError) as raised:
+        evaluate(bind(text, schema), columns, 4)
+    assert raised.value.code == code
+
+
+@pytest.mark.parametrize("function", ["+", "-", "*", "/", "div", "%", "pmod"])
+def test_a_constant_null_makes_null(function):
+    schema = pa.schema([("x", pa.int64())])
+    for text in (written(function, right="NULL"), written(function, left="NULL", right="x")):
+        found = bind(text, schema)
+        assert (type(found), found.value) == (Literal, None)
+
+
+def test_only_exact_sums_may_fail():
+    schema = pa.schema([("i", pa.int64()), ("f", pa.float64()), ("m", pa.decimal128(3, 1))])
+    for text, may_fail in (("i + i", True), ("m * m", True), ("f - f", False), ("f / f", True)):
+        call = bind(text, schema)
+        assert FUNCTIONS[call.function].may_fail(call) == may_fail
 
 
 def adjusted(precision, scale):
@@ -290,6 +343,9 @@ def test_orders_of_differences_quotients_and_negation(text, orders):
     ("text", "order"),
     [
         ("i * 2", RISES),
+        ("i * 1", RISES),
+        ("i * -1", FALLS),
+        ("m * 0.5", RISES),
         ("i * -2", FALLS),
         ("i * 0", NONE),
         ("i * j", NONE),

@@ -110,6 +110,7 @@ def test_many_segments_and_groups_merge_as_exactly_as_one(tmp_path, mean, thread
         [0.1] * 10,
         [1e308, 1e308, 1e308],
         [-1.7e308, -1.7e308],
+        [1.7e308] * 3,
         [1e300] * 7,
         [5e-324] * 3,
         [2.0**53 + 2] * 1000,

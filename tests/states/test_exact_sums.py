@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import projseg.aggregation.states.sum as sum_module
 from projseg.aggregation.states.state import Groups
 from projseg.aggregation.states.table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
@@ -15,6 +16,7 @@ from projseg.segment_format.vectors import Numbers
 
 LARGEST = 2**63 - 1
 INT64 = pa.int64()
+ROWS = 100_000
 SUM = Primitive("sum", (Column(INT64, "x"),))
 
 
@@ -42,6 +44,7 @@ BATCHES = {
     "low base": numbers([-(2**62), None, 255 - 2**62, 1 - 2**62], np.uint8, -(2**62)),
     "wide": numbers([2**70, None, -(2**70), 2**64], object),
     "wide base": numbers([2**70, 5, None, -(2**70)], object, 5),
+    "all above a base": numbers([2**62, 2**62 + 200, 2**62 + 3, 2**62 + 1], np.uint8, 2**62),
     "nothing": numbers([None, None, None, None]),
 }
 
@@ -103,6 +106,42 @@ def test_a_sum_may_be_the_last_of_64_bits_and_no_more(end):
         state.finish()
 
 
+@pytest.mark.parametrize("end", [LARGEST, -LARGEST - 1])
+def test_wide_values_may_add_up_to_the_last_of_64_bits(end):
+    state = new_state(SUM, 1)
+    state.add(Groups(None, 1, 2), [numbers([2**70, end - 2**70], object)])
+    assert state.columns()["sum"].values.dtype == np.int64
+    assert state.finish().to_pylist() == [end]
+
+
+@pytest.mark.parametrize("value", [2**62, -(2**62) - 1, LARGEST, LARGEST - 2**31, -(2**63)])
+@pytest.mark.parametrize("first", [[], [LARGEST] * 3, [-(2**63)] * 3, [2**32 - 1], [-1]])
+def test_values_added_one_by_one_do_not_wrap(first, value):
+    state = new_state(SUM, 1)
+    if first:
+        state.add(Groups(None, 1, len(first)), [numbers(first)])
+    for count in range(1, 6):
+        state.add(Groups(None, 1, 1), [numbers([value])])
+        assert listed(state.columns()["sum"]) == [sum(first) + count * value]
+
+
+@pytest.mark.parametrize("base", [-(2**40), 0, 2**40])
+def test_wide_offsets_from_a_base_are_added_whole(base):
+    values = np.full(ROWS, 2**32 - 1, np.uint32)
+    state = new_state(SUM, 2)
+    state.add(Groups(np.zeros(ROWS, np.uint8), 2, ROWS), [Numbers(values, INT64, base)])
+    assert state.finish().to_pylist() == [ROWS * (2**32 - 1 + base), None]
+
+
+@pytest.mark.parametrize("first", BATCHES)
+def test_high_halves_are_moved_before_they_overflow(first, monkeypatch):
+    """It takes 2**31 rows of the largest values, so the limit is lowered."""
+    monkeypatch.setattr(sum_module, "_HIGH_BOUND_MAX", 1 << 34)
+    for others in product(BATCHES, repeat=2):
+        batches = [BATCHES[name] for name in (first, *others)]
+        check(batches, np.array([2, 0, 0, 2], np.uint8), 3)
+
+
 @pytest.mark.parametrize("group_count", [0, 1, 300])
 def test_groups_without_values_have_no_sum(group_count):
     state = new_state(SUM, group_count)
@@ -117,14 +156,14 @@ def test_groups_without_values_have_no_sum(group_count):
 @pytest.mark.parametrize("arrow_type", [pa.float32(), pa.float64()])
 def test_floats_of_few_groups_are_added_with_and_without_row_counts(arrow_type):
     values = np.array([1.5, 2.5, 0.0, -1.0], arrow_type.to_pandas_dtype())
-    ids = np.array([0, 1, 1, 0], np.uint8)
+    ids = np.array([0, 1, 2, 0], np.uint8)
     kind = Primitive("sum", (Column(arrow_type, "x"),))
     for validity in (None, np.array([True, True, False, True])):
         for wide in (ids, ids.astype(np.uint16)):
             state = new_state(kind, 3)
             groups = Groups(wide, 3, 4)
             state.add(groups, [Numbers(values, arrow_type, 0, validity)])
-            assert state.finish().to_pylist() == [0.5, 2.5, None]
+            assert state.finish().to_pylist() == [0.5, 2.5, 0.0 if validity is None else None]
             valid = [True] * 4 if validity is None else validity
             only = [v for v, is_valid in zip(values.tolist(), valid, strict=True) if is_valid]
             one = new_state(kind, 1)

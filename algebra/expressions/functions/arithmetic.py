@@ -245,9 +245,9 @@ def _difference_order(call: Call) -> tuple[Order, ...]:
 def _scaled_order(argument: Expression, factor: Expression) -> Order:
     """Return the order in an argument that a constant multiplies or divides."""
     sign = _sign(factor)
-    if sign == 0 or (sign < 0 and is_floating(argument.type)):
-        return Order.NONE
-    return Order.RISES if sign > 0 else Order.FALLS
+    if sign > 0:
+        return Order.RISES
+    return Order.FALLS if sign < 0 and not is_floating(argument.type) else Order.NONE
 
 
 def _product_order(call: Call) -> tuple[Order, ...]:
@@ -322,6 +322,5 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         null_only_from_null=always,
         may_fail=is_exact,
         order=_negative_order,
-        canonical_folds_null=True,
     ),
 }
