@@ -82,6 +82,22 @@ def test_the_positive_rest_of_a_negative_divisor_has_its_sign_only_below_zero():
     assert outcomes("mod(x, -3)", x=x) == [2, -2, 1, -1, 0]
 
 
+@pytest.mark.parametrize(
+    ("arrow_type", "expected"),
+    [
+        (pa.int8(), [-1, -7]),
+        (pa.int16(), [-1, -7]),
+        (pa.int32(), [2**31 - 1, 2**31 - 7]),
+        (pa.int64(), [2**63 - 1, 2**63 - 7]),
+    ],
+)
+def test_the_positive_rest_of_the_least_divisor_wraps_as_in_java(arrow_type, expected):
+    """Spark 4.3.0 gave these: it adds the divisor in int or bigint, without a check."""
+    least = -(1 << BITS[arrow_type] - 1)
+    x, y = pa.array([-1, -7], arrow_type), pa.array([least, least], arrow_type)
+    assert outcomes("pmod(x, y)", x=x, y=y) == expected
+
+
 def of_doubles(function, left, right):
     if left is None or right is None:
         return None

@@ -204,7 +204,10 @@ def _remainder(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Arr
     with np.errstate(invalid="ignore", over="ignore"):
         rest = np.fmod(left, right)
         if call.function == "pmod":
-            rest = np.where(rest < 0, np.fmod(rest + right, right), rest)
+            moved = rest + right
+            if call.type == pa.int32():
+                moved = moved.astype(np.int32)  # wraps, as Java's sum of two ints does
+            rest = np.where(rest < 0, np.fmod(moved, right), rest)
     if is_integral(call.type):
         return from_integers(rest, valid, call.type)
     return primitive_array(rest, valid).cast(call.type)
