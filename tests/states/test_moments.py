@@ -27,6 +27,7 @@ BATCHES = {
     "equal": [0.1] * 6,
     "far": [1e15 + 1, 1e15 - 3, 1e15, 1e15 + 8, None, 1e15 + 2],
     "as far below": [-1e15, -1e15 + 1, -1e15 - 2, None, -1e15 + 5, -1e15 + 7],
+    "about as far": [1e15 + 2, 1e15 - 3, None, 1e15 + 9, 1e15 + 4, 1e15 + 1],
     "tiny": [1e-200, 3e-200, None, -2e-200, 7e-200, 5e-200],
     "thirds": [1 / 3, 2 / 3, 1e6 / 7, -1e6 / 3, 1 / 7, None],
 }
@@ -133,6 +134,20 @@ def test_values_near_the_largest_double_have_a_mean():
     assert state.spread("var_samp", np.array([1])).to_pylist() == [None]
 
 
+@pytest.mark.parametrize(("usual", "apart"), [(0.1, 1e-17), (1e15, 0.125), (1 / 3, 1e-16)])
+def test_one_value_apart_among_many(usual, apart):
+    """A centre from their sum is off by more than the values differ."""
+    count = 200_000
+    values = np.full(count, usual)
+    values[7] += apart
+    state = new_state(MOMENTS, 1)
+    state.add(Groups(None, 1, count), [Numbers(values, FLOAT)])
+    shift = Fraction(values[7].item()) - Fraction(usual)
+    exact = shift**2 * (count - 1) / count**2
+    (found,) = state.finish().to_pylist()
+    assert abs(Fraction(found) - exact) <= 4 * ULP * count * exact
+
+
 @pytest.mark.parametrize("count", range(1, 60))
 def test_equal_values_whose_squares_overflow_have_no_spread(count):
     """Their sum divided by their number is off by a last digit, whose square overflows."""
@@ -140,6 +155,7 @@ def test_equal_values_whose_squares_overflow_have_no_spread(count):
         state = new_state(MOMENTS, 1)
         state.add(Groups(None, 1, count), [Numbers(np.full(count, value), FLOAT)])
         state.merge(Groups(None, 1, 1), state.columns())
+        state.merge(Groups(None, 1, 1), new_state(MOMENTS, 1).columns())
         assert state.finish().to_pylist() == [0.0]
         assert state.columns()["mean"].values.tolist() == [value]
 
@@ -157,16 +173,20 @@ def test_values_that_are_no_numbers_spoil_their_group_alone(odd):
 
 @pytest.mark.parametrize("arrow_type", [pa.int32(), pa.decimal128(9, 2), pa.float32()])
 def test_numbers_of_other_types_above_a_base(arrow_type):
+    for written in ([100, 101, None, 103], [100, 101, 99, 103]):
+        check_type(arrow_type, written)
+
+
+def check_type(arrow_type, written):
     kind = Primitive("moments", (Column(arrow_type, "x"),))
-    written = [100, 101, None, 103]
     if pa.types.is_decimal(arrow_type):
         written = [None if value is None else Decimal(value) / 4 for value in written]
     for form in ("narrow", "numbers", "ids", "opaque"):
         state = new_state(kind, 1)
         state.add(Groups(None, 1, 4), [vector_of(written, arrow_type, form)])
         known = [Fraction(value) for value in written if value is not None]
-        mean = sum(known) / 3
-        assert state.columns()["count"].values.tolist() == [3]
+        mean = sum(known) / len(known)
+        assert state.columns()["count"].values.tolist() == [len(known)]
         assert state.columns()["mean"].values[0] == pytest.approx(float(mean), rel=1e-15)
-        expected = float(sum((value - mean) ** 2 for value in known) / 3)
+        expected = float(sum((value - mean) ** 2 for value in known) / len(known))
         assert state.finish()[0].as_py() == pytest.approx(expected, rel=1e-14)
