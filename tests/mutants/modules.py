@@ -103,5 +103,6 @@ SETTLED = (
     "aggregation/states/count.py",
     "aggregation/states/distinct.py",
     "aggregation/states/extremum.py",
+    "aggregation/states/moments.py",
     "aggregation/states/sum.py",
 )
