@@ -8,6 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))
 
+from tests.mutants.code_swap import private_constant  # noqa: E402 - it is no test's helper
 from tests.mutants.explanations import read_explanations  # noqa: E402 - it is no test's helper
 from tests.mutants.modules import TESTS  # noqa: E402
 from tests.mutants.mutations import mutants_of  # noqa: E402
@@ -55,6 +56,19 @@ def changes(source):
 )
 def test_a_mutant_is_one_change(source, expected):
     assert sorted(changes(source)) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("rest", "is_found"),
+    [
+        ("def f():\n    return _A\n", True),
+        ("B = _A + 1\n", False),
+        ("def f(a=_A):\n    return a\n", False),
+        ("class C:\n    a = _A\n", False),
+    ],
+)
+def test_a_constant_that_importing_reads_is_changed_before_the_import(rest, is_found):
+    assert (private_constant(f"_A: int = 1\n{rest}", "m.py", 1) is not None) == is_found
 
 
 def test_a_mutant_is_named_without_comments():

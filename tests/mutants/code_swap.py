@@ -68,14 +68,31 @@ def swap(functions: list[FunctionType], path: str, original: Source, changed: So
 
 
 def private_constant(source: str, path: str, line: int) -> tuple[str, CodeType] | None:
-    """Return the name of the private constant that source sets at a line, and its expression."""
-    for node in ast.parse(source).body:
+    """Return the name of the private constant that source sets at a line, and its expression.
+
+    None where importing the module reads it: what was made of the old value would stay.
+    """
+    body = ast.parse(source).body
+    for node in body:
         if isinstance(node, ast.AnnAssign) and node.value is not None:
             name = ast.unparse(node.target)
             is_there = node.lineno <= line <= (node.end_lineno or line)
             if is_there and name.startswith("_") and not name.startswith("__"):
-                return name, compile(ast.Expression(node.value), path, "eval")
+                is_read = any(name in _read_by_import(other) for other in body if other is not node)
+                value = compile(ast.Expression(node.value), path, "eval")
+                return None if is_read else (name, value)
     return None
+
+
+def _read_by_import(statement: ast.stmt) -> set[str]:
+    """Return the names that a statement outside of functions reads, or a class in any place."""
+    parts: list[ast.AST] = [statement]
+    if isinstance(statement, ast.FunctionDef):
+        arguments = statement.args
+        defaults = [each for each in arguments.kw_defaults if each is not None]
+        parts = [*arguments.defaults, *defaults, *statement.decorator_list]
+    walked = (node for part in parts for node in ast.walk(part))
+    return {node.id for node in walked if isinstance(node, ast.Name)}
 
 
 def users_of(functions: list[FunctionType], name: str) -> set[int]:
