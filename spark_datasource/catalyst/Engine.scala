@@ -36,10 +36,17 @@ object Engine extends Logging {
   private val places = new Semaphore(math.max(2, Runtime.getRuntime.availableProcessors), true)
   sys.addShutdownHook(idle.forEach(_.stop()))
 
-  /** Returns the reply to a request, or None if no process could give one. */
+  /** Returns the reply to a request, or None if neither of two processes could give one. */
   def ask(python: String, request: JsonNode): Option[Reply] = {
     places.acquire()
     try attempt(python, request).orElse(attempt(python, request))
+    finally places.release()
+  }
+
+  /** As `ask`, of a request that changes something, and so is sent only once. */
+  def askOnce(python: String, request: JsonNode): Option[Reply] = {
+    places.acquire()
+    try attempt(python, request)
     finally places.release()
   }
 

@@ -7,6 +7,7 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectPostHocResolutionRule(session => new BindCatalogTables(session))
     extensions.injectPostHocResolutionRule(_ => new PinVersions)
+    extensions.injectParser((_, parser) => Statements.parser(parser))
     extensions.injectPlannerStrategy(_ => PlanAnswers)
     extensions.injectPreCBORule(session => new AnswerFromProjections(session))
   }

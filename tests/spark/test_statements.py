@@ -1,0 +1,71 @@
+"""SQL statements about projections, segments and versions."""
+
+from __future__ import annotations
+
+import pytest
+
+import projseg
+
+
+@pytest.fixture
+def sql(spark, tmp_path):
+    spark.conf.set("spark.projseg.enabled", "true")
+    spark.sql(
+        f"CREATE TABLE edits USING projseg LOCATION '{tmp_path / 'edits'}' "
+        "TBLPROPERTIES ('timeColumn' = 't', 'segmentGranularity' = 'day') "
+        "AS SELECT TIMESTAMP'2024-01-01' AS t, 'a' AS k, 1 AS n"
+    )
+    yield spark.sql
+    spark.sql("DROP TABLE edits")
+    spark.conf.set("spark.projseg.enabled", "false")
+
+
+@pytest.fixture(params=["name", "path"])
+def table(request, tmp_path):
+    return "edits" if request.param == "name" else f"projseg.`{tmp_path / 'edits'}`"
+
+
+def test_projections_are_added_shown_and_dropped(sql, table, tmp_path):
+    sql(
+        f"""ALTER TABLE {table} ADD PROJECTION by_k AS (
+            SELECT k, sum(n) AS n, count(*) WHERE n > 0 GROUP BY k
+        );"""
+    )
+    sql(f"alter table {table} add projection if not exists by_k as (SELECT k GROUP BY k)")
+    sql("INSERT INTO edits SELECT TIMESTAMP'2024-01-02', 'b', 2")
+    (row,) = sql(f"SHOW PROJECTIONS FROM {table}").collect()
+    assert (row.name, row.group_by, row.segments, row.segments_missing) == ("by_k", "k AS k", 1, 1)
+    assert row.aggregators.startswith("sum(n)")
+    shown = [one.projections for one in sql(f"SHOW SEGMENTS IN {table}").collect()]
+    assert shown == ["", "by_k"]
+    assert sql(f"SHOW SEGMENTS FROM {table}").first().min_time.day == 1
+    sql(f"ALTER TABLE {table} DROP PROJECTION by_k")
+    sql(f"ALTER TABLE {table} DROP PROJECTION IF EXISTS by_k")
+    assert sql(f"SHOW PROJECTIONS IN {table}").collect() == []
+    operations = [row.operation for row in sql(f"DESCRIBE HISTORY {table}").collect()]
+    assert len(operations) == projseg.Table(tmp_path / "edits").history().num_rows == 4
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("ALTER TABLE edits ADD PROJECTION p AS (SELECT absent GROUP BY absent)", "UNKNOWN_COLUMN"),
+        ("ALTER TABLE edits ADD PROJECTION p AS (SELECT k FROM edits)", "BAD_PROJECTION"),
+        ("ALTER TABLE edits DROP PROJECTION p", "UNKNOWN_PROJECTION"),
+        ("SHOW PROJECTIONS FROM projseg.`/absent`", "NOT_A_TABLE"),
+        ("SHOW PROJECTIONS FROM absent", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("SHOW SEGMENTS FROM a.b.c", "is not a table of Spark's own catalog"),
+    ],
+)
+def test_what_is_wrong_is_said(sql, statement, words):
+    with pytest.raises(Exception, match=words):
+        sql(statement)
+
+
+def test_other_statements_are_sparks(sql):
+    assert sql("SHOW TABLES").count() >= 1
+    assert sql("SELECT :a + 1 AS b", args={"a": 2}).first().b == 3
+    with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
+        sql("SHOW PROJECTION FROM edits")
+    with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
+        sql("SELEC 1")
