@@ -7,6 +7,8 @@ from projseg.algebra.proofs.filter_implication import Premises
 
 PROVED = [
     ("i = 1", "i = 1"),
+    ("i < j", "i < j"),
+    ("i < j", "true"),
     ("i = 1", "i < 2"),
     ("i > 2 AND i < 4", "i = 3"),
     ("i BETWEEN 1 AND 2", "i BETWEEN 0 AND 3"),
