@@ -1,6 +1,7 @@
 package org.apache.spark.sql.projseg
 
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 
@@ -30,6 +31,7 @@ class AnswerFromProjections(session: SparkSession) extends Rule[LogicalPlan] {
 }
 
 private class Rewriting(session: SparkSession, settings: Settings, zone: String) {
+  private val texts = new SqlTexts(zone)
   private val requests = new Requests(settings)
 
   def rewritten(plan: LogicalPlan): LogicalPlan = plan.transformDownWithPruning(_ => true) {
@@ -44,7 +46,8 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
     val grouping = aggregate.groupingExpressions.filterNot(_.foldable)
     val calls = aggregate.aggregateExpressions
       .flatMap(_.collect { case call: AggregateExpression => call }).distinctBy(_.canonicalized)
-    if (grouping.isEmpty && calls.isEmpty) return None
+    // Without keys the engine gives one row of no rows, where groups by a literal would be none.
+    if (grouping.isEmpty && (calls.isEmpty || aggregate.groupingExpressions.nonEmpty)) return None
     val source = aggregate.child match {
       case Below(below) => groups(below, grouping, calls)
       case Expand(sets, output, Below(below)) => groupingSets(below, sets, output, grouping, calls)
@@ -70,10 +73,10 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
 
   /** A plan whose output is keys and calls, which are over the columns of `below`. */
   private def groups(below: Below, keys: Seq[Expression], calls: Seq[AggregateExpression]): Option[LogicalPlan] = {
-    val keyTexts = keys.map(key => SqlTexts.of(below.of(key)))
+    val keyTexts = keys.map(key => texts.of(below.of(key)))
     val callTexts = calls.map(call =>
-      SqlTexts.of(below.of(call).asInstanceOf[AggregateExpression], settings.approximateDistinct))
-    val filterTexts = below.filters.map(SqlTexts.of)
+      texts.of(below.of(call).asInstanceOf[AggregateExpression], settings.approximateDistinct))
+    val filterTexts = below.filters.map(texts.of)
     val all = keyTexts ++ callTexts ++ filterTexts
     if (all.exists(_.isEmpty)) return None
 
@@ -183,20 +186,25 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
     }
     val known = AttributeSet(attributes)
     if (!found.forall(_.references.subsetOf(known))) None
-    else source match {
-      case answer: ProjsegAnswer if found.forall(_.deterministic) =>
-        val project = new InterpretedProjection(found, attributes)
-        val output = found.map(_.toAttribute)
-        Some(ProjsegAnswer(output, answer.rows.map(row => project(row).copy()), answer.told))
-      case _ => Some(Project(found, source))
-    }
+    else Some(source match {
+      case answer: ProjsegAnswer => evaluated(found, answer).getOrElse(Project(found, answer))
+      case _ => Project(found, source)
+    })
   }
+
+  /** The outputs over an answer, unless Spark has to run them, or they fail and it may not need them. */
+  private def evaluated(outputs: Seq[NamedExpression], answer: ProjsegAnswer): Option[LogicalPlan] =
+    if (!outputs.forall(_.deterministic) || outputs.exists(SubqueryExpression.hasSubquery)) None
+    else try {
+      val project = new InterpretedProjection(outputs, answer.output)
+      Some(ProjsegAnswer(outputs.map(_.toAttribute), answer.rows.map(row => project(row).copy()), answer.told))
+    } catch { case NonFatal(_) => None }
 
   // ---- scans
 
   private def scanned(
       projects: Seq[NamedExpression], filters: Seq[Expression], table: Table): Option[LogicalPlan] = {
-    val found = filters.map(filter => SqlTexts.of(filter).filterNot(_.mayFail))
+    val found = filters.map(filter => texts.of(filter).filterNot(_.mayFail))
     val accepted = accepting(found.flatten.map(_.text), table)
     val passed = filters.zip(found).collect { case (filter, Some(text)) if accepted.contains(text.text) => filter -> text.text }
     val left = filters.filterNot(filter => passed.exists(_._1 eq filter))

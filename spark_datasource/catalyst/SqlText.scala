@@ -14,10 +14,12 @@ import org.apache.spark.unsafe.types.UTF8String
  */
 case class SqlText(text: String, mayFail: Boolean = false)
 
-object SqlTexts {
+class SqlTexts(zone: String) {
   type Found = Option[SqlText]
 
   def of(expression: Expression): Found = expression match {
+    // The zone is the session's when the statement was analysed, or that of a view's text.
+    case aware: TimeZoneAwareExpression if aware.timeZoneId.exists(_ != zone) => None
     case literal: Literal => literalText(literal).map(SqlText(_))
     case attribute: AttributeReference if isPlain(attribute.dataType) => Some(SqlText(quoted(attribute.name)))
     case Alias(child, _) => of(child)
@@ -91,7 +93,8 @@ object SqlTexts {
 
   /**
    * Returns the text of an aggregate, or None where projseg's value could be another. Its `mayFail`
-   * is of arguments and condition: that a value does not fit is an error either way.
+   * is of arguments, condition and the sums of parts: that a whole sum does not fit is an error
+   * either way.
    */
   def of(aggregate: AggregateExpression, approximateDistinct: Boolean): Found = {
     val filter = aggregate.filter.map(of)
@@ -120,13 +123,23 @@ object SqlTexts {
     function.flatMap { case (name, arguments) =>
       val texts = arguments.map(of)
       val condition = filter.flatten
+      val mayFail = (texts.flatten ++ condition).exists(_.mayFail) || mayOverflow(aggregate.aggregateFunction)
       if (texts.exists(_.isEmpty)) None
       else {
         val inside = if (arguments.isEmpty) "*" else texts.flatten.map(_.text).mkString(", ")
         val where = condition.map(one => s" FILTER (WHERE ${one.text})").getOrElse("")
-        Some(SqlText(s"$name($distinct$inside)$where", (texts.flatten ++ condition).exists(_.mayFail)))
+        Some(SqlText(s"$name($distinct$inside)$where", mayFail))
       }
     }
+  }
+
+  /** Whether the sum of a part of the rows may be too large for its type. */
+  private def mayOverflow(function: AggregateFunction): Boolean = function match {
+    case _: Sum | _: Average => function.children.head.dataType match {
+      case decimal: DecimalType => decimal.precision + 10 > DecimalType.MAX_PRECISION
+      case _ => false
+    }
+    case _ => false
   }
 
   private def all(children: Expression*)(write: Seq[String] => String): Found = {
@@ -156,8 +169,18 @@ object SqlTexts {
   private def castText(cast: Cast): Found = {
     val safe = Cast.canUpCast(cast.child.dataType, cast.dataType)
     val known = isPlain(cast.dataType) && isPlain(cast.child.dataType)
-    if (!known || !(safe || cast.evalMode == EvalMode.ANSI)) None
-    else of(cast.child).map(one => SqlText(s"CAST(${one.text} AS ${cast.dataType.sql})", one.mayFail || !safe))
+    val isAnsi = cast.evalMode == EvalMode.ANSI
+    if (!known || !(safe || isAnsi) || !isWrittenAlike(cast, isAnsi)) None
+    else {
+      val mayFail = !safe || cast.child.dataType == BinaryType // whose bytes may be no UTF-8
+      of(cast.child).map(one => SqlText(s"CAST(${one.text} AS ${cast.dataType.sql})", one.mayFail || mayFail))
+    }
+  }
+
+  private def isWrittenAlike(cast: Cast, isAnsi: Boolean): Boolean = (cast.child.dataType, cast.dataType) match {
+    case (DoubleType | FloatType, StringType) => false // keys of projections do not keep the sign of zero
+    case (decimal: DecimalType, StringType) => isAnsi || decimal.scale <= 6 // else with exponents
+    case _ => true
   }
 
   private def isPlain(dataType: DataType): Boolean = dataType match {
@@ -180,7 +203,9 @@ object SqlTexts {
     case Literal(value: Float, FloatType) => Some(s"CAST('$value' AS FLOAT)")
     case Literal(value: Decimal, dataType: DecimalType) =>
       Some(s"CAST('${value.toJavaBigDecimal.toPlainString}' AS ${dataType.sql})")
-    case Literal(value: UTF8String, dataType) if dataType == StringType => Some(stringText(value.toString))
+    case Literal(value: UTF8String, dataType) if dataType == StringType =>
+      val text = value.toString
+      if (UTF8String.fromString(text) == value) Some(stringText(text)) else None // else no UTF-8
     case Literal(value: Int, DateType) =>
       val date = DateTimeUtils.daysToLocalDate(value)
       if (isUsual(date.getYear)) Some(s"DATE'$date'") else None
