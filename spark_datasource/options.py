@@ -208,6 +208,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
 _BY_FOLDED_NAME: Final = {option.name.lower(): option for option in OPTIONS}
 
 _ADDED_BY_SPARK: Final = frozenset({"provider", "owner", "location", "external", "comment"})
+_ADDED_BY_EXTENSION: Final = frozenset({"projseg.pinned"})  # beside the version that it names
 _ADDED_PREFIX: Final = "option."
 
 
@@ -229,7 +230,7 @@ class Options:
         self._text_by_name: dict[str, str] = {}
         for key, text in given.items():
             folded = key.lower()
-            if folded in _ADDED_BY_SPARK or folded.startswith(_ADDED_PREFIX):
+            if folded in _ADDED_BY_SPARK | _ADDED_BY_EXTENSION or folded.startswith(_ADDED_PREFIX):
                 continue
             option = _BY_FOLDED_NAME.get(folded)
             if option is None:

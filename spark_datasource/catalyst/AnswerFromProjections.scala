@@ -5,12 +5,13 @@ import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Count}
 import org.apache.spark.sql.catalyst.planning.PhysicalOperation
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.classic.DataFrame
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
 
@@ -93,6 +94,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
     val wanted = keys ++ calls
     for {
       reply <- requests.ask(request)
+      if below.table.isAsStored(reply)
       types = reply.content.get("types").elements().asScala.map(one => DataType.fromDDL(one.asText)).toSeq
       if types == wanted.map(_.dataType)
       isAnswered = reply.content.get("answered").asBoolean
@@ -152,7 +154,9 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
     if (merging.isNull) return None
     val partial = query.deepCopy()
     partial.put("aggregation", "partial")
-    val states = load(table, partial)
+    val loaded = load(table, partial)
+    if (loaded.isEmpty) return None
+    val states = loaded.get
     val keys = (0 until keyCount).map(index => states.col(s"g$index"))
     val values = merging.elements().asScala.map(one => expr(one.get("value").asText).as(one.get("name").asText)).toSeq
     val merged =
@@ -219,7 +223,9 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
     val query = queryOf(passed.map(_._2))
     val names = query.putArray("columns")
     columns.foreach(column => names.add("`" + column.name.replace("`", "``") + "`"))
-    val source = load(table, query).queryExecution.optimizedPlan
+    val loaded = load(table, query)
+    if (loaded.isEmpty) return None
+    val source = loaded.get.queryExecution.optimizedPlan
     if (source.output.map(_.dataType) != columns.map(_.dataType)) return None
     val renamed: LogicalPlan = Project(
       columns.zip(source.output).map { case (column, read) => Alias(read, column.name)(column.exprId, column.qualifier) },
@@ -235,14 +241,17 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
     val asked = request.putArray("conditions")
     conditions.foreach(asked.add)
     requests.ask(request) match {
-      case Some(reply) => reply.content.get("accepted").elements().asScala.map(one => conditions(one.asInt)).toSet
-      case None => Set.empty
+      case Some(reply) if table.isAsStored(reply) =>
+        reply.content.get("accepted").elements().asScala.map(one => conditions(one.asInt)).toSet
+      case _ => Set.empty
     }
   }
 
-  private def load(table: Table, query: ObjectNode) = {
+  /** A query's answer, unless the source refuses: then Spark reads as it would, or says why not. */
+  private def load(table: Table, query: ObjectNode): Option[DataFrame] = {
     val reader = session.read.format("projseg").option("query", Engine.json.writeValueAsString(query))
     table.version.foreach(version => reader.option("versionAsOf", version))
-    reader.load(table.location).asInstanceOf[org.apache.spark.sql.classic.DataFrame]
+    try Some(reader.load(table.location).asInstanceOf[DataFrame])
+    catch { case _: AnalysisException => None }
   }
 }

@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.DataType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** What a session says about projseg; every key has a default. */
@@ -30,7 +31,14 @@ class Settings(conf: SQLConf) {
 }
 
 /** A relation over a projseg table, read as it is: no query in its options. */
-case class Table(relation: LogicalPlan, location: String, version: Option[Long], isPinned: Boolean)
+case class Table(relation: LogicalPlan, location: String, version: Option[Long], isPinned: Boolean) {
+  /** Whether the relation has its columns as a reply says that they are stored: a schema given may differ. */
+  def isAsStored(reply: Reply): Boolean = {
+    val stored = reply.content.get("columns").properties().asScala
+      .map(one => one.getKey -> DataType.fromDDL(one.getValue.asText)).toMap
+    relation.output.forall(one => stored.get(one.name).exists(_.sameType(one.dataType)))
+  }
+}
 
 object Table {
   /** Says that the version is not the user's, but the one that was newest at the analysis. */

@@ -69,15 +69,15 @@ def reply_to(request: bytes) -> Reply:
 
 
 def _version(request: Mapping[str, Any]) -> Reply:
-    """Tell a table's newest version and its columns."""
+    """Tell a table's newest version."""
     snapshot = _snapshot(request)
-    columns = {field.name: type_name(field.type) for field in snapshot.properties.schema}
-    return {"version": snapshot.version, "columns": columns}, b""
+    return {"version": snapshot.version}, b""
 
 
 def _check(request: Mapping[str, Any]) -> Reply:
-    """Tell which conditions bind over a table, by their positions."""
-    schema = _snapshot(request).properties.schema
+    """Tell which conditions bind over a table, by their positions, and its columns."""
+    snapshot = _snapshot(request)
+    schema = snapshot.properties.schema
     zone = request["timezone"]
 
     def binds(text: str) -> bool:
@@ -87,15 +87,15 @@ def _check(request: Mapping[str, Any]) -> Reply:
             return False
 
     accepted = [index for index, text in enumerate(request["conditions"]) if binds(text)]
-    return {"accepted": accepted}, b""
+    return {"accepted": accepted, "columns": _columns(snapshot)}, b""
 
 
 def _answer(request: Mapping[str, Any]) -> Reply:
     """Answer a query if it is small enough, and else tell how tasks share it.
 
-    The reply has `plan`, a line about sources; with rows, `types` of their columns; without rows,
-    `merging`: for each aggregate its states and the SQL of its value, or null if Spark cannot merge
-    one of them.
+    The reply has `plan`, a line about sources, and `columns`, the table's types by names; with
+    rows, `types` of their columns; without rows, `merging`: for each aggregate its states and the
+    SQL of its value, or null if Spark cannot merge one of them.
     """
     snapshot = _snapshot(request)
     query = Query.from_json(json.dumps(request["query"]))
@@ -106,6 +106,7 @@ def _answer(request: Mapping[str, Any]) -> Reply:
     figures = plan_figures(plan)
     told: dict[str, Any] = {
         "plan": _told_sources(plan),
+        "columns": _columns(snapshot),
         "types": [type_name(field.type) for field in bound.output_schema],
         "rows": figures.rows,
         "bytes": figures.bytes,
@@ -177,6 +178,10 @@ def _merging(snapshot: Snapshot, query: Query, bound: QuerySpec) -> list[dict[st
 
 def _snapshot(request: Mapping[str, Any]) -> Snapshot:
     return open_snapshot(open_storage(request["location"]), request.get("version"))
+
+
+def _columns(snapshot: Snapshot) -> dict[str, str]:
+    return {field.name: type_name(field.type) for field in snapshot.properties.schema}
 
 
 def _bound(snapshot: Snapshot, query: Query) -> QuerySpec:

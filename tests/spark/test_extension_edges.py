@@ -42,6 +42,8 @@ def views(spark, tmp_path_factory):
     frame.createOrReplaceTempView("edges_projseg")
     before = spark.conf.get("spark.projseg.enabled")
     spark.conf.set("spark.projseg.enabled", "true")
+    widened = spark.read.format("projseg").schema("k string, n bigint, small decimal(20, 10)")
+    widened.load(str(folder / "table")).createOrReplaceTempView("edges_widened")
     yield "edges_parquet", "edges_projseg"
     spark.conf.set("spark.projseg.enabled", before)
 
@@ -101,3 +103,17 @@ def test_a_frame_keeps_the_zone_it_was_analysed_in(spark, views, way, select):
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT k, sum(n), max(small / 3) FROM {t} GROUP BY k",
+        "SELECT k FROM {t} WHERE CAST(small AS string) = '0.0000000000'",
+        "SELECT n FROM {t} WHERE k = 'a'",
+    ],
+)
+def test_a_schema_given_widens_the_columns(spark, views, way, statement):
+    wide = "(SELECT k, bigint(n) AS n, CAST(small AS decimal(20, 10)) AS small FROM edges_parquet)"
+    expected = outcome(spark.sql(statement.format(t=wide)))
+    assert outcome(spark.sql(statement.format(t="edges_widened"))) == expected
