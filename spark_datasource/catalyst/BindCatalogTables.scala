@@ -1,5 +1,6 @@
 package org.apache.spark.sql.projseg
 
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
@@ -22,10 +23,14 @@ class BindCatalogTables(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (!new Settings(conf).isEnabled) plan
     else plan.resolveOperators {
-      case write: AppendData => entryOf(write.table).map(entry =>
-        write.copy(writeOptions = bound(write.writeOptions, entry))).getOrElse(write)
-      case write: OverwriteByExpression => entryOf(write.table).map(entry =>
-        write.copy(writeOptions = bound(write.writeOptions, entry))).getOrElse(write)
+      case write: AppendData =>
+        val (target, options) = bound(write.table, write.writeOptions)
+        if ((target eq write.table) && options == write.writeOptions) write
+        else write.copy(table = target, writeOptions = options)
+      case write: OverwriteByExpression =>
+        val (target, options) = bound(write.table, write.writeOptions)
+        if ((target eq write.table) && options == write.writeOptions) write
+        else write.copy(table = target, writeOptions = options)
       case relation: DataSourceV2Relation if !relation.options.containsKey("path") =>
         entryOf(relation).map { entry =>
           val options = new java.util.HashMap[String, String](relation.options.asCaseSensitiveMap())
@@ -49,16 +54,32 @@ class BindCatalogTables(session: SparkSession) extends Rule[LogicalPlan] {
     try Some(session.asInstanceOf[ClassicSession].sessionState.catalog.getTableMetadata(name))
     catch { case NonFatal(_) => None }
 
-  /** The statement's own options come first. */
-  private def bound(options: Map[String, String], entry: CatalogTable): Map[String, String] = {
-    val named = options.keySet.map(_.toLowerCase)
-    if (named.contains("path")) return options
-    val declared = (entry.properties ++ entry.storage.properties).collect {
-      case (name, value) if BindCatalogTables.declarations.contains(name.toLowerCase) && !named.contains(name.toLowerCase) =>
-        name -> value
+  /**
+   * The target of a write and the write's options. Spark takes options from one of the two places,
+   * so what the catalog knows goes where the statement's own are; those come first.
+   */
+  private def bound(table: NamedRelation, writeOptions: Map[String, String]): (NamedRelation, Map[String, String]) =
+    table match {
+      case relation: DataSourceV2Relation if Table.isProjseg(relation) =>
+        val own = relation.options.asCaseSensitiveMap().asScala.toMap
+        // The version that a view was made at is for reading it.
+        val isPinned = own.keys.exists(_.equalsIgnoreCase(Table.Pinned))
+        val kept = own.filterNot { case (name, _) => isPinned && Table.isOfPin(name) }
+        val all = (kept ++ writeOptions).keySet.map(_.toLowerCase)
+        val added = if (all.contains("path")) Map.empty[String, String] else entryOf(relation).map(known(_, all)).getOrElse(Map.empty)
+        if (added.isEmpty && kept == own) (table, writeOptions)
+        else if (kept.isEmpty) (withOptions(relation, kept), writeOptions ++ added)
+        else (withOptions(relation, kept ++ added), writeOptions)
+      case _ => (table, writeOptions)
     }
-    options ++ declared + ("path" -> entry.location.toString)
-  }
+
+  private def withOptions(relation: DataSourceV2Relation, options: Map[String, String]): DataSourceV2Relation =
+    relation.copy(options = new CaseInsensitiveStringMap(options.asJava))
+
+  private def known(entry: CatalogTable, given: Set[String]): Map[String, String] =
+    (entry.properties ++ entry.storage.properties).filter { case (name, _) =>
+      BindCatalogTables.declarations.contains(name.toLowerCase) && !given.contains(name.toLowerCase)
+    } + ("path" -> entry.location.toString)
 }
 
 private object BindCatalogTables {

@@ -59,6 +59,8 @@ object Table {
     }
   }
 
+  def isOfPin(option: String): Boolean = Set(Pinned, "versionasof").contains(option.toLowerCase)
+
   def isProjseg(relation: DataSourceV2Relation): Boolean =
     relation.table.getClass.getSimpleName == "PythonTable" && relation.table.name() == "projseg"
 }

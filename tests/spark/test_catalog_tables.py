@@ -23,10 +23,12 @@ def sql(spark, tmp_path):
     )
     spark.sql("INSERT INTO other VALUES ('o', 7, TIMESTAMP'2024-01-05')")
     spark.sql("INSERT INTO dst VALUES ('d', 9, TIMESTAMP'2024-01-09')")
-    yield spark.sql
-    for name in ("src", "dst", "other"):
-        spark.sql(f"DROP TABLE IF EXISTS {name}")
-    spark.conf.set("spark.projseg.enabled", "false")
+    try:
+        yield spark.sql
+    finally:
+        spark.conf.set("spark.projseg.enabled", "false")
+        for name in ("src", "dst", "other"):
+            spark.sql(f"DROP TABLE IF EXISTS {name}")
 
 
 def contents(tmp_path):
@@ -62,6 +64,25 @@ def test_a_write_changes_the_table_it_names_and_no_other(sql, tmp_path, statemen
     assert contents(tmp_path) == BEFORE
     sql(statement)
     assert contents(tmp_path) == {**BEFORE, "dst": WRITES[statement]}
+
+
+def test_options_of_the_statement_come_first(sql, tmp_path):
+    sql(f"INSERT INTO dst WITH (path = '{tmp_path / 'other'}') SELECT * FROM src WHERE k = 'a'")
+    assert contents(tmp_path) == {**BEFORE, "other": [("a", 1), ("o", 7)]}
+    sql("INSERT INTO dst WITH (timezone = 'UTC') SELECT * FROM src WHERE k = 'b'")
+    assert contents(tmp_path)["dst"] == [("b", 2), ("d", 9)]
+
+
+def test_a_view_of_a_path_is_written_to_where_it_lies(sql, tmp_path):
+    sql(f"CREATE TEMPORARY VIEW of_dst USING projseg OPTIONS (path '{tmp_path / 'dst'}')")
+    try:
+        sql("INSERT INTO of_dst SELECT * FROM src WHERE k = 'a'")
+        assert contents(tmp_path) == {**BEFORE, "dst": [("a", 1), ("d", 9)]}
+        assert sql("SELECT count(*) FROM of_dst").first()[0] == 1  # as it was when it was made
+        sql("INSERT OVERWRITE of_dst SELECT * FROM src WHERE k = 'b'")
+        assert contents(tmp_path) == {**BEFORE, "dst": [("b", 2)]}
+    finally:
+        sql("DROP VIEW of_dst")
 
 
 @pytest.mark.parametrize("way", ["insertInto", "writeTo", "overwrite", "replace"])

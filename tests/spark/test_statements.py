@@ -11,18 +11,20 @@ import projseg
 def sql(spark, tmp_path):
     spark.conf.set("spark.projseg.enabled", "true")
     spark.sql(
-        f"CREATE TABLE edits USING projseg LOCATION '{tmp_path / 'edits'}' "
+        f"CREATE TABLE stated USING projseg LOCATION '{tmp_path / 'stated'}' "
         "TBLPROPERTIES ('timeColumn' = 't', 'segmentGranularity' = 'day') "
         "AS SELECT TIMESTAMP'2024-01-01' AS t, 'a' AS k, 1 AS n"
     )
-    yield spark.sql
-    spark.sql("DROP TABLE edits")
-    spark.conf.set("spark.projseg.enabled", "false")
+    try:
+        yield spark.sql
+    finally:
+        spark.conf.set("spark.projseg.enabled", "false")
+        spark.sql("DROP TABLE stated")
 
 
 @pytest.fixture(params=["name", "path"])
 def table(request, tmp_path):
-    return "edits" if request.param == "name" else f"projseg.`{tmp_path / 'edits'}`"
+    return "stated" if request.param == "name" else f"projseg.`{tmp_path / 'stated'}`"
 
 
 def test_projections_are_added_shown_and_dropped(sql, table, tmp_path):
@@ -32,7 +34,7 @@ def test_projections_are_added_shown_and_dropped(sql, table, tmp_path):
         );"""
     )
     sql(f"alter table {table} add projection if not exists by_k as (SELECT k GROUP BY k)")
-    sql("INSERT INTO edits SELECT TIMESTAMP'2024-01-02', 'b', 2")
+    sql("INSERT INTO stated SELECT TIMESTAMP'2024-01-02', 'b', 2")
     (row,) = sql(f"SHOW PROJECTIONS FROM {table}").collect()
     assert (row.name, row.group_by, row.segments, row.segments_missing) == ("by_k", "k AS k", 1, 1)
     assert row.aggregators.startswith("sum(n)")
@@ -43,15 +45,18 @@ def test_projections_are_added_shown_and_dropped(sql, table, tmp_path):
     sql(f"ALTER TABLE {table} DROP PROJECTION IF EXISTS by_k")
     assert sql(f"SHOW PROJECTIONS IN {table}").collect() == []
     operations = [row.operation for row in sql(f"DESCRIBE HISTORY {table}").collect()]
-    assert len(operations) == projseg.Table(tmp_path / "edits").history().num_rows == 4
+    assert len(operations) == projseg.Table(tmp_path / "stated").history().num_rows == 4
 
 
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        ("ALTER TABLE edits ADD PROJECTION p AS (SELECT absent GROUP BY absent)", "UNKNOWN_COLUMN"),
-        ("ALTER TABLE edits ADD PROJECTION p AS (SELECT k FROM edits)", "BAD_PROJECTION"),
-        ("ALTER TABLE edits DROP PROJECTION p", "UNKNOWN_PROJECTION"),
+        (
+            "ALTER TABLE stated ADD PROJECTION p AS (SELECT absent GROUP BY absent)",
+            "UNKNOWN_COLUMN",
+        ),
+        ("ALTER TABLE stated ADD PROJECTION p AS (SELECT k FROM stated)", "BAD_PROJECTION"),
+        ("ALTER TABLE stated DROP PROJECTION p", "UNKNOWN_PROJECTION"),
         ("SHOW PROJECTIONS FROM projseg.`/absent`", "NOT_A_TABLE"),
         ("SHOW PROJECTIONS FROM absent", "TABLE_OR_VIEW_NOT_FOUND"),
         ("SHOW SEGMENTS FROM a.b.c", "is not a table of Spark's own catalog"),
@@ -66,6 +71,6 @@ def test_other_statements_are_sparks(sql):
     assert sql("SHOW TABLES").count() >= 1
     assert sql("SELECT :a + 1 AS b", args={"a": 2}).first().b == 3
     with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
-        sql("SHOW PROJECTION FROM edits")
+        sql("SHOW PROJECTION FROM stated")
     with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
         sql("SELEC 1")
