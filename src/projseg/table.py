@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from projseg.algebra.query.request import IntervalLike
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
 from projseg.table_layer.snapshot import open_snapshot
@@ -17,6 +16,7 @@ from projseg.table_version import TableVersion
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:
+    from projseg.algebra.query.request import IntervalLike
     from projseg.declarations import ProjectionLike, SchemaLike
     from projseg.rows import RowsLike
     from projseg.table_write import Commit, OnSegment
