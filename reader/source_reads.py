@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -81,19 +81,18 @@ class PlanFigures(msgspec.Struct, frozen=True):
     rows_returned_max: int
 
 
-def plan_figures(plan: QueryPlan) -> PlanFigures:
-    """Return the figures of a plan."""
-    reads = list(planned_reads(plan))
+def plan_figures(plan: QueryPlan, reads: Sequence[SourceRead]) -> PlanFigures:
+    """Return the figures of a plan, whose reads are `planned_reads` or were measured."""
     query = plan.query
     rows = sum(read.row_count for read in reads)
     is_total = not query.keys and not query.is_row_scan
-    limit = rows if query.limit is None else query.limit
+    returned = 1 if is_total else rows
     return PlanFigures(
         segments=len(plan.segments),
         pruned_segments=plan.pruned_count,
         rows=rows,
         bytes=sum(read.byte_count for read in reads),
-        rows_returned_max=min(1 if is_total else rows, limit),
+        rows_returned_max=returned if query.limit is None else min(returned, query.limit),
     )
 
 

@@ -158,7 +158,8 @@ def bind_query(schema: pa.Schema, time_column: str | None, query: Query) -> Quer
     UnsupportedFeatureError
         PROJSEG_UNSUPPORTED_FUNCTION; PROJSEG_NOT_MERGEABLE for a partial query.
     """
-    zone = query.query_context.zone
+    context = query.query_context
+    zone = context.zone
     _check_no_ordinals(query.group_by)
     keys = tuple(bind_named(text, schema, timezone=zone) for text in query.group_by)
     keys = _time_key(schema, time_column, query.granularity, zone) + keys
@@ -176,7 +177,7 @@ def bind_query(schema: pa.Schema, time_column: str | None, query: Query) -> Quer
         limit=check_limit(query.limit),
         time_column=time_column,
         time_type=None if time_column is None else schema.field(time_column).type,
-        context=query.query_context,
+        context=context,
         is_partial=query.is_partial,
     )
     if query.is_partial:

@@ -11,7 +11,7 @@ import json
 import os
 import struct
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, BinaryIO, Final
 
@@ -24,7 +24,7 @@ from projseg.algebra.query.spec import QuerySpec, bind_query
 from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError
 from projseg.reader.answer import answer
 from projseg.reader.plan import QueryPlan, plan_query
-from projseg.reader.source_reads import plan_figures, planned_reads
+from projseg.reader.source_reads import SourceRead, plan_figures, planned_reads
 from projseg.segment_format.types import type_name
 from projseg.table import Table
 from projseg.table_layer.snapshot import Snapshot, open_snapshot
@@ -103,14 +103,12 @@ def _answer(request: Mapping[str, Any]) -> Reply:
         raise InvalidInputError("PROJSEG_BAD_QUERY", "a query of the engine must name its timezone")
     bound = _bound(snapshot, query)
     plan = plan_query(snapshot, bound)
-    figures = plan_figures(plan)
+    reads = list(planned_reads(plan))
+    figures = plan_figures(plan, reads)
     told: dict[str, Any] = {
-        "plan": _told_sources(plan),
+        "plan": _told_sources(plan, reads),
         "columns": _columns(snapshot),
         "types": [type_name(field.type) for field in bound.output_schema],
-        "rows": figures.rows,
-        "bytes": figures.bytes,
-        "rows_returned_max": figures.rows_returned_max,
     }
     if figures.bytes <= request["max_bytes"]:
         rows = answer(open_storage(request["location"]), plan)
@@ -189,11 +187,11 @@ def _bound(snapshot: Snapshot, query: Query) -> QuerySpec:
     return bind_query(properties.schema, properties.time_column, query)
 
 
-def _told_sources(plan: QueryPlan) -> str:
+def _told_sources(plan: QueryPlan, reads: Sequence[SourceRead]) -> str:
     """Return in a line which sources are read, and why projections are not."""
     counts: dict[str, int] = {}
     reasons: dict[str, str] = {}
-    for read in planned_reads(plan):
+    for read in reads:
         name = read.source or "base rows"
         counts[name] = counts.get(name, 0) + 1
         if read.source is None:

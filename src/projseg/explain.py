@@ -181,7 +181,7 @@ def explain_plan(
         reads = list(planned_reads(plan))
     schema = ANALYZED_SCHEMA if analyze else SEGMENTS_SCHEMA
     table = pa.Table.from_pylist([_row(read) for read in reads], schema)
-    return Explain(table, query, plan_figures(plan), total)
+    return Explain(table, query, plan_figures(plan, reads), total)
 
 
 def _row(read: SourceRead) -> dict[str, Any]:

@@ -136,6 +136,9 @@ def test_figures_tell_what_is_read_and_returned_at_most(table):
     assert (told["rows"], told["rows_returned_max"]) == (3, 3)
     assert told["bytes"] == sum(explained.segments["bytes"].to_pylist()) > 0
     assert table.explain(aggregators="sum(n)").figures.rows_returned_max == 1
+    counted = table.explain(aggregators="count(*)")
+    assert counted.sources == {"metadata": 1}
+    assert counted.figures.rows_returned_max == 1
     assert table.explain(limit=2).figures.rows_returned_max == 2
     none = table.explain(filter="n > 100").figures
     assert (none.segments, none.pruned_segments, none.rows) == (0, 1, 0)
