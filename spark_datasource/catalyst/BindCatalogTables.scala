@@ -1,6 +1,5 @@
 package org.apache.spark.sql.projseg
 
-import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
@@ -11,7 +10,6 @@ import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, Ove
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
  * Gives reads and writes of tables of Spark's own catalog what the catalog knows of them.
@@ -25,17 +23,13 @@ class BindCatalogTables(session: SparkSession) extends Rule[LogicalPlan] {
     else plan.resolveOperators {
       case write: AppendData =>
         val (target, options) = bound(write.table, write.writeOptions)
-        if ((target eq write.table) && options == write.writeOptions) write
-        else write.copy(table = target, writeOptions = options)
+        write.copy(table = target, writeOptions = options)
       case write: OverwriteByExpression =>
         val (target, options) = bound(write.table, write.writeOptions)
-        if ((target eq write.table) && options == write.writeOptions) write
-        else write.copy(table = target, writeOptions = options)
+        write.copy(table = target, writeOptions = options)
       case relation: DataSourceV2Relation if !relation.options.containsKey("path") =>
         entryOf(relation).map { entry =>
-          val options = new java.util.HashMap[String, String](relation.options.asCaseSensitiveMap())
-          options.put("path", entry.location.toString)
-          relation.copy(options = new CaseInsensitiveStringMap(options))
+          Table.withOptions(relation, Table.optionsOf(relation) + ("path" -> entry.location.toString))
         }.getOrElse(relation)
     }
 
@@ -61,20 +55,17 @@ class BindCatalogTables(session: SparkSession) extends Rule[LogicalPlan] {
   private def bound(table: NamedRelation, writeOptions: Map[String, String]): (NamedRelation, Map[String, String]) =
     table match {
       case relation: DataSourceV2Relation if Table.isProjseg(relation) =>
-        val own = relation.options.asCaseSensitiveMap().asScala.toMap
+        val own = Table.optionsOf(relation)
         // The version that a view was made at is for reading it.
         val isPinned = own.keys.exists(_.equalsIgnoreCase(Table.Pinned))
         val kept = own.filterNot { case (name, _) => isPinned && Table.isOfPin(name) }
         val all = (kept ++ writeOptions).keySet.map(_.toLowerCase)
         val added = if (all.contains("path")) Map.empty[String, String] else entryOf(relation).map(known(_, all)).getOrElse(Map.empty)
         if (added.isEmpty && kept == own) (table, writeOptions)
-        else if (kept.isEmpty) (withOptions(relation, kept), writeOptions ++ added)
-        else (withOptions(relation, kept ++ added), writeOptions)
+        else if (kept.isEmpty) (Table.withOptions(relation, kept), writeOptions ++ added)
+        else (Table.withOptions(relation, kept ++ added), writeOptions)
       case _ => (table, writeOptions)
     }
-
-  private def withOptions(relation: DataSourceV2Relation, options: Map[String, String]): DataSourceV2Relation =
-    relation.copy(options = new CaseInsensitiveStringMap(options.asJava))
 
   private def known(entry: CatalogTable, given: Set[String]): Map[String, String] =
     (entry.properties ++ entry.storage.properties).filter { case (name, _) =>

@@ -36,17 +36,13 @@ object Engine extends Logging {
   private val places = new Semaphore(math.max(2, Runtime.getRuntime.availableProcessors), true)
   sys.addShutdownHook(idle.forEach(_.stop()))
 
-  /** Returns the reply to a request, or None if neither of two processes could give one. */
-  def ask(python: String, request: JsonNode): Option[Reply] = {
+  /**
+   * Returns the reply to a request, or None if no process could give one. A request that changes
+   * something is sent only once.
+   */
+  def ask(python: String, request: JsonNode, isRepeatable: Boolean = true): Option[Reply] = {
     places.acquire()
-    try attempt(python, request).orElse(attempt(python, request))
-    finally places.release()
-  }
-
-  /** As `ask`, of a request that changes something, and so is sent only once. */
-  def askOnce(python: String, request: JsonNode): Option[Reply] = {
-    places.acquire()
-    try attempt(python, request)
+    try attempt(python, request).orElse(if (isRepeatable) attempt(python, request) else None)
     finally places.release()
   }
 

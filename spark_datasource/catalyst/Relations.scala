@@ -52,12 +52,18 @@ object Table {
       case _ => None
     }
     relation.filter(isProjseg).flatMap { found =>
-      val options = found.options.asCaseSensitiveMap().asScala.map { case (key, value) => key.toLowerCase -> value }.toMap
+      val options = optionsOf(found).map { case (key, value) => key.toLowerCase -> value }
       options.get("path").filter(path => options.keySet.subsetOf(known) && !path.contains("#")).map { path =>
         Table(plan, path, options.get("versionasof").map(_.toLong), options.contains(Pinned))
       }
     }
   }
+
+  def optionsOf(relation: DataSourceV2Relation): Map[String, String] =
+    relation.options.asCaseSensitiveMap().asScala.toMap
+
+  def withOptions(relation: DataSourceV2Relation, options: Map[String, String]): DataSourceV2Relation =
+    relation.copy(options = new CaseInsensitiveStringMap(options.asJava))
 
   def isOfPin(option: String): Boolean = Set(Pinned, "versionasof").contains(option.toLowerCase)
 
@@ -109,9 +115,7 @@ class PinVersions extends Rule[LogicalPlan] {
   }
 
   private def pinned(relation: DataSourceV2Relation, version: Long): LogicalPlan = {
-    val options = new java.util.HashMap[String, String](relation.options.asCaseSensitiveMap())
-    options.put("versionAsOf", version.toString)
-    options.put(Table.Pinned, "true")
-    relation.copy(options = new CaseInsensitiveStringMap(options))
+    val pin = Map("versionAsOf" -> version.toString, Table.Pinned -> "true")
+    Table.withOptions(relation, Table.optionsOf(relation) ++ pin)
   }
 }

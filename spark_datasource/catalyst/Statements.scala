@@ -86,7 +86,7 @@ case class Statement(operation: String, table: Seq[String], arguments : Map[Stri
     val request: ObjectNode = Engine.json.createObjectNode()
     request.put("op", operation).put("location", location(session.asInstanceOf[ClassicSession]))
     arguments.foreach { case (name, value) => request.put(name, value) }
-    val reply = Engine.askOnce(settings.python, request).getOrElse(
+    val reply = Engine.ask(settings.python, request, isRepeatable = false).getOrElse(
       throw failed("projseg's engine process ended or could not start; look at the table before you repeat a change"))
     reply.error.foreach(message => throw failed(s"[${reply.code}] $message"))
     val toRow = CatalystTypeConverters.createToScalaConverter(returned)
