@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -11,7 +10,6 @@ from pyspark.sql.types import StructType
 
 from projseg.algebra.query.result_order import ascending
 from projseg.algebra.query.spec import QuerySpec, bind_query
-from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.period import DAY
 from projseg.errors import InvalidInputError
 from projseg.memory.lazy import cached_property
@@ -21,11 +19,10 @@ from projseg.spark_datasource.options import bad_value
 from projseg.spark_datasource.read_request import ReadRequest
 from projseg.spark_datasource.schemas import spark_schema
 from projseg.spark_datasource.session_zone import depends_on_zone, zone_missing
+from projseg.table_layer.as_of import INSTANT_FORM, instant_us, version_at
 from projseg.table_layer.segment_entry import SegmentEntry
-from projseg.table_layer.snapshot import Snapshot, kept_versions, open_snapshot
+from projseg.table_layer.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage import Storage, open_storage
-
-_TIME_FORM: Final = "an ISO 8601 time, such as 2015-09-12T00:00Z or 2015-09-12 02:00:00+02:00"
 
 
 class Scan:
@@ -138,25 +135,17 @@ class Scan:
 def _snapshot(storage: Storage, request: ReadRequest) -> Snapshot:
     if request.timestamp is None:
         return open_snapshot(storage, request.version)
-    moment = _moment(request.timestamp, request.timezone)
-    for snapshot in kept_versions(storage):
-        if snapshot.timestamp_us <= moment:
-            return snapshot
-    raise InvalidInputError(
-        "PROJSEG_UNKNOWN_VERSION",
-        f"table {storage.location} has no version that was current at {request.timestamp}; its "
-        "oldest kept version is younger",
-    )
+    return version_at(storage, _moment(request.timestamp, request.timezone))
 
 
 def _moment(timestamp: str, zone: str | None) -> int:
     def meaning(zone: str) -> int:
         try:
-            return Interval.parse(f"{timestamp}/PT0S", zone).start_us
+            return instant_us(timestamp, zone)
         except InvalidInputError as error:
-            if error.code != "PROJSEG_BAD_INTERVAL":
+            if error.code != "PROJSEG_BAD_ARGUMENT":
                 raise
-            raise bad_value("timestampAsOf", timestamp, _TIME_FORM) from None
+            raise bad_value("timestampAsOf", timestamp, INSTANT_FORM) from None
 
     if zone is None and depends_on_zone(meaning):
         raise zone_missing("timestampAsOf", timestamp)

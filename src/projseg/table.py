@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
+from projseg.table_layer.as_of import InstantLike, open_as_of
 from projseg.table_layer.snapshot import open_snapshot
 from projseg.table_layer.storage import open_storage
 from projseg.table_layer.table_properties import TARGET_SEGMENT_ROWS
@@ -55,21 +56,29 @@ class Table(TableVersion):
     version : int or None
         The version to read, and not to write: a commit always follows the newest. None: the
         newest.
+    timestamp : str, date, datetime or None
+        Instead of `version`: the newest version committed at or before this instant. Without a
+        zone it is UTC.
 
     Raises
     ------
     InvalidInputError
-        PROJSEG_NOT_A_TABLE, PROJSEG_UNKNOWN_VERSION, PROJSEG_BAD_LOCATION.
+        PROJSEG_NOT_A_TABLE, PROJSEG_UNKNOWN_VERSION, PROJSEG_BAD_LOCATION, PROJSEG_BAD_ARGUMENT.
     UnsupportedFeatureError
         PROJSEG_UNSUPPORTED_STORAGE, PROJSEG_UNSUPPORTED_TABLE_VERSION.
     StorageError, CorruptTableError
         If the table's metadata cannot be read, or is damaged.
     """
 
-    def __init__(self, location: str | os.PathLike[str], version: int | None = None) -> None:
+    def __init__(
+        self,
+        location: str | os.PathLike[str],
+        version: int | None = None,
+        timestamp: InstantLike | None = None,
+    ) -> None:
         storage = open_storage(location)
-        super().__init__(storage, open_snapshot(storage, version))
-        self._is_pinned = version is not None
+        super().__init__(storage, open_as_of(storage, version, timestamp))
+        self._is_pinned = version is not None or timestamp is not None
 
     @classmethod
     def create(

@@ -263,3 +263,11 @@ def test_errors_are_told_as_json_where_asked(shell, location):
     assert json.loads(shell.error)["code"] == "PROJSEG_UNKNOWN_COLUMN"
     shell("query", location, "-g", "absent", exits=1)
     assert shell.error.startswith("[PROJSEG_UNKNOWN_COLUMN]")
+
+
+def test_a_version_is_chosen_by_time(shell, location):
+    committed = shell("history", location)[0]["timestamp"]
+    for verb in ("describe", "schema", "segments", "projections", "query", "explain", "verify"):
+        assert shell(verb, location, "--timestamp", committed)
+        shell(verb, location, "--timestamp", "2001-01-01", exits=1)
+        assert "its oldest is version 0 of" in shell.error

@@ -17,6 +17,10 @@ Output = Annotated[
 Version = Annotated[
     int | None, typer.Option("--version", help="Read this table version; default: the newest.")
 ]
+Timestamp = Annotated[
+    str | None,
+    typer.Option("--timestamp", help="Read the newest version committed at or before this time."),
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it; without this, only say what it would do.")]
 
 

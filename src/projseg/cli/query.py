@@ -19,10 +19,11 @@ def query(
     *,
     query: Query,
     version: given.Version = None,
+    timestamp: given.Timestamp = None,
     output: given.Output = None,
 ) -> None:
     """Answer a query; without --group-by and --agg, return rows."""
-    print_rows(projseg.Table(location, version).query(query), output)
+    print_rows(projseg.Table(location, version, timestamp).query(query), output)
 
 
 @takes_query
@@ -34,10 +35,11 @@ def explain(
         bool, typer.Option("--analyze", help="Run it too: rows, bytes and milliseconds.")
     ] = False,
     version: given.Version = None,
+    timestamp: given.Timestamp = None,
     output: given.Output = None,
 ) -> None:
     """Say how a query would be answered, segment by segment, and why."""
-    explained = projseg.Table(location, version).explain(query, analyze=analyze)
+    explained = projseg.Table(location, version, timestamp).explain(query, analyze=analyze)
     if chosen_format(output) is OutputFormat.TABLE:
         terminal().print(explained)
     else:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import projseg
-from projseg.cli.arguments import Location, Output, Version
+from projseg.cli.arguments import Location, Output, Timestamp, Version
 from projseg.cli.output import print_fields, print_rows
 from projseg.cli.progress import shown_progress
 from projseg.maintenance.later_files import later_manifests
@@ -23,16 +23,18 @@ def verify(
         bool, typer.Option("--deep", help="Also compare rows with what the table says of them.")
     ] = False,
     version: Version = None,
+    timestamp: Timestamp = None,
     output: Output = None,
 ) -> None:
     """Check every file and all that the table says of it; exit with 3 if something is wrong."""
-    snapshot = projseg.Table(location, version).snapshot
+    snapshot = projseg.Table(location, version, timestamp).snapshot
     with shown_progress() as progress:
         task = progress.add_task("verifying", total=len(snapshot.segments))
         findings = verify_table(
             snapshot.storage, snapshot, deep=deep, on_segment=lambda _: progress.advance(task)
         )
-    later = later_manifests(snapshot) if version is None else []
+    is_newest = version is None and timestamp is None
+    later = later_manifests(snapshot) if is_newest else []
     if later:
         sys.stderr.write(
             f"note: {len(later)} manifests are later than version {snapshot.version} and in no "
