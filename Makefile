@@ -18,7 +18,7 @@ QUICK_TESTS := tests/cli tests/install/test_extras.py tests/query/test_without_p
 PYTEST_ELSEWHERE := bin/python -m pytest -o filterwarnings=default
 
 .PHONY: demo demo-spark test check lint nightly bench clean
-.PHONY: test-minimums test-pythons test-spark-matrix
+.PHONY: test-minimums test-pythons test-spark-matrix test-launchers
 
 demo: $(VENV)/installed
 	$(BIN)/projseg demo
@@ -37,7 +37,7 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-nightly: $(VENV)/installed-dev
+nightly: $(VENV)/installed-dev $(OTHERS)/connect/installed
 	PROJSEG_NIGHTLY=1 $(BIN)/pytest $(SIDE_BY_SIDE) -m "slow or not slow" --timeout 7200
 	$(BIN)/python -m tests.mutants
 	$(MAKE) test-minimums test-pythons test-spark-matrix
@@ -67,6 +67,16 @@ test-spark-%:
 		--editable . 'pyspark==$*.*' $(TEST_TOOLS)
 	PYSPARK_PYTHON=$(CURDIR)/$(OTHERS)/spark-$*/bin/python \
 		$(OTHERS)/spark-$*/$(PYTEST_ELSEWHERE) tests/spark
+
+# Spark's SQL shell, the Thrift server, a cluster of two workers, and Connect, whose client has
+# packages that projseg does without.
+test-launchers: $(VENV)/installed-dev $(OTHERS)/connect/installed
+	$(BIN)/pytest -m slow tests/launchers
+
+$(OTHERS)/connect/installed:
+	$(PYTHON) -m venv --clear $(OTHERS)/connect
+	$(OTHERS)/connect/bin/pip install --quiet --disable-pip-version-check 'pyspark[connect]<4.4'
+	touch $@
 
 bench: $(VENV)/installed-bench
 	$(BIN)/projseg bench run
