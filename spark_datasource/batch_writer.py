@@ -16,6 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
 from projseg.spark_datasource.commit_message import SegmentsWritten
 from projseg.spark_datasource.schemas import stored_schema
@@ -23,6 +24,7 @@ from projseg.spark_datasource.write_request import WriteRequest
 from projseg.spark_datasource.write_target import WriteTarget, find_target, overtaken_target
 from projseg.table_layer.change import Append, Change, Overwrite
 from projseg.table_layer.commit import commit, create_table
+from projseg.table_layer.commit_info import CommitNote
 from projseg.table_layer.own_files import remove, removed_on_failure
 from projseg.table_layer.paths import new_write_id
 from projseg.table_layer.segment_entry import SegmentEntry
@@ -107,6 +109,7 @@ class ProjsegWriter(DataSourceArrowWriter):
             operation="overwrite" if self._overwrite else "append",
             metrics=metrics,
             txn=self._request.transaction,
+            note=self._note(target),
         )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -128,6 +131,10 @@ class ProjsegWriter(DataSourceArrowWriter):
             return Overwrite(entries, target.interval, target.added_columns)
         return Append(entries, target.added_columns)
 
+    def _note(self, target: WriteTarget) -> CommitNote:
+        interval = None if target.interval is None else str(Interval(*target.interval))
+        return self._request.note.asking(interval=interval)
+
     def _make_table(
         self, entries: tuple[SegmentEntry, ...], metrics: dict[str, int]
     ) -> WriteTarget | None:
@@ -141,6 +148,7 @@ class ProjsegWriter(DataSourceArrowWriter):
                 write_id=self._write_id,
                 metrics=metrics,
                 txn=self._request.transaction,
+                note=self._request.note,
             )
         except InvalidInputError as error:
             if error.code != "PROJSEG_TABLE_EXISTS":

@@ -195,6 +195,16 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "Add columns that the table lacks instead of refusing them.",
     ),
     _write(
+        "userName",
+        OptionKind.TEXT,
+        "Who writes, for the table's history; it is not found out otherwise.",
+    ),
+    _write(
+        "userMetadata",
+        OptionKind.TEXT,
+        "Any text, for the table's history.",
+    ),
+    _write(
         "txnAppId",
         OptionKind.TEXT,
         "With `txnVersion`: names the application, so that a repeated write does nothing.",

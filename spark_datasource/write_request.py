@@ -12,6 +12,7 @@ from projseg.errors import InvalidInputError
 from projseg.spark_datasource.options import Options
 from projseg.spark_datasource.session_zone import depends_on_zone, zone_missing
 from projseg.spark_datasource.table_location import write_location
+from projseg.table_layer.commit_info import NO_NOTE, CommitNote
 
 IF_EXISTS: Final = ("append", "error", "ignore")
 
@@ -40,6 +41,8 @@ class WriteRequest:
         Whether columns that the table lacks are added to it.
     transaction : (str, int) or None
         Application and number under which this write happens at most once.
+    note : CommitNote
+        What the table's history is to say of the commit.
     """
 
     location: str
@@ -52,6 +55,7 @@ class WriteRequest:
     replace_interval: tuple[int, int] | None = None
     merges_schema: bool = False
     transaction: tuple[str, int] | None = None
+    note: CommitNote = NO_NOTE
 
 
 def parse_write_request(given: Mapping[str, str]) -> WriteRequest:
@@ -81,6 +85,7 @@ def parse_write_request(given: Mapping[str, str]) -> WriteRequest:
         replace_interval=_interval(options),
         merges_schema=options.flag("mergeSchema"),
         transaction=_transaction(options),
+        note=CommitNote({}, options.text("userName"), options.text("userMetadata")),
     )
 
 

@@ -9,8 +9,13 @@ import msgspec
 
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
+from projseg.table_layer.manifest import ManifestReference
 from projseg.table_layer.segment_entry import SegmentEntry
-from projseg.table_layer.table_properties import ColumnDeclaration, ProjectionDeclaration
+from projseg.table_layer.table_properties import (
+    ColumnDeclaration,
+    ProjectionDeclaration,
+    TableProperties,
+)
 
 
 class Append(msgspec.Struct, frozen=True):
@@ -77,13 +82,30 @@ class Replace(msgspec.Struct, frozen=True):
     entries: tuple[SegmentEntry, ...] = ()
 
 
-Change = Append | Overwrite | SetProperties | Replace
+class Restore(msgspec.Struct, frozen=True):
+    """Make the table what it was at an earlier version, whatever is listed now. Always applies.
+
+    Parameters
+    ----------
+    version : int
+        The earlier version.
+    properties, definitions, manifests
+        What it declares and lists.
+    """
+
+    version: int
+    properties: TableProperties
+    definitions: Mapping[str, str]
+    manifests: tuple[ManifestReference, ...]
+
+
+Change = Append | Overwrite | SetProperties | Replace | Restore
 ChangeKind = Literal["create", "append", "overwrite", "set_properties", "replace"]
 
 
 def added_entries(change: Change) -> tuple[SegmentEntry, ...]:
     """Return the segments a change adds."""
-    return () if isinstance(change, SetProperties) else change.entries
+    return () if isinstance(change, SetProperties | Restore) else change.entries
 
 
 def kind_of(change: Change) -> ChangeKind:
@@ -91,7 +113,7 @@ def kind_of(change: Change) -> ChangeKind:
     match change:
         case Append():
             return "append"
-        case Overwrite():
+        case Overwrite() | Restore():
             return "overwrite"
         case SetProperties():
             return "set_properties"

@@ -17,6 +17,7 @@ from typing import Final
 
 from projseg.errors import CommitConflictError, CommitError, InvalidInputError, StorageError
 from projseg.table_layer.change import Append, Change, added_entries, kind_of
+from projseg.table_layer.commit_info import NO_NOTE, CommitNote
 from projseg.table_layer.metadata_limits import COMMIT_TRIES_MAX
 from projseg.table_layer.next_version import CommitLabel, NewManifests, next_file, now_us
 from projseg.table_layer.own_files import remove, removed_on_failure
@@ -44,6 +45,7 @@ def create_table(
     operation: str = "create",
     metrics: Mapping[str, int] | None = None,
     txn: tuple[str, int] | None = None,
+    note: CommitNote = NO_NOTE,
 ) -> Snapshot:
     """Publish version 0 of a new table: empty, or with its first segments.
 
@@ -55,7 +57,7 @@ def create_table(
         The table's declaration.
     entries : sequence of SegmentEntry
         Segments written under `write_id`.
-    write_id, operation, metrics, txn
+    write_id, operation, metrics, txn, note
         As `commit` takes them; a write id is made if there are no entries.
 
     Raises
@@ -70,7 +72,7 @@ def create_table(
         If the table may or may not have been created.
     """
     check_properties(properties)
-    label = CommitLabel(write_id or new_write_id(), operation, metrics or {}, txn)
+    label = CommitLabel(write_id or new_write_id(), operation, metrics or {}, txn, note)
     with removed_on_failure(storage, label.write_id, None) as files:
         try:
             refuse_existing(storage)
@@ -121,6 +123,7 @@ def commit(
     operation: str,
     metrics: Mapping[str, int] | None = None,
     txn: tuple[str, int] | None = None,
+    note: CommitNote = NO_NOTE,
 ) -> Snapshot:
     """Publish `change` as the version after the newest, and return that version.
 
@@ -130,7 +133,7 @@ def commit(
         The table.
     base : Snapshot
         The version that the change was made for.
-    change : Append, Overwrite, SetProperties or Replace
+    change : Change
         The change to publish.
     write_id : str
         Names this commit, and every file it adds.
@@ -141,6 +144,8 @@ def commit(
     txn : (str, int), optional
         Application id and its version. If the table has that version already, nothing is done and
         the version that it made is returned.
+    note : CommitNote, optional
+        What the table's history is to say of it besides.
 
     Raises
     ------
@@ -153,7 +158,7 @@ def commit(
     InvalidInputError
         If the change contradicts the table.
     """
-    label = CommitLabel(write_id, operation, metrics or {}, txn)
+    label = CommitLabel(write_id, operation, metrics or {}, txn, note)
     with removed_on_failure(storage, write_id, base.version) as files:
         try:
             return _PendingCommit(storage, base, change, label, NewManifests(files)).run()

@@ -30,6 +30,9 @@ SMALL_MANIFEST_SEGMENTS: Final = 1_024
 SMALL_MANIFESTS_MAX: Final = 32
 """Small manifests a snapshot may list before a commit merges them."""
 
+COMMIT_TEXT_BYTES_MAX: Final = 65_536
+"""UTF-8 bytes of one text that a commit keeps for the history: each version repeats none of it."""
+
 COMMIT_TRIES_MAX: Final = 20
 """Versions one commit tries to publish before it reports a conflict."""
 

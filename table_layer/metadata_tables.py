@@ -18,7 +18,14 @@ _HISTORY = pa.schema(
     [
         ("version", pa.int64()),
         ("timestamp", TIMESTAMP),
+        ("userName", pa.string()),
         ("operation", pa.string()),
+        ("operationParameters", pa.map_(pa.string(), pa.string())),
+        ("operationMetrics", pa.map_(pa.string(), pa.string())),
+        ("engineInfo", pa.string()),
+        ("userMetadata", pa.string()),
+        ("readVersion", pa.int64()),
+        ("isBlindAppend", pa.bool_()),
         ("metrics", pa.map_(pa.string(), pa.int64())),
         ("write_id", pa.string()),
         ("rows", pa.int64()),
@@ -75,20 +82,37 @@ _COLUMNS = pa.schema(
 
 
 def history(storage: Storage) -> pa.Table:
-    """Return one row per kept version, newest first."""
-    rows = [
-        {
-            "version": snapshot.version,
-            "timestamp": snapshot.timestamp_us,
-            "operation": snapshot.operation,
-            "metrics": list(snapshot.metrics.items()),
-            "write_id": snapshot.file.write_id,
-            "rows": snapshot.row_count,
-            "bytes": snapshot.data_bytes,
-        }
-        for snapshot in kept_versions(storage)
-    ]
+    """Return one row per kept version, newest first.
+
+    What the commits of earlier releases did not say of themselves is null.
+    """
+    rows = [_commit_row(snapshot) for snapshot in kept_versions(storage)]
     return pa.Table.from_pylist(rows, _HISTORY)
+
+
+def _commit_row(snapshot: Snapshot) -> dict[str, Any]:
+    metrics = snapshot.metrics
+    row = {
+        "version": snapshot.version,
+        "timestamp": snapshot.timestamp_us,
+        "operation": snapshot.operation,
+        "operationMetrics": [(name, str(count)) for name, count in metrics.items()],
+        "isBlindAppend": snapshot.file.change in ("create", "append"),
+        "metrics": list(metrics.items()),
+        "write_id": snapshot.file.write_id,
+        "rows": snapshot.row_count,
+        "bytes": snapshot.data_bytes,
+    }
+    info = snapshot.commit_info
+    if info is not None:
+        row |= {
+            "userName": info.user_name,
+            "operationParameters": list(info.parameters.items()),
+            "engineInfo": info.engine,
+            "userMetadata": info.user_metadata,
+            "readVersion": info.read_version,
+        }
+    return row
 
 
 def detail(snapshot: Snapshot) -> dict[str, Any]:

@@ -6,7 +6,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from projseg.errors import InvalidInputError
+from projseg.table_layer.commit_info import CommitNote
 from projseg.table_layer.manifest import ManifestReference, write_manifests
 from projseg.table_layer.metadata_limits import (
     NAME_BYTES_MAX,
@@ -33,12 +36,15 @@ class CommitLabel:
         Its counts, such as rows.
     txn : (str, int) or None
         Application id and its version, by which a repeated commit is recognised.
+    note : CommitNote
+        What the history is to say of it.
     """
 
     write_id: str
     operation: str
     metrics: Mapping[str, int] = field(default_factory=dict)
     txn: tuple[str, int] | None = None
+    note: CommitNote = field(default_factory=CommitNote)
 
     def __post_init__(self) -> None:
         check_write_id(self.write_id)
@@ -89,7 +95,7 @@ def next_file(
     transactions = dict(current.file.transactions)
     if label.txn is not None:
         transactions[label.txn[0]] = Transaction(label.txn[1], version)
-    return SnapshotFile(
+    file = SnapshotFile(
         kind="snapshot",
         version=version,
         timestamp_us=max(now_us(), current.timestamp_us),
@@ -102,7 +108,9 @@ def next_file(
         definitions=definitions,
         transactions=transactions,
         manifests=(*kept, *manifests.write(current, entries)),
+        commit=label.note.info(base.version),
     )
+    return replace(file, required_features=file.features)
 
 
 def now_us() -> int:
@@ -132,7 +140,7 @@ def _definitions(
     current: Snapshot,
 ) -> dict[str, str]:
     """Return the definitions that the declaration or a listed segment mentions, and no other."""
-    known = {**base.definitions, **current.definitions}
+    known = {**base.definitions, **current.definitions, **draft.definitions}
     known |= {p.definition_hash: p.definition for p in draft.properties.projections}
     needed = {p.definition_hash for p in draft.properties.projections}
     needed.update(*(reference.definition_hashes for reference in kept))

@@ -5,8 +5,8 @@ Manifests are read here; nothing is written, which is left to `commit`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from projseg.table_layer.change import (
     ChangeKind,
     Overwrite,
     Replace,
+    Restore,
     SetProperties,
 )
 from projseg.table_layer.manifest import ManifestReference
@@ -48,6 +49,8 @@ class Draft:
         Segments to list in new manifests.
     interval : (int, int) or None
         The interval that an overwrite replaced.
+    definitions : mapping of str to str
+        Definitions that neither the base nor the current version need have, by hash.
     """
 
     kind: ChangeKind
@@ -55,6 +58,7 @@ class Draft:
     kept: Sequence[ManifestReference]
     entries: Sequence[SegmentEntry]
     interval: tuple[int, int] | None = None
+    definitions: Mapping[str, str] = field(default_factory=dict)
 
 
 def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
@@ -89,6 +93,8 @@ def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
             kept, survivors = _without(current, change.removed)
             entries = (*survivors, *change.entries)
             draft = Draft("replace", current.properties, kept, entries)
+        case Restore():
+            draft = _restored(change)
         case SetProperties():
             properties = _changed_properties(change, base.properties, current.properties)
             draft = Draft("set_properties", properties, current.file.manifests, ())
@@ -112,6 +118,13 @@ def _overwritten(
     properties = _with_columns(current.properties, change.add_columns)
     entries = (*survivors, *change.entries)
     return Draft("overwrite", properties, kept, entries, change.interval)
+
+
+def _restored(change: Restore) -> Draft:
+    # Whatever was committed meanwhile is replaced, as by an overwrite of the whole table.
+    return Draft(
+        "overwrite", change.properties, change.manifests, (), definitions=change.definitions
+    )
 
 
 def _intersect(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:

@@ -15,6 +15,7 @@ import msgspec
 
 from projseg.errors import CorruptTableError, InvalidInputError
 from projseg.table_layer.change import ChangeKind
+from projseg.table_layer.commit_info import COMMIT_INFO, CommitInfo
 from projseg.table_layer.manifest import Manifest, ManifestReference
 from projseg.table_layer.manifest_cache import MANIFESTS
 from projseg.table_layer.paths import snapshot_name
@@ -47,7 +48,7 @@ class Transaction(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
 
 class SnapshotFile(SealedFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A snapshot as stored."""
+    """A snapshot as stored; what is unset is not in the file, and what is set names a feature."""
 
     version: Count
     timestamp_us: Micros
@@ -60,6 +61,13 @@ class SnapshotFile(SealedFile, frozen=True, kw_only=True, forbid_unknown_fields=
     definitions: dict[str, str] = msgspec.field(default_factory=dict)
     transactions: dict[str, Transaction] = msgspec.field(default_factory=dict)
     manifests: tuple[ManifestReference, ...] = ()
+    commit: CommitInfo | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The features that a reader of these fields must know."""
+        found = {COMMIT_INFO: self.commit}
+        return tuple(name for name, value in found.items() if value is not msgspec.UNSET)
 
 
 _DECODER: Final = msgspec.json.Decoder(SnapshotFile)
@@ -135,6 +143,11 @@ class Snapshot:
     def metrics(self) -> dict[str, int]:
         """The counts of the commit."""
         return self.file.metrics
+
+    @property
+    def commit_info(self) -> CommitInfo | None:
+        """What the commit said of itself; None if an earlier release made it."""
+        return None if self.file.commit is msgspec.UNSET else self.file.commit
 
     @property
     def properties(self) -> TableProperties:
@@ -266,6 +279,8 @@ def kept_versions(storage: Storage) -> Iterator[Snapshot]:
 
 def _check_file(file: SnapshotFile, version: int, where: str) -> None:
     problem = ""
+    if file.required_features != file.features:
+        problem = f"it names features {list(file.required_features)} and has {list(file.features)}"
     if file.version != version:
         problem = f"it says it is version {file.version}"
     try:

@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from projseg.algebra.time.interval import Interval
-from projseg.errors import InvalidInputError
 from projseg.table_layer.as_of import InstantLike, open_as_of
-from projseg.table_layer.snapshot import open_snapshot
 from projseg.table_layer.storage import open_storage
 from projseg.table_layer.table_properties import TARGET_SEGMENT_ROWS
 from projseg.table_layer.versions import holds_table
-from projseg.table_version import TableVersion
+from projseg.versioned_table import VersionedTable
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:
@@ -46,7 +44,7 @@ def is_table(location: str | os.PathLike[str]) -> bool:
     return holds_table(location)
 
 
-class Table(TableVersion):
+class Table(VersionedTable):
     """A table at one version; a write through this object moves it to the version written.
 
     Parameters
@@ -77,8 +75,8 @@ class Table(TableVersion):
         timestamp: InstantLike | None = None,
     ) -> None:
         storage = open_storage(location)
-        super().__init__(storage, open_as_of(storage, version, timestamp))
-        self._is_pinned = version is not None or timestamp is not None
+        is_pinned = version is not None or timestamp is not None
+        super().__init__(storage, open_as_of(storage, version, timestamp), is_pinned=is_pinned)
 
     @classmethod
     def create(
@@ -148,23 +146,6 @@ class Table(TableVersion):
         )
         return cls(location)
 
-    def refresh(self) -> Table:
-        """Move to the newest version, which may be written to, and return this table.
-
-        Returns
-        -------
-        Table
-            This one.
-
-        Raises
-        ------
-        InvalidInputError, StorageError, CorruptTableError
-            As of `Table`.
-        """
-        self._snapshot = open_snapshot(self._storage)
-        self._is_pinned = False
-        return self
-
     def append(self, data: RowsLike, *, on_segment: OnSegment | None = None) -> Commit:
         """Add rows as new segments with the projections declared now; all of them or none.
 
@@ -194,7 +175,7 @@ class Table(TableVersion):
         from projseg.table_write import append
 
         self._check_newest()
-        self._snapshot, made = append(self._snapshot, data, on_segment=on_segment)
+        self._snapshot, made = append(self._snapshot, data, on_segment=on_segment, note=self._note)
         return made
 
     def overwrite(
@@ -232,7 +213,9 @@ class Table(TableVersion):
         # Rows that others appended since this object was opened are to be replaced as well.
         self.refresh()
         bounds = None if interval is None else _bounds(interval)
-        self._snapshot, made = overwrite(self._snapshot, data, bounds, on_segment=on_segment)
+        self._snapshot, made = overwrite(
+            self._snapshot, data, bounds, on_segment=on_segment, note=self._note
+        )
         return made
 
     def add_projection(self, declaration: ProjectionLike) -> int:
@@ -261,7 +244,7 @@ class Table(TableVersion):
         from projseg.table_write import add_projection
 
         self._check_newest()
-        self._snapshot = add_projection(self._snapshot, declaration)
+        self._snapshot = add_projection(self._snapshot, declaration, self._note)
         return self._snapshot.version
 
     def drop_projection(self, name: str) -> int:
@@ -287,17 +270,8 @@ class Table(TableVersion):
         from projseg.table_write import drop_projection
 
         self._check_newest()
-        self._snapshot = drop_projection(self._snapshot, name)
+        self._snapshot = drop_projection(self._snapshot, name, self._note)
         return self._snapshot.version
-
-    def _check_newest(self) -> None:
-        if self._is_pinned:
-            raise InvalidInputError(
-                "PROJSEG_PINNED_VERSION",
-                f"{self.location} was opened at version {self.version}, which can only be read: a "
-                "commit follows the newest version; open the table without a version, or call "
-                "refresh(), and write then",
-            )
 
 
 def _bounds(interval: IntervalLike) -> tuple[int, int]:

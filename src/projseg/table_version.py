@@ -233,8 +233,9 @@ class TableVersion:
         Returns
         -------
         pa.Table
-            version, timestamp (of the commit), operation, metrics, write_id, rows, bytes (of all
-            segments).
+            version, timestamp (of the commit), userName, operation, operationParameters,
+            operationMetrics, engineInfo, userMetadata, readVersion, isBlindAppend, metrics (as
+            numbers), write_id, rows, bytes (of all segments). Null is what was not said.
 
         Raises
         ------

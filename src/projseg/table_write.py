@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from projseg.algebra.projection.parse import parse_projection
+from projseg.algebra.time.interval import Interval
 from projseg.declarations import (
     ProjectionLike,
     SchemaLike,
@@ -19,6 +20,7 @@ from projseg.errors import StorageError
 from projseg.rows import RowsLike, batches_of
 from projseg.table_layer.change import Append, Change, Overwrite, SetProperties
 from projseg.table_layer.commit import commit, create_table, not_committed, refuse_existing
+from projseg.table_layer.commit_info import CommitNote
 from projseg.table_layer.own_files import removed_on_failure
 from projseg.table_layer.paths import new_write_id
 from projseg.table_layer.segment_entry import SegmentEntry
@@ -49,11 +51,16 @@ class Commit:
 
 
 def append(
-    base: Snapshot, data: RowsLike, *, on_segment: OnSegment | None = None
+    base: Snapshot, data: RowsLike, *, on_segment: OnSegment | None, note: CommitNote
 ) -> tuple[Snapshot, Commit]:
     """Add rows to the table version `base`; see `Table.append`."""
     return _write_rows(
-        base, data, lambda entries: Append(entries), operation="append", on_segment=on_segment
+        base,
+        data,
+        lambda entries: Append(entries),
+        operation="append",
+        on_segment=on_segment,
+        note=note,
     )
 
 
@@ -62,7 +69,8 @@ def overwrite(
     data: RowsLike,
     bounds: tuple[int, int] | None,
     *,
-    on_segment: OnSegment | None = None,
+    on_segment: OnSegment | None,
+    note: CommitNote,
 ) -> tuple[Snapshot, Commit]:
     """Replace all rows of the table version `base`, or those of `[start, end)` in microseconds."""
     return _write_rows(
@@ -71,10 +79,11 @@ def overwrite(
         lambda entries: Overwrite(entries, bounds),
         operation="overwrite",
         on_segment=on_segment,
+        note=note.asking(interval=None if bounds is None else str(Interval(*bounds))),
     )
 
 
-def add_projection(base: Snapshot, declaration: ProjectionLike) -> Snapshot:
+def add_projection(base: Snapshot, declaration: ProjectionLike, note: CommitNote) -> Snapshot:
     """Declare a projection for the segments written after the table version `base`."""
     properties = base.properties
     spec = parse_projection(
@@ -84,16 +93,19 @@ def add_projection(base: Snapshot, declaration: ProjectionLike) -> Snapshot:
         segment_granularity=properties.segment_granularity,
     )
     change = SetProperties(add_projections=(stored_declaration(spec),))
-    return _set_projections(base, change, "add projection")
+    return _set_projections(base, change, "add projection", note.asking(projection=spec.name))
 
 
-def drop_projection(base: Snapshot, name: str) -> Snapshot:
+def drop_projection(base: Snapshot, name: str, note: CommitNote) -> Snapshot:
     """Stop embedding a projection in segments written after the table version `base`."""
-    return _set_projections(base, SetProperties(drop_projections=(name,)), "drop projection")
+    change = SetProperties(drop_projections=(name,))
+    return _set_projections(base, change, "drop projection", note.asking(projection=name))
 
 
-def _set_projections(base: Snapshot, change: Change, operation: str) -> Snapshot:
-    return commit(base.storage, base, change, write_id=new_write_id(), operation=operation)
+def _set_projections(base: Snapshot, change: Change, operation: str, note: CommitNote) -> Snapshot:
+    return commit(
+        base.storage, base, change, write_id=new_write_id(), operation=operation, note=note
+    )
 
 
 def _write_rows(
@@ -102,7 +114,8 @@ def _write_rows(
     change_of: ChangeOf,
     *,
     operation: str,
-    on_segment: OnSegment | None = None,
+    on_segment: OnSegment | None,
+    note: CommitNote,
 ) -> tuple[Snapshot, Commit]:
     """Write rows for the table version `base` and publish them; all of them or none.
 
@@ -118,6 +131,8 @@ def _write_rows(
         For the table's history.
     on_segment : callable or None
         Called with each segment's entry as its file is finished.
+    note : CommitNote
+        For the table's history.
 
     Raises
     ------
@@ -137,6 +152,7 @@ def _write_rows(
             write_id=write_id,
             operation=operation,
             metrics=_metrics(entries),
+            note=note,
         )
     return snapshot, Commit(snapshot.version, len(entries), _row_count(entries))
 

@@ -271,3 +271,16 @@ def test_a_version_is_chosen_by_time(shell, location):
         assert shell(verb, location, "--timestamp", committed)
         shell(verb, location, "--timestamp", "2001-01-01", exits=1)
         assert "its oldest is version 0 of" in shell.error
+
+
+def test_a_version_is_restored_when_confirmed(shell, location, tmp_path):
+    file = tmp_path / "edits.json"
+    shell("import", location, file)
+    assert shell("describe", location)[0]["rows"] == 6
+    assert shell("restore", location, "--version", 0)[0]["would_restore"] == 0
+    assert shell("describe", location)[0]["rows"] == 6
+    restored = shell("restore", location, "--version", 0, "--yes")[0]
+    assert (restored["version"], restored["restored_rows"]) == (2, 0)
+    assert shell("describe", location)[0]["rows"] == 3
+    shell("restore", location, exits=1)
+    assert "no version" in shell.error

@@ -38,6 +38,8 @@ SNAPSHOT = [
     "transactions",
     "manifests",
 ]
+COMMIT = ["read_version", "parameters", "user_name", "user_metadata", "engine"]
+FIELDS_OF_FEATURES = {"commit_info": "commit"}
 MANIFEST = ["name", "min_time_us", "max_time_us", "entries"]
 PROPERTIES = [
     "table_id",
@@ -126,8 +128,9 @@ def read_sealed(content, kind, names):
     checksum = found.pop("checksum")
     before = len('{"checksum":"",') + len(checksum)
     assert xxhash.xxh3_128_hexdigest(content[before:]) == checksum
-    assert list(found) == SEAL + names
-    assert (found["kind"], found["format_version"], found["required_features"]) == (kind, 1, [])
+    features = found["required_features"]
+    assert list(found) == SEAL + names + [FIELDS_OF_FEATURES[feature] for feature in features]
+    assert (found["kind"], found["format_version"]) == (kind, 1)
     return {"checksum": checksum} | found
 
 
@@ -138,6 +141,7 @@ def read_snapshot(table):
     found = read_sealed(versions[-1].read_bytes(), "snapshot", SNAPSHOT)
     assert found["version"] == int(versions[-1].stem)
     fields(found["properties"], PROPERTIES)
+    fields(found["commit"], COMMIT)
     found["manifests"] = [fields(one, REFERENCE) for one in found["manifests"]]
     return found
 

@@ -20,7 +20,18 @@ from typing import Annotated, Final
 import typer
 
 from projseg import __version__
-from projseg.cli import change, demo, describe, doctor, extension, inspect, load, query, verify
+from projseg.cli import (
+    change,
+    demo,
+    describe,
+    doctor,
+    extension,
+    inspect,
+    load,
+    query,
+    verify,
+    versions,
+)
 from projseg.errors import ProjsegError, one_line
 
 __all__ = ["app", "main"]
@@ -77,6 +88,7 @@ app.command("history")(describe.history)
 app.command("inspect")(inspect.inspect)
 app.command("add-projection")(change.add_projection)
 app.command("drop-projection")(change.drop_projection)
+app.command("restore")(versions.restore)
 app.command("verify")(verify.verify)
 app.command("doctor")(doctor.doctor)
 app.add_typer(extension.app, name="extension")

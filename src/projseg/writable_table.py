@@ -1,0 +1,79 @@
+"""`WritableTable`: a table object that moves on with each commit it makes."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from projseg.errors import InvalidInputError
+from projseg.table_layer.commit_info import CommitNote
+from projseg.table_layer.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.storage import Storage
+from projseg.table_version import TableVersion
+
+
+class WritableTable(TableVersion):
+    """A table at one version, which a commit through this object replaces by the one written.
+
+    Parameters
+    ----------
+    storage : Storage
+        Where the table is.
+    snapshot : Snapshot
+        The version.
+    is_pinned : bool
+        Whether the caller chose the version, so that nothing is written after it.
+    """
+
+    def __init__(self, storage: Storage, snapshot: Snapshot, *, is_pinned: bool) -> None:
+        super().__init__(storage, snapshot)
+        self._is_pinned = is_pinned
+        self._note = CommitNote()
+
+    def refresh(self) -> Self:
+        """Move to the newest version, which may be written to, and return this table.
+
+        Returns
+        -------
+        Table
+            This one.
+
+        Raises
+        ------
+        InvalidInputError, StorageError, CorruptTableError
+            As of `Table`.
+        """
+        self._snapshot = open_snapshot(self._storage)
+        self._is_pinned = False
+        return self
+
+    def commit_as(self, user_name: str | None = None, user_metadata: str | None = None) -> Self:
+        """Set what `history` says of the commits made through this object, and return it.
+
+        Parameters
+        ----------
+        user_name : str or None
+            Who commits; it is not found out otherwise.
+        user_metadata : str or None
+            Any text.
+
+        Returns
+        -------
+        Table
+            This one.
+
+        Raises
+        ------
+        LimitExceededError
+            PROJSEG_METADATA_TOO_LARGE if a text is too long.
+        """
+        self._note = CommitNote({}, user_name, user_metadata)
+        return self
+
+    def _check_newest(self) -> None:
+        if self._is_pinned:
+            raise InvalidInputError(
+                "PROJSEG_PINNED_VERSION",
+                f"{self.location} was opened at version {self.version}, which can only be read: a "
+                "commit follows the newest version; open the table without a version, or call "
+                "refresh(), and write then",
+            )
