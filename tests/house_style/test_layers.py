@@ -22,6 +22,8 @@ LAYERS = [
     {"projection", "rows"},
     {"declarations", "explain"},
     {"table_version", "table_write"},
+    {"writable_table"},
+    {"versioned_table"},
     {"table"},
     {"spark_datasource", "benchmarks", "engine"},
     {"cli"},
