@@ -4,6 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
@@ -53,8 +54,10 @@ object Table {
     }
     relation.filter(isProjseg).flatMap { found =>
       val options = optionsOf(found).map { case (key, value) => key.toLowerCase -> value }
-      options.get("path").filter(path => options.keySet.subsetOf(known) && !path.contains("#")).map { path =>
-        Table(plan, path, options.get("versionasof").map(_.toLong), options.contains(Pinned))
+      val version = options.get("versionasof")
+      val isPlain = options.keySet.subsetOf(known) && version.forall(_.toLongOption.isDefined)
+      options.get("path").filter(path => isPlain && !path.contains("#")).map { path =>
+        Table(plan, path, version.map(_.toLong), options.contains(Pinned))
       }
     }
   }
@@ -66,6 +69,8 @@ object Table {
     relation.copy(options = new CaseInsensitiveStringMap(options.asJava))
 
   def isOfPin(option: String): Boolean = Set(Pinned, "versionasof").contains(option.toLowerCase)
+
+  def isOfProjseg(entry: CatalogTable): Boolean = entry.provider.exists(_.equalsIgnoreCase("projseg"))
 
   def isProjseg(relation: DataSourceV2Relation): Boolean =
     relation.table.getClass.getSimpleName == "PythonTable" && relation.table.name() == "projseg"

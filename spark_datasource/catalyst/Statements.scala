@@ -14,6 +14,7 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 
 /** SQL statements about projections, segments and versions; all others are the parser's below. */
@@ -59,8 +60,9 @@ object Statements {
   /** Returns a parser that knows these statements. Releases add methods, which a proxy passes on. */
   def parser(below: ParserInterface): ParserInterface = {
     val known = (proxy: Any, method: Method, arguments: Array[AnyRef]) => {
+      val isStatement = method.getName == "parsePlan" || method.getName == "parsePlanWithParameters"
       val found =
-        if (method.getName == "parsePlan" || method.getName == "parsePlanWithParameters")
+        if (isStatement && new Settings(SQLConf.get).isEnabled)
           of(arguments(0).asInstanceOf[String], below)
         else None
       found.getOrElse {

@@ -27,6 +27,7 @@ from projseg.reader.plan import QueryPlan, plan_query
 from projseg.reader.source_reads import SourceRead, plan_figures, planned_reads
 from projseg.segment_format.types import type_name
 from projseg.table import Table
+from projseg.table_layer.as_of import version_at
 from projseg.table_layer.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage import open_storage
 
@@ -69,7 +70,9 @@ def reply_to(request: bytes) -> Reply:
 
 
 def _version(request: Mapping[str, Any]) -> Reply:
-    """Tell a table's newest version."""
+    """Tell a table's newest version, or the newest committed at or before `timestamp_us`."""
+    if (instant := request.get("timestamp_us")) is not None:
+        return {"version": version_at(open_storage(request["location"]), instant).version}, b""
     snapshot = _snapshot(request)
     return {"version": snapshot.version}, b""
 

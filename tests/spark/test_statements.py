@@ -74,3 +74,14 @@ def test_other_statements_are_sparks(sql):
         sql("SHOW PROJECTION FROM stated")
     with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
         sql("SELEC 1")
+
+
+def test_without_the_extension_they_are_sparks_to_refuse(sql, spark, table):
+    spark.conf.set("spark.projseg.enabled", "false")
+    for text, words in (
+        ("SHOW PROJECTIONS FROM", "PARSE_SYNTAX"),
+        ("DESCRIBE HISTORY", "`HISTORY`"),
+    ):
+        with pytest.raises(Exception, match=words):
+            sql(f"{text} {table}")
+    assert sql("SHOW TABLES LIKE 'stated'").count() == 1

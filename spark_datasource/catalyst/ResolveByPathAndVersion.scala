@@ -1,0 +1,142 @@
+package org.apache.spark.sql.projseg
+
+import java.time.Instant
+import java.time.temporal.ChronoUnit
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.analysis.{AnalysisContext, AsOfTimestamp, AsOfVersion, RelationTimeTravel}
+import org.apache.spark.sql.catalyst.analysis.{TimeTravelSpec, UnresolvedLeafNode, UnresolvedRelation}
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.expressions.{Expression, SubqueryExpression}
+import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, LogicalPlan, SubqueryAlias, V2WriteCommand}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, LookupCatalog}
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2Utils}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/**
+ * Resolves what Spark itself refuses of a Python source: older versions of tables of its own
+ * catalog by name, and tables by path, as projseg.`/path`.
+ *
+ * It has to come before Spark's own look-up of relations, which raises.
+ */
+class ResolveByPathAndVersion(given: SparkSession) extends Rule[LogicalPlan] with LookupCatalog {
+  private val session = given.asInstanceOf[ClassicSession]
+  override protected lazy val catalogManager: CatalogManager = session.sessionState.catalogManager
+
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (!new Settings(conf).isEnabled) plan
+    else plan.resolveOperatorsUp {
+      case travel @ RelationTimeTravel(Named(named), timestamp, version) if ofOptions(named).isEmpty =>
+        if (timestamp.forall(isKnown)) {
+          val asked = TimeTravelSpec.create(timestamp, version, conf.sessionLocalTimeZone)
+          resolved(named, asked).getOrElse(travel)
+        } else named.multipartIdentifier match {
+          case Direct(_) => travel.copy(relation = Deferred(named))
+          case _ => travel
+        }
+      case named: UnresolvedRelation if !named.isStreaming => resolved(named, ofOptions(named)).getOrElse(named)
+      case insert: InsertIntoStatement =>
+        target(insert.table).map(found => insert.copy(table = found)).getOrElse(insert)
+      case write: V2WriteCommand => target(write.table).map(write.withNewTable).getOrElse(write)
+    }
+
+  private def isKnown(timestamp: Expression): Boolean =
+    timestamp.resolved && !SubqueryExpression.hasSubquery(timestamp)
+
+  private def ofOptions(named: UnresolvedRelation): Option[TimeTravelSpec] =
+    TimeTravelSpec.fromOptions(
+      named.options, conf.getConf(SQLConf.TIME_TRAVEL_TIMESTAMP_KEY), conf.getConf(SQLConf.TIME_TRAVEL_VERSION_KEY),
+      conf.sessionLocalTimeZone)
+
+  private def resolved(named: UnresolvedRelation, asked: Option[TimeTravelSpec]): Option[LogicalPlan] =
+    named.multipartIdentifier match {
+      case Direct(path) => Some(relation(path, named, asked))
+      case parts if asked.isDefined => entry(parts).map { found =>
+        SubqueryAlias(found.identifier.nameParts, relation(found.location.toString, named, asked))
+      }
+      case _ => None
+    }
+
+  private def target(table: LogicalPlan): Option[DataSourceV2Relation] = table match {
+    case named: UnresolvedRelation => Direct.unapply(named.multipartIdentifier).map { path =>
+      val place = Map("path" -> path)
+      relation(place, optionsOf(named) ++ place)
+    }
+    case _ => None
+  }
+
+  /** A relation whose version is named. */
+  private object Named {
+    def unapply(plan: LogicalPlan): Option[UnresolvedRelation] = plan match {
+      case named: UnresolvedRelation => Some(named)
+      case Deferred(named) => Some(named)
+      case _ => None
+    }
+  }
+
+  /** The path of a name such as projseg.`/path`; no table or namespace of a catalog has a slash in its name. */
+  private object Direct {
+    def unapply(parts: Seq[String]): Option[String] = parts match {
+      case Seq(format, path) if format.equalsIgnoreCase("projseg") && path.contains("/") && conf.runSQLonFile => Some(path)
+      case _ => None
+    }
+  }
+
+  /** The entry of a projseg table of Spark's own catalog; views come before tables, as Spark has them. */
+  private def entry(parts: Seq[String]): Option[CatalogTable] = {
+    val catalog = session.sessionState.catalog
+    // Names within a view are of the place where it was made.
+    val place = AnalysisContext.get.catalogAndNamespace
+    val whole = if (parts.length == 1) place ++ parts else parts
+    if (place.isEmpty && catalog.isTempView(parts)) None
+    else whole match {
+      case CatalogAndIdentifier(found, named) if CatalogV2Util.isSessionCatalog(found) && named.namespace.length == 1 =>
+        val table = TableIdentifier(named.name, Some(named.namespace.head))
+        if (catalog.tableExists(table)) Some(catalog.getTableMetadata(table)).filter(Table.isOfProjseg) else None
+      case _ => None
+    }
+  }
+
+  /** A relation to read: its columns are those of the version. */
+  private def relation(path: String, named: UnresolvedRelation, asked: Option[TimeTravelSpec]): DataSourceV2Relation = {
+    val versionKeys = Seq(SQLConf.TIME_TRAVEL_TIMESTAMP_KEY, SQLConf.TIME_TRAVEL_VERSION_KEY).map(conf.getConf(_))
+    val others = optionsOf(named).filterNot { case (name, _) => versionKeys.exists(_.equalsIgnoreCase(name)) }
+    val version = asked.map {
+      case AsOfVersion(version) => "versionAsOf" -> version
+      case AsOfTimestamp(micros) => versionAt(path, micros)
+      case other => throw new UnsupportedOperationException(s"projseg does not know the version $other")
+    }
+    val options = others + ("path" -> path) ++ version
+    relation(options, options)
+  }
+
+  /** Each relation has a source of its own, as Spark keeps the reader of the first scan on it. */
+  private def relation(source: Map[String, String], options: Map[String, String]): DataSourceV2Relation = {
+    def insensitive(given: Map[String, String]) = new CaseInsensitiveStringMap(given.asJava)
+    val provider = DataSourceV2Utils.getTableProvider("projseg", conf).get
+    val table = provider.getTable(provider.inferSchema(insensitive(source)), Array.empty, source.asJava)
+    DataSourceV2Relation.create(table, None, None, insensitive(options))
+  }
+
+  private def optionsOf(named: UnresolvedRelation): Map[String, String] =
+    named.clearWritePrivileges.options.asCaseSensitiveMap().asScala.toMap
+
+  /** The version as an option, or the instant, for which the source has the words if there is no version. */
+  private def versionAt(path: String, micros: Long): (String, String) = {
+    val request = Engine.json.createObjectNode()
+    request.put("op", "version").put("location", path).put("timestamp_us", micros)
+    new Requests(new Settings(conf)).ask(request) match {
+      case Some(reply) => "versionAsOf" -> reply.content.get("version").asText
+      case None => "timestampAsOf" -> Instant.EPOCH.plus(micros, ChronoUnit.MICROS).toString
+    }
+  }
+}
+
+/** A table by path until the instant of its version is known; Spark would look for files there. */
+private case class Deferred(named: UnresolvedRelation) extends UnresolvedLeafNode
