@@ -19,7 +19,7 @@ _RETURNED = (Finding, CacheStatistics)
 _ANSWERS = (projseg.Commit, projseg.Explain, *_RETURNED)
 """Classes whose objects projseg makes: they have fields, and no call to show."""
 _HERE = Path(__file__).parent
-_PAGES = ("../README.md", "projections.md", "memory.md", "python-api.md")
+_PAGES = ("../README.md", "projections.md", "life.md", "memory.md", "python-api.md")
 _EXAMPLE = re.compile(r"^(#+) ([^\n]*)$|```python(?: spark)?\n(.*?)```", re.MULTILINE | re.DOTALL)
 _INSTANCES = {
     "Table": "table",

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.rows import RowRange, Rows
+from projseg.reader.segment_source import null_vector
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.segment_format.segment_file import SegmentFile
@@ -20,9 +22,18 @@ BATCH_ROWS: Final = 16 * PAGE_ROWS_MAX
 
 @dataclass(frozen=True, slots=True)
 class PagedSource:
-    """The base table of a segment; every page is read and decoded each time it is asked for."""
+    """The base table of a segment; every page is read and decoded each time it is asked for.
+
+    Parameters
+    ----------
+    segment : SegmentFile
+        The open file.
+    schema : pa.Schema
+        The table's, with the types of columns that the segment lacks: those are null.
+    """
 
     segment: SegmentFile
+    schema: pa.Schema
 
     @property
     def row_count(self) -> int:
@@ -51,6 +62,8 @@ class PagedSource:
     def vector_of_range(self, name: str, first: int, end: int, *, is_state: bool = False) -> Vector:
         """Return the rows [first, end) of a column."""
         del is_state  # base tables have no states
+        if not self.segment.has_column(BASE_TABLE, "base", name):
+            return null_vector(self.schema.field(name).type, end - first)
         starts = self.segment.directory(BASE_TABLE, "base", name).row_starts
         first_page = int(np.searchsorted(starts, first, side="right")) - 1
         page_end = int(np.searchsorted(starts, end, side="left"))

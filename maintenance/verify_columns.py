@@ -149,7 +149,7 @@ def order_mismatches(segment: SegmentFile) -> Iterator[Mismatch]:
     """Yield where base rows do not ascend by the columns that the footer says sort them."""
     names = segment.tables[0].sort_order
     before: list[NDArray[Any]] = []
-    for rows in PagedSource(segment).batches() if names else ():
+    for rows in PagedSource(segment, segment.schema).batches() if names else ():
         vectors = [rows.vector(name) for name in names]
         if not all(isinstance(vector, Ids | Numbers) for vector in vectors):
             yield Mismatch("sort order", names, "a column that has no order")

@@ -48,15 +48,15 @@ def verify_projection(
         is_sound = False
         yield Mismatch(f"{owner}: {what}", expected, found)
     if is_sound:
-        for what, expected, found in _rows_mismatches(segment, table, spec):
+        for what, expected, found in _rows_mismatches(PagedSource(segment, schema), table, spec):
             yield Mismatch(f"{owner}: {what}", expected, found)
 
 
 def _rows_mismatches(
-    segment: SegmentFile, table: TableEntry, spec: ProjectionSpec
+    base: PagedSource, table: TableEntry, spec: ProjectionSpec
 ) -> Iterator[Mismatch]:
     try:
-        partial = _recomputed(segment, spec, spec.primitives, table.row_count)
+        partial = _recomputed(base, spec, spec.primitives, table.row_count)
     except (ProjsegError, ArithmeticError) as error:
         yield Mismatch("recomputation", f"{table.row_count} rows", str(error))
         return
@@ -68,16 +68,16 @@ def _rows_mismatches(
         return
     for named, vector in zip(spec.grouping, partial.keys, strict=True):
         name = stored_column(named.expression).name
-        row = _first_difference(segment.column(table.name, "grouping", name), vector, None)
+        row = _first_difference(base.segment.column(table.name, "grouping", name), vector, None)
         if row is not None:
             yield _difference(f"grouping column '{name}'", row)
     for index, primitive in enumerate(spec.primitives):
         columns = partial.state_columns(index)
-        yield from _state_mismatches(segment, table, spec, primitive, columns)
+        yield from _state_mismatches(base, table, spec, primitive, columns)
 
 
 def _state_mismatches(
-    segment: SegmentFile,
+    base: PagedSource,
     table: TableEntry,
     spec: ProjectionSpec,
     primitive: Primitive,
@@ -87,11 +87,11 @@ def _state_mismatches(
     for part, _ in primitive.fields:
         vector = columns[part]
         name = state_column_name(primitive.text, part)
-        stored = segment.column(table.name, "state", name)
+        stored = base.segment.column(table.name, "state", name)
         row = _first_difference(stored, vector, None)
         if row is not None and pa.types.is_floating(vector.type):
             if tolerances is None:
-                tolerances = _tolerances(segment, spec, primitive, columns, table.row_count)
+                tolerances = _tolerances(base, spec, primitive, columns, table.row_count)
             row = _first_difference(stored, vector, tolerances.get(part))
         if row is not None:
             yield _difference(f"state '{name}'", row)
@@ -103,12 +103,12 @@ def _difference(what: str, row: tuple[int, str, str]) -> Mismatch:
 
 
 def _recomputed(
-    segment: SegmentFile, spec: ProjectionSpec, primitives: Sequence[Primitive], groups_max: int
+    base: PagedSource, spec: ProjectionSpec, primitives: Sequence[Primitive], groups_max: int
 ) -> Partial | None:
     """Return a projection's groups in order, None without rows; stop early at too many groups."""
     keys = [named.expression for named in spec.grouping]
     merged: Partial | None = None
-    for batch in PagedSource(segment).batches():
+    for batch in base.batches():
         rows = filter_rows(batch, spec.filter)
         if len(rows) == 0:
             continue
@@ -122,7 +122,7 @@ def _recomputed(
 
 
 def _tolerances(
-    segment: SegmentFile,
+    base: PagedSource,
     spec: ProjectionSpec,
     primitive: Primitive,
     columns: Mapping[str, Vector],
@@ -138,7 +138,7 @@ def _tolerances(
         return {}
     (argument,) = primitive.arguments
     sizes = replace(primitive, arguments=(Call(argument.type, "abs", (argument,)),))
-    partial = _recomputed(segment, spec, [sizes], groups_max)
+    partial = _recomputed(base, spec, [sizes], groups_max)
     assert partial is not None, "the same rows have just been folded"
     ((part, total),) = partial.state_columns(0).items()
     return {part: np.nan_to_num(_TOLERANCE * _doubles(total))}

@@ -165,16 +165,28 @@ class SegmentEncoder:
             msgspec.structs.replace(entry, pages=pages.directory, hashes=hashes)
         )
 
-    def copy_table(self, source: SegmentFile, name: str) -> None:
+    def copy_table(
+        self, source: SegmentFile, name: str, *, stored_as: tuple[str, str] | None = None
+    ) -> None:
         """Copy a table of another segment, pages and bitmap indexes as they are.
 
         Its dictionaries must have been copied, or added with the same values, under their names.
+
+        Parameters
+        ----------
+        source : SegmentFile
+            The other segment.
+        name : str
+            The table's name there.
+        stored_as : (str, str) or None
+            The name and the definition under which a projection is stored here; None: as there.
         """
         table = source.table(name)
+        new_name, definition = stored_as or (name, table.definition)
         self.begin_table(
-            name,
+            new_name,
             table.row_count,
-            definition=table.definition,
+            definition=definition,
             definition_hash=table.definition_hash,
             sort_order=table.sort_order,
         )
@@ -200,6 +212,7 @@ class SegmentEncoder:
         pages = copy_pages(self._sink, source, records, owner)
         blocks = copy_index(self._sink, source, table, column.role, column.name)
         self._open.byte_count += self._sink.offset - start
+        self._open.column_bytes[column.role, column.name] = pages.stored_bytes
         self._open.columns.append(
             msgspec.structs.replace(
                 column, dictionary=position, pages=pages.directory, index_blocks=blocks
@@ -299,6 +312,11 @@ class SegmentEncoder:
     def add_not_built(self, name: str, definition_hash: str, reason: str) -> None:
         """Record a projection that this segment lacks, and why."""
         self._not_built.append(NotBuiltEntry(name, definition_hash, reason))
+
+    def column_bytes(self, table: str) -> int:
+        """Return the stored bytes of the pages of all columns of a finished table."""
+        summary = next(summary for summary in self._summaries if summary.name == table)
+        return sum(summary.column_bytes.values())
 
     def finish(self) -> SegmentSummary:
         """Write footer and tail; nothing may follow."""

@@ -8,12 +8,13 @@ from typing import Final
 import pyarrow as pa
 
 from projseg.table_layer import metadata_tables
+from projseg.table_layer.projection_coverage import projection_stats
 from projseg.table_layer.snapshot import Snapshot
 
 _ROWS: Final[dict[str, Callable[[Snapshot], pa.Table]]] = {
     "segments": metadata_tables.segments,
     "projections": metadata_tables.projections,
-    "projectionStats": metadata_tables.projection_stats,
+    "projectionStats": projection_stats,
     "columns": metadata_tables.columns,
     "history": lambda snapshot: metadata_tables.history(snapshot.storage),
 }

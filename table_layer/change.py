@@ -70,6 +70,7 @@ class SetProperties(msgspec.Struct, frozen=True):
     drop_projections: tuple[str, ...] = ()
     add_columns: tuple[ColumnDeclaration, ...] = ()
     properties: Mapping[str, str] = msgspec.field(default_factory=dict)
+    drop_properties: tuple[str, ...] = ()
 
 
 class Replace(msgspec.Struct, frozen=True):

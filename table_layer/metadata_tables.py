@@ -1,4 +1,7 @@
-"""A table's metadata as rows: segments, projections, columns, history."""
+"""A table's metadata as rows: segments, projections, columns, history.
+
+How far each projection is built is in `projection_coverage`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ import pyarrow as pa
 
 from projseg.algebra.projection.spec import from_definition
 from projseg.segment_format.types import TIMESTAMP
-from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot, kept_versions
 from projseg.table_layer.storage import Storage
 
@@ -56,18 +58,6 @@ _PROJECTIONS = pa.schema(
         ("segments_missing", pa.int64()),
         ("rows", pa.int64()),
         ("bytes", pa.int64()),
-    ]
-)
-_PROJECTION_STATS = pa.schema(
-    [
-        ("segment", pa.string()),
-        ("projection", pa.string()),
-        ("definition_hash", pa.string()),
-        ("rows", pa.int64()),
-        ("bytes", pa.int64()),
-        ("base_rows", pa.int64()),
-        ("is_current", pa.bool_()),
-        ("not_built", pa.string()),
     ]
 )
 _COLUMNS = pa.schema(
@@ -184,34 +174,6 @@ def projections(snapshot: Snapshot) -> pa.Table:
             }
         )
     return pa.Table.from_pylist(rows, _PROJECTIONS)
-
-
-def projection_stats(snapshot: Snapshot) -> pa.Table:
-    """Return one row per projection of each segment, built or not."""
-    current = {p.definition_hash for p in snapshot.properties.projections}
-    rows = [row for entry in snapshot.segments for row in _stats_of(entry, current)]
-    return pa.Table.from_pylist(rows, _PROJECTION_STATS)
-
-
-def _stats_of(entry: SegmentEntry, current: set[str]) -> list[dict[str, Any]]:
-    built = [
-        (stored.name, stored.definition_hash, stored.row_count, stored.byte_count, None)
-        for stored in entry.projections
-    ]
-    failed = [(name, digest, None, None, reason) for name, digest, reason in entry.not_built]
-    return [
-        {
-            "segment": entry.file,
-            "projection": name,
-            "definition_hash": digest,
-            "rows": row_count,
-            "bytes": byte_count,
-            "base_rows": entry.row_count,
-            "is_current": digest in current,
-            "not_built": reason,
-        }
-        for name, digest, row_count, byte_count, reason in [*built, *failed]
-    ]
 
 
 def columns(snapshot: Snapshot) -> pa.Table:

@@ -201,13 +201,14 @@ def _changed_properties(
     for projection in change.add_projections:
         _check_addable(projection, base, declared)
         declared[projection.name] = projection
-    for key in change.properties:
+    for key in (*change.properties, *change.drop_properties):
         if current.properties.get(key) != base.properties.get(key):
             _conflict(f"property '{key}' was changed by another commit")
+    stay = {k: v for k, v in current.properties.items() if k not in change.drop_properties}
     changed = replace(
         _with_columns(current, change.add_columns),
         projections=tuple(declared.values()),
-        properties={**current.properties, **change.properties},
+        properties={**stay, **change.properties},
     )
     if change.add_projections:
         check_projection_count(changed)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from projseg.aggregation.arrow_vectors import grouping_vector
 from projseg.aggregation.filter_rows import filter_rows
 from projseg.aggregation.fold import fold_base_rows
-from projseg.aggregation.rows import MemorySource, all_rows
+from projseg.aggregation.partial import Partial
+from projseg.aggregation.rows import ColumnSource, all_rows
 from projseg.aggregation.states.final_values import exact_to_arrow
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.projection.stored_names import state_column_name, stored_column
-from projseg.errors import ProjsegError
+from projseg.errors import CorruptionError, ProjsegError, StorageError
 from projseg.segment_format.vectors import Numbers, Opaque, Vector
 
 
@@ -46,23 +48,47 @@ class NotBuilt:
     reason: str
 
 
-def build_projection(source: MemorySource, spec: ProjectionSpec) -> BuiltProjection | NotBuilt:
-    """Return the projection of the base rows `source`, or the reason why there is none.
+def build_projection(source: ColumnSource, spec: ProjectionSpec) -> BuiltProjection | NotBuilt:
+    """Return the projection of the base rows `source`, or the reason why there is none."""
+
+    def folded() -> tuple[Partial, int]:
+        rows = filter_rows(all_rows(source), spec.filter)
+        keys = [named.expression for named in spec.grouping]
+        partial = fold_base_rows(rows, keys, spec.primitives)
+        return partial, partial.group_count if len(rows) else 0
+
+    return projection_of(spec, folded)
+
+
+def projection_of(
+    spec: ProjectionSpec, fold: Callable[[], tuple[Partial, int]]
+) -> BuiltProjection | NotBuilt:
+    """Return the projection whose groups `fold` makes, or the reason why there is none.
 
     A value that Spark's ANSI mode refuses, in a virtual column or in a sum, must not fail the
-    append: the rows themselves are sound.
+    write: the rows themselves are sound. Damaged or unreadable files do fail it.
+
+    Parameters
+    ----------
+    spec : ProjectionSpec
+        The projection.
+    fold : callable
+        Returns groups in the order of their keys, and how many of them, from the first, exist.
+
+    Raises
+    ------
+    CorruptionError, StorageError
+        If the rows cannot be read.
     """
     try:
-        return _build(source, spec)
+        return _built(spec, *fold())
+    except (CorruptionError, StorageError):
+        raise
     except (ProjsegError, ArithmeticError) as error:
         return NotBuilt(spec, str(error))
 
 
-def _build(source: MemorySource, spec: ProjectionSpec) -> BuiltProjection:
-    rows = filter_rows(all_rows(source), spec.filter)
-    keys = [named.expression for named in spec.grouping]
-    partial = fold_base_rows(rows, keys, spec.primitives)
-    group_count = partial.group_count if len(rows) else 0
+def _built(spec: ProjectionSpec, partial: Partial, group_count: int) -> BuiltProjection:
     grouping = {
         stored_column(named.expression).name: vector.slice(0, group_count)
         for named, vector in zip(spec.grouping, partial.keys, strict=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 
 from projseg.aggregation.rows import MemorySource
 from projseg.errors import LimitExceededError
 from projseg.segment_format.footer import BASE_TABLE, Role
 from projseg.segment_format.segment_encoder import SegmentEncoder
+from projseg.segment_format.segment_file import SegmentFile
 from projseg.segment_format.vectors import Ids, Vector
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt
 
@@ -31,6 +32,29 @@ class SegmentContents:
         self._encoder.begin_table(BASE_TABLE, source.row_count, sort_order=sort_order)
         self._add_columns(columns)
         self._encoder.end_table()
+
+    def copy_tables(
+        self, source: SegmentFile, tables: Mapping[str, tuple[str, str] | None]
+    ) -> None:
+        """Copy tables of another segment, the base table first, and the dictionaries they use.
+
+        Nothing is decoded or encoded, and each part's checksum is proved.
+
+        Parameters
+        ----------
+        source : SegmentFile
+            The other segment; it must live as long as this object.
+        tables : mapping of str to (str, str) or None
+            For each table by its name there, the name and the definition it is stored under here;
+            None: as there.
+        """
+        used = {column.dictionary for name in tables for column in source.table(name).columns}
+        for position, entry in enumerate(source.footer.dictionaries):
+            if position in used:
+                self._encoder.copy_dictionary(source, entry.name)
+                self._dictionary_names[id(source.dictionary(entry.name))] = entry.name
+        for name, stored_as in tables.items():
+            self._encoder.copy_table(source, name, stored_as=stored_as)
 
     def add_projection(self, projection: BuiltProjection) -> BuiltProjection | NotBuilt:
         """Write a projection, or return why the format cannot hold it; the file stays valid."""

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from projseg.aggregation.rows import MemorySource
-from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.segment_encoder import SegmentEncoder, SegmentSummary
+from projseg.table_layer.next_version import now_us
+from projseg.table_layer.projection_scope import ProjectionScope, scope_of
 from projseg.table_layer.segment_entry import SegmentEntry, StoredProjection
 from projseg.table_layer.storage import PutOutcomeUnknownError, Storage
 from projseg.table_layer.storage_errors import storage_error
+from projseg.table_layer.table_properties import TableProperties
 from projseg.writer.column_vectors import vectors_of
 from projseg.writer.column_zones import column_zone, time_bounds
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt, build_projection
 from projseg.writer.segment_contents import REASON_CHARACTERS_MAX, SegmentContents
+from projseg.writer.size_guard import guarded
 from projseg.writer.sort_order import sort_columns, sorted_row_ids
 
 
@@ -36,13 +41,34 @@ class SegmentLayout:
     cluster_by : sequence of str
         Sort order, time last unless it is named.
     specs : sequence of ProjectionSpec
-        Projections to embed.
+        The declared projections.
+    scopes : mapping of str to ProjectionScope
+        What each is to be built for, by name.
     """
 
     schema: pa.Schema
     time_column: str | None
     cluster_by: Sequence[str]
     specs: Sequence[ProjectionSpec]
+    scopes: Mapping[str, ProjectionScope]
+
+    @classmethod
+    def of(cls, properties: TableProperties) -> SegmentLayout:
+        """Return the layout that a table declares.
+
+        Raises
+        ------
+        InvalidInputError
+            If a property that states a projection's scope is malformed.
+        """
+        declared = properties.projections
+        return cls(
+            properties.schema,
+            properties.time_column,
+            properties.cluster_by,
+            tuple(from_definition(p.definition, properties.schema) for p in declared),
+            {p.name: scope_of(properties.properties, p.name) for p in declared},
+        )
 
     @property
     def dictionary_columns(self) -> frozenset[str]:
@@ -54,6 +80,14 @@ class SegmentLayout:
             for name in named.expression.columns
         }
         return frozenset(grouped | set(self.cluster_by)) - {self.time_column}
+
+    @property
+    def sort_order(self) -> tuple[str, ...]:
+        """The columns that rows are sorted by."""
+        return sort_columns(self.cluster_by, self.time_column)
+
+
+Build = Callable[[ProjectionSpec], BuiltProjection | NotBuilt]
 
 
 def write_segment(
@@ -67,6 +101,8 @@ def write_segment(
     pool: Executor,
 ) -> SegmentEntry:
     """Write one segment file, durably, and return how a manifest lists it.
+
+    Projections whose building is deferred are left out.
 
     Parameters
     ----------
@@ -91,35 +127,68 @@ def write_segment(
         If the file cannot be written.
     """
     vectors = vectors_of(rows, layout.dictionary_columns, pool)
-    sort_order = sort_columns(layout.cluster_by, layout.time_column)
-    order = sorted_row_ids(vectors, sort_order, rows.num_rows)
+    order = sorted_row_ids(vectors, layout.sort_order, rows.num_rows)
     if order is not None:
         taken = pool.map(lambda vector: vector.take(order), vectors.values())
         vectors = dict(zip(vectors, taken, strict=True))
     source = MemorySource(rows.num_rows, vectors)
-    results = list(pool.map(lambda spec: build_projection(source, spec), layout.specs))
-    with storage.create(file) as sink:
-        encoder = SegmentEncoder(sink.write, file_id=uuid.uuid4().bytes, schema=layout.schema)
+    return write_sorted(
+        source,
+        layout,
+        [spec for spec in layout.specs if not layout.scopes[spec.name].is_deferred],
+        lambda spec: build_projection(source, spec),
+        storage=storage,
+        file=file,
+        write_id=write_id,
+        interval=interval,
+        pool=pool,
+    )
+
+
+def write_sorted(
+    source: MemorySource,
+    layout: SegmentLayout,
+    specs: Sequence[ProjectionSpec],
+    build: Build,
+    *,
+    storage: Storage,
+    file: str,
+    write_id: str,
+    interval: tuple[int, int] | None,
+    pool: Executor,
+) -> SegmentEntry:
+    """Write the segment of encoded rows that stand in the order of the layout.
+
+    Parameters
+    ----------
+    source : MemorySource
+        Every column of the layout's schema.
+    layout : SegmentLayout
+        As of `write_segment`.
+    specs : sequence of ProjectionSpec
+        The projections to embed, as far as their scopes allow.
+    build : callable
+        Makes one of them.
+    storage, file, write_id, interval, pool
+        As of `write_segment`.
+    """
+    low, high = time_bounds(source.vectors, layout.time_column)
+    now = now_us()
+
+    def built(spec: ProjectionSpec) -> BuiltProjection | NotBuilt:
+        reason = layout.scopes[spec.name].reason_against(low, high, now)
+        return build(spec) if reason is None else NotBuilt(spec, reason)
+
+    results = list(pool.map(built, specs))
+    with new_segment(storage, file, layout.schema) as encoder:
         contents = SegmentContents(encoder)
-        contents.add_base(source, sort_order)
-        results = [
-            contents.add_projection(result) if isinstance(result, BuiltProjection) else result
-            for result in results
-        ]
-        failed = [result for result in results if isinstance(result, NotBuilt)]
-        for result in failed:
-            contents.add_not_built(result)
+        contents.add_base(source, layout.sort_order)
+        results = add_projections(contents, encoder, results, layout, source.row_count)
         summary = encoder.finish()
-        try:
-            sink.commit()
-        except PutOutcomeUnknownError as error:
-            # Nothing lists the segment yet, so it does not matter whether the file exists.
-            raise storage_error(error, "write", f"{storage.location}/{file}") from error
-    low, high = time_bounds(vectors, layout.time_column)
     return SegmentEntry(
         file=file,
         write_id=write_id,
-        row_count=rows.num_rows,
+        row_count=source.row_count,
         byte_count=summary.byte_count,
         footer_checksum=summary.footer_checksum,
         interval=interval,
@@ -127,14 +196,69 @@ def write_segment(
         max_time_us=high,
         columns={
             name: column_zone(vector, summary.table(BASE_TABLE).column_bytes["base", name])
-            for name, vector in vectors.items()
+            for name, vector in source.vectors.items()
         },
-        projections=tuple(
-            _stored(result, summary) for result in results if isinstance(result, BuiltProjection)
-        ),
-        not_built=tuple(
-            (f.spec.name, f.spec.definition_hash, f.reason[:REASON_CHARACTERS_MAX]) for f in failed
-        ),
+        projections=stored_projections(results, summary),
+        not_built=not_built(results),
+    )
+
+
+@contextmanager
+def new_segment(storage: Storage, file: str, schema: pa.Schema) -> Iterator[SegmentEncoder]:
+    """Yield the encoder of a new segment file, which is durable afterwards.
+
+    Raises
+    ------
+    StorageError
+        If the file cannot be written.
+    """
+    with storage.create(file) as sink:
+        yield SegmentEncoder(sink.write, file_id=uuid.uuid4().bytes, schema=schema)
+        try:
+            sink.commit()
+        except PutOutcomeUnknownError as error:
+            # Nothing lists the segment yet, so it does not matter whether the file exists.
+            raise storage_error(error, "write", f"{storage.location}/{file}") from error
+
+
+def add_projections(
+    contents: SegmentContents,
+    encoder: SegmentEncoder,
+    results: Sequence[BuiltProjection | NotBuilt],
+    layout: SegmentLayout,
+    base_rows: int,
+) -> list[BuiltProjection | NotBuilt]:
+    """Write the projections that scopes and the format allow, and the reasons against others.
+
+    Returns
+    -------
+    list of BuiltProjection or NotBuilt
+        What became of each.
+    """
+    base_bytes = encoder.column_bytes(BASE_TABLE)
+    found = [guarded(r, layout.scopes[r.spec.name], base_rows, base_bytes) for r in results]
+    found = [contents.add_projection(r) if isinstance(r, BuiltProjection) else r for r in found]
+    for result in found:
+        if isinstance(result, NotBuilt):
+            contents.add_not_built(result)
+    return found
+
+
+def stored_projections(
+    results: Sequence[BuiltProjection | NotBuilt], summary: SegmentSummary
+) -> tuple[StoredProjection, ...]:
+    """Return how an entry lists the projections that were written."""
+    return tuple(_stored(r, summary) for r in results if isinstance(r, BuiltProjection))
+
+
+def not_built(
+    results: Sequence[BuiltProjection | NotBuilt],
+) -> tuple[tuple[str, str, str], ...]:
+    """Return how an entry lists the projections that were not."""
+    return tuple(
+        (r.spec.name, r.spec.definition_hash, r.reason[:REASON_CHARACTERS_MAX])
+        for r in results
+        if isinstance(r, NotBuilt)
     )
 
 

@@ -10,7 +10,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.algebra.time.granularity import Granularity
 from projseg.table_layer.own_files import remove
 from projseg.table_layer.paths import segment_name
@@ -64,9 +63,7 @@ def write_segments(
     """
     schema = properties.schema
     granularity = segment_granularity(properties)
-    layout = SegmentLayout(
-        schema, properties.time_column, properties.cluster_by, projection_specs(properties)
-    )
+    layout = SegmentLayout.of(properties)
     segments = cut_into_segments(
         normalise_batches(batches, schema, properties.time_column),
         time_column=properties.time_column,
@@ -115,11 +112,6 @@ def write_segments(
         remove(storage, files)
         raise
     return entries
-
-
-def projection_specs(properties: TableProperties) -> tuple[ProjectionSpec, ...]:
-    """Return the checked specs of the projections that new segments are to embed."""
-    return tuple(from_definition(p.definition, properties.schema) for p in properties.projections)
 
 
 def segment_granularity(properties: TableProperties) -> Granularity | None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from projseg.algebra.time.interval import Interval
+from projseg.maintained_table import MaintainedTable, bounds_of
 from projseg.table_layer.as_of import InstantLike, open_as_of
 from projseg.table_layer.storage import open_storage
 from projseg.table_layer.table_properties import TARGET_SEGMENT_ROWS
@@ -44,7 +44,7 @@ def is_table(location: str | os.PathLike[str]) -> bool:
     return holds_table(location)
 
 
-class Table(VersionedTable):
+class Table(VersionedTable, MaintainedTable):
     """A table at one version; a write through this object moves it to the version written.
 
     Parameters
@@ -212,69 +212,8 @@ class Table(VersionedTable):
         self._check_newest()
         # Rows that others appended since this object was opened are to be replaced as well.
         self.refresh()
-        bounds = None if interval is None else _bounds(interval)
+        bounds = None if interval is None else bounds_of(interval)
         self._snapshot, made = overwrite(
             self._snapshot, data, bounds, on_segment=on_segment, note=self._note
         )
         return made
-
-    def add_projection(self, declaration: ProjectionLike) -> int:
-        """Declare a projection: segments written from now on embed it.
-
-        Parameters
-        ----------
-        declaration : Projection, mapping or JSON text
-            In any of the three forms.
-
-        Returns
-        -------
-        int
-            The version written.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_BAD_PROJECTION, PROJSEG_PROJECTION_EXISTS, PROJSEG_TOO_MANY_NAMES,
-            PROJSEG_PINNED_VERSION, or what is wrong with an expression.
-        UnsupportedFeatureError
-            PROJSEG_UNSUPPORTED_FUNCTION.
-        CommitError, StorageError
-            As of `append`.
-        """
-        from projseg.table_write import add_projection
-
-        self._check_newest()
-        self._snapshot = add_projection(self._snapshot, declaration, self._note)
-        return self._snapshot.version
-
-    def drop_projection(self, name: str) -> int:
-        """Stop embedding a projection in segments written from now on.
-
-        Parameters
-        ----------
-        name : str
-            Its name in the table.
-
-        Returns
-        -------
-        int
-            The version written.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_UNKNOWN_PROJECTION, PROJSEG_PINNED_VERSION.
-        CommitError, StorageError
-            As of `append`.
-        """
-        from projseg.table_write import drop_projection
-
-        self._check_newest()
-        self._snapshot = drop_projection(self._snapshot, name, self._note)
-        return self._snapshot.version
-
-
-def _bounds(interval: IntervalLike) -> tuple[int, int]:
-    """Return an interval's ends in microseconds of UTC."""
-    parsed = interval if isinstance(interval, Interval) else Interval.parse(interval)
-    return parsed.start_us, parsed.end_us

@@ -279,15 +279,21 @@ class TableVersion:
         return metadata_tables.projections(self._snapshot)
 
     def projection_stats(self) -> pa.Table:
-        """Return one row per projection of each segment, built or not.
+        """Return one row per declared projection: where it is built, and where not and why.
 
         Returns
         -------
         pa.Table
-            segment, projection, definition_hash, rows, bytes, base_rows (of the segment),
-            is_current (whether the table declares it so now), not_built (the reason, or null).
+            projection, definition_hash, build (`immediate` or `deferred`); segments by what became
+            of it in them: built, missing, skipped (by its scope) and failed; rows and bytes;
+            base_rows (of the segments that hold it) and base_share (of all rows); coverage (a list
+            of start and end: the time chunks all of whose segments hold it); reasons (of those that
+            were skipped or failed, each once).
         """
-        return metadata_tables.projection_stats(self._snapshot)
+        # Imported here, so that a process that only asks starts without it.
+        from projseg.table_layer.projection_coverage import projection_stats
+
+        return projection_stats(self._snapshot)
 
     def columns(self) -> pa.Table:
         """Return one row per column, with its totals over all segments.

@@ -1,4 +1,4 @@
-"""Write to a table: segments first, then one commit that lists them; change its projections."""
+"""Write to a table: segments first, then one commit that lists them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.time.interval import Interval
 from projseg.declarations import (
     ProjectionLike,
     SchemaLike,
-    declaration_of,
     declare_properties,
     schema_of,
-    stored_declaration,
 )
 from projseg.errors import StorageError
 from projseg.rows import RowsLike, batches_of
-from projseg.table_layer.change import Append, Change, Overwrite, SetProperties
+from projseg.table_layer.change import Append, Change, Overwrite
 from projseg.table_layer.commit import commit, create_table, not_committed, refuse_existing
 from projseg.table_layer.commit_info import CommitNote
 from projseg.table_layer.own_files import removed_on_failure
@@ -35,14 +32,14 @@ ChangeOf: TypeAlias = Callable[[tuple[SegmentEntry, ...]], Change]
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The version that an append or overwrite published.
+    """The version that a write published.
 
     Parameters
     ----------
     version : int
         The table version written.
     segments, rows : int
-        How many it added.
+        How many segments it added, and the rows in them.
     """
 
     version: int
@@ -80,31 +77,6 @@ def overwrite(
         operation="overwrite",
         on_segment=on_segment,
         note=note.asking(interval=None if bounds is None else str(Interval(*bounds))),
-    )
-
-
-def add_projection(base: Snapshot, declaration: ProjectionLike, note: CommitNote) -> Snapshot:
-    """Declare a projection for the segments written after the table version `base`."""
-    properties = base.properties
-    spec = parse_projection(
-        declaration_of(declaration),
-        properties.schema,
-        time_column=properties.time_column,
-        segment_granularity=properties.segment_granularity,
-    )
-    change = SetProperties(add_projections=(stored_declaration(spec),))
-    return _set_projections(base, change, "add projection", note.asking(projection=spec.name))
-
-
-def drop_projection(base: Snapshot, name: str, note: CommitNote) -> Snapshot:
-    """Stop embedding a projection in segments written after the table version `base`."""
-    change = SetProperties(drop_projections=(name,))
-    return _set_projections(base, change, "drop projection", note.asking(projection=name))
-
-
-def _set_projections(base: Snapshot, change: Change, operation: str, note: CommitNote) -> Snapshot:
-    return commit(
-        base.storage, base, change, write_id=new_write_id(), operation=operation, note=note
     )
 
 

@@ -1,4 +1,4 @@
-"""Verbs that change what a table declares: add-projection and drop-projection."""
+"""Verbs about projections: add-projection, materialize-projection and drop-projection."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import projseg
 from projseg.cli.arguments import Location, Output, Yes
 from projseg.cli.declarations import parse_declaration
 from projseg.cli.output import print_fields
+from projseg.cli.progress import COUNTED, shown_progress
 from projseg.errors import InvalidInputError, did_you_mean
 
 
@@ -18,13 +19,61 @@ def add_projection(
     declaration: Annotated[
         str, typer.Argument(help="JSON, or NAME=SELECT columns, aggregates GROUP BY ALL.")
     ],
+    materialize: Annotated[
+        bool, typer.Option("--materialize", help="Also build it in the segments that are there.")
+    ] = False,
+    build: Annotated[
+        str,
+        typer.Option(help="immediate; or deferred: only materialize-projection and compact do it."),
+    ] = "immediate",
+    interval: Annotated[
+        str | None, typer.Option(help="Segments with no row in it go without the projection.")
+    ] = None,
+    retain: Annotated[
+        str | None, typer.Option(help="Segments with older rows only go without: '90 days'.")
+    ] = None,
+    max_row_ratio: Annotated[
+        float | None, typer.Option(help="The most rows, as a share of a segment's base rows.")
+    ] = None,
+    max_bytes_ratio: Annotated[
+        float | None, typer.Option(help="The most bytes, as a share of the base table's.")
+    ] = None,
     output: Output = None,
 ) -> None:
     """Declare a projection; segments written from now on embed it."""
     table = projseg.Table(location)
     for declared in parse_declaration(declaration):
-        table.add_projection(declared)
+        table.add_projection(
+            declared,
+            materialize=materialize,
+            build=build,
+            interval=interval,
+            retain=retain,
+            max_row_ratio=max_row_ratio,
+            max_bytes_ratio=max_bytes_ratio,
+        )
     _print_outcome(location, output)
+
+
+def materialize_projection(
+    location: Location,
+    name: Annotated[
+        str | None, typer.Argument(help="The projection; default: all that are declared.")
+    ] = None,
+    interval: Annotated[
+        str | None, typer.Option(help="Only segments with rows in START/END or START/PERIOD.")
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Build declared projections in the segments that lack them; base rows are copied as stored."""
+    table = projseg.Table(location)
+    with shown_progress(*COUNTED) as progress:
+        task = progress.add_task("segments", total=None)
+        made = table.materialize_projection(
+            name, interval, on_segment=lambda _: progress.advance(task)
+        )
+    fields = {"location": location, "version": made.version, "segments": made.segments}
+    print_fields({**fields, "rows": made.rows}, output)
 
 
 def drop_projection(

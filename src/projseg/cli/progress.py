@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from typing import Final
 
 from rich.console import Console
-from rich.progress import Progress, ProgressColumn
+from rich.progress import (
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+COUNTED: Final = (
+    SpinnerColumn(),
+    TextColumn("{task.description}"),
+    MofNCompleteColumn(),
+    TimeElapsedColumn(),
+)
+"""What is shown of work whose end is not known: how much is done, and for how long."""
 
 
 @contextmanager

@@ -1,0 +1,90 @@
+"""Listed segments read past every cache, for work that passes over each file once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.reader.segment_source import null_vector
+from projseg.segment_format.footer import BASE_TABLE, Role
+from projseg.segment_format.segment_file import SegmentFile
+from projseg.segment_format.vectors import Vector
+from projseg.table_layer.footer_match import footer_mismatches, require_match
+from projseg.table_layer.segment_entry import SegmentEntry
+from projseg.table_layer.storage import Storage
+from projseg.table_layer.verify_entries import check_listed, read_listed
+
+
+def open_uncached(storage: Storage, entry: SegmentEntry) -> SegmentFile:
+    """Return a listed segment, its footer read anew."""
+
+    def read_range(offset: int, size: int) -> bytes:
+        return read_listed(storage, entry, offset, size)
+
+    path = f"{storage.location}/{entry.file}"
+    return SegmentFile.open(read_range, entry.byte_count, path=path)
+
+
+def open_checked(storage: Storage, entry: SegmentEntry, schema: pa.Schema) -> SegmentFile:
+    """Return a listed segment, once its file is known to be what the table lists.
+
+    Raises
+    ------
+    CorruptionError
+        If the file is missing, damaged, or another one.
+    """
+    check_listed(storage, entry)
+    segment = open_uncached(storage, entry)
+    require_match(footer_mismatches(entry, segment, schema), segment.path)
+    return segment
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumns:
+    """One table of a segment as a source of whole columns, each decoded once and then held.
+
+    Parameters
+    ----------
+    segment : SegmentFile
+        The open file.
+    table : str
+        `__base`, or the name of a stored projection.
+    schema : pa.Schema
+        The table's, with the types of base columns that the segment lacks: those are null.
+    """
+
+    segment: SegmentFile
+    table: str
+    schema: pa.Schema
+    _held: dict[tuple[Role, str], Vector] = field(default_factory=dict)
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows of the table."""
+        return self.segment.table(self.table).row_count
+
+    def vector(self, name: str, *, is_state: bool = False) -> Vector:
+        """Return a whole column."""
+        role: Role = "base" if self.table == BASE_TABLE else "state" if is_state else "grouping"
+        if (role, name) not in self._held:
+            self._held[role, name] = self.read(role, name)
+        return self._held[role, name]
+
+    def read(self, role: Role, name: str) -> Vector:
+        """Return a whole column without holding it."""
+        if role == "base" and not self.segment.has_column(self.table, role, name):
+            return null_vector(self.schema.field(name).type, self.row_count)
+        return self.segment.column(self.table, role, name)
+
+    def vector_of_rows(
+        self, name: str, row_ids: NDArray[np.uint32], *, is_state: bool = False
+    ) -> Vector:
+        """Return a column at `row_ids`, uint32[n]."""
+        return self.vector(name, is_state=is_state).take(row_ids)
+
+    def vector_of_range(self, name: str, first: int, end: int, *, is_state: bool = False) -> Vector:
+        """Return the rows [first, end) of a column."""
+        return self.vector(name, is_state=is_state).slice(first, end)

@@ -1,0 +1,232 @@
+"""Embed declared projections in segments that lack them: base bytes are copied, not encoded again.
+
+A segment's file is written anew, with the projections that the table declares and no other. Its
+base table, dictionaries and the projections that stay are copied part by part, each part's checksum
+being proved. A projection that cannot be built is recorded with its reason, and tried again the
+next time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from projseg.algebra.projection.spec import ProjectionSpec, from_definition
+from projseg.algebra.time.interval import Interval
+from projseg.errors import InvalidInputError, did_you_mean
+from projseg.maintenance.listed_segment import TableColumns, open_checked
+from projseg.maintenance.replacement import NewFile, Replacement
+from projseg.maintenance.stored_groups import build_from_segment
+from projseg.reader.version_facts import VersionFacts
+from projseg.segment_format.footer import BASE_TABLE
+from projseg.segment_format.segment_file import SegmentFile
+from projseg.table_layer.commit_info import NO_NOTE, CommitNote
+from projseg.table_layer.next_version import now_us
+from projseg.table_layer.segment_entry import SegmentEntry, StoredProjection
+from projseg.table_layer.snapshot import Snapshot
+from projseg.writer.projection_builder import BuiltProjection, NotBuilt
+from projseg.writer.segment_contents import SegmentContents
+from projseg.writer.segment_writer import (
+    SegmentLayout,
+    add_projections,
+    new_segment,
+    not_built,
+    stored_projections,
+)
+
+_SEGMENTS_AT_ONCE = 2
+
+
+def materialize(
+    base: Snapshot,
+    name: str | None,
+    interval: tuple[int, int] | None,
+    on_segment: Callable[[SegmentEntry], object] | None = None,
+    note: CommitNote = NO_NOTE,
+) -> tuple[Snapshot, tuple[SegmentEntry, ...]]:
+    """Build declared projections in the segments that lack them, in one commit.
+
+    Parameters
+    ----------
+    base : Snapshot
+        The table.
+    name : str or None
+        The projection; None: all that are declared.
+    interval : (int, int) or None
+        Only segments with times in `[start, end)`, microseconds UTC; None: all segments.
+    on_segment : callable or None
+        Called with each new segment's entry as its file is finished.
+    note : CommitNote
+        What the table's history is to say besides.
+
+    Returns
+    -------
+    (Snapshot, tuple of SegmentEntry)
+        The version written, or the newest if there was nothing to do; the new segments.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_PROJECTION, PROJSEG_NO_TIME_COLUMN.
+    CorruptionError, CommitError, StorageError
+        As of `Replacement.run`.
+    """
+    _check_name(base, name)
+    return Replacement(
+        base,
+        lambda snapshot: _tasks(snapshot, name, interval),
+        "materialize projection",
+        at_once=min(_SEGMENTS_AT_ONCE, os.cpu_count() or 1),
+        on_segment=on_segment,
+        note=note.asking(
+            projection=name, interval=None if interval is None else str(Interval(*interval))
+        ),
+    ).run()
+
+
+def _check_name(snapshot: Snapshot, name: str | None) -> None:
+    known = [declared.name for declared in snapshot.properties.projections]
+    if name is not None and name not in known:
+        raise InvalidInputError(
+            "PROJSEG_UNKNOWN_PROJECTION",
+            f"projection '{name}' is not declared on {snapshot.storage.location}"
+            f"{did_you_mean(name, known)}; declare it with add_projection",
+        )
+
+
+def segments_in(snapshot: Snapshot, interval: tuple[int, int] | None) -> Sequence[SegmentEntry]:
+    """Return the listed segments, or those with times in `[start, end)`, microseconds UTC.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_NO_TIME_COLUMN.
+    """
+    if interval is None:
+        return snapshot.segments
+    if snapshot.properties.time_column is None:
+        raise InvalidInputError(
+            "PROJSEG_NO_TIME_COLUMN",
+            f"table {snapshot.storage.location} has no timeColumn, so it has no segments of an "
+            "interval; leave the interval out",
+        )
+    return snapshot.segments_between(*interval)
+
+
+def _tasks(
+    snapshot: Snapshot, name: str | None, interval: tuple[int, int] | None
+) -> list[_Embedding]:
+    layout = SegmentLayout.of(snapshot.properties)
+    now = now_us()
+    found = (
+        _embedding(snapshot, layout, entry, name, now) for entry in segments_in(snapshot, interval)
+    )
+    return [task for task in found if task.missing]
+
+
+def _embedding(
+    snapshot: Snapshot, layout: SegmentLayout, entry: SegmentEntry, name: str | None, now: int
+) -> _Embedding:
+    """Return what a segment's new file is to hold."""
+    by_hash = {stored.definition_hash: stored for stored in entry.projections}
+    reasons = {digest: reason for _, digest, reason in entry.not_built}
+    kept, missing, recorded = [], [], []
+    for spec in layout.specs:
+        scope, reason = layout.scopes[spec.name], reasons.get(spec.definition_hash)
+        if (stored := by_hash.get(spec.definition_hash)) is not None:
+            kept.append((stored, spec))
+        elif (
+            name in (None, spec.name)
+            and scope.reason_against(entry.min_time_us, entry.max_time_us, now) is None
+            and not (reason is not None and scope.is_settled(reason))
+        ):
+            missing.append(spec)
+        elif reason is not None:
+            recorded.append(NotBuilt(spec, reason))
+    return _Embedding(snapshot, layout, entry, tuple(kept), tuple(missing), tuple(recorded))
+
+
+@dataclass(frozen=True, slots=True)
+class _Embedding:
+    """Write a segment again, with projections more.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The version that lists it.
+    layout : SegmentLayout
+        What the table declares.
+    entry : SegmentEntry
+        The segment.
+    kept : tuple of (StoredProjection, ProjectionSpec)
+        Projections to be copied, and how the table declares them.
+    missing : tuple of ProjectionSpec
+        Those to be built.
+    recorded : tuple of NotBuilt
+        Those that stay away for a reason that is recorded.
+    """
+
+    snapshot: Snapshot
+    layout: SegmentLayout
+    entry: SegmentEntry
+    kept: tuple[tuple[StoredProjection, ProjectionSpec], ...]
+    missing: tuple[ProjectionSpec, ...]
+    recorded: tuple[NotBuilt, ...]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The segment's file, and the definitions of what its new file holds."""
+        specs = [spec for _, spec in self.kept] + list(self.missing)
+        return (self.entry.file, *((spec.name, spec.definition_hash) for spec in specs))
+
+    @property
+    def replaced(self) -> tuple[SegmentEntry, ...]:
+        """The segment."""
+        return (self.entry,)
+
+    def write(self, file: NewFile, pool: Executor) -> SegmentEntry | None:
+        """Build what is missing and write the file; None if nothing can be built, as before."""
+        schema = self.snapshot.properties.schema
+        segment = open_checked(self.snapshot.storage, self.entry, schema)
+        base = TableColumns(segment, BASE_TABLE, schema)
+        facts = VersionFacts(self.snapshot).of(self.entry)
+        results = list(pool.map(lambda spec: build_from_segment(base, spec, facts), self.missing))
+        is_built = any(isinstance(result, BuiltProjection) for result in results)
+        if not is_built and set(not_built([*results, *self.recorded])) == set(self.entry.not_built):
+            return None
+        names = {stored.name: _stored_as(segment, stored, spec) for stored, spec in self.kept}
+        with new_segment(self.snapshot.storage, file.name, segment.schema) as encoder:
+            contents = SegmentContents(encoder)
+            contents.copy_tables(segment, {BASE_TABLE: None, **names})
+            found = add_projections(contents, encoder, results, self.layout, self.entry.row_count)
+            for settled in self.recorded:
+                contents.add_not_built(settled)
+            summary = encoder.finish()
+        copied = tuple(replace(stored, name=spec.name) for stored, spec in self.kept)
+        return replace(
+            self.entry,
+            file=file.name,
+            write_id=file.write_id,
+            byte_count=summary.byte_count,
+            footer_checksum=summary.footer_checksum,
+            projections=(*copied, *stored_projections(found, summary)),
+            not_built=not_built([*found, *self.recorded]),
+        )
+
+
+def _stored_as(
+    segment: SegmentFile, stored: StoredProjection, spec: ProjectionSpec
+) -> tuple[str, str] | None:
+    """Return name and definition of a copied projection; None if both stay.
+
+    A definition that stores the same may be declared under another name. The stored columns stay in
+    the order of the definition that they were built by.
+    """
+    if stored.name == spec.name:
+        return None
+    built_by = from_definition(segment.table(stored.name).definition, segment.schema)
+    return spec.name, replace(built_by, name=spec.name).definition

@@ -1,0 +1,83 @@
+"""Change the projections of a table: declare, drop, and build in segments that lack them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from projseg.algebra.projection.parse import parse_projection
+from projseg.declarations import ProjectionLike, declaration_of, stored_declaration
+from projseg.maintenance.materialize import materialize
+from projseg.table_layer.change import Change, SetProperties
+from projseg.table_layer.commit import commit
+from projseg.table_layer.commit_info import CommitNote
+from projseg.table_layer.paths import new_write_id
+from projseg.table_layer.projection_scope import declare_scope, scope_keys
+from projseg.table_layer.snapshot import Snapshot
+from projseg.table_write import Commit, OnSegment
+
+if TYPE_CHECKING:
+    from projseg.algebra.time.interval import Interval
+
+
+def add_projection(
+    base: Snapshot,
+    declaration: ProjectionLike,
+    *,
+    build: str,
+    interval: Interval | None,
+    retain: str | None,
+    max_row_ratio: float | None,
+    max_bytes_ratio: float | None,
+    note: CommitNote,
+) -> tuple[Snapshot, str]:
+    """Declare a projection after the table version `base`; return also its name.
+
+    See `Table.add_projection`.
+    """
+    properties = base.properties
+    scope = declare_scope(
+        build=build,
+        interval=interval,
+        retain=retain,
+        max_row_ratio=max_row_ratio,
+        max_bytes_ratio=max_bytes_ratio,
+    )
+    spec = parse_projection(
+        declaration_of(declaration),
+        properties.schema,
+        time_column=properties.time_column,
+        segment_granularity=properties.segment_granularity,
+    )
+    stated = scope.to_properties(spec.name)
+    others = tuple(key for key in scope_keys(spec.name) if key not in stated)
+    change = SetProperties(
+        add_projections=(stored_declaration(spec),), properties=stated, drop_properties=others
+    )
+    note = note.asking(projection=spec.name, **stated)
+    return _set_projections(base, change, "add projection", note), spec.name
+
+
+def drop_projection(base: Snapshot, name: str, note: CommitNote) -> Snapshot:
+    """Stop embedding a projection in segments written after the table version `base`."""
+    change = SetProperties(drop_projections=(name,), drop_properties=scope_keys(name))
+    return _set_projections(base, change, "drop projection", note.asking(projection=name))
+
+
+def _set_projections(base: Snapshot, change: Change, operation: str, note: CommitNote) -> Snapshot:
+    return commit(
+        base.storage, base, change, write_id=new_write_id(), operation=operation, note=note
+    )
+
+
+def materialize_projection(
+    base: Snapshot,
+    name: str | None,
+    bounds: tuple[int, int] | None,
+    *,
+    on_segment: OnSegment | None = None,
+    note: CommitNote,
+) -> tuple[Snapshot, Commit]:
+    """Build projections in segments that lack them; see `Table.materialize_projection`."""
+    snapshot, entries = materialize(base, name, bounds, on_segment, note)
+    rows = sum(entry.row_count for entry in entries)
+    return snapshot, Commit(snapshot.version, len(entries), rows)
