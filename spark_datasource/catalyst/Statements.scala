@@ -2,52 +2,142 @@ package org.apache.spark.sql.projseg
 
 import java.lang.reflect.{InvocationTargetException, Method, Proxy}
 
-import scala.util.matching.Regex
-
-import com.fasterxml.jackson.databind.node.ObjectNode
-
-import org.apache.spark.SparkException
-import org.apache.spark.sql.{Row, SparkSession}
-import org.apache.spark.sql.catalyst.{CatalystTypeConverters, TableIdentifier}
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.parser.ParserInterface
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.StructType
 
 /** SQL statements about projections, segments and versions; all others are the parser's below. */
 object Statements {
-  private val name = "((?:`(?:[^`]|``)*`|[\\w.])+)"
-  private val end = "\\s*;?\\s*"
-  private def statement(text: String): Regex = ("(?is)\\s*" + text.replace(" ", "\\s+") + end).r
-
-  private val showProjections = statement(s"SHOW PROJECTIONS (?:FROM|IN) $name")
-  private val showSegments = statement(s"SHOW SEGMENTS (?:FROM|IN) $name")
-  private val history = statement(s"DESC(?:RIBE)? HISTORY $name")
-  private val add =
-    statement(s"ALTER TABLE $name ADD PROJECTION (IF NOT EXISTS )?$name AS").regex.stripSuffix(end) + "\\s*\\((.*)\\)" + end
-  private val addProjection = add.r
-  private val dropProjection = statement(s"ALTER TABLE $name DROP PROJECTION (IF EXISTS )?$name")
+  /** Returns a parser that knows these statements. Releases add methods, which a proxy passes on. */
+  def parser(below: ParserInterface): ParserInterface = {
+    def answered(method: Method, arguments: Array[AnyRef]): AnyRef = {
+      val isPlan = method.getName == "parsePlan" || method.getName == "parsePlanWithParameters"
+      val own = if (isPlan) of(arguments(0).asInstanceOf[String], below) else None
+      own.getOrElse {
+        try method.invoke(below, Option(arguments).getOrElse(Array.empty[AnyRef]): _*)
+        catch { case error: InvocationTargetException => throw error.getCause }
+      }
+    }
+    Proxy.newProxyInstance(
+      getClass.getClassLoader, Array[Class[_]](classOf[ParserInterface]),
+      (_, method, arguments) => answered(method, arguments)).asInstanceOf[ParserInterface]
+  }
 
   /** Returns the statement of a text, or None if it is not one of these. */
-  def of(text: String, parser: ParserInterface): Option[LogicalPlan] = {
-    def table(written: String): Seq[String] = parser.parseMultipartIdentifier(written)
-    def single(written: String): String = parser.parseMultipartIdentifier(written).mkString(".")
-    text match {
-      case showProjections(written) => Some(Statement("projections", table(written), Map.empty, projections))
-      case showSegments(written) => Some(Statement("segments", table(written), Map.empty, segments))
-      case history(written) => Some(Statement("history", table(written), Map.empty, versions))
-      case addProjection(written, lenient, projection, select) =>
-        val given = Map("name" -> single(projection), "sql" -> select.trim, "lenient" -> (lenient != null).toString)
-        Some(Statement("add_projection", table(written), given, version))
-      case dropProjection(written, lenient, projection) =>
-        val given = Map("name" -> single(projection), "lenient" -> (lenient != null).toString)
-        Some(Statement("drop_projection", table(written), given, version))
-      case _ => None
+  def of(text: String, parser: ParserInterface): Option[LogicalPlan] =
+    if (!new Settings(SQLConf.get).isEnabled) None
+    else {
+      val tokens = SqlTokens.of(text)
+      val forms = tokens.headOption.map(_.text.toUpperCase).flatMap(byFirstWord.get).getOrElse(Nil)
+      val names = new Names(parser)
+      forms.iterator.flatMap(form => form(new Cursor(text, tokens), names)).nextOption()
     }
+
+  /** What names mean. */
+  private class Names(parser: ParserInterface) {
+    def parts(written: String): Seq[String] = parser.parseMultipartIdentifier(written)
+    def single(written: String): String = parts(written).mkString(".")
   }
+
+  private type Form = (Cursor, Names) => Option[Statement]
+
+  private val addProjection: Form = (at, names) => for {
+    _ <- at.words("ALTER TABLE")
+    table <- at.name
+    _ <- at.words("ADD PROJECTION")
+    isLenient = at.has("IF NOT EXISTS")
+    projection <- at.name
+    _ = at.has("AS")
+    select <- at.bracketed
+    _ <- at.end
+  } yield {
+    val sql = new Select(select).without(table)
+    val arguments = Map("name" -> names.single(projection), "sql" -> sql, "lenient" -> isLenient)
+    Statement("add_projection", names.parts(table), arguments, version)
+  }
+
+  private val dropProjection: Form = (at, names) => for {
+    _ <- at.words("ALTER TABLE")
+    table <- at.name
+    _ <- at.words("DROP PROJECTION")
+    isLenient = at.has("IF EXISTS")
+    projection <- at.name
+    _ <- at.end
+  } yield dropped(names, table, projection, isLenient)
+
+  private val showProjections: Form = (at, names) => for {
+    _ <- at.words("SHOW PROJECTIONS")
+    table <- optional(at, "FROM", "IN")(at.name)
+    _ <- at.end
+  } yield table.map(one => Statement("projections", names.parts(one), Map.empty, projections))
+    .getOrElse(Statement("projections", Nil, Map.empty, "table STRING, " + projections))
+
+  private val describeProjection: Form = (at, names) => for {
+    _ <- at.words("DESCRIBE PROJECTION").orElse(at.words("DESC PROJECTION"))
+    projection <- at.name
+    _ <- at.words("ON")
+    table <- at.name
+    _ <- at.end
+  } yield Statement(
+    "projection", names.parts(table), Map("name" -> names.single(projection)), "property STRING, value STRING")
+
+  private val showSegments: Form = (at, names) => for {
+    _ <- at.words("SHOW SEGMENTS")
+    _ <- at.words("FROM").orElse(at.words("IN"))
+    table <- at.name
+    _ <- at.end
+  } yield Statement("segments", names.parts(table), Map.empty, segments)
+
+  private val history: Form = (at, names) => for {
+    _ <- at.words("DESCRIBE HISTORY").orElse(at.words("DESC HISTORY"))
+    table <- at.name
+    _ <- at.end
+  } yield Statement("history", names.parts(table), Map.empty, versions)
+
+  // ---- CarbonData's forms, whose views of one table are its projections
+
+  private def carbon(at: Cursor): Option[String] =
+    if (at.has("MATERIALIZED VIEW") || at.has("MATERIALIZED VIEWS")) Some("view")
+    else if (at.has("DATAMAP")) Some("datamap")
+    else None
+
+  private val showViews: Form = (at, names) => for {
+    _ <- at.words("SHOW")
+    _ <- carbon(at)
+    _ <- at.words("ON TABLE")
+    table <- at.name
+    _ <- at.end
+  } yield Statement("projections", names.parts(table), Map.empty, projections)
+
+  private val dropView: Form = (at, names) => for {
+    _ <- at.words("DROP")
+    _ <- carbon(at)
+    isLenient = at.has("IF EXISTS")
+    projection <- at.name
+    _ <- at.words("ON TABLE")
+    table <- at.name
+    _ <- at.end
+  } yield dropped(names, table, projection, isLenient)
+
+  // ---- what several forms share
+
+  /** What stands behind one of these words, if one of them comes next; None if something else does. */
+  private def optional[T](at: Cursor, openings: String*)(read: => Option[T]): Option[Option[T]] =
+    if (openings.exists(at.has)) read.map(Some(_)) else Some(None)
+
+  private def dropped(names: Names, table: String, projection: String, isLenient: Boolean): Statement = {
+    val arguments = Map("name" -> names.single(projection), "lenient" -> isLenient)
+    Statement("drop_projection", names.parts(table), arguments, version)
+  }
+
+  private val byFirstWord: Map[String, Seq[Form]] = Map(
+    "ALTER" -> Seq(addProjection, dropProjection),
+    "SHOW" -> Seq(showProjections, showSegments, showViews),
+    "DESCRIBE" -> Seq(describeProjection, history),
+    "DESC" -> Seq(describeProjection, history),
+    "DROP" -> Seq(dropView))
+
+  // ---- what they return, as the engine's replies have it
 
   private val projections =
     "name STRING, group_by STRING, aggregators STRING, filter STRING, segments BIGINT, segments_missing BIGINT, " +
@@ -56,52 +146,4 @@ object Statements {
     "segment STRING, min_time TIMESTAMP, max_time TIMESTAMP, rows BIGINT, bytes BIGINT, projections STRING"
   private val versions = "version BIGINT, timestamp TIMESTAMP, operation STRING, rows BIGINT, bytes BIGINT"
   private val version = "version BIGINT"
-
-  /** Returns a parser that knows these statements. Releases add methods, which a proxy passes on. */
-  def parser(below: ParserInterface): ParserInterface = {
-    val known = (proxy: Any, method: Method, arguments: Array[AnyRef]) => {
-      val isStatement = method.getName == "parsePlan" || method.getName == "parsePlanWithParameters"
-      val found =
-        if (isStatement && new Settings(SQLConf.get).isEnabled)
-          of(arguments(0).asInstanceOf[String], below)
-        else None
-      found.getOrElse {
-        try method.invoke(below, Option(arguments).getOrElse(Array.empty[AnyRef]): _*)
-        catch { case error: InvocationTargetException => throw error.getCause }
-      }
-    }
-    Proxy.newProxyInstance(
-      getClass.getClassLoader, Array[Class[_]](classOf[ParserInterface]),
-      (proxy, method, arguments) => known(proxy, method, arguments).asInstanceOf[AnyRef]).asInstanceOf[ParserInterface]
-  }
-}
-
-/** One of these statements; `columns` is what it returns, as DDL. */
-case class Statement(operation: String, table: Seq[String], arguments : Map[String, String], columns: String)
-    extends LeafRunnableCommand {
-  private val returned = StructType.fromDDL(columns)
-  override val output: Seq[Attribute] =
-    returned.map(field => AttributeReference(field.name, field.dataType, field.nullable)())
-
-  override def run(session: SparkSession): Seq[Row] = {
-    val settings = new Settings(session.asInstanceOf[ClassicSession].sessionState.conf)
-    val request: ObjectNode = Engine.json.createObjectNode()
-    request.put("op", operation).put("location", location(session.asInstanceOf[ClassicSession]))
-    arguments.foreach { case (name, value) => request.put(name, value) }
-    val reply = Engine.ask(settings.python, request, isRepeatable = false).getOrElse(
-      throw failed("projseg's engine process ended or could not start; look at the table before you repeat a change"))
-    reply.error.foreach(message => throw failed(s"[${reply.code}] $message"))
-    val toRow = CatalystTypeConverters.createToScalaConverter(returned)
-    Engine.rowsOf(reply.rows, returned).map(row => toRow(row).asInstanceOf[Row])
-  }
-
-  private def location(session: ClassicSession): String = table match {
-    case Seq("projseg", path) => path
-    case parts if parts.length <= 2 =>
-      val identifier = TableIdentifier(parts.last, parts.dropRight(1).headOption)
-      session.sessionState.catalog.getTableMetadata(identifier).location.toString
-    case parts => throw failed(s"${parts.mkString(".")} is not a table of Spark's own catalog, nor projseg.`path`")
-  }
-
-  private def failed(message: String): Exception = new SparkException(message)
 }

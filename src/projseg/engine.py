@@ -21,20 +21,18 @@ from projseg.algebra.aggregates.mergeable import mergeable
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.query.request import Query
 from projseg.algebra.query.spec import QuerySpec, bind_query
+from projseg.engine_statements import STATEMENTS, Reply, arrow_stream
 from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError
 from projseg.reader.answer import answer
 from projseg.reader.plan import QueryPlan, plan_query
 from projseg.reader.source_reads import SourceRead, plan_figures, planned_reads
 from projseg.segment_format.types import type_name
-from projseg.table import Table
 from projseg.table_layer.as_of import version_at
 from projseg.table_layer.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage import open_storage
 
 _REQUEST_BYTES_MAX: Final = 64 << 20
 _SOURCES_TOLD: Final = 8
-
-Reply = tuple[dict[str, Any], bytes]
 
 
 def main() -> None:
@@ -116,56 +114,8 @@ def _answer(request: Mapping[str, Any]) -> Reply:
     if figures.bytes <= request["max_bytes"]:
         rows = answer(open_storage(request["location"]), plan)
         if len(rows) <= request["max_rows"]:
-            return {**told, "answered": True}, _stream(rows)
+            return {**told, "answered": True}, arrow_stream(rows)
     return {**told, "answered": False, "merging": _merging(snapshot, query, bound)}, b""
-
-
-def _projections(request: Mapping[str, Any]) -> Reply:
-    """Tell a table's declared projections."""
-    listed = _table(request).projections().to_pylist()
-    for row in listed:
-        row |= {name: ", ".join(row[name] or ()) for name in ("group_by", "aggregators")}
-    return _rows(listed, _PROJECTIONS)
-
-
-def _segments(request: Mapping[str, Any]) -> Reply:
-    """Tell a table's segments."""
-    listed = _table(request).segments().to_pylist()
-    for row in listed:
-        row["projections"] = ", ".join(row["projections"] or ())
-    return _rows(listed, _SEGMENTS)
-
-
-def _history(request: Mapping[str, Any]) -> Reply:
-    """Tell a table's versions, newest first."""
-    return _rows(_table(request).history().to_pylist(), _VERSIONS)
-
-
-def _add_projection(request: Mapping[str, Any]) -> Reply:
-    """Declare a projection; tell the version written, or the present one if it is there."""
-    table = _table(request)
-    declared = table.projections()["name"].to_pylist()
-    if request["lenient"] == "true" and request["name"] in declared:
-        return _rows([{"version": table.version}], _VERSION)
-    version = table.add_projection({"name": request["name"], "sql": request["sql"]})
-    return _rows([{"version": version}], _VERSION)
-
-
-def _drop_projection(request: Mapping[str, Any]) -> Reply:
-    """Drop a projection; tell the version written, or the present one if it is not there."""
-    table = _table(request)
-    declared = table.projections()["name"].to_pylist()
-    if request["lenient"] == "true" and request["name"] not in declared:
-        return _rows([{"version": table.version}], _VERSION)
-    return _rows([{"version": table.drop_projection(request["name"])}], _VERSION)
-
-
-def _table(request: Mapping[str, Any]) -> Table:
-    return Table(request["location"])
-
-
-def _rows(rows: list[dict[str, Any]], schema: pa.Schema) -> Reply:
-    return {}, _stream(pa.Table.from_pylist(rows, schema))
 
 
 def _merging(snapshot: Snapshot, query: Query, bound: QuerySpec) -> list[dict[str, Any]] | None:
@@ -204,14 +154,6 @@ def _told_sources(plan: QueryPlan, reads: Sequence[SourceRead]) -> str:
     return "; ".join([sources, f"{plan.pruned_count} pruned", *refused])
 
 
-def _stream(rows: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    plain = rows.replace_schema_metadata(None)
-    with pa.ipc.new_stream(sink, plain.schema) as writer:
-        writer.write_table(plain)
-    return bytes(sink.getvalue())
-
-
 def _read(stream: BinaryIO) -> bytes | None:
     head = stream.read(4)
     if len(head) < 4:
@@ -223,34 +165,11 @@ def _read(stream: BinaryIO) -> bytes | None:
     return content if len(content) == size else None
 
 
-_INSTANT: Final = pa.timestamp("us", tz="UTC")
-_COUNTS: Final = [("rows", pa.int64()), ("bytes", pa.int64())]
-_PROJECTIONS: Final = pa.schema(
-    [(name, pa.string()) for name in ("name", "group_by", "aggregators", "filter")]
-    + [("segments", pa.int64()), ("segments_missing", pa.int64()), *_COUNTS]
-)
-_SEGMENTS: Final = pa.schema(
-    [
-        ("segment", pa.string()),
-        ("min_time", _INSTANT),
-        ("max_time", _INSTANT),
-        *_COUNTS,
-        ("projections", pa.string()),
-    ]
-)
-_VERSION: Final = pa.schema([("version", pa.int64())])
-_VERSIONS: Final = pa.schema(
-    [*_VERSION, ("timestamp", _INSTANT), ("operation", pa.string()), *_COUNTS]
-)
 _OPERATIONS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     "version": _version,
     "check": _check,
     "answer": _answer,
-    "projections": _projections,
-    "segments": _segments,
-    "history": _history,
-    "add_projection": _add_projection,
-    "drop_projection": _drop_projection,
+    **STATEMENTS,
 }
 
 if __name__ == "__main__":

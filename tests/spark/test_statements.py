@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors import AnalysisException
 
 import projseg
 
@@ -15,11 +16,13 @@ def sql(spark, tmp_path):
         "TBLPROPERTIES ('timeColumn' = 't', 'segmentGranularity' = 'day') "
         "AS SELECT TIMESTAMP'2024-01-01' AS t, 'a' AS k, 1 AS n"
     )
+    spark.sql("CREATE TABLE foreign_stated USING parquet AS SELECT 1 AS n")
     try:
         yield spark.sql
     finally:
         spark.conf.set("spark.projseg.enabled", "false")
         spark.sql("DROP TABLE stated")
+        spark.sql("DROP TABLE foreign_stated")
 
 
 @pytest.fixture(params=["name", "path"])
@@ -59,12 +62,88 @@ def test_projections_are_added_shown_and_dropped(sql, table, tmp_path):
         ("ALTER TABLE stated DROP PROJECTION p", "UNKNOWN_PROJECTION"),
         ("SHOW PROJECTIONS FROM projseg.`/absent`", "NOT_A_TABLE"),
         ("SHOW PROJECTIONS FROM absent", "TABLE_OR_VIEW_NOT_FOUND"),
-        ("SHOW SEGMENTS FROM a.b.c", "is not a table of Spark's own catalog"),
+        ("SHOW SEGMENTS FROM a.b.c", "(?i)catalog"),
+        ("SHOW SEGMENTS FROM foreign_stated", "not a projseg table"),
+        ("DESCRIBE PROJECTION p ON stated", "UNKNOWN_PROJECTION"),
     ],
 )
 def test_what_is_wrong_is_said(sql, statement, words):
-    with pytest.raises(Exception, match=words):
+    with pytest.raises(AnalysisException, match=words):
         sql(statement)
+
+
+def test_a_projection_is_described(sql, table):
+    sql(
+        f"ALTER TABLE {table} ADD PROJECTION by_k AS (SELECT k, sum(n) AS n WHERE n > 0 GROUP BY k)"
+    )
+    for words in ("DESCRIBE", "desc"):
+        told = {
+            row.property: row.value for row in sql(f"{words} PROJECTION by_k ON {table}").collect()
+        }
+        assert told["group_by"] == "k AS k"
+        assert told["aggregators"].startswith("sum(n)")
+        assert (told["segments"], told["segments_missing"]) == ("0", "1")
+
+
+def test_projections_of_all_tables_are_shown(sql):
+    sql("ALTER TABLE stated ADD PROJECTION by_k (SELECT k, count(*) GROUP BY k)")
+    sql("CREATE TEMPORARY VIEW stated_view AS SELECT * FROM stated")
+    try:
+        found = sql("SHOW PROJECTIONS").collect()
+    finally:
+        sql("DROP VIEW stated_view")
+    assert [(row.table, row.name) for row in found if row.table.startswith("stated")] == [
+        ("stated", "by_k")
+    ]
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT k, sum(n) AS n FROM stated GROUP BY k",
+        "SELECT k, sum(n) AS n FROM `stated` WHERE n > 0 GROUP BY k",
+        "SELECT k, sum(n) AS n FROM /* here */ default.stated GROUP BY k",
+        "SELECT k, count_if(k IS DISTINCT FROM 'x') AS n FROM stated GROUP BY k",
+        "SELECT k, sum(n) FILTER (WHERE k <> ')') AS n -- FROM elsewhere\n FROM stated GROUP BY k",
+    ],
+)
+def test_a_select_may_name_its_own_table(sql, select):
+    sql(f"ALTER TABLE spark_catalog.default.stated ADD PROJECTION by_k AS ({select})")
+    (row,) = sql("SHOW PROJECTIONS FROM stated").collect()
+    assert row.group_by == "k AS k"
+    with pytest.raises(Exception, match="FROM"):
+        sql(f"ALTER TABLE stated ADD PROJECTION q AS ({select.replace('stated', 'another')})")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "/* a /* nested */ comment */ SHOW -- these\n PROJECTIONS FROM stated;;",
+        "show\tprojections\nin default . stated",
+        "SHOW PROJECTIONS FROM `stated` ;",
+    ],
+)
+def test_comments_and_spaces_are_skipped(sql, statement):
+    assert sql(statement).collect() == []
+
+
+def test_texts_that_only_look_like_statements_are_sparks(sql):
+    assert sql("SELECT 'SHOW PROJECTIONS FROM stated' AS a").first().a.startswith("SHOW")
+    for text in (
+        "SHOW PROJECTIONS FROM 'stated'",
+        "SHOW PROJECTIONS FROM stated extra",
+        "SHOW PROJECTIONS FROM stated /* open",
+        "ALTER TABLE stated ADD PROJECTION p AS (SELECT k",
+        "ALTER TABLE stated ADD PROJECTION p AS SELECT k, count(*) GROUP BY k",
+    ):
+        with pytest.raises(Exception, match=r"PARSE_SYNTAX_ERROR|UNCLOSED_BRACKETED"):
+            sql(text)
+
+
+def test_without_the_extension_the_parser_is_sparks(spark, sql):
+    spark.conf.set("spark.projseg.enabled", "false")
+    with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
+        sql("SHOW PROJECTIONS FROM stated")
 
 
 def test_other_statements_are_sparks(sql):

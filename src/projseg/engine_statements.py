@@ -1,0 +1,124 @@
+"""What the engine process does for SQL statements about projections, segments and versions.
+
+Each takes the content of a request and replies with rows, whose columns are those of the statement
+in `spark_datasource/catalyst/Statements.scala`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from projseg.errors import InvalidInputError, did_you_mean
+from projseg.table import Table
+
+Reply = tuple[dict[str, Any], bytes]
+
+_INSTANT: Final = pa.timestamp("us", tz="UTC")
+_COUNTS: Final = [("rows", pa.int64()), ("bytes", pa.int64())]
+_PROJECTIONS: Final = pa.schema(
+    [(name, pa.string()) for name in ("name", "group_by", "aggregators", "filter")]
+    + [("segments", pa.int64()), ("segments_missing", pa.int64()), *_COUNTS]
+)
+_PROPERTIES: Final = pa.schema([("property", pa.string()), ("value", pa.string())])
+_SEGMENTS: Final = pa.schema(
+    [
+        ("segment", pa.string()),
+        ("min_time", _INSTANT),
+        ("max_time", _INSTANT),
+        *_COUNTS,
+        ("projections", pa.string()),
+    ]
+)
+_VERSION: Final = pa.schema([("version", pa.int64())])
+_VERSIONS: Final = pa.schema(
+    [*_VERSION, ("timestamp", _INSTANT), ("operation", pa.string()), *_COUNTS]
+)
+
+
+def arrow_stream(rows: pa.Table) -> bytes:
+    """Return rows as an Arrow stream, without metadata of the schema."""
+    sink = pa.BufferOutputStream()
+    plain = rows.replace_schema_metadata(None)
+    with pa.ipc.new_stream(sink, plain.schema) as writer:
+        writer.write_table(plain)
+    return bytes(sink.getvalue())
+
+
+def _projections(request: Mapping[str, Any]) -> Reply:
+    """Tell a table's declared projections."""
+    return _rows(_declared(_table(request)), _PROJECTIONS)
+
+
+def _projection(request: Mapping[str, Any]) -> Reply:
+    """Tell one projection's properties."""
+    table = _table(request)
+    found = {row["name"]: row for row in _declared(table)}
+    name = request["name"]
+    if name not in found:
+        raise InvalidInputError(
+            "PROJSEG_UNKNOWN_PROJECTION",
+            f"{table.location} declares no projection '{name}'{did_you_mean(name, found)}",
+        )
+    told = [(key, value) for key, value in found[name].items() if value is not None]
+    return _rows([{"property": key, "value": str(value)} for key, value in told], _PROPERTIES)
+
+
+def _segments(request: Mapping[str, Any]) -> Reply:
+    """Tell a table's segments."""
+    listed = _table(request).segments().to_pylist()
+    for row in listed:
+        row["projections"] = ", ".join(row["projections"] or ())
+    return _rows(listed, _SEGMENTS)
+
+
+def _history(request: Mapping[str, Any]) -> Reply:
+    """Tell a table's versions, newest first."""
+    return _rows(_table(request).history().to_pylist(), _VERSIONS)
+
+
+def _add_projection(request: Mapping[str, Any]) -> Reply:
+    """Declare a projection; tell the version written, or the present one if it is there."""
+    table = _table(request)
+    if request["lenient"] and request["name"] in table.projections()["name"].to_pylist():
+        return _written(table.version)
+    return _written(table.add_projection({"name": request["name"], "sql": request["sql"]}))
+
+
+def _drop_projection(request: Mapping[str, Any]) -> Reply:
+    """Drop a projection; tell the version written, or the present one if it is not there."""
+    table = _table(request)
+    if request["lenient"] and request["name"] not in table.projections()["name"].to_pylist():
+        return _written(table.version)
+    return _written(table.drop_projection(request["name"]))
+
+
+def _table(request: Mapping[str, Any]) -> Table:
+    return Table(request["location"])
+
+
+def _declared(table: Table) -> list[dict[str, Any]]:
+    listed = table.projections().to_pylist()
+    for row in listed:
+        row |= {name: ", ".join(row[name] or ()) for name in ("group_by", "aggregators")}
+    return listed
+
+
+def _written(version: int) -> Reply:
+    return _rows([{"version": version}], _VERSION)
+
+
+def _rows(rows: list[dict[str, Any]], schema: pa.Schema) -> Reply:
+    return {}, arrow_stream(pa.Table.from_pylist(rows, schema))
+
+
+STATEMENTS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
+    "projections": _projections,
+    "projection": _projection,
+    "segments": _segments,
+    "history": _history,
+    "add_projection": _add_projection,
+    "drop_projection": _drop_projection,
+}
