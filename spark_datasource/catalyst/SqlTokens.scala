@@ -5,6 +5,7 @@ case class Token(text: String, start: Int, end: Int) {
   def is(word: String): Boolean = text.equalsIgnoreCase(word)
   def isWord: Boolean = text.head.isLetterOrDigit || text.head == '_'
   def isName: Boolean = isWord || text.head == '`'
+  def isString: Boolean = text.head == '\'' || text.head == '"'
 }
 
 object SqlTokens {
@@ -103,6 +104,14 @@ class Cursor(text: String, tokens: Seq[Token]) {
     Some(text.substring(tokens(start).start, tokens(at - 1).end))
   }
 
+  /** A string, without its quotes. */
+  def string: Option[String] = take(_.isString).map { token =>
+    val quote = token.text.take(1)
+    token.text.drop(1).dropRight(1).replace(quote + quote, quote).replaceAll("\\\\(.)", "$1")
+  }
+
+  def number: Option[Long] = take(_.text.forall(_.isDigit)).flatMap(_.text.toLongOption)
+
   /** What stands between a bracket that comes next and the one that closes it. */
   def bracketed: Option[String] =
     if (!next.exists(_.is("("))) None
@@ -121,4 +130,10 @@ class Cursor(text: String, tokens: Seq[Token]) {
   def end: Option[Unit] = if (tokens.drop(at).forall(_.is(";"))) Some(()) else None
 
   private def next: Option[Token] = tokens.lift(at)
+
+  private def take(isWanted: Token => Boolean): Option[Token] = {
+    val found = next.filter(isWanted)
+    if (found.isDefined) at += 1
+    found
+  }
 }

@@ -94,6 +94,19 @@ object Statements {
     _ <- at.end
   } yield Statement("history", names.parts(table), Map.empty, versions)
 
+  private val restore: Form = (at, names) => for {
+    _ <- at.words("RESTORE")
+    _ = at.has("TABLE")
+    table <- at.name
+    _ = at.has("TO")
+    target <- restoreTarget(at)
+    _ <- at.end
+  } yield Statement("restore", names.parts(table), Map(target), version)
+
+  private def restoreTarget(at: Cursor): Option[(String, Any)] =
+    if (at.has("VERSION AS OF")) at.number.map("version" -> _)
+    else at.words("TIMESTAMP AS OF").flatMap(_ => at.string).map("timestamp" -> _)
+
   // ---- CarbonData's forms, whose views of one table are its projections
 
   private def carbon(at: Cursor): Option[String] =
@@ -135,6 +148,7 @@ object Statements {
     "SHOW" -> Seq(showProjections, showSegments, showViews),
     "DESCRIBE" -> Seq(describeProjection, history),
     "DESC" -> Seq(describeProjection, history),
+    "RESTORE" -> Seq(restore),
     "DROP" -> Seq(dropView))
 
   // ---- what they return, as the engine's replies have it
@@ -144,6 +158,9 @@ object Statements {
       "rows BIGINT, bytes BIGINT"
   private val segments =
     "segment STRING, min_time TIMESTAMP, max_time TIMESTAMP, rows BIGINT, bytes BIGINT, projections STRING"
-  private val versions = "version BIGINT, timestamp TIMESTAMP, operation STRING, rows BIGINT, bytes BIGINT"
+  private val versions =
+    "version BIGINT, timestamp TIMESTAMP, userName STRING, operation STRING, " +
+      "operationParameters MAP<STRING, STRING>, operationMetrics MAP<STRING, STRING>, engineInfo STRING, " +
+      "userMetadata STRING, readVersion BIGINT, isBlindAppend BOOLEAN, rows BIGINT, bytes BIGINT"
   private val version = "version BIGINT"
 }

@@ -33,8 +33,21 @@ _SEGMENTS: Final = pa.schema(
     ]
 )
 _VERSION: Final = pa.schema([("version", pa.int64())])
+_TEXTS: Final = pa.map_(pa.string(), pa.string())
 _VERSIONS: Final = pa.schema(
-    [*_VERSION, ("timestamp", _INSTANT), ("operation", pa.string()), *_COUNTS]
+    [
+        *_VERSION,
+        ("timestamp", _INSTANT),
+        ("userName", pa.string()),
+        ("operation", pa.string()),
+        ("operationParameters", _TEXTS),
+        ("operationMetrics", _TEXTS),
+        ("engineInfo", pa.string()),
+        ("userMetadata", pa.string()),
+        ("readVersion", pa.int64()),
+        ("isBlindAppend", pa.bool_()),
+        *_COUNTS,
+    ]
 )
 
 
@@ -95,6 +108,12 @@ def _drop_projection(request: Mapping[str, Any]) -> Reply:
     return _written(table.drop_projection(request["name"]))
 
 
+def _restore(request: Mapping[str, Any]) -> Reply:
+    """Bring an earlier version back; tell the version written."""
+    made = _table(request).restore(request.get("version"), timestamp=request.get("timestamp"))
+    return _written(made.version)
+
+
 def _table(request: Mapping[str, Any]) -> Table:
     return Table(request["location"])
 
@@ -121,4 +140,5 @@ STATEMENTS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     "history": _history,
     "add_projection": _add_projection,
     "drop_projection": _drop_projection,
+    "restore": _restore,
 }

@@ -72,6 +72,22 @@ def test_what_is_wrong_is_said(sql, statement, words):
         sql(statement)
 
 
+def test_a_version_is_restored(sql, table):
+    sql("INSERT INTO stated SELECT TIMESTAMP'2024-01-02', 'b', 2")
+    sql(f"RESTORE TABLE {table} TO VERSION AS OF 0")
+    assert sql("SELECT k FROM stated").collect() == [("a",)]
+    (moment,) = sql("SELECT max(timestamp) FROM values (now()) AS v (timestamp)").first()
+    sql("INSERT INTO stated SELECT TIMESTAMP'2024-01-02', 'b', 2")
+    sql(f"RESTORE {table} TO TIMESTAMP AS OF '{moment}'")
+    assert sql("SELECT k FROM stated").collect() == [("a",)]
+    newest = sql(f"DESCRIBE HISTORY {table}").first()
+    assert (newest.operation, newest.readVersion) == ("restore", newest.version - 1)
+    assert newest.operationParameters["timestamp"].startswith(str(moment)[:19])
+    for target in ("VERSION AS OF 99", "TIMESTAMP AS OF '2001-01-01'"):
+        with pytest.raises(AnalysisException, match="PROJSEG_UNKNOWN_VERSION"):
+            sql(f"RESTORE TABLE {table} TO {target}")
+
+
 def test_a_projection_is_described(sql, table):
     sql(
         f"ALTER TABLE {table} ADD PROJECTION by_k AS (SELECT k, sum(n) AS n WHERE n > 0 GROUP BY k)"
@@ -138,12 +154,6 @@ def test_texts_that_only_look_like_statements_are_sparks(sql):
     ):
         with pytest.raises(Exception, match=r"PARSE_SYNTAX_ERROR|UNCLOSED_BRACKETED"):
             sql(text)
-
-
-def test_without_the_extension_the_parser_is_sparks(spark, sql):
-    spark.conf.set("spark.projseg.enabled", "false")
-    with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
-        sql("SHOW PROJECTIONS FROM stated")
 
 
 def test_other_statements_are_sparks(sql):
