@@ -119,7 +119,7 @@ def _table(request: Mapping[str, Any]) -> Table:
 
 
 def _declared(table: Table) -> list[dict[str, Any]]:
-    listed = table.projections().to_pylist()
+    listed: list[dict[str, Any]] = table.projections().to_pylist()
     for row in listed:
         row |= {name: ", ".join(row[name] or ()) for name in ("group_by", "aggregators")}
     return listed
