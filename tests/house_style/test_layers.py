@@ -26,7 +26,8 @@ LAYERS = [
     {"table_projections"},
     {"versioned_table", "maintained_table"},
     {"table"},
-    {"spark_datasource", "benchmarks", "engine"},
+    {"spark_datasource", "benchmarks", "engine_statements"},
+    {"engine"},
     {"cli"},
 ]
 ROOMS = ["time", "expressions", "aggregates", "druid", "projection", "proofs", "query", "planning"]
