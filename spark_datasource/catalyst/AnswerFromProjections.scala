@@ -1,11 +1,12 @@
 package org.apache.spark.sql.projseg
 
 import scala.jdk.CollectionConverters._
+import scala.util.{Left, Right}
 import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-import org.apache.spark.sql.{AnalysisException, SparkSession}
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Count}
 import org.apache.spark.sql.catalyst.planning.PhysicalOperation
@@ -34,25 +35,37 @@ class AnswerFromProjections(session: SparkSession) extends Rule[LogicalPlan] {
 private class Rewriting(session: SparkSession, settings: Settings, zone: String) {
   private val texts = new SqlTexts(zone)
   private val requests = new Requests(settings)
+  private val reads = new Reads(session, settings, zone)
+  private val scans = new Scans(reads, requests, texts)
+  /** Why an aggregate over a table's columns is left to Spark. */
+  private val refused = collection.mutable.Map[ExprId, Refusal]()
 
   def rewritten(plan: LogicalPlan): LogicalPlan = plan.transformDownWithPruning(_ => true) {
-    case aggregate: Aggregate => aggregated(aggregate).getOrElse(aggregate)
+    case aggregate: Aggregate =>
+      aggregated(aggregate) match {
+        case Right(answered) => answered
+        case Left(refusal) =>
+          aggregate.child.collectLeaves().flatMap(_.output).foreach(column => refused.put(column.exprId, refusal))
+          aggregate
+      }
     case scan @ PhysicalOperation(projects, filters, Table(table)) =>
-      scanned(projects, filters, table).getOrElse(scan)
+      val note = table.relation.output.flatMap(column => refused.get(column.exprId)).headOption
+      scans.scanned(projects, filters, table, note).getOrElse(scan)
   }
 
   // ---- aggregates
 
-  private def aggregated(aggregate: Aggregate): Option[LogicalPlan] = {
+  private def aggregated(aggregate: Aggregate): Either[Refusal, LogicalPlan] = {
     val grouping = aggregate.groupingExpressions.filterNot(_.foldable)
     val calls = aggregate.aggregateExpressions
       .flatMap(_.collect { case call: AggregateExpression => call }).distinctBy(_.canonicalized)
     // Without keys the engine gives one row of no rows, where groups by a literal would be none.
-    if (grouping.isEmpty && (calls.isEmpty || aggregate.groupingExpressions.nonEmpty)) return None
+    if (grouping.isEmpty && (calls.isEmpty || aggregate.groupingExpressions.nonEmpty))
+      return Left(Refusal("it groups by literals"))
     val source = aggregate.child match {
       case Below(below) => groups(below, grouping, calls)
       case Expand(sets, output, Below(below)) => groupingSets(below, sets, output, grouping, calls)
-      case _ => None
+      case _ => Left(Refusal("it is not over a single table"))
     }
     source.flatMap(outputs(aggregate, grouping, calls, _))
   }
@@ -73,15 +86,18 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
   }
 
   /** A plan whose output is keys and calls, which are over the columns of `below`. */
-  private def groups(below: Below, keys: Seq[Expression], calls: Seq[AggregateExpression]): Option[LogicalPlan] = {
+  private def groups(below: Below, keys: Seq[Expression], calls: Seq[AggregateExpression])
+      : Either[Refusal, LogicalPlan] = {
     val keyTexts = keys.map(key => texts.of(below.of(key)))
     val callTexts = calls.map(call =>
       texts.of(below.of(call).asInstanceOf[AggregateExpression], settings.approximateDistinct))
     val filterTexts = below.filters.map(texts.of)
     val all = keyTexts ++ callTexts ++ filterTexts
-    if (all.exists(_.isEmpty)) return None
+    if (all.exists(_.isEmpty)) return Left(without(all.zip((keys ++ calls).map(below.of) ++ below.filters)))
 
-    val query = queryOf(filterTexts.flatten.map(_.text))
+    val query = reads.query()
+    val conditions = filterTexts.flatten.map(_.text)
+    if (conditions.nonEmpty) query.put("filter", conditions.mkString(" AND "))
     val asked = Seq("group_by" -> keyTexts, "aggregators" -> callTexts)
     asked.foreach { case (field, found) =>
       val list = query.putArray(field)
@@ -91,23 +107,33 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
     request.set[ObjectNode]("query", query)
     request.put("max_bytes", if (settings.isLocalEnabled) settings.localBytes else -1L)
     request.put("max_rows", settings.localRows)
+    requests.reply(request).flatMap(taken(_, below.table, keys, calls, query, all.flatten.exists(_.mayFail)))
+  }
+
+  /** A plan of a reply: its rows, or what tasks read, unless Spark would see something else. */
+  private def taken(
+      reply: Reply, table: Table, keys: Seq[Expression], calls: Seq[AggregateExpression], query: ObjectNode,
+      mayFail: Boolean): Either[Refusal, LogicalPlan] = {
     val wanted = keys ++ calls
-    for {
-      reply <- requests.ask(request)
-      if below.table.isAsStored(reply)
-      types = reply.content.get("types").elements().asScala.map(one => DataType.fromDDL(one.asText)).toSeq
-      if types == wanted.map(_.dataType)
-      isAnswered = reply.content.get("answered").asBoolean
-      // An error in a task would be projseg's own, and where Spark might not have looked.
-      if isAnswered || !all.flatten.exists(_.mayFail)
-      source <- if (isAnswered) Some(planted(wanted, reply)) else shared(wanted, query, keys.size, reply, below.table)
-    } yield source
+    val types = reply.content.get("types").elements().asScala.map(one => DataType.fromDDL(one.asText)).toSeq
+    if (!table.isAsStored(reply)) Left(Refusal.ofTypes)
+    else if (types != wanted.map(_.dataType)) Left(Refusal("projseg's types are not Spark's"))
+    else if (reply.content.get("answered").asBoolean) Right(planted(wanted, reply))
+    // An error in a task would be projseg's own, and where Spark might not have looked.
+    else if (mayFail) Left(Refusal("an expression may fail, and is too much to compute while planning"))
+    else shared(wanted, query, keys.size, reply, table)
+  }
+
+  /** Names the expression that has no text. */
+  private def without(all: Seq[(Option[SqlText], Expression)]): Refusal = {
+    val unknown = all.collectFirst { case (None, expression) => texts.unknown(expression) }
+    Refusal(s"${unknown.get.prettyName} has no exact meaning in projseg here")
   }
 
   /** As `groups` for each of the grouping sets of an Expand, one after the other. */
   private def groupingSets(
       below: Below, sets: Seq[Seq[Expression]], output: Seq[Attribute], keys: Seq[Expression],
-      calls: Seq[AggregateExpression]): Option[LogicalPlan] = {
+      calls: Seq[AggregateExpression]): Either[Refusal, LogicalPlan] = {
     val parts = sets.map { set =>
       val values = AttributeMap(output.zip(set))
       def over(expression: Expression): Expression =
@@ -125,17 +151,8 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
         Project(columns.zipWithIndex.map { case (column, index) => Alias(column, s"c$index")() }, kept)
       }
     }
-    if (parts.forall(_.isDefined)) Some(Union(parts.flatten)) else None
-  }
-
-  private def queryOf(conditions: Seq[String]): ObjectNode = {
-    val query = Engine.json.createObjectNode()
-    query.put("projseg_query", 1)
-    if (conditions.nonEmpty) query.put("filter", conditions.mkString(" AND "))
-    val context = query.putObject("context")
-    context.put("timezone", zone)
-    settings.context.foreach { case (name, value) => context.put(name, value) }
-    query
+    parts.collectFirst { case Left(refusal) => Left(refusal) }
+      .getOrElse(Right(Union(parts.collect { case Right(part) => part })))
   }
 
   /** The answer's rows, planted into the plan. */
@@ -149,28 +166,30 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
 
   /** The groups of all tasks, merged by Spark. */
   private def shared(
-      wanted: Seq[Expression], query: ObjectNode, keyCount: Int, reply: Reply, table: Table): Option[LogicalPlan] = {
+      wanted: Seq[Expression], query: ObjectNode, keyCount: Int, reply: Reply, table: Table)
+      : Either[Refusal, LogicalPlan] = {
     val merging = reply.content.get("merging")
-    if (merging.isNull) return None
-    val partial = query.deepCopy()
-    partial.put("aggregation", "partial")
-    val loaded = load(table, partial)
-    if (loaded.isEmpty) return None
-    val states = loaded.get
+    if (merging.isNull) return Left(Refusal("too much to read while planning, and Spark cannot merge an aggregate's states"))
+    reads.load(table, query.deepCopy().put("aggregation", "partial")).flatMap(merged(_, wanted, keyCount, reply))
+  }
+
+  private def merged(
+      states: DataFrame, wanted: Seq[Expression], keyCount: Int, reply: Reply): Either[Refusal, LogicalPlan] = {
+    val merging = reply.content.get("merging")
     val keys = (0 until keyCount).map(index => states.col(s"g$index"))
     val values = merging.elements().asScala.map(one => expr(one.get("value").asText).as(one.get("name").asText)).toSeq
-    val merged =
+    val groups =
       if (values.isEmpty) states.select(keys: _*).distinct()
       else states.groupBy(keys: _*).agg(values.head, values.tail: _*)
-    val plan = merged.queryExecution.optimizedPlan
+    val plan = reads.planned(groups, Told.of(reply.content))
     val isSame = plan.output.map(_.dataType) == wanted.map(_.dataType)
-    if (isSame) Some(plan) else None
+    if (isSame) Right(plan) else Left(Refusal("projseg's types are not Spark's"))
   }
 
   /** The aggregate's own outputs, over a source of its keys and calls. */
   private def outputs(
       aggregate: Aggregate, grouping: Seq[Expression], calls: Seq[AggregateExpression], source: LogicalPlan)
-      : Option[LogicalPlan] = {
+      : Either[Refusal, LogicalPlan] = {
     val attributes = source.output
     def of(expression: Expression, position: Int): Expression = {
       val attribute = attributes(position)
@@ -189,8 +208,8 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
       }
     }
     val known = AttributeSet(attributes)
-    if (!found.forall(_.references.subsetOf(known))) None
-    else Some(source match {
+    if (!found.forall(_.references.subsetOf(known))) Left(Refusal("an output is not over its keys and aggregates"))
+    else Right(source match {
       case answer: ProjsegAnswer => evaluated(found, answer).getOrElse(Project(found, answer))
       case _ => Project(found, source)
     })
@@ -203,55 +222,4 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
       val project = new InterpretedProjection(outputs, answer.output)
       Some(ProjsegAnswer(outputs.map(_.toAttribute), answer.rows.map(row => project(row).copy()), answer.told))
     } catch { case NonFatal(_) => None }
-
-  // ---- scans
-
-  private def scanned(
-      projects: Seq[NamedExpression], filters: Seq[Expression], table: Table): Option[LogicalPlan] = {
-    val found = filters.map(filter => texts.of(filter).filterNot(_.mayFail))
-    val accepted = accepting(found.flatten.map(_.text), table)
-    val passed = filters.zip(found).collect { case (filter, Some(text)) if accepted.contains(text.text) => filter -> text.text }
-    val left = filters.filterNot(filter => passed.exists(_._1 eq filter))
-    val output = table.relation.output
-    val needed = AttributeSet(projects.flatMap(_.references) ++ left.flatMap(_.references))
-    val columns = output.filter(needed.contains) match {
-      case Nil => output.take(1)
-      case some => some
-    }
-    // The source's own reader keeps a version of its own: the one that the analysis named is read.
-    if (passed.isEmpty && columns.size == output.size && !table.isPinned) return None
-    val query = queryOf(passed.map(_._2))
-    val names = query.putArray("columns")
-    columns.foreach(column => names.add("`" + column.name.replace("`", "``") + "`"))
-    val loaded = load(table, query)
-    if (loaded.isEmpty) return None
-    val source = loaded.get.queryExecution.optimizedPlan
-    if (source.output.map(_.dataType) != columns.map(_.dataType)) return None
-    val renamed: LogicalPlan = Project(
-      columns.zip(source.output).map { case (column, read) => Alias(read, column.name)(column.exprId, column.qualifier) },
-      source)
-    val filtered = left.reduceOption(And).map(Filter(_, renamed)).getOrElse(renamed)
-    Some(Project(projects, filtered))
-  }
-
-  private def accepting(conditions: Seq[String], table: Table): Set[String] = {
-    if (conditions.isEmpty) return Set.empty
-    val request = requests.of("check", table)
-    request.put("timezone", zone)
-    val asked = request.putArray("conditions")
-    conditions.foreach(asked.add)
-    requests.ask(request) match {
-      case Some(reply) if table.isAsStored(reply) =>
-        reply.content.get("accepted").elements().asScala.map(one => conditions(one.asInt)).toSet
-      case _ => Set.empty
-    }
-  }
-
-  /** A query's answer, unless the source refuses: then Spark reads as it would, or says why not. */
-  private def load(table: Table, query: ObjectNode): Option[DataFrame] = {
-    val reader = session.read.format("projseg").option("query", Engine.json.writeValueAsString(query))
-    table.version.foreach(version => reader.option("versionAsOf", version))
-    try Some(reader.load(table.location).asInstanceOf[DataFrame])
-    catch { case _: AnalysisException => None }
-  }
 }

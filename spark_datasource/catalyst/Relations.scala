@@ -88,8 +88,11 @@ class Requests(settings: Settings) {
   /** The reply, or None if the engine could not be asked. */
   def sent(request: ObjectNode): Option[Reply] = Engine.ask(settings.python, request)
 
-  /** The reply, unless it is an error. */
-  def ask(request: ObjectNode): Option[Reply] = sent(request).filter(_.error.isEmpty)
+  /** The reply, or why there is none. */
+  def reply(request: ObjectNode): Either[Refusal, Reply] = sent(request) match {
+    case Some(reply) => reply.error.map(Refusal(s"the engine refused with ${reply.code}", _)).toLeft(reply)
+    case None => Left(Refusal("the engine's process failed"))
+  }
 }
 
 /**

@@ -131,9 +131,9 @@ class ResolveByPathAndVersion(given: SparkSession) extends Rule[LogicalPlan] wit
   private def versionAt(path: String, micros: Long): (String, String) = {
     val request = Engine.json.createObjectNode()
     request.put("op", "version").put("location", path).put("timestamp_us", micros)
-    new Requests(new Settings(conf)).ask(request) match {
-      case Some(reply) => "versionAsOf" -> reply.content.get("version").asText
-      case None => "timestampAsOf" -> Instant.EPOCH.plus(micros, ChronoUnit.MICROS).toString
+    new Requests(new Settings(conf)).reply(request) match {
+      case Right(reply) => "versionAsOf" -> reply.content.get("version").asText
+      case Left(_) => "timestampAsOf" -> Instant.EPOCH.plus(micros, ChronoUnit.MICROS).toString
     }
   }
 }

@@ -91,6 +91,10 @@ class SqlTexts(zone: String) {
     case _ => None
   }
 
+  /** The part of an expression without a text that has none itself, though its children may. */
+  def unknown(expression: Expression): Expression =
+    expression.children.find(of(_).isEmpty).map(unknown).getOrElse(expression)
+
   /**
    * Returns the text of an aggregate, or None where projseg's value could be another. Its `mayFail`
    * is of arguments, condition and the sums of parts: that a whole sum does not fit is an error

@@ -11,28 +11,16 @@ import json
 import os
 import struct
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO, Final
 
-import pyarrow as pa
-
-from projseg.algebra.aggregates.mergeable import mergeable
-from projseg.algebra.expressions.bind import bind
-from projseg.algebra.query.request import Query
-from projseg.algebra.query.spec import QuerySpec, bind_query
-from projseg.engine_statements import STATEMENTS, Reply, arrow_stream
-from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError
-from projseg.reader.answer import answer
-from projseg.reader.plan import QueryPlan, plan_query
-from projseg.reader.source_reads import SourceRead, plan_figures, planned_reads
-from projseg.segment_format.types import type_name
+from projseg.engine_answers import answered, scanned, snapshot_of
+from projseg.engine_statements import STATEMENTS, Reply
+from projseg.errors import ProjsegError
 from projseg.table_layer.as_of import version_at
-from projseg.table_layer.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage import open_storage
 
 _REQUEST_BYTES_MAX: Final = 64 << 20
-_SOURCES_TOLD: Final = 8
 
 
 def main() -> None:
@@ -55,7 +43,8 @@ def reply_to(request: bytes) -> Reply:
     Parameters
     ----------
     request : bytes
-        JSON: `op` (`version`, `check` or `answer`), `location`, and what the operation takes.
+        JSON: `op` (`version`, `answer`, `scan` or a statement's), `location`, and what the
+        operation takes.
     """
     try:
         content = json.loads(request)
@@ -71,87 +60,7 @@ def _version(request: Mapping[str, Any]) -> Reply:
     """Tell a table's newest version, or the newest committed at or before `timestamp_us`."""
     if (instant := request.get("timestamp_us")) is not None:
         return {"version": version_at(open_storage(request["location"]), instant).version}, b""
-    snapshot = _snapshot(request)
-    return {"version": snapshot.version}, b""
-
-
-def _check(request: Mapping[str, Any]) -> Reply:
-    """Tell which conditions bind over a table, by their positions, and its columns."""
-    snapshot = _snapshot(request)
-    schema = snapshot.properties.schema
-    zone = request["timezone"]
-
-    def binds(text: str) -> bool:
-        try:
-            return bool(pa.types.is_boolean(bind(text, schema, timezone=zone).type))
-        except ProjsegError:
-            return False
-
-    accepted = [index for index, text in enumerate(request["conditions"]) if binds(text)]
-    return {"accepted": accepted, "columns": _columns(snapshot)}, b""
-
-
-def _answer(request: Mapping[str, Any]) -> Reply:
-    """Answer a query if it is small enough, and else tell how tasks share it.
-
-    The reply has `plan`, a line about sources, and `columns`, the table's types by names; with
-    rows, `types` of their columns; without rows, `merging`: for each aggregate its states and the
-    SQL of its value, or null if Spark cannot merge one of them.
-    """
-    snapshot = _snapshot(request)
-    query = Query.from_json(json.dumps(request["query"]))
-    if query.query_context.timezone is None:
-        raise InvalidInputError("PROJSEG_BAD_QUERY", "a query of the engine must name its timezone")
-    bound = _bound(snapshot, query)
-    plan = plan_query(snapshot, bound)
-    reads = list(planned_reads(plan))
-    figures = plan_figures(plan, reads)
-    told: dict[str, Any] = {
-        "plan": _told_sources(plan, reads),
-        "columns": _columns(snapshot),
-        "types": [type_name(field.type) for field in bound.output_schema],
-    }
-    if figures.bytes <= request["max_bytes"]:
-        rows = answer(open_storage(request["location"]), plan)
-        if len(rows) <= request["max_rows"]:
-            return {**told, "answered": True}, arrow_stream(rows)
-    return {**told, "answered": False, "merging": _merging(snapshot, query, bound)}, b""
-
-
-def _merging(snapshot: Snapshot, query: Query, bound: QuerySpec) -> list[dict[str, Any]] | None:
-    try:
-        found = [mergeable(call) for call in bound.aggregates]
-        _bound(snapshot, replace(query, aggregation="partial"))
-    except (UnsupportedFeatureError, InvalidInputError):
-        return None
-    return [{"name": one.name, "value": one.value} for one in found]
-
-
-def _snapshot(request: Mapping[str, Any]) -> Snapshot:
-    return open_snapshot(open_storage(request["location"]), request.get("version"))
-
-
-def _columns(snapshot: Snapshot) -> dict[str, str]:
-    return {field.name: type_name(field.type) for field in snapshot.properties.schema}
-
-
-def _bound(snapshot: Snapshot, query: Query) -> QuerySpec:
-    properties = snapshot.properties
-    return bind_query(properties.schema, properties.time_column, query)
-
-
-def _told_sources(plan: QueryPlan, reads: Sequence[SourceRead]) -> str:
-    """Return in a line which sources are read, and why projections are not."""
-    counts: dict[str, int] = {}
-    reasons: dict[str, str] = {}
-    for read in reads:
-        name = read.source or "base rows"
-        counts[name] = counts.get(name, 0) + 1
-        if read.source is None:
-            reasons |= {name: str(reason) for name, reason in read.rejected.items()}
-    sources = ", ".join(f"{count} x {name}" for name, count in counts.items()) or "no segment"
-    refused = [f"not {name}: {reason}" for name, reason in list(reasons.items())[:_SOURCES_TOLD]]
-    return "; ".join([sources, f"{plan.pruned_count} pruned", *refused])
+    return {"version": snapshot_of(request).version}, b""
 
 
 def _read(stream: BinaryIO) -> bytes | None:
@@ -167,8 +76,8 @@ def _read(stream: BinaryIO) -> bytes | None:
 
 _OPERATIONS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     "version": _version,
-    "check": _check,
-    "answer": _answer,
+    "answer": answered,
+    "scan": scanned,
     **STATEMENTS,
 }
 

@@ -27,6 +27,7 @@ LAYERS = [
     {"versioned_table", "maintained_table"},
     {"table"},
     {"spark_datasource", "benchmarks", "engine_statements"},
+    {"engine_answers"},
     {"engine"},
     {"cli"},
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import signal
@@ -11,10 +10,10 @@ import struct
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import pytest
 from pyspark.sql import functions as F
+from spark_sql import assert_same, engines, plan_of, using
 
 import projseg
 
@@ -105,41 +104,6 @@ def tables(spark, tmp_path_factory):
         frame = spark.read.format("projseg").load(str(folder / "table"))
         frame.createOrReplaceTempView("projseg_rows")
     return str(folder / "table")
-
-
-@contextmanager
-def using(spark, **named):
-    """Set `spark.projseg.*`, or other settings by their whole names, for a while."""
-    named = {
-        name if name.startswith("spark.") else f"spark.projseg.{name.replace('_', '.')}": value
-        for name, value in named.items()
-    }
-    before = {name: spark.conf.get(name, None) for name in named}
-    for name, value in named.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            spark.conf.unset(name) if value is None else spark.conf.set(name, value)
-
-
-def is_same(one, other):
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
-    return one == other
-
-
-def assert_same(found, expected):
-    assert found.schema == expected.schema
-    rows, wanted = (sorted(map(tuple, one.collect()), key=repr) for one in (found, expected))
-    assert len(rows) == len(wanted)
-    for row, other in zip(rows, wanted, strict=True):
-        assert all(map(is_same, row, other)), (row, other)
-
-
-def plan_of(frame):
-    return frame._jdf.queryExecution().optimizedPlan().toString()
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
@@ -242,24 +206,13 @@ def test_queries_survive_their_engine(spark, tables):
     with using(spark, enabled="true"):
         spark.sql(text.format(t="projseg_rows")).collect()
         killed = 0
-        for process in _engines(spark):
+        for process in engines(spark):
             os.kill(process, signal.SIGKILL)
             killed += 1
         assert killed
         assert_same(spark.sql(text.format(t="projseg_rows")), expected)
         with using(spark, python="/nonexistent/python"):
             assert_same(spark.sql(text.format(t="projseg_rows")), expected)
-
-
-def _engines(spark):
-    driver = spark._jvm.java.lang.ProcessHandle.current().pid()
-    found = subprocess.run(
-        ["pgrep", "-P", str(driver), "-f", "projseg.engine"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return [int(line) for line in found.stdout.split()]
 
 
 def test_many_clients_at_once(spark, tables):
@@ -272,7 +225,7 @@ def test_many_clients_at_once(spark, tables):
         found = pool.map(lambda text: spark.sql(text.format(t="projseg_rows")).collect(), texts)
         for rows, wanted in zip(found, expected, strict=True):
             assert sorted(rows, key=repr) == sorted(wanted, key=repr)
-    assert len(_engines(spark)) <= max(2, os.cpu_count() or 1)
+    assert len(engines(spark)) <= max(2, os.cpu_count() or 1)
 
 
 def test_settings_steer_the_choice(spark, tables):

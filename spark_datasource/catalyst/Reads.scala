@@ -1,0 +1,80 @@
+package org.apache.spark.sql.projseg
+
+import java.util.OptionalLong
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
+
+import org.apache.spark.sql.{AnalysisException, SparkSession}
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.statsEstimation.EstimationUtils
+import org.apache.spark.sql.classic.DataFrame
+import org.apache.spark.sql.connector.read.{Batch, Scan, Statistics, SupportsReportStatistics}
+import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
+import org.apache.spark.sql.internal.connector.SupportsMetadata
+import org.apache.spark.sql.types.StructType
+
+/** Why Spark answers by itself. `detail` may hold literals of the query; `words` never do. */
+case class Refusal(words: String, detail: String = "") {
+  override def toString: String = if (detail.isEmpty) words else s"$words: $detail"
+}
+
+object Refusal {
+  val ofTypes: Refusal = Refusal("columns are declared with other types than stored")
+}
+
+/** What a read touches: in a line, and the most rows and bytes, if they are known. */
+case class Told(line: String, most: Option[(Long, Long)]) {
+  def and(refusal: Option[Refusal]): Told = copy(line = (line +: refusal.map(_.toString).toSeq).mkString("; "))
+}
+
+object Told {
+  def of(reply: JsonNode): Told =
+    Told(reply.get("plan").asText, Some(reply.get("rows").asLong -> reply.get("bytes").asLong))
+}
+
+/** Reads of projseg tables by Spark's tasks. */
+class Reads(session: SparkSession, settings: Settings, zone: String) {
+  /** A query of the session, to be completed. */
+  def query(): ObjectNode = {
+    val query = Engine.json.createObjectNode()
+    query.put("projseg_query", 1)
+    val context = query.putObject("context")
+    context.put("timezone", zone)
+    settings.context.foreach { case (name, value) => context.put(name, value) }
+    query
+  }
+
+  /** A query's answer, unless the source refuses: then Spark reads as it would, or says why not. */
+  def load(table: Table, query: JsonNode): Either[Refusal, DataFrame] = {
+    val reader = session.read.format("projseg").option("query", Engine.json.writeValueAsString(query))
+    table.version.foreach(version => reader.option("versionAsOf", version))
+    try Right(reader.load(table.location).asInstanceOf[DataFrame])
+    catch { case error: AnalysisException => Left(Refusal("the source refused", error.getMessage)) }
+  }
+
+  /** The plan of a frame that `load` returned, whose scan tells what it reads. */
+  def planned(frame: DataFrame, told: Told): LogicalPlan = frame.queryExecution.optimizedPlan.transform {
+    case scan: DataSourceV2ScanRelation => scan.copy(scan = new ScanTold(scan.scan, scan.output, told))
+  }
+}
+
+/** A scan as it is, that tells in EXPLAIN and in the SQL tab what it reads, and how much at most. */
+class ScanTold(scan: Scan, output: Seq[Attribute], told: Told) extends SupportsReportStatistics with SupportsMetadata {
+  override def description(): String = told.line
+  override def getMetaData(): Map[String, String] = Map("Projseg" -> told.line)
+  override def estimateStatistics(): Statistics = new Statistics {
+    override def sizeInBytes(): OptionalLong = told.most.map { case (rows, bytes) =>
+      OptionalLong.of((EstimationUtils.getSizePerRow(output) * rows).max(bytes).max(1).min(Long.MaxValue).toLong)
+    }.getOrElse(OptionalLong.empty())
+    override def numRows(): OptionalLong =
+      told.most.map { case (rows, _) => OptionalLong.of(rows) }.getOrElse(OptionalLong.empty())
+  }
+  override def readSchema(): StructType = scan.readSchema()
+  override def toBatch: Batch = scan.toBatch
+  override def columnarSupportMode(): Scan.ColumnarSupportMode = scan.columnarSupportMode()
+  override def supportedCustomMetrics(): Array[CustomMetric] = scan.supportedCustomMetrics()
+  override def reportDriverMetrics(): Array[CustomTaskMetric] = scan.reportDriverMetrics()
+}

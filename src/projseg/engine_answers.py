@@ -1,0 +1,163 @@
+"""What the engine process replies about queries: an answer, or what tasks have to read and why."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from projseg.algebra.aggregates.mergeable import mergeable
+from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.sql_words import backquoted
+from projseg.algebra.query.request import Query
+from projseg.algebra.query.spec import QuerySpec, bind_query
+from projseg.engine_statements import Reply, arrow_stream
+from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError
+from projseg.reader.answer import answer
+from projseg.reader.plan import QueryPlan, plan_query
+from projseg.reader.source_reads import plan_figures, planned_reads
+from projseg.segment_format.types import type_name
+from projseg.table_layer.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.storage import open_storage
+
+_REFUSALS_TOLD: Final = 8
+
+
+def answered(request: Mapping[str, Any]) -> Reply:
+    """Answer a query if it is small enough, and else tell how tasks share it.
+
+    Parameters
+    ----------
+    request : mapping
+        `location`, `version`, `query`, and at most `max_bytes` to read and `max_rows` to return.
+
+    Returns
+    -------
+    tuple of dict and bytes
+        What is read (`_told`), and with rows, an Arrow stream. The first has `types` of the
+        answer's columns and, without rows, `merging`: for each aggregate its states and the SQL of
+        its value, or null if Spark cannot merge one of them.
+
+    Raises
+    ------
+    ProjsegError
+        Whatever opening, binding, planning and answering raise.
+    """
+    snapshot = snapshot_of(request)
+    query = _query_of(request)
+    bound = _bound(snapshot, query)
+    plan = plan_query(snapshot, bound)
+    told = _told(snapshot, plan)
+    told["types"] = [type_name(field.type) for field in bound.output_schema]
+    if told["bytes"] <= request["max_bytes"]:
+        rows = answer(open_storage(request["location"]), plan)
+        if len(rows) <= request["max_rows"]:
+            return {**told, "answered": True}, arrow_stream(rows)
+    return {**told, "answered": False, "merging": _merging(snapshot, query, bound)}, b""
+
+
+def scanned(request: Mapping[str, Any]) -> Reply:
+    """Tell how rows are scanned: which conditions are applied, and what is read.
+
+    Parameters
+    ----------
+    request : mapping
+        `location`, `version`, a `query` without filter and columns, names of `columns`, and
+        `conditions`: each a `text` and the `columns` that it needs if it is not applied.
+
+    Returns
+    -------
+    tuple of dict and bytes
+        What is read (`_told`), `accepted` conditions by position, and the `query`; no rows.
+
+    Raises
+    ------
+    ProjsegError
+        Whatever opening, binding and planning raise.
+    """
+    snapshot = snapshot_of(request)
+    query = _query_of(request)
+    conditions = request["conditions"]
+    accepted = [
+        position
+        for position, condition in enumerate(conditions)
+        if _is_condition(condition["text"], snapshot, query)
+    ]
+    needed = set(request["columns"])
+    for position, condition in enumerate(conditions):
+        needed |= set() if position in accepted else set(condition["columns"])
+    fields = [field.name for field in snapshot.properties.schema]
+    columns = [name for name in fields if name in needed] or fields[:1]
+    query = replace(
+        query,
+        filter=" AND ".join(conditions[position]["text"] for position in accepted) or None,
+        columns=[backquoted(name) for name in columns],
+    )
+    plan = plan_query(snapshot, _bound(snapshot, query))
+    told = _told(snapshot, plan)
+    return {**told, "accepted": accepted, "query": json.loads(query.to_json())}, b""
+
+
+def snapshot_of(request: Mapping[str, Any]) -> Snapshot:
+    """Return the version of a table that a request names, or the newest."""
+    return open_snapshot(open_storage(request["location"]), request.get("version"))
+
+
+def _query_of(request: Mapping[str, Any]) -> Query:
+    query = Query.from_json(json.dumps(request["query"]))
+    if query.query_context.timezone is None:
+        raise InvalidInputError("PROJSEG_BAD_QUERY", "a query of the engine must name its timezone")
+    return query
+
+
+def _bound(snapshot: Snapshot, query: Query) -> QuerySpec:
+    properties = snapshot.properties
+    return bind_query(properties.schema, properties.time_column, query)
+
+
+def _is_condition(text: str, snapshot: Snapshot, query: Query) -> bool:
+    try:
+        bound = bind(text, snapshot.properties.schema, timezone=query.query_context.zone)
+    except ProjsegError:
+        return False
+    return bool(pa.types.is_boolean(bound.type))
+
+
+def _merging(snapshot: Snapshot, query: Query, bound: QuerySpec) -> list[dict[str, Any]] | None:
+    try:
+        found = [mergeable(call) for call in bound.aggregates]
+        _bound(snapshot, replace(query, aggregation="partial"))
+    except (UnsupportedFeatureError, InvalidInputError):
+        return None
+    return [{"name": one.name, "value": one.value} for one in found]
+
+
+def _told(snapshot: Snapshot, plan: QueryPlan) -> dict[str, Any]:
+    """Return what a plan reads: in a line, and as figures; and the table's columns.
+
+    The line may hold literals of the query; `sources`, reads by name, and `refused`, codes of
+    reasons by projections, never do.
+    """
+    reads = list(planned_reads(plan))
+    figures = plan_figures(plan, reads)
+    sources = Counter(read.source or "base rows" for read in reads)
+    reasons = {
+        name: reason
+        for read in reads
+        if read.source is None
+        for name, reason in read.rejected.items()
+    }
+    line = ", ".join(f"{count} x {name}" for name, count in sources.items()) or "no segment"
+    refusals = [f"not {name}: {reason}" for name, reason in list(reasons.items())[:_REFUSALS_TOLD]]
+    return {
+        "plan": "; ".join([line, f"{plan.pruned_count} pruned", *refusals]),
+        "sources": dict(sources),
+        "refused": {name: str(reason.code) for name, reason in reasons.items()},
+        "rows": figures.rows,
+        "bytes": figures.bytes,
+        "columns": {field.name: type_name(field.type) for field in snapshot.properties.schema},
+    }
