@@ -20,4 +20,32 @@ class Select(text: String) {
     def plain(name: String) = name.replace("`", "").toLowerCase
     plain(one) == plain(other) || plain(other).endsWith("." + plain(one))
   }
+
+  /**
+   * Returns this with its time column in chunks, as the properties of a CarbonData time series say:
+   * `'event_time' = 'time', 'hour_granularity' = '1'`; and `timeseries(time, 'hour')` as a chunk.
+   */
+  def inTimeSeries(properties: String): Select = {
+    val said = """'(\w+)'\s*=\s*'([^']*)'""".r.findAllMatchIn(properties).map(one => one.group(1).toLowerCase -> one.group(2))
+    val values = said.toMap
+    val unit = values.keys.collectFirst { case Select.granularity(one) => one }
+    val chunked = for { column <- values.get("event_time"); one <- unit } yield {
+      val alone = tokens.indices.filter { index =>
+        depths(index) == 0 && tokens(index).is(column) &&
+          tokens.lift(index - 1).exists(before => Select.before.exists(before.is)) &&
+          tokens.lift(index + 1).forall(after => Select.after.exists(after.is))
+      }
+      alone.map(tokens(_)).foldRight(text) { (token, left) =>
+        left.patch(token.start, s"date_trunc('$one', ${token.text})", token.end - token.start)
+      }
+    }
+    new Select(Select.call.replaceAllIn(chunked.getOrElse(text), "date_trunc($2, $1)"))
+  }
+}
+
+object Select {
+  private val granularity = "(second|minute|hour|day|week|month|year)_granularity".r
+  private val call = """(?i)timeseries\s*\(\s*(`[^`]+`|[\w.]+)\s*,\s*('\w+')\s*\)""".r
+  private val before = Seq("SELECT", ",", "BY")
+  private val after = Seq(",", "FROM", "WHERE", "GROUP", ";")
 }

@@ -126,6 +126,16 @@ class Cursor(text: String, tokens: Seq[Token]) {
       }
     }
 
+  /** All that is left, which is something. */
+  def rest: Option[String] =
+    if (at == tokens.length) None
+    else {
+      val last = if (tokens.last.is(";")) tokens(tokens.length - 2) else tokens.last
+      val left = text.substring(tokens(at).start, last.end)
+      at = tokens.length
+      Some(left)
+    }
+
   /** The end of the text, where semicolons may stand. */
   def end: Option[Unit] = if (tokens.drop(at).forall(_.is(";"))) Some(()) else None
 

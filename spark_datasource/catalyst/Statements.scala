@@ -49,11 +49,12 @@ object Statements {
     projection <- at.name
     _ = at.has("AS")
     select <- at.bracketed
+    isDeferred = at.has("DEFERRED")
     _ <- at.end
   } yield {
     val sql = new Select(select).without(table)
     val arguments = Map("name" -> names.single(projection), "sql" -> sql, "lenient" -> isLenient)
-    Statement("add_projection", names.parts(table), arguments, version)
+    Statement("add_projection", names.parts(table), arguments ++ build(isDeferred), version)
   }
 
   private val dropProjection: Form = (at, names) => for {
@@ -64,6 +65,15 @@ object Statements {
     projection <- at.name
     _ <- at.end
   } yield dropped(names, table, projection, isLenient)
+
+  private val materialize: Form = (at, names) => for {
+    _ <- at.words("ALTER TABLE")
+    table <- at.name
+    _ <- at.words("MATERIALIZE PROJECTION")
+    projection <- at.name
+    interval <- optional(at, "FOR INTERVAL")(at.string)
+    _ <- at.end
+  } yield materialized(names, table, projection, interval)
 
   private val showProjections: Form = (at, names) => for {
     _ <- at.words("SHOW PROJECTIONS")
@@ -114,6 +124,34 @@ object Statements {
     else if (at.has("DATAMAP")) Some("datamap")
     else None
 
+  private val createView: Form = (at, names) => for {
+    _ <- at.words("CREATE")
+    _ <- carbon(at)
+    isLenient = at.has("IF NOT EXISTS")
+    projection <- at.name
+    _ <- at.words("ON TABLE")
+    table <- at.name
+    provider <- optional(at, "USING")(at.string)
+    if provider.forall(one => Set("mv", "preaggregate", "timeseries").contains(one.toLowerCase))
+    isDeferred = at.has("WITH DEFERRED REBUILD") || at.has("WITH DEFERRED REFRESH")
+    properties <- optional(at, "DMPROPERTIES", "PROPERTIES")(at.bracketed)
+    _ <- at.words("AS")
+    select <- at.rest
+  } yield {
+    val sql = new Select(select).inTimeSeries(properties.getOrElse("")).without(table)
+    val arguments = Map("name" -> names.single(projection), "sql" -> sql, "lenient" -> isLenient)
+    Statement("add_projection", names.parts(table), arguments ++ build(isDeferred, isBuiltNow = true), version)
+  }
+
+  private val refreshView: Form = (at, names) => for {
+    _ <- at.words("REFRESH").orElse(at.words("REBUILD"))
+    _ <- carbon(at)
+    projection <- at.name
+    _ <- at.words("ON TABLE")
+    table <- at.name
+    _ <- at.end
+  } yield materialized(names, table, projection, None)
+
   private val showViews: Form = (at, names) => for {
     _ <- at.words("SHOW")
     _ <- carbon(at)
@@ -138,16 +176,28 @@ object Statements {
   private def optional[T](at: Cursor, openings: String*)(read: => Option[T]): Option[Option[T]] =
     if (openings.exists(at.has)) read.map(Some(_)) else Some(None)
 
+  private def build(isDeferred: Boolean, isBuiltNow: Boolean = false): Map[String, Any] =
+    Map("build" -> (if (isDeferred) "deferred" else "immediate"), "materialize" -> (isBuiltNow && !isDeferred))
+
   private def dropped(names: Names, table: String, projection: String, isLenient: Boolean): Statement = {
     val arguments = Map("name" -> names.single(projection), "lenient" -> isLenient)
     Statement("drop_projection", names.parts(table), arguments, version)
   }
 
+  private def materialized(
+      names: Names, table: String, projection: String, interval: Option[String]): Statement = {
+    val arguments = Map("name" -> names.single(projection)) ++ interval.map("interval" -> _)
+    Statement("materialize_projection", names.parts(table), arguments, written)
+  }
+
   private val byFirstWord: Map[String, Seq[Form]] = Map(
-    "ALTER" -> Seq(addProjection, dropProjection),
+    "ALTER" -> Seq(addProjection, dropProjection, materialize),
     "SHOW" -> Seq(showProjections, showSegments, showViews),
     "DESCRIBE" -> Seq(describeProjection, history),
     "DESC" -> Seq(describeProjection, history),
+    "CREATE" -> Seq(createView),
+    "REFRESH" -> Seq(refreshView),
+    "REBUILD" -> Seq(refreshView),
     "RESTORE" -> Seq(restore),
     "DROP" -> Seq(dropView))
 
@@ -163,4 +213,5 @@ object Statements {
       "operationParameters MAP<STRING, STRING>, operationMetrics MAP<STRING, STRING>, engineInfo STRING, " +
       "userMetadata STRING, readVersion BIGINT, isBlindAppend BOOLEAN, rows BIGINT, bytes BIGINT"
   private val version = "version BIGINT"
+  private val written = "version BIGINT, segments BIGINT, rows BIGINT"
 }

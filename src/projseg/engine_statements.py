@@ -7,6 +7,7 @@ in `spark_datasource/catalyst/Statements.scala`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
 import pyarrow as pa
@@ -33,6 +34,7 @@ _SEGMENTS: Final = pa.schema(
     ]
 )
 _VERSION: Final = pa.schema([("version", pa.int64())])
+_COMMIT: Final = pa.schema([*_VERSION, ("segments", pa.int64()), ("rows", pa.int64())])
 _TEXTS: Final = pa.map_(pa.string(), pa.string())
 _VERSIONS: Final = pa.schema(
     [
@@ -97,7 +99,9 @@ def _add_projection(request: Mapping[str, Any]) -> Reply:
     table = _table(request)
     if request["lenient"] and request["name"] in table.projections()["name"].to_pylist():
         return _written(table.version)
-    return _written(table.add_projection({"name": request["name"], "sql": request["sql"]}))
+    declaration = {"name": request["name"], "sql": request["sql"]}
+    how = {"materialize": request["materialize"], "build": request["build"]}
+    return _written(table.add_projection(declaration, **how))
 
 
 def _drop_projection(request: Mapping[str, Any]) -> Reply:
@@ -106,6 +110,12 @@ def _drop_projection(request: Mapping[str, Any]) -> Reply:
     if request["lenient"] and request["name"] not in table.projections()["name"].to_pylist():
         return _written(table.version)
     return _written(table.drop_projection(request["name"]))
+
+
+def _materialize_projection(request: Mapping[str, Any]) -> Reply:
+    """Build a projection where it is missing; tell what was written."""
+    made = _table(request).materialize_projection(request["name"], request.get("interval"))
+    return _rows([asdict(made)], _COMMIT)
 
 
 def _restore(request: Mapping[str, Any]) -> Reply:
@@ -140,5 +150,6 @@ STATEMENTS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     "history": _history,
     "add_projection": _add_projection,
     "drop_projection": _drop_projection,
+    "materialize_projection": _materialize_projection,
     "restore": _restore,
 }

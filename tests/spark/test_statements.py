@@ -72,6 +72,86 @@ def test_what_is_wrong_is_said(sql, statement, words):
         sql(statement)
 
 
+def test_a_projection_is_materialized(sql, table):
+    sql("INSERT INTO stated SELECT TIMESTAMP'2024-02-02', 'b', 2")
+    sql(f"ALTER TABLE {table} ADD PROJECTION by_k AS (SELECT k, sum(n) AS n GROUP BY k) DEFERRED")
+    sql("INSERT INTO stated SELECT TIMESTAMP'2024-03-02', 'c', 3")
+
+    def built():
+        found = sql(f"SHOW SEGMENTS FROM {table}").collect()
+        return [one.projections for one in sorted(found, key=lambda one: one.min_time)]
+
+    assert built() == ["", "", ""]
+    interval = "2024-02-01/2024-03-01"
+    row = sql(f"ALTER TABLE {table} MATERIALIZE PROJECTION by_k FOR INTERVAL '{interval}'").first()
+    assert (row.segments, row.rows) == (1, 1)
+    assert built() == ["", "by_k", ""]
+    assert sql(f"ALTER TABLE {table} MATERIALIZE PROJECTION by_k").first().segments == 2
+    assert built() == ["by_k", "by_k", "by_k"]
+    assert sorted(sql("SELECT k, sum(n) FROM stated GROUP BY k").collect()) == [
+        ("a", 1),
+        ("b", 2),
+        ("c", 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "is_deferred"),
+    [
+        ("MATERIALIZED VIEW", "", False),
+        ("MATERIALIZED VIEW IF NOT EXISTS", "", False),
+        ("DATAMAP", "USING 'mv' WITH DEFERRED REBUILD", True),
+        ("DATAMAP IF NOT EXISTS", "USING 'preaggregate'", False),
+        ("MATERIALIZED VIEW", "USING 'mv' WITH DEFERRED REFRESH", True),
+    ],
+)
+def test_views_in_words_of_carbondata(sql, table, kind, words, is_deferred):
+    select = f"SELECT k, sum(n) FROM {table} WHERE n > 0 GROUP BY k"
+    create = f"CREATE {kind} by_k ON TABLE {table} {words} AS {select};"
+    sql(create)
+    if "EXISTS" in kind:
+        sql(create)
+    else:
+        with pytest.raises(AnalysisException, match="PROJECTION_EXISTS"):
+            sql(create.replace("sum(n)", "max(n)"))
+    noun = kind.removesuffix(" IF NOT EXISTS")
+    plural = "MATERIALIZED VIEWS" if noun == "MATERIALIZED VIEW" else noun
+    (row,) = sql(f"SHOW {plural} ON TABLE {table}").collect()
+    assert (row.name, row.filter, row.segments) == ("by_k", "n > 0", 0 if is_deferred else 1)
+    for verb in ("REFRESH", "REBUILD"):
+        made = sql(f"{verb} {noun} by_k ON TABLE {table}").first()
+        assert made.segments == int(is_deferred and verb == "REFRESH")
+    sql(f"DROP {noun} by_k ON TABLE {table}")
+    sql(f"DROP {noun} IF EXISTS by_k ON TABLE {table}")
+    assert sql(f"SHOW {plural} ON TABLE {table}").collect() == []
+
+
+@pytest.mark.parametrize(
+    ("properties", "chosen", "unit"),
+    [
+        ("DMPROPERTIES ('event_time' = 't', 'hour_granularity' = '1')", "t", "HOUR"),
+        ("DMPROPERTIES('day_granularity'='1', 'event_time'='T')", "t", "DAY"),
+        ("", "timeseries(t, 'minute')", "MINUTE"),
+    ],
+)
+def test_time_series_in_words_of_carbondata(sql, properties, chosen, unit):
+    sql(
+        f"CREATE DATAMAP series ON TABLE stated USING 'timeseries' {properties} AS "
+        f"SELECT {chosen}, k, max(t), sum(n) FROM stated WHERE n>=1 GROUP BY {chosen}, k"
+    )
+    (row,) = sql("SHOW PROJECTIONS FROM stated").collect()
+    assert row.group_by.startswith(f"date_trunc('{unit}', t) AS")
+    assert "max(t)" in row.aggregators
+    assert row.filter.replace(" ", "") == "n>=1"
+
+
+def test_a_view_without_a_table_is_sparks(sql):
+    with pytest.raises(Exception, match=r"MATERIALIZED|SYNTAX|VIEW"):
+        sql("CREATE MATERIALIZED VIEW by_k AS SELECT k, sum(n) FROM stated GROUP BY k")
+    with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
+        sql("CREATE DATAMAP by_k ON TABLE stated USING 'bloomfilter' AS SELECT k FROM stated")
+
+
 def test_a_version_is_restored(sql, table):
     sql("INSERT INTO stated SELECT TIMESTAMP'2024-01-02', 'b', 2")
     sql(f"RESTORE TABLE {table} TO VERSION AS OF 0")
