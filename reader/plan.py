@@ -46,6 +46,11 @@ class QueryPlan(msgspec.Struct, frozen=True):
     segments: tuple[SegmentPlan, ...]
     pruned_count: int = 0
 
+    @property
+    def row_count(self) -> int:
+        """Base rows of the segments to read."""
+        return sum(segment.entry.row_count for segment in self.segments)
+
 
 # Approximate memory of a plan, and of each segment in it beyond what the manifests hold.
 _PLAN_BYTES: Final = 8192

@@ -37,6 +37,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
   private val requests = new Requests(settings)
   private val reads = new Reads(session, settings, zone)
   private val scans = new Scans(reads, requests, texts)
+  private val belowJoins = new AggregateBelowJoin(session, settings, reads, requests, texts)
   /** Why an aggregate over a table's columns is left to Spark. */
   private val refused = collection.mutable.Map[ExprId, Refusal]()
 
@@ -44,9 +45,10 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
     case aggregate: Aggregate =>
       aggregated(aggregate) match {
         case Right(answered) => answered
-        case Left(refusal) =>
+        case Left(refusal) => belowJoins.rewritten(aggregate).getOrElse {
           aggregate.child.collectLeaves().flatMap(_.output).foreach(column => refused.put(column.exprId, refusal))
           aggregate
+        }
       }
     case scan @ PhysicalOperation(projects, filters, Table(table)) =>
       val note = table.relation.output.flatMap(column => refused.get(column.exprId)).headOption

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO, Final
 
-from projseg.engine_answers import answered, scanned, snapshot_of
+from projseg.engine_answers import answered, scanned, snapshot_of, states_to_join
 from projseg.engine_statements import STATEMENTS, Reply
 from projseg.errors import ProjsegError
 from projseg.table_layer.as_of import version_at
@@ -78,6 +78,7 @@ _OPERATIONS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     "version": _version,
     "answer": answered,
     "scan": scanned,
+    "states": states_to_join,
     **STATEMENTS,
 }
 

@@ -18,6 +18,7 @@ from projseg.algebra.query.spec import QuerySpec, bind_query
 from projseg.engine_statements import Reply, arrow_stream
 from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError
 from projseg.reader.answer import answer
+from projseg.reader.group_estimate import GROUPS_SHARE_MAX, is_reducing
 from projseg.reader.plan import QueryPlan, plan_query
 from projseg.reader.source_reads import plan_figures, planned_reads
 from projseg.segment_format.types import type_name
@@ -58,6 +59,46 @@ def answered(request: Mapping[str, Any]) -> Reply:
         if len(rows) <= request["max_rows"]:
             return {**told, "answered": True}, arrow_stream(rows)
     return {**told, "answered": False, "merging": _merging(snapshot, query, bound)}, b""
+
+
+def states_to_join(request: Mapping[str, Any]) -> Reply:
+    """Give the states of groups that Spark is to join, if these are few against their rows.
+
+    Parameters
+    ----------
+    request : mapping
+        As of `answered`; the query is partial.
+
+    Returns
+    -------
+    tuple of dict and bytes
+        `reducing`, and if that is true: what is read (`_told`), `types` of the columns, `states`,
+        the names of those after the keys, `merging` as of `answered`, and `answered`, whether the
+        rows come with it.
+
+    Raises
+    ------
+    ProjsegError
+        Whatever opening, binding, planning and answering raise; PROJSEG_NOT_MERGEABLE if Spark
+        cannot merge the states.
+    """
+    snapshot = snapshot_of(request)
+    bound = _bound(snapshot, _query_of(request))
+    merging = [{"name": one.name, "value": one.value} for one in bound.mergeable]
+    plan = plan_query(snapshot, bound)
+    if not is_reducing(plan):
+        return {"reducing": False}, b""
+    told = {"reducing": True, "answered": False, **_told(snapshot, plan)}
+    told["types"] = [type_name(field.type) for field in bound.output_schema]
+    told["states"] = bound.output_schema.names[len(bound.keys) :]
+    told["merging"] = merging
+    if told["bytes"] <= request["max_bytes"]:
+        rows = answer(open_storage(request["location"]), plan)
+        if len(rows) > GROUPS_SHARE_MAX * plan.row_count:
+            return {"reducing": False}, b""
+        if len(rows) <= request["max_rows"]:
+            return {**told, "answered": True}, arrow_stream(rows)
+    return told, b""
 
 
 def scanned(request: Mapping[str, Any]) -> Reply:
