@@ -14,8 +14,9 @@ from projseg import errors
 from projseg.errors import ProjsegError
 from projseg.maintenance.finding import Finding
 from projseg.memory.cache import CacheStatistics
+from projseg.table_layer.vacuum import Vacuumed
 
-_RETURNED = (Finding, CacheStatistics)
+_RETURNED = (Finding, Vacuumed, CacheStatistics)
 _ANSWERS = (projseg.Commit, projseg.Explain, *_RETURNED)
 """Classes whose objects projseg makes: they have fields, and no call to show."""
 _HERE = Path(__file__).parent
@@ -28,6 +29,7 @@ _INSTANCES = {
     "ProjsegError": "error",
     "Commit": "commit",
     "Finding": "finding",
+    "Vacuumed": "old",
     "CacheStatistics": "found",
 }
 """The variable that the examples use for an object of each class."""

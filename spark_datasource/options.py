@@ -140,6 +140,11 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "Read the newest version committed at or before this time.",
     ),
     _read(
+        "tag",
+        OptionKind.TEXT,
+        "Read the table version that has this name.",
+    ),
+    _read(
         "fillMissingColumns",
         OptionKind.FLAG,
         "Columns of a given schema that the answer lacks are null instead of an error.",

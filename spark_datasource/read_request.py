@@ -21,7 +21,7 @@ METADATA_TABLES: Final = ("segments", "projections", "projectionStats", "columns
 _AGGREGATIONS: Final = ("final", "partial")
 # Options that a read of a metadata table has a use for.
 _OF_METADATA: Final = frozenset(
-    {"path", "paths", "metadataTable", "versionAsOf", "timestampAsOf", "timezone"}
+    {"path", "paths", "metadataTable", "versionAsOf", "timestampAsOf", "tag", "timezone"}
     | {"fillMissingColumns"}
 )
 
@@ -41,6 +41,8 @@ class ReadRequest:
         The table version to read; None means the newest, until planning pins it.
     timestamp : str or None
         Read the version that was current at this ISO 8601 instant.
+    tag : str or None
+        Read the version of this name.
     metadata_table : str or None
         One of `METADATA_TABLES`: rows about the table instead of its rows.
     is_explain : bool
@@ -54,6 +56,7 @@ class ReadRequest:
     location: str
     version: int | None = None
     timestamp: str | None = None
+    tag: str | None = None
     metadata_table: str | None = None
     is_explain: bool = False
     query: Query = field(default_factory=Query)
@@ -61,7 +64,7 @@ class ReadRequest:
 
     def pinned(self, version: int) -> ReadRequest:
         """Return the same request of exactly one table version."""
-        return replace(self, version=version, timestamp=None)
+        return replace(self, version=version, timestamp=None, tag=None)
 
     @property
     def timezone(self) -> str | None:
@@ -96,12 +99,13 @@ def parse_read_request(given: Mapping[str, str]) -> ReadRequest:
         location=location,
         version=options.integer("versionAsOf"),
         timestamp=options.text("timestampAsOf"),
+        tag=options.text("tag"),
         metadata_table=metadata_table,
         is_explain=options.flag("explain"),
         query=_query(options),
         fills_missing=options.flag("fillMissingColumns"),
     )
-    _require_one_version(request)
+    _require_one_version(options)
     _require_one_answer(request, options)
     return request
 
@@ -151,11 +155,12 @@ def _refuse_beside_whole(options: Options) -> None:
             )
 
 
-def _require_one_version(request: ReadRequest) -> None:
-    if request.version is not None and request.timestamp is not None:
+def _require_one_version(options: Options) -> None:
+    naming = ("versionAsOf", "timestampAsOf", "tag")
+    given = [f"'{name}'" for name in naming if options.text(name) is not None]
+    if len(given) > 1:
         raise InvalidInputError(
-            "PROJSEG_BAD_OPTION",
-            "options 'versionAsOf' and 'timestampAsOf' both name a version; give one",
+            "PROJSEG_BAD_OPTION", f"options {' and '.join(given)} each name a version; give one"
         )
 
 

@@ -19,9 +19,9 @@ from projseg.spark_datasource.options import bad_value
 from projseg.spark_datasource.read_request import ReadRequest
 from projseg.spark_datasource.schemas import spark_schema
 from projseg.spark_datasource.session_zone import depends_on_zone, zone_missing
-from projseg.table_layer.as_of import INSTANT_FORM, instant_us, version_at
+from projseg.table_layer.as_of import INSTANT_FORM, instant_us, open_as_of, version_at
 from projseg.table_layer.segment_entry import SegmentEntry
-from projseg.table_layer.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.storage import Storage, open_storage
 
 
@@ -134,7 +134,7 @@ class Scan:
 
 def _snapshot(storage: Storage, request: ReadRequest) -> Snapshot:
     if request.timestamp is None:
-        return open_snapshot(storage, request.version)
+        return open_as_of(storage, request.version, tag=request.tag)
     return version_at(storage, _moment(request.timestamp, request.timezone))
 
 

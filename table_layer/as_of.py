@@ -10,6 +10,7 @@ from projseg.algebra.time.interval import Interval, micros_to_iso
 from projseg.errors import InvalidInputError
 from projseg.table_layer.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage_contract import Storage
+from projseg.table_layer.tags import tagged_version
 from projseg.table_layer.versions import latest_version, list_versions
 
 InstantLike: TypeAlias = str | date | datetime
@@ -17,9 +18,12 @@ INSTANT_FORM: Final = "an ISO 8601 time, such as 2015-09-12T00:00Z or 2015-09-12
 
 
 def open_as_of(
-    storage: Storage, version: int | None = None, timestamp: InstantLike | None = None
+    storage: Storage,
+    version: int | None = None,
+    timestamp: InstantLike | None = None,
+    tag: str | None = None,
 ) -> Snapshot:
-    """Pin a version by its number or by an instant, the newest by default.
+    """Pin a version by its number, an instant or a tag, the newest by default.
 
     Parameters
     ----------
@@ -29,22 +33,27 @@ def open_as_of(
         Its number.
     timestamp : str, date, datetime or None
         The newest version committed at or before it; without a zone it is UTC.
+    tag : str or None
+        Its tag.
 
     Raises
     ------
     InvalidInputError
-        PROJSEG_BAD_ARGUMENT if both are given, or the timestamp is none; and as of `version_at`
-        and `open_snapshot`.
+        PROJSEG_BAD_ARGUMENT if two are given, or the timestamp is none; PROJSEG_UNKNOWN_TAG; and as
+        of `version_at` and `open_snapshot`.
     """
-    if timestamp is None:
-        return open_snapshot(storage, version)
-    if version is not None:
+    named = {"version": version, "timestamp": timestamp, "tag": tag}
+    given = [f"{what} '{value}'" for what, value in named.items() if value is not None]
+    if len(given) > 1:
         raise InvalidInputError(
             "PROJSEG_BAD_ARGUMENT",
-            f"version {version} and timestamp '{timestamp}' both name a version of "
-            f"{storage.location}; give one",
+            f"{' and '.join(given)} each name a version of {storage.location}; give one",
         )
-    return version_at(storage, instant_us(timestamp))
+    if timestamp is not None:
+        return version_at(storage, instant_us(timestamp))
+    if tag is not None:
+        version = tagged_version(open_snapshot(storage).tags, tag, storage.location)
+    return open_snapshot(storage, version)
 
 
 def instant_us(timestamp: InstantLike, timezone: str = "UTC") -> int:

@@ -100,13 +100,29 @@ class Restore(msgspec.Struct, frozen=True):
     manifests: tuple[ManifestReference, ...]
 
 
-Change = Append | Overwrite | SetProperties | Replace | Restore
+class SetTags(msgspec.Struct, frozen=True):
+    """Give versions names, or take names away.
+
+    Conflicts if others gave one of the names another meaning, or if a version is no longer kept.
+    """
+
+    add: Mapping[str, int] = msgspec.field(default_factory=dict)
+    drop: tuple[str, ...] = ()
+
+
+class Expire(msgspec.Struct, frozen=True):
+    """Keep no version before this one, unless it has a tag. Always applies."""
+
+    kept_from: int
+
+
+Change = Append | Overwrite | SetProperties | Replace | Restore | SetTags | Expire
 ChangeKind = Literal["create", "append", "overwrite", "set_properties", "replace"]
 
 
 def added_entries(change: Change) -> tuple[SegmentEntry, ...]:
     """Return the segments a change adds."""
-    return () if isinstance(change, SetProperties | Restore) else change.entries
+    return change.entries if isinstance(change, Append | Overwrite | Replace) else ()
 
 
 def kind_of(change: Change) -> ChangeKind:
@@ -116,7 +132,7 @@ def kind_of(change: Change) -> ChangeKind:
             return "append"
         case Overwrite() | Restore():
             return "overwrite"
-        case SetProperties():
+        case SetProperties() | SetTags() | Expire():
             return "set_properties"
         case Replace():
             return "replace"

@@ -181,8 +181,8 @@ def load_manifest(storage: Storage, reference: ManifestReference) -> Manifest:
     except FileNotFoundError as error:
         raise CorruptTableError(
             "PROJSEG_CORRUPT_TABLE",
-            f"{storage.location}/{name} is listed by a snapshot and missing; removed by hand? "
-            "read another version or restore it from a copy",
+            f"{storage.location}/{name} is listed by a snapshot and missing; removed by hand, or "
+            "by a vacuum? read another version or restore it from a copy",
         ) from error
     file = unseal(payload, _MANIFEST_DECODER, "manifest", f"{storage.location}/{name}")
     manifest = Manifest(

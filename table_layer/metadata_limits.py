@@ -36,5 +36,11 @@ COMMIT_TEXT_BYTES_MAX: Final = 65_536
 COMMIT_TRIES_MAX: Final = 20
 """Versions one commit tries to publish before it reports a conflict."""
 
+TAGS_MAX: Final = 1_000
+"""Tags of one table: each version repeats them."""
+
+TAG_BYTES_MAX: Final = 128
+"""Bytes of a tag's name."""
+
 BOUND_BYTES_MAX: Final = 64
 """UTF-8 bytes of a string bound kept in a manifest; longer bounds are cut and marked inexact."""

@@ -34,6 +34,7 @@ _HISTORY = pa.schema(
         ("bytes", pa.int64()),
     ]
 )
+_TAGS = pa.schema([("tag", pa.string()), ("version", pa.int64())])
 _SEGMENTS = pa.schema(
     [
         ("segment", pa.string()),
@@ -103,6 +104,12 @@ def _commit_row(snapshot: Snapshot) -> dict[str, Any]:
             "readVersion": info.read_version,
         }
     return row
+
+
+def tags(newest: Snapshot) -> pa.Table:
+    """Return one row per tag, by name."""
+    rows = [{"tag": name, "version": version} for name, version in newest.tags.items()]
+    return pa.Table.from_pylist(rows, _TAGS)
 
 
 def detail(snapshot: Snapshot) -> dict[str, Any]:

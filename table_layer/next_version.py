@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from projseg.errors import InvalidInputError
@@ -95,6 +96,8 @@ def next_file(
     transactions = dict(current.file.transactions)
     if label.txn is not None:
         transactions[label.txn[0]] = Transaction(label.txn[1], version)
+    tags = current.tags if draft.tags is None else dict(draft.tags)
+    kept_from = current.kept_from if draft.kept_from is None else draft.kept_from
     file = SnapshotFile(
         kind="snapshot",
         version=version,
@@ -109,6 +112,8 @@ def next_file(
         transactions=transactions,
         manifests=(*kept, *manifests.write(current, entries)),
         commit=label.note.info(base.version),
+        tags=tags or UNSET,
+        kept_from=kept_from or UNSET,
     )
     return replace(file, required_features=file.features)
 

@@ -27,6 +27,7 @@ _NUMBER: Final = "0|[1-9][0-9]{0,18}"
 _SEGMENT: Final = re.compile(rf"data/({_ID})-({_NUMBER})-({_NUMBER})-({_NUMBER})\.pseg")
 _SNAPSHOT: Final = re.compile(r"_projseg/(0[0-9]{19})\.json")
 _MANIFEST: Final = re.compile(rf"_projseg/manifests/{_ID}\.json")
+_KEPT: Final = re.compile(r"_projseg/kept-(0[0-9]{19})\.json")
 _PROBE: Final = re.compile(rf"_projseg/probe-{_ID}")
 _TEMPORARY: Final = re.compile(r"(.+)\.[0-9a-f]{16}\.tmp", re.DOTALL)
 _NUMBER_MAX: Final = 2**63 - 1
@@ -97,6 +98,17 @@ def parse_snapshot_name(name: str) -> int | None:
     return None if match is None else int(match[1])
 
 
+def kept_name(version: int) -> str:
+    """Return the name of the copy that a tagged version leaves when it leaves the log."""
+    return f"_projseg/kept-{version:020d}.json"
+
+
+def parse_kept_name(name: str) -> int | None:
+    """Return the version of which a file is the copy, or None if it has no such name."""
+    match = _KEPT.fullmatch(name)
+    return None if match is None else int(match[1])
+
+
 def new_manifest_name() -> str:
     """Return a manifest name never used before."""
     return f"_projseg/manifests/{uuid.uuid4().hex}.json"
@@ -131,7 +143,7 @@ def is_own_name(name: str) -> bool:
 def _is_published_name(name: str) -> bool:
     if parse_segment_name(name) is not None:
         return True
-    return any(pattern.fullmatch(name) for pattern in (_SNAPSHOT, _MANIFEST, _PROBE))
+    return any(pattern.fullmatch(name) for pattern in (_SNAPSHOT, _MANIFEST, _KEPT, _PROBE))
 
 
 def check_name(name: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
 from typing import NoReturn
 
 from msgspec.structs import replace
@@ -16,10 +17,12 @@ from projseg.table_layer.change import (
     Append,
     Change,
     ChangeKind,
+    Expire,
     Overwrite,
     Replace,
     Restore,
     SetProperties,
+    SetTags,
 )
 from projseg.table_layer.manifest import ManifestReference
 from projseg.table_layer.segment_entry import SegmentEntry
@@ -31,6 +34,7 @@ from projseg.table_layer.table_properties import (
     check_projection_count,
     check_properties,
 )
+from projseg.table_layer.tags import changed_tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,10 @@ class Draft:
         The interval that an overwrite replaced.
     definitions : mapping of str to str
         Definitions that neither the base nor the current version need have, by hash.
+    tags : mapping of str to int, or None
+        All tags after the change; None: as they are.
+    kept_from : int or None
+        The oldest version that stays in the log; None: as it is.
     """
 
     kind: ChangeKind
@@ -59,6 +67,8 @@ class Draft:
     entries: Sequence[SegmentEntry]
     interval: tuple[int, int] | None = None
     definitions: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, int] | None = None
+    kept_from: int | None = None
 
 
 def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
@@ -94,7 +104,16 @@ def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
             entries = (*survivors, *change.entries)
             draft = Draft("replace", current.properties, kept, entries)
         case Restore():
+            _require_kept(current, change.version)
             draft = _restored(change)
+        case SetTags():
+            for version in change.add.values():
+                _require_kept(current, version)
+            tags = changed_tags(base.tags, current.tags, change.add, change.drop)
+            draft = replace_fields(_unchanged(current), tags=tags)
+        case Expire():
+            kept_from = max(change.kept_from, current.kept_from)
+            draft = replace_fields(_unchanged(current), kept_from=kept_from)
         case SetProperties():
             properties = _changed_properties(change, base.properties, current.properties)
             draft = Draft("set_properties", properties, current.file.manifests, ())
@@ -118,6 +137,15 @@ def _overwritten(
     properties = _with_columns(current.properties, change.add_columns)
     entries = (*survivors, *change.entries)
     return Draft("overwrite", properties, kept, entries, change.interval)
+
+
+def _unchanged(current: Snapshot) -> Draft:
+    return Draft("set_properties", current.properties, current.file.manifests, ())
+
+
+def _require_kept(current: Snapshot, version: int) -> None:
+    if not current.keeps(version):
+        _conflict(f"version {version} is no longer kept: a vacuum removes its files")
 
 
 def _restored(change: Restore) -> Draft:

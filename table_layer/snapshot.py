@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import accumulate
 from typing import Final, overload
 
@@ -18,11 +19,12 @@ from projseg.table_layer.change import ChangeKind
 from projseg.table_layer.commit_info import COMMIT_INFO, CommitInfo
 from projseg.table_layer.manifest import Manifest, ManifestReference
 from projseg.table_layer.manifest_cache import MANIFESTS
-from projseg.table_layer.paths import snapshot_name
+from projseg.table_layer.paths import kept_name, snapshot_name
 from projseg.table_layer.sealed_json import SealedFile, read_sealed, seal, unseal
 from projseg.table_layer.segment_entry import Count, Micros, SegmentEntry
 from projseg.table_layer.storage_contract import Storage
 from projseg.table_layer.table_properties import TableProperties, check_properties
+from projseg.table_layer.tags import tags_problem
 from projseg.table_layer.versions import holds_table, latest_version, list_versions
 
 __all__ = [
@@ -62,13 +64,19 @@ class SnapshotFile(SealedFile, frozen=True, kw_only=True, forbid_unknown_fields=
     transactions: dict[str, Transaction] = msgspec.field(default_factory=dict)
     manifests: tuple[ManifestReference, ...] = ()
     commit: CommitInfo | msgspec.UnsetType = msgspec.UNSET
+    tags: dict[str, Count] | msgspec.UnsetType = msgspec.UNSET
+    kept_from: Count | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def features(self) -> tuple[str, ...]:
         """The features that a reader of these fields must know."""
-        found = {COMMIT_INFO: self.commit}
+        found = {COMMIT_INFO: self.commit, TAGS: self.tags, VACUUM: self.kept_from}
         return tuple(name for name, value in found.items() if value is not msgspec.UNSET)
 
+
+TAGS: Final = "tags"
+VACUUM: Final = "vacuum"
+"""Features of tables that were tagged or vacuumed: who does not know them would forget both."""
 
 _DECODER: Final = msgspec.json.Decoder(SnapshotFile)
 
@@ -150,6 +158,20 @@ class Snapshot:
         return None if self.file.commit is msgspec.UNSET else self.file.commit
 
     @property
+    def tags(self) -> dict[str, int]:
+        """The versions that have names, by name; the newest version knows them."""
+        return {} if self.file.tags is msgspec.UNSET else self.file.tags
+
+    @property
+    def kept_from(self) -> int:
+        """The oldest version that vacuum left in the log."""
+        return 0 if self.file.kept_from is msgspec.UNSET else self.file.kept_from
+
+    def keeps(self, version: int) -> bool:
+        """Whether an earlier version's files are safe from vacuum, as far as this one knows."""
+        return self.kept_from <= version or version in self.tags.values()
+
+    @property
     def properties(self) -> TableProperties:
         """The table's declaration."""
         return self.file.properties
@@ -218,7 +240,7 @@ def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot:
     raise InvalidInputError(
         "PROJSEG_UNKNOWN_VERSION",
         f"version {version} of table {storage.location} does not exist or is no longer kept; "
-        f"the newest is {latest_version(storage)}",
+        f"the newest is {latest_version(storage)}, the oldest {min(list_versions(storage))}",
     )
 
 
@@ -234,12 +256,14 @@ def read_version(storage: Storage, version: int) -> Snapshot | None:
     """
     if version < 0:
         return None
-    name = snapshot_name(version)
-    where = f"{storage.location}/{name}"
-    try:
-        payload = read_sealed(storage, name)
-    except FileNotFoundError:
+    # The log comes first: a tagged version is copied before it leaves the log.
+    for name in (snapshot_name(version), kept_name(version)):
+        with suppress(FileNotFoundError):
+            payload = read_sealed(storage, name)
+            break
+    else:
         return None
+    where = f"{storage.location}/{name}"
     file = unseal(payload, _DECODER, "snapshot", where)
     _check_file(file, version, where)
     return Snapshot(storage, file)
@@ -287,6 +311,10 @@ def _check_file(file: SnapshotFile, version: int, where: str) -> None:
         check_properties(file.properties)
     except InvalidInputError as error:
         problem = error.message
+    if file.tags is not msgspec.UNSET:
+        problem = tags_problem(file.tags, version) or problem
+    if file.kept_from is not msgspec.UNSET and file.kept_from > version:
+        problem = f"it says that version {file.kept_from} is the oldest that is kept"
     names = [reference.name for reference in file.manifests]
     if len(set(names)) != len(names):
         problem = "it lists a manifest twice"

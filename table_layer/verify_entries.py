@@ -23,7 +23,7 @@ from projseg.table_layer.paths import SegmentName, parse_segment_name, segment_n
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage_contract import Storage
 
-_LOST: Final = "removed by hand? restore it from a copy"
+_LOST: Final = "removed by hand, or by a vacuum if this version is old? restore it from a copy"
 
 
 def verify_entries(storage: Storage, entries: Iterable[SegmentEntry], write_id: str) -> None:

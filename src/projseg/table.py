@@ -57,11 +57,14 @@ class Table(VersionedTable, MaintainedTable):
     timestamp : str, date, datetime or None
         Instead of `version`: the newest version committed at or before this instant. Without a
         zone it is UTC.
+    tag : str or None
+        Instead of `version`: the version that has this name.
 
     Raises
     ------
     InvalidInputError
-        PROJSEG_NOT_A_TABLE, PROJSEG_UNKNOWN_VERSION, PROJSEG_BAD_LOCATION, PROJSEG_BAD_ARGUMENT.
+        PROJSEG_NOT_A_TABLE, PROJSEG_UNKNOWN_VERSION, PROJSEG_UNKNOWN_TAG, PROJSEG_BAD_LOCATION,
+        PROJSEG_BAD_ARGUMENT.
     UnsupportedFeatureError
         PROJSEG_UNSUPPORTED_STORAGE, PROJSEG_UNSUPPORTED_TABLE_VERSION.
     StorageError, CorruptTableError
@@ -73,10 +76,12 @@ class Table(VersionedTable, MaintainedTable):
         location: str | os.PathLike[str],
         version: int | None = None,
         timestamp: InstantLike | None = None,
+        tag: str | None = None,
     ) -> None:
         storage = open_storage(location)
-        is_pinned = version is not None or timestamp is not None
-        super().__init__(storage, open_as_of(storage, version, timestamp), is_pinned=is_pinned)
+        is_pinned = (version, timestamp, tag) != (None, None, None)
+        snapshot = open_as_of(storage, version, timestamp, tag)
+        super().__init__(storage, snapshot, is_pinned=is_pinned)
 
     @classmethod
     def create(

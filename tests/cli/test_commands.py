@@ -273,6 +273,30 @@ def test_a_version_is_chosen_by_time(shell, location):
         assert "its oldest is version 0 of" in shell.error
 
 
+def test_tags_and_vacuum(shell, location, tmp_path):
+    file = tmp_path / "edits.json"
+    assert shell("tag", location, "first") == [{"tag": "first", "version": 0}]
+    shell("import", location, file)
+    for verb in ("describe", "schema", "segments", "projections", "query", "explain", "verify"):
+        assert shell(verb, location, "--tag", "first")
+    assert shell("describe", location, "--tag", "first")[0]["rows"] == 3
+    assert shell("drop-tag", location, "first")[0]["would_drop"] == "first"
+    assert shell("tags", location) == [{"tag": "first", "version": 0}]
+    hours = ("--retention-hours", 0, "--force")
+    shell("vacuum", location, "--retention-hours", 0, exits=1)
+    assert "PROJSEG_RETENTION_TOO_SHORT" in shell.error
+    would = shell("vacuum", location, *hours)[0]
+    files = shell("vacuum", location, *hours, "--files")
+    assert would["would_remove_files"] == len(files)
+    assert shell("describe", location)[0]["version"] == 2
+    done = shell("vacuum", location, *hours, "--yes")[0]
+    assert (done["version"], done["removed_versions"]) == (3, 1)
+    assert done["removed_bytes"] == would["would_remove_bytes"] == sum(f["bytes"] for f in files)
+    assert shell("describe", location, "--tag", "first")[0]["rows"] == 3
+    assert shell("drop-tag", location, "first", "--yes") == []
+    assert shell("restore", location, "--version", 2, "--yes")[0]["restored_segments"] == 0
+
+
 def test_a_version_is_restored_when_confirmed(shell, location, tmp_path):
     file = tmp_path / "edits.json"
     shell("import", location, file)

@@ -39,7 +39,7 @@ SNAPSHOT = [
     "manifests",
 ]
 COMMIT = ["read_version", "parameters", "user_name", "user_metadata", "engine"]
-FIELDS_OF_FEATURES = {"commit_info": "commit"}
+FIELDS_OF_FEATURES = {"commit_info": "commit", "tags": "tags", "vacuum": "kept_from"}
 MANIFEST = ["name", "min_time_us", "max_time_us", "entries"]
 PROPERTIES = [
     "table_id",

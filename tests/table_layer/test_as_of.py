@@ -64,7 +64,7 @@ def test_what_is_no_time_is_refused(tmp_path, timestamp):
 
 def test_a_version_is_named_once(tmp_path):
     projseg.Table.create(tmp_path / "t", {"n": "int"})
-    with pytest.raises(InvalidInputError, match=r"PROJSEG_BAD_ARGUMENT.*both name a version"):
+    with pytest.raises(InvalidInputError, match=r"PROJSEG_BAD_ARGUMENT.*each name a version"):
         projseg.Table(tmp_path / "t", version=0, timestamp="2100-01-01")
 
 

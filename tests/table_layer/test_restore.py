@@ -108,7 +108,7 @@ def test_what_cannot_be_restored_is_refused(table):
         table.restore(17)
     with pytest.raises(InvalidInputError, match=r"PROJSEG_BAD_ARGUMENT.*no version"):
         table.restore()
-    with pytest.raises(InvalidInputError, match=r"PROJSEG_BAD_ARGUMENT.*both name"):
+    with pytest.raises(InvalidInputError, match=r"PROJSEG_BAD_ARGUMENT.*each name"):
         table.restore(1, timestamp="2100-01-01")
     with pytest.raises(InvalidInputError, match="PROJSEG_PINNED_VERSION"):
         projseg.Table(table.location, 2).restore(1)

@@ -8,7 +8,8 @@ import pytest
 from small_tables import new_table, new_write_id, put_segment
 
 from projseg.table_layer import metadata_limits
-from projseg.table_layer.commit import append
+from projseg.table_layer.change import Expire, SetTags
+from projseg.table_layer.commit import append, commit
 from projseg.table_layer.manifest import ManifestReference, _ManifestFile
 from projseg.table_layer.sealed_json import SealedFile
 from projseg.table_layer.segment_entry import ColumnZone, SegmentEntry, StoredProjection
@@ -100,12 +101,22 @@ def test_limits():
 
 
 def test_every_field_is_written(tmp_path):
-    """SPEC.md says that all fields are present: none may be left out for being a default."""
+    """SPEC.md says that all fields are present: none may be left out for being a default.
+
+    Those of features are there if they say something.
+    """
     storage, base = new_table(tmp_path)
     write_id = new_write_id()
     snapshot = append(storage, base, [put_segment(storage, write_id)], write_id=write_id)
     stored = msgspec.json.decode((tmp_path / "_projseg" / f"{1:020d}.json").read_bytes())
-    assert list(stored) == list(SnapshotFile.__struct_fields__)
+    every_field = list(SnapshotFile.__struct_fields__)
+    assert list(stored) == every_field[: every_field.index("tags")]
+    for number, change in enumerate([SetTags({"a": 0}), Expire(1)], start=2):
+        commit(storage, base, change, write_id=new_write_id(), operation="test")
+        name = tmp_path / "_projseg" / f"{number:020d}.json"
+        stored = msgspec.json.decode(name.read_bytes())
+    assert list(stored) == every_field
+    assert stored["required_features"] == ["commit_info", "tags", "vacuum"]
     assert list(stored["properties"]) == list(TableProperties.__struct_fields__)
     manifest = msgspec.json.decode((tmp_path / snapshot.file.manifests[0].name).read_bytes())
     assert list(manifest) == list(_ManifestFile.__struct_fields__)

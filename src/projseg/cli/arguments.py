@@ -21,6 +21,7 @@ Timestamp = Annotated[
     str | None,
     typer.Option("--timestamp", help="Read the newest version committed at or before this time."),
 ]
+Tag = Annotated[str | None, typer.Option("--tag", help="Read the version that has this tag.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it; without this, only say what it would do.")]
 
 

@@ -20,10 +20,11 @@ def query(
     query: Query,
     version: given.Version = None,
     timestamp: given.Timestamp = None,
+    tag: given.Tag = None,
     output: given.Output = None,
 ) -> None:
     """Answer a query; without --group-by and --agg, return rows."""
-    print_rows(projseg.Table(location, version, timestamp).query(query), output)
+    print_rows(projseg.Table(location, version, timestamp, tag).query(query), output)
 
 
 @takes_query
@@ -36,10 +37,11 @@ def explain(
     ] = False,
     version: given.Version = None,
     timestamp: given.Timestamp = None,
+    tag: given.Tag = None,
     output: given.Output = None,
 ) -> None:
     """Say how a query would be answered, segment by segment, and why."""
-    explained = projseg.Table(location, version, timestamp).explain(query, analyze=analyze)
+    explained = projseg.Table(location, version, timestamp, tag).explain(query, analyze=analyze)
     if chosen_format(output) is OutputFormat.TABLE:
         terminal().print(explained)
     else:

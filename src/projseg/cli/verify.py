@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import projseg
-from projseg.cli.arguments import Location, Output, Timestamp, Version
+from projseg.cli.arguments import Location, Output, Tag, Timestamp, Version
 from projseg.cli.output import print_fields, print_rows
 from projseg.cli.progress import shown_progress
 from projseg.maintenance.later_files import later_manifests
@@ -24,16 +24,17 @@ def verify(
     ] = False,
     version: Version = None,
     timestamp: Timestamp = None,
+    tag: Tag = None,
     output: Output = None,
 ) -> None:
     """Check every file and all that the table says of it; exit with 3 if something is wrong."""
-    snapshot = projseg.Table(location, version, timestamp).snapshot
+    snapshot = projseg.Table(location, version, timestamp, tag).snapshot
     with shown_progress() as progress:
         task = progress.add_task("verifying", total=len(snapshot.segments))
         findings = verify_table(
             snapshot.storage, snapshot, deep=deep, on_segment=lambda _: progress.advance(task)
         )
-    is_newest = version is None and timestamp is None
+    is_newest = (version, timestamp, tag) == (None, None, None)
     later = later_manifests(snapshot) if is_newest else []
     if later:
         sys.stderr.write(

@@ -1,4 +1,4 @@
-"""Verbs that work on a table's versions: restore."""
+"""Verbs that work on a table's versions: restore, tag, drop-tag, tags, vacuum."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import typer
 
 import projseg
 from projseg.cli.arguments import Location, Output, Yes
-from projseg.cli.output import print_fields
+from projseg.cli.output import print_fields, print_rows
+
+_Name = Annotated[str, typer.Argument(help="The tag.")]
 
 
 def restore(
@@ -18,17 +20,18 @@ def restore(
         str | None,
         typer.Option("--timestamp", help="The newest version committed at or before this time."),
     ] = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="The version of this tag.")] = None,
     yes: Yes = False,
     output: Output = None,
 ) -> None:
     """Make a table what it was at an earlier version; the versions since then are kept."""
     table = projseg.Table(location)
-    if not yes and (version is not None or timestamp is not None):
-        old = projseg.Table(location, version, timestamp)
+    if not yes and (version, timestamp, tag) != (None, None, None):
+        old = projseg.Table(location, version, timestamp, tag)
         would = {"would_restore": old.version, "rows": old.detail()["rows"]}
         print_fields({**would, "location": location, "to_do_it": "repeat with --yes"}, output)
         return
-    made = table.restore(version, timestamp=timestamp)
+    made = table.restore(version, timestamp=timestamp, tag=tag)
     print_fields(
         {
             "location": location,
@@ -38,3 +41,59 @@ def restore(
         },
         output,
     )
+
+
+def tag(
+    location: Location,
+    name: _Name,
+    version: Annotated[
+        int | None, typer.Option("--version", help="The version to name; default: the newest.")
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Give a version a name, which keeps its files from vacuum."""
+    projseg.Table(location).tag(name, version)
+    tags(location, output)
+
+
+def drop_tag(location: Location, name: _Name, yes: Yes = False, output: Output = None) -> None:
+    """Take a version's name away, so that vacuum may remove the version."""
+    if not yes:
+        old = projseg.Table(location, tag=name)
+        would = {"would_drop": name, "version": old.version}
+        print_fields({**would, "location": location, "to_do_it": "repeat with --yes"}, output)
+        return
+    projseg.Table(location).drop_tag(name)
+    tags(location, output)
+
+
+def tags(location: Location, output: Output = None) -> None:
+    """List a table's tags and their versions."""
+    print_rows(projseg.Table(location).tags(), output)
+
+
+def vacuum(
+    location: Location,
+    retention_hours: Annotated[
+        float,
+        typer.Option("--retention-hours", help="Keep what was current or written since then."),
+    ] = 168,
+    force: Annotated[
+        bool, typer.Option("--force", help="Accept less than 24 hours: nothing else may run.")
+    ] = False,
+    files: Annotated[bool, typer.Option("--files", help="List the files.")] = False,
+    yes: Yes = False,
+    output: Output = None,
+) -> None:
+    """Remove versions that were replaced long ago, and files that no version needs."""
+    done = projseg.Table(location).vacuum(retention_hours, not yes, force=force)
+    if files:
+        print_rows(done.files, output)
+        return
+    told = {"versions": done.versions, "files": done.file_count, "bytes": done.bytes}
+    if done.is_dry_run:
+        would = {f"would_remove_{what}": count for what, count in told.items()}
+        print_fields({**would, "location": location, "to_do_it": "repeat with --yes"}, output)
+        return
+    removed = {f"removed_{what}": count for what, count in told.items()}
+    print_fields({"location": location, "version": done.version, **removed}, output)
