@@ -223,7 +223,15 @@ OPTIONS: Final[tuple[Option, ...]] = (
 _BY_FOLDED_NAME: Final = {option.name.lower(): option for option in OPTIONS}
 
 _ADDED_BY_SPARK: Final = frozenset({"provider", "owner", "location", "external", "comment"})
-_ADDED_BY_EXTENSION: Final = frozenset({"projseg.pinned"})  # beside the version that it names
+# Beside the version that it names, that it is pinned; and what hints say.
+_ADDED_BY_EXTENSION: Final = frozenset(
+    {
+        "projseg.pinned",
+        "projseg.hint.useprojection",
+        "projseg.hint.forceprojections",
+        "projseg.hint.noprojections",
+    }
+)
 _ADDED_PREFIX: Final = "option."
 
 

@@ -97,7 +97,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
     val all = keyTexts ++ callTexts ++ filterTexts
     if (all.exists(_.isEmpty)) return Left(without(all.zip((keys ++ calls).map(below.of) ++ below.filters)))
 
-    val query = reads.query()
+    val query = reads.groups(below.table)
     val conditions = filterTexts.flatten.map(_.text)
     if (conditions.nonEmpty) query.put("filter", conditions.mkString(" AND "))
     val asked = Seq("group_by" -> keyTexts, "aggregators" -> callTexts)

@@ -5,10 +5,12 @@ import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvi
 /** `spark.sql.extensions=org.apache.spark.sql.projseg.ProjsegExtensions`. */
 class ProjsegExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
+    Settings.register()
     // Names of versions may be known at once, or only once Spark has resolved an expression.
     extensions.injectHintResolutionRule(session => new ResolveByPathAndVersion(session))
     extensions.injectResolutionRule(session => new ResolveByPathAndVersion(session))
     extensions.injectPostHocResolutionRule(session => new BindCatalogTables(session))
+    extensions.injectPostHocResolutionRule(_ => new ProjectionHints)
     extensions.injectPostHocResolutionRule(_ => new PinVersions)
     extensions.injectParser((_, parser) => Statements.parser(parser))
     extensions.injectPlannerStrategy(_ => PlanAnswers)

@@ -37,13 +37,18 @@ object Told {
 
 /** Reads of projseg tables by Spark's tasks. */
 class Reads(session: SparkSession, settings: Settings, zone: String) {
-  /** A query of the session, to be completed. */
-  def query(): ObjectNode = {
+  /** A query for groups of a table, to be completed. */
+  def groups(table: Table): ObjectNode = {
+    val query = rows()
+    val context = query.get("context").asInstanceOf[ObjectNode]
+    ProjectionHints.context(settings.context, table.options).foreach { case (name, value) => context.put(name, value) }
+    query
+  }
+
+  /** A query for rows, to be completed. No setting about projections concerns it. */
+  def rows(): ObjectNode = {
     val query = Engine.json.createObjectNode()
-    query.put("projseg_query", 1)
-    val context = query.putObject("context")
-    context.put("timezone", zone)
-    settings.context.foreach { case (name, value) => context.put(name, value) }
+    query.put("projseg_query", 1).putObject("context").put("timezone", zone)
     query
   }
 

@@ -8,31 +8,13 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** What a session says about projseg; every key has a default. */
-class Settings(conf: SQLConf) {
-  private def text(name: String): Option[String] = Option(conf.getConfString(s"spark.projseg.$name", null))
-  private def flag(name: String, default: Boolean): Boolean = text(name).map(_.toBoolean).getOrElse(default)
+/** A relation over a projseg table, read as it is: no query in its options, which are in lower case. */
+case class Table(relation: LogicalPlan, location: String, version: Option[Long], options: Map[String, String]) {
+  val isPinned: Boolean = options.contains(Table.Pinned)
 
-  val isEnabled: Boolean = flag("enabled", default = true)
-  val isLocalEnabled: Boolean = flag("local.enabled", default = true)
-  val localBytes: Long = text("local.maxBytes").map(_.toLong).getOrElse(64L << 20)
-  val localRows: Long = text("local.maxRows").map(_.toLong).getOrElse(100000L)
-  val approximateDistinct: Boolean = flag("approximateDistinct", default = true)
-  val python: String =
-    text("python").orElse(sys.env.get("PYSPARK_PYTHON")).getOrElse("python3")
-
-  /** The session's query context, under its own names. */
-  val context: Map[String, String] =
-    Seq("useProjection", "forceProjections", "noProjections", "excludeProjections")
-      .flatMap(name => text(name).map(name -> _)).toMap
-}
-
-/** A relation over a projseg table, read as it is: no query in its options. */
-case class Table(relation: LogicalPlan, location: String, version: Option[Long], isPinned: Boolean) {
   /** Whether the relation has its columns as a reply says that they are stored: a schema given may differ. */
   def isAsStored(reply: Reply): Boolean = {
     val stored = reply.content.get("columns").properties().asScala
@@ -44,7 +26,7 @@ case class Table(relation: LogicalPlan, location: String, version: Option[Long],
 object Table {
   /** Says that the version is not the user's, but the one that was newest at the analysis. */
   val Pinned = "projseg.pinned"
-  private val known = Set("path", "versionasof", Pinned)
+  private val known = Set("path", "versionasof", Pinned) ++ ProjectionHints.names
 
   def unapply(plan: LogicalPlan): Option[Table] = {
     val relation = plan match {
@@ -57,7 +39,7 @@ object Table {
       val version = options.get("versionasof")
       val isPlain = options.keySet.subsetOf(known) && version.forall(_.toLongOption.isDefined)
       options.get("path").filter(path => isPlain && !path.contains("#")).map { path =>
-        Table(plan, path, version.map(_.toLong), options.contains(Pinned))
+        Table(plan, path, version.map(_.toLong), options)
       }
     }
   }

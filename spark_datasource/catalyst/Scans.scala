@@ -23,7 +23,7 @@ class Scans(reads: Reads, requests: Requests, texts: SqlTexts) {
     // The source's own reader keeps a version of its own: the one that the analysis named is read.
     if (passed.isEmpty && columns.size == table.relation.output.size && !table.isPinned) return None
     for {
-      loaded <- reads.load(table, reply.map(_.get("query")).getOrElse(withColumns(reads.query(), columns))).toOption
+      loaded <- reads.load(table, reply.map(_.get("query")).getOrElse(withColumns(reads.rows(), columns))).toOption
       told = reply.fold(refusal => Told(refusal.toString, None), Told.of).and(note)
       source = reads.planned(loaded, told)
       found = columns.flatMap(column => source.output.find(_.name == column.name))
@@ -50,7 +50,7 @@ class Scans(reads: Reads, requests: Requests, texts: SqlTexts) {
   private def ask(table: Table, columns: Seq[Attribute], conditions: Seq[(Expression, String)])
       : Either[Refusal, JsonNode] = {
     val request = requests.of("scan", table)
-    request.set[ObjectNode]("query", reads.query())
+    request.set[ObjectNode]("query", reads.rows())
     val asked = request.putArray("columns")
     columns.foreach(column => asked.add(column.name))
     val given = request.putArray("conditions")

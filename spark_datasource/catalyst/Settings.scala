@@ -1,0 +1,51 @@
+package org.apache.spark.sql.projseg
+
+import org.apache.spark.internal.config.ConfigEntry
+import org.apache.spark.network.util.ByteUnit
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.internal.SQLConf.buildConf
+
+/** What a session says about projseg; every key has a default. */
+class Settings(conf: SQLConf) {
+  val isEnabled: Boolean = conf.getConf(Settings.enabled)
+  lazy val isLocalEnabled: Boolean = conf.getConf(Settings.localEnabled)
+  lazy val localBytes: Long = conf.getConf(Settings.localBytes)
+  lazy val localRows: Long = conf.getConf(Settings.localRows)
+  lazy val approximateDistinct: Boolean = conf.getConf(Settings.approximateDistinct)
+  lazy val python: String =
+    conf.getConf(Settings.python).orElse(sys.env.get("PYSPARK_PYTHON")).getOrElse("python3")
+
+  /** The session's query context, under its own names. */
+  lazy val context: Map[String, String] =
+    Settings.context.flatMap { case (name, entry) => conf.getConf(entry).map(name -> _.toString) }
+}
+
+/** Spark knows the settings: it refuses wrong values when they are set, and `SET -v` lists them. */
+object Settings {
+  val enabled: ConfigEntry[Boolean] =
+    named("enabled", "Answer queries over projseg tables from projections.").booleanConf.createWithDefault(true)
+  val localEnabled: ConfigEntry[Boolean] =
+    named("local.enabled", "Answer small queries while they are planned.").booleanConf.createWithDefault(true)
+  val localBytes: ConfigEntry[Long] =
+    named("local.maxBytes", "Stored bytes that an answer may read while its query is planned.")
+      .bytesConf(ByteUnit.BYTE).createWithDefault(64L << 20)
+  val localRows: ConfigEntry[Long] =
+    named("local.maxRows", "Rows that an answer may have while its query is planned.")
+      .longConf.checkValue(_ >= 0, "must not be negative").createWithDefault(100000L)
+  val approximateDistinct: ConfigEntry[Boolean] =
+    named("approximateDistinct", "Answer approx_count_distinct from stored sketches.")
+      .booleanConf.createWithDefault(true)
+  val python: ConfigEntry[Option[String]] = named("python", "The Python that runs the engine.").stringConf.createOptional
+
+  /** The query context, by its names. */
+  val context: Map[String, ConfigEntry[_ <: Option[Any]]] = Map(
+    "useProjection" -> named("useProjection", "The only projection that may answer.").stringConf.createOptional,
+    "forceProjections" -> named("forceProjections", "Use projections or nothing.").booleanConf.createOptional,
+    "noProjections" -> named("noProjections", "Use no projection.").booleanConf.createOptional,
+    "excludeProjections" -> named("excludeProjections", "Projections not to use.").stringConf.createOptional)
+
+  private def named(name: String, meaning: String) = buildConf(s"spark.projseg.$name").doc(meaning)
+
+  /** Makes Spark know the settings. */
+  def register(): Unit = ()
+}
