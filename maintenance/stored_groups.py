@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from projseg.aggregation.filter_rows import filter_rows
 from projseg.aggregation.fold import fold, stored_partial
@@ -53,12 +54,14 @@ def build_from_segment(
     return projection_of(spec, folded)
 
 
-def stored_groups(segment: SegmentFile, spec: ProjectionSpec, schema: pa.Schema) -> Partial:
-    """Return the groups of a projection that a segment stores under the name of `spec`."""
-    rows = all_rows(projection_columns(segment, spec, schema))
+def stored_groups(
+    segment: SegmentFile, spec: ProjectionSpec, schema: pa.Schema, stored_name: str
+) -> Partial:
+    """Return the groups of a projection that a segment stores, perhaps under another name."""
+    source = projection_columns(segment, replace(spec, name=stored_name), schema)
     keys = [stored_column(named.expression) for named in spec.grouping]
     feeds = [MergeStates(primitive.text) for primitive in spec.primitives]
-    return stored_partial(rows, keys, spec.primitives, feeds)
+    return stored_partial(all_rows(source), keys, spec.primitives, feeds)
 
 
 def projection_columns(

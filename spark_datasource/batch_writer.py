@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
+from projseg.maintenance.after_commit import after_commit
 from projseg.spark_datasource.commit_message import SegmentsWritten
 from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.write_request import WriteRequest
@@ -101,7 +102,7 @@ class ProjsegWriter(DataSourceArrowWriter):
             LOGGER.warning("write %s published nothing: %s", self._write_id, target.reason_to_skip)
             remove(target.storage, [entry.file for entry in entries])
             return
-        commit(
+        landed = commit(
             target.storage,
             open_snapshot(target.storage, target.base_version),
             change,
@@ -111,6 +112,7 @@ class ProjsegWriter(DataSourceArrowWriter):
             txn=self._request.transaction,
             note=self._note(target),
         )
+        after_commit(landed, entries)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Log it and delete nothing: Spark also aborts if the answer of a commit was lost.

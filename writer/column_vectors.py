@@ -16,7 +16,7 @@ from projseg.segment_format.types import arrow_to_numbers, is_fixed_width, is_te
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
 # A fixed-width grouping column gets a dictionary if it has at most this many distinct values.
-_NUMBER_DICTIONARY_MAX: Final = 1 << 16
+NUMBER_DICTIONARY_MAX: Final = 1 << 16
 # Text with few repeated values is stored as it is: a dictionary would cost ids and save nothing.
 _DISTINCT_SHARE_MAX: Final = 0.7
 _DICTIONARY_ROWS_MIN: Final = 4096
@@ -44,7 +44,7 @@ def vectors_of(table: pa.Table, grouping: Collection[str], pool: Executor) -> di
 
 def _vector(column: pa.ChunkedArray, *, wants_dictionary: bool) -> Vector:
     if is_text(column.type):
-        return _text_vector(column, wants_dictionary)
+        return text_vector(column, wants_dictionary)
     array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.nulls(0, column.type)
@@ -54,23 +54,29 @@ def _vector(column: pa.ChunkedArray, *, wants_dictionary: bool) -> Vector:
         return Opaque(array)
     values, validity = arrow_to_numbers(array)
     numbers = Numbers(values, column.type, validity=validity)
-    return _as_ids(numbers) if wants_dictionary else numbers
+    return as_ids(numbers) if wants_dictionary else numbers
 
 
-def _text_vector(column: pa.ChunkedArray, wants_dictionary: bool) -> Vector:
+def text_vector(column: pa.ChunkedArray, wants_dictionary: bool) -> Vector:
+    """Return a column of texts as ids of a dictionary, or as it is where that saves nothing."""
     ids = encode_sorted(column)
-    share = len(ids.dictionary) / max(len(ids), 1)
-    if wants_dictionary or len(ids) < _DICTIONARY_ROWS_MIN or share <= _DISTINCT_SHARE_MAX:
+    if wants_text_dictionary(ids, wants_dictionary):
         return ids
     return Opaque(pa.concat_arrays(column.chunks))
 
 
-def _as_ids(numbers: Numbers) -> Vector:
+def wants_text_dictionary(ids: Ids, wants_dictionary: bool) -> bool:
+    """Whether a column of texts is stored with the dictionary of its ids."""
+    share = len(ids.dictionary) / max(len(ids), 1)
+    return wants_dictionary or len(ids) < _DICTIONARY_ROWS_MIN or share <= _DISTINCT_SHARE_MAX
+
+
+def as_ids(numbers: Numbers) -> Vector:
     """Return a fixed-width column with few distinct values as dictionary ids, others unchanged."""
     if numbers.values.dtype.kind in "fO":
         return numbers
     key = make_key(numbers)
-    if key.cardinality > _NUMBER_DICTIONARY_MAX:
+    if key.cardinality > NUMBER_DICTIONARY_MAX:
         return numbers
     every_id = np.arange(key.cardinality, dtype=np.uint32)
     return _with_dictionary(key.values_of(every_id), key.ids)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
+
+import pyarrow as pa
 
 from projseg.algebra.time.interval import Interval
 from projseg.writable_table import WritableTable
@@ -156,6 +158,82 @@ class MaintainedTable(WritableTable):
             self._snapshot, name, bounds, on_segment=on_segment, note=self._note
         )
         return made
+
+    @overload
+    def compact(
+        self,
+        interval: IntervalLike | None = None,
+        target_segment_rows: int | None = None,
+        dry_run: Literal[False] = False,
+        *,
+        on_segment: OnSegment | None = None,
+    ) -> Commit: ...
+    @overload
+    def compact(
+        self,
+        interval: IntervalLike | None = None,
+        target_segment_rows: int | None = None,
+        *,
+        dry_run: Literal[True],
+        on_segment: OnSegment | None = None,
+    ) -> pa.Table: ...
+    def compact(
+        self,
+        interval: IntervalLike | None = None,
+        target_segment_rows: int | None = None,
+        dry_run: bool = False,
+        *,
+        on_segment: OnSegment | None = None,
+    ) -> Commit | pa.Table:
+        """Merge small segments of a time chunk into larger ones, in one commit.
+
+        The rows stay the same. Each new segment embeds the projections that are declared, deferred
+        ones too, merged from the stored groups where a segment has them. The table's property
+        `compactMinSegments` says how few segments are left as they are (2 if it is not set).
+        Appends that arrive meanwhile stay; of two compactions of the same segments one wins.
+
+        Parameters
+        ----------
+        interval : str, pair of datetimes or None
+            Only segments with rows in it; None: all segments.
+        target_segment_rows : int or None
+            Most rows of a new segment; None: the table's own.
+        dry_run : bool
+            Only return what would be merged.
+        on_segment : callable or None
+            Called with each new segment's entry as its file is finished.
+
+        Returns
+        -------
+        Commit or pa.Table
+            The version written, and how many segments and rows are in new files; the newest version
+            and zeros if there was nothing to do. With `dry_run`, one row per segment that would be
+            written: interval_start, interval_end, min_time, max_time, segments (that it replaces),
+            rows, bytes (of these), files.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_NO_TIME_COLUMN, PROJSEG_BAD_INTERVAL, PROJSEG_BAD_ARGUMENT, PROJSEG_BAD_OPTION,
+            PROJSEG_PINNED_VERSION.
+        CorruptionError
+            If a segment is damaged; nothing is committed.
+        CommitError, StorageError
+            As of `append`.
+        """
+        from projseg.maintenance.compact import compact, planned_rows
+        from projseg.table_write import Commit
+
+        self._check_newest()
+        self.refresh()
+        bounds = None if interval is None else bounds_of(interval)
+        if dry_run:
+            return planned_rows(self._snapshot, bounds, target_segment_rows)
+        self._snapshot, entries = compact(
+            self._snapshot, bounds, target_segment_rows, on_segment, self._note
+        )
+        rows = sum(entry.row_count for entry in entries)
+        return Commit(self._snapshot.version, len(entries), rows)
 
 
 def interval_of(interval: IntervalLike) -> Interval:

@@ -14,6 +14,7 @@ from projseg.declarations import (
     schema_of,
 )
 from projseg.errors import StorageError
+from projseg.maintenance.after_commit import after_commit
 from projseg.rows import RowsLike, batches_of
 from projseg.table_layer.change import Append, Change, Overwrite
 from projseg.table_layer.commit import commit, create_table, not_committed, refuse_existing
@@ -126,7 +127,8 @@ def _write_rows(
             metrics=_metrics(entries),
             note=note,
         )
-    return snapshot, Commit(snapshot.version, len(entries), _row_count(entries))
+    made = Commit(snapshot.version, len(entries), _row_count(entries))
+    return after_commit(snapshot, entries), made
 
 
 def create(

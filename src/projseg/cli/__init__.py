@@ -22,6 +22,7 @@ import typer
 from projseg import __version__
 from projseg.cli import (
     change,
+    compact,
     demo,
     describe,
     doctor,
@@ -90,6 +91,7 @@ app.command("add-projection")(change.add_projection)
 app.command("materialize-projection")(change.materialize_projection)
 app.command("drop-projection")(change.drop_projection)
 app.command("restore")(versions.restore)
+app.command("compact")(compact.compact)
 app.command("tag")(versions.tag)
 app.command("drop-tag")(versions.drop_tag)
 app.command("tags")(versions.tags)

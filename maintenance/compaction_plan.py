@@ -1,0 +1,125 @@
+"""Choose which small segments become one, from what the manifests say alone.
+
+A group lies within one time chunk and has at most the target's rows. Segments go, the oldest first,
+to the first group with room for them, so no two groups together fit the target: what a compaction
+made is not compacted again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from projseg.segment_format.types import TIMESTAMP
+from projseg.table_layer.segment_entry import SegmentEntry
+
+_PLAN = pa.schema(
+    [
+        ("interval_start", TIMESTAMP),
+        ("interval_end", TIMESTAMP),
+        ("min_time", TIMESTAMP),
+        ("max_time", TIMESTAMP),
+        ("segments", pa.int64()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("files", pa.list_(pa.string())),
+    ]
+)
+
+
+@dataclass(slots=True)
+class Group:
+    """Segments of one time chunk that are to become one segment."""
+
+    inputs: list[SegmentEntry] = field(default_factory=list)
+    row_count: int = 0
+
+    def add(self, entry: SegmentEntry) -> None:
+        """Add a segment."""
+        self.inputs.append(entry)
+        self.row_count += entry.row_count
+
+    def growing_fast(self) -> Group:
+        """Return the group without its largest inputs, until none has more rows than the others.
+
+        Where every commit may compact, such groups write a row again only as often as the size of
+        its segment doubles.
+        """
+        ascending = sorted(self.inputs, key=lambda entry: entry.row_count)
+        row_count = self.row_count
+        while ascending and 2 * ascending[-1].row_count > row_count:
+            row_count -= ascending.pop().row_count
+        kept = {entry.file for entry in ascending}
+        return Group([entry for entry in self.inputs if entry.file in kept], row_count)
+
+
+def plan_groups(
+    entries: Iterable[SegmentEntry],
+    *,
+    target_rows: int,
+    min_segments: int,
+    is_policy: bool = False,
+) -> list[Group]:
+    """Return the groups, the oldest chunk first.
+
+    Parameters
+    ----------
+    entries : iterable of SegmentEntry
+        The segments to consider.
+    target_rows : int
+        Most rows of a group; segments with as many stay as they are.
+    min_segments : int
+        Fewest segments of a group, at least 2.
+    is_policy : bool
+        Whether every commit may compact, so that groups must be `growing_fast`.
+    """
+    chunks: dict[tuple[int, int] | None, list[SegmentEntry]] = defaultdict(list)
+    for entry in entries:
+        if entry.row_count < target_rows:
+            chunks[entry.interval].append(entry)
+    by_time = sorted(chunks, key=lambda interval: interval or (0, 0))
+    found = (group for interval in by_time for group in _first_fit(chunks[interval], target_rows))
+    if is_policy:
+        found = (group.growing_fast() for group in found)
+    return [group for group in found if len(group.inputs) >= max(min_segments, 2)]
+
+
+def _first_fit(entries: Iterable[SegmentEntry], target_rows: int) -> Iterator[Group]:
+    groups: list[Group] = []
+    open_groups: list[Group] = []
+    for entry in sorted(entries, key=lambda entry: (entry.min_time_us or 0, entry.file)):
+        fitting = (g for g in open_groups if g.row_count + entry.row_count <= target_rows)
+        group = next(fitting, None)
+        if group is None:
+            group = Group()
+            groups.append(group)
+            open_groups.append(group)
+        group.add(entry)
+        if group.row_count == target_rows:
+            open_groups.remove(group)
+    yield from groups
+
+
+def plan_rows(groups: Iterable[Group]) -> pa.Table:
+    """Return one row per group: its time chunk, times, segments, rows, bytes and files."""
+    rows = [
+        {
+            "interval_start": group.inputs[0].interval[0] if group.inputs[0].interval else None,
+            "interval_end": group.inputs[0].interval[1] if group.inputs[0].interval else None,
+            "min_time": min(
+                (e.min_time_us for e in group.inputs if e.min_time_us is not None), default=None
+            ),
+            "max_time": max(
+                (e.max_time_us for e in group.inputs if e.max_time_us is not None), default=None
+            ),
+            "segments": len(group.inputs),
+            "rows": group.row_count,
+            "bytes": sum(entry.byte_count for entry in group.inputs),
+            "files": [entry.file for entry in group.inputs],
+        }
+        for group in groups
+    ]
+    return pa.Table.from_pylist(rows, _PLAN)

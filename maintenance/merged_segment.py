@@ -1,0 +1,169 @@
+"""Write one segment that holds the rows of several, without going through rows or strings.
+
+Columns are merged one at a time, dictionaries by value, and brought into the cluster order.
+Projections are merged from the states that the inputs store; for an input that lacks one, its base
+rows are folded. Memory is that of the merged columns and of one column of the inputs, with their
+dictionaries: about two to three times the decoded size of the new segment's columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from projseg.aggregation.filter_rows import filter_rows
+from projseg.aggregation.fold import fold_base_rows
+from projseg.aggregation.merge import merge_partials
+from projseg.aggregation.partial import Partial
+from projseg.aggregation.rows import MemorySource, all_rows
+from projseg.algebra.expressions.tree import Column
+from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.maintenance.listed_segment import TableColumns, open_checked
+from projseg.maintenance.replacement import NewFile
+from projseg.maintenance.stored_groups import stored_groups
+from projseg.segment_format.footer import BASE_TABLE
+from projseg.segment_format.segment_file import SegmentFile
+from projseg.segment_format.vectors import Vector
+from projseg.table_layer.segment_entry import SegmentEntry
+from projseg.table_layer.storage import Storage
+from projseg.writer.merged_columns import merged_column, with_dictionary_of
+from projseg.writer.projection_builder import (
+    BuiltProjection,
+    NotBuilt,
+    build_projection,
+    projection_of,
+)
+from projseg.writer.segment_writer import SegmentLayout, write_sorted
+from projseg.writer.sort_order import sorted_row_ids
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """One of the segments."""
+
+    entry: SegmentEntry
+    segment: SegmentFile
+    schema: pa.Schema
+
+    def column(self, name: str) -> Vector:
+        """Return a base column; null if the segment lacks it."""
+        return TableColumns(self.segment, BASE_TABLE, self.schema).read("base", name)
+
+    def groups(self, spec: ProjectionSpec, stored_name: str | None) -> Partial | None:
+        """Return the groups of a projection, as stored or folded; None if there are none."""
+        if stored_name is not None:
+            partial = stored_groups(self.segment, spec, self.schema, stored_name)
+            return partial if partial.group_count else None
+        base = TableColumns(self.segment, BASE_TABLE, self.schema)
+        rows = filter_rows(all_rows(base), spec.filter)
+        if len(rows) == 0:
+            return None
+        return fold_base_rows(rows, [named.expression for named in spec.grouping], spec.primitives)
+
+
+def write_merged(
+    storage: Storage,
+    entries: Sequence[SegmentEntry],
+    layout: SegmentLayout,
+    file: NewFile,
+    pool: Executor,
+) -> SegmentEntry:
+    """Write the rows of some segments of one time chunk as one segment.
+
+    Parameters
+    ----------
+    storage : Storage
+        The table.
+    entries : sequence of SegmentEntry
+        The segments, the oldest first.
+    layout : SegmentLayout
+        What the table declares; deferred projections are built too.
+    file : NewFile
+        The file to write.
+    pool : Executor
+        Projections are worked on side by side.
+
+    Raises
+    ------
+    CorruptionError
+        If one of the segments is damaged.
+    LimitExceededError, StorageError
+        As of `write_segment`.
+    """
+    inputs = [
+        _Input(entry, open_checked(storage, entry, layout.schema), layout.schema)
+        for entry in entries
+    ]
+    wanted = layout.dictionary_columns
+    vectors = {
+        name: merged_column([one.column(name) for one in inputs], wants_dictionary=name in wanted)
+        for name in layout.schema.names
+    }
+    row_count = sum(entry.row_count for entry in entries)
+    order = sorted_row_ids(vectors, layout.sort_order, row_count)
+    if order is not None:
+        for name, vector in vectors.items():
+            vectors[name] = vector.take(order)
+    source = MemorySource(row_count, vectors)
+    return write_sorted(
+        source,
+        layout,
+        layout.specs,
+        lambda spec: _merged_projection(inputs, source, spec),
+        storage=storage,
+        file=file.name,
+        write_id=file.write_id,
+        interval=entries[0].interval,
+        pool=pool,
+    )
+
+
+def _merged_projection(
+    inputs: Sequence[_Input], source: MemorySource, spec: ProjectionSpec
+) -> BuiltProjection | NotBuilt:
+    """Return a projection from the inputs' states; from the new base rows if no input has them."""
+    stored = [_stored_name(one.entry, spec.definition_hash) for one in inputs]
+    if not any(stored):
+        return build_projection(source, spec)
+
+    def merged() -> tuple[Partial, int]:
+        found = (one.groups(spec, name) for one, name in zip(inputs, stored, strict=True))
+        partials = [partial for partial in found if partial is not None]
+        if not partials:
+            return _no_groups(source, spec)
+        partial = merge_partials(partials, spec.primitives, in_order=True)
+        return partial, partial.group_count
+
+    return _sharing(projection_of(spec, merged), source.vectors)
+
+
+def _no_groups(source: MemorySource, spec: ProjectionSpec) -> tuple[Partial, int]:
+    nothing = all_rows(source).slice(0, 0)
+    keys = [named.expression for named in spec.grouping]
+    return fold_base_rows(nothing, keys, spec.primitives), 0
+
+
+def _stored_name(entry: SegmentEntry, definition_hash: str) -> str | None:
+    return next((p.name for p in entry.projections if p.definition_hash == definition_hash), None)
+
+
+def _sharing(
+    result: BuiltProjection | NotBuilt, base: Mapping[str, Vector]
+) -> BuiltProjection | NotBuilt:
+    """Return a projection whose grouping columns use the dictionaries of the base table."""
+    if isinstance(result, NotBuilt):
+        return result
+    names = {
+        column.name: named.expression.name
+        for named in result.spec.grouping
+        if isinstance(named.expression, Column)
+        for column in [result.spec.column_by_expression[named.expression]]
+    }
+    grouping = {
+        name: with_dictionary_of(vector, base.get(names.get(name, "")))
+        for name, vector in result.grouping.items()
+    }
+    return BuiltProjection(result.spec, result.row_count, grouping, result.states)

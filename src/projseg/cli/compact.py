@@ -1,0 +1,39 @@
+"""The verb `compact`: merge small segments."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import projseg
+from projseg.cli.arguments import Location, Output
+from projseg.cli.output import print_fields, print_rows
+from projseg.cli.progress import COUNTED, shown_progress
+
+
+def compact(
+    location: Location,
+    interval: Annotated[
+        str | None, typer.Option(help="Only segments with rows in START/END or START/PERIOD.")
+    ] = None,
+    target_segment_rows: Annotated[
+        int | None, typer.Option(help="Most rows of a new segment; default: the table's.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list the segments that would be merged.")
+    ] = False,
+    output: Output = None,
+) -> None:
+    """Merge small segments of a time chunk into larger ones; rows and answers stay."""
+    table = projseg.Table(location)
+    if dry_run:
+        print_rows(table.compact(interval, target_segment_rows, dry_run=True), output)
+        return
+    with shown_progress(*COUNTED) as progress:
+        task = progress.add_task("segments", total=None)
+        made = table.compact(
+            interval, target_segment_rows, on_segment=lambda _: progress.advance(task)
+        )
+    fields = {"location": location, "version": made.version, "segments": made.segments}
+    print_fields({**fields, "rows": made.rows}, output)
