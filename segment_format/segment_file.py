@@ -334,7 +334,8 @@ class SegmentFile:
         A small file may claim gigabytes of dictionary values, and dictionaries are held whole.
         """
         most = expanded_bytes_max(self.byte_count)
-        return most - sum(dictionary.value_bytes for dictionary in self._dictionaries.values())
+        loaded = tuple(self._dictionaries.values())  # another thread may add one meanwhile
+        return most - sum(dictionary.value_bytes for dictionary in loaded)
 
     def dictionary_directory(self, entry: DictionaryEntry) -> PageDirectory:
         """Return the proved page directory of a dictionary."""

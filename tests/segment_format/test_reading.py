@@ -1,5 +1,6 @@
 """How a segment is read: few range reads, from many threads, and zone maps that tell the truth."""
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -136,3 +137,24 @@ def test_a_few_ids_read_a_few_blocks():
     np.testing.assert_array_equal(index.row_ids(np.array([777])), np.flatnonzero(ids == 777))
     assert len(reads.reads) == before + 1
     assert reads.reads[-1][1] < 80_000
+
+
+def test_threads_may_load_dictionaries_at_the_same_time():
+    """One thread counts the bytes of those that are loaded while another loads one more."""
+    names = [f"c{number}" for number in range(60)]
+    content = build_segment(
+        {
+            name: Ids(np.zeros(1, np.uint8), Dictionary(pa.array([name])))  # each has its own
+            for name in names
+        }
+    )
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            for _ in range(10):
+                segment = open_segment(content)
+                loaded = list(pool.map(segment.dictionary, names))
+                assert [one.values.to_pylist() for one in loaded] == [[name] for name in names]
+    finally:
+        sys.setswitchinterval(interval)
