@@ -66,7 +66,7 @@ class AggregateBelowJoin(
 
   private def source(
       table: Table, filters: Seq[SqlText], keys: TableKeys, asked: StatesOfCalls): Option[Source] = {
-    val query = reads.query().put("aggregation", "partial")
+    val query = reads.groups(table).put("aggregation", "partial")
     if (filters.nonEmpty) query.put("filter", filters.map(_.text).mkString(" AND "))
     val lists = Seq("group_by" -> keys.texts, "aggregators" -> asked.texts)
     lists.foreach { case (field, found) =>
