@@ -5,7 +5,8 @@
 writes the same edits as Parquet, as a projseg table and as a rollup that somebody might keep by
 hand, asks all of them in one session, prints the best of several runs of each in milliseconds, and
 writes them to the file: `planted` and `shared` answers of projseg, `plain` without the extension,
-`parquet`, and `rollup` where the rollup has the answer.
+`parquet`, and `rollup` where the rollup has the answer. Then one client and ten at a time ask the
+queries that the rollup has, whose answers are compared; the file has queries a second.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -57,6 +59,8 @@ _QUERIES: Final[dict[str, tuple[str, str | None]]] = {
     "scan: few rows": ("SELECT page FROM {rows} WHERE added = 17 AND deleted = 3", None),
 }
 _RUNS: Final = 4
+_CLIENTS: Final = (1, 10)
+_ROUNDS: Final = 20
 
 
 def main() -> None:
@@ -67,6 +71,12 @@ def main() -> None:
         spark = _session()
         load = _make_tables(spark, Path(folder), row_count)
         figures = {name: _measured(spark, *texts) for name, texts in _QUERIES.items()}
+        spark.conf.set("spark.projseg.enabled", "true")
+        spark.conf.set("spark.projseg.local.enabled", "true")
+        served = {
+            rows: {str(count): _served(spark, rows, count) for count in _CLIENTS}
+            for rows in ("edits", "rollup", "parquet")
+        }
         spark.stop()
     record: dict[str, Any] = {
         "command": f"python -m projseg.benchmarks.plain_sql {row_count}",
@@ -75,6 +85,7 @@ def main() -> None:
         "load_average": round(os.getloadavg()[0], 2),
         "load_seconds": load,
         "milliseconds": figures,
+        "queries_a_second_by_clients": served,
     }
     text = json.dumps(record, indent=1)
     sys.stdout.write(text + "\n")
@@ -134,6 +145,32 @@ def _measured(spark: SparkSession, text: str, over_rollup: str | None) -> dict[s
     if over_rollup is not None:
         found["rollup"] = _best(lambda: spark.sql(over_rollup).collect())
     return found
+
+
+def _served(spark: SparkSession, rows: str, client_count: int) -> float:
+    """Return the queries a second that clients get, each asking one after the other."""
+    texts = [
+        (over_rows.format(rows=rows) if rows != "rollup" else over_rollup, over_rollup)
+        for over_rows, over_rollup in _QUERIES.values()
+        if over_rollup is not None
+    ]
+    asked = [(text, _rows(spark, checked)) for text, checked in texts]
+    rounds = _ROUNDS if rows != "parquet" else 2
+
+    def ask(_: int) -> None:
+        for _ in range(rounds):
+            for text, expected in asked:
+                if _rows(spark, text) != expected:
+                    raise AssertionError(f"another answer: {text}")
+
+    started = time.perf_counter()
+    with ThreadPoolExecutor(client_count) as clients:
+        list(clients.map(ask, range(client_count)))
+    return round(client_count * rounds * len(asked) / (time.perf_counter() - started), 1)
+
+
+def _rows(spark: SparkSession, text: str) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, spark.sql(text).collect()), key=str)
 
 
 def _best(run: Callable[[], object]) -> int:
