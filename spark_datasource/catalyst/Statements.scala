@@ -104,6 +104,15 @@ object Statements {
     _ <- at.end
   } yield Statement("history", names.parts(table), Map.empty, versions)
 
+  private val vacuum: Form = (at, names) => for {
+    _ <- at.words("VACUUM")
+    table <- at.name
+    hours <- optional(at, "RETAIN")(at.number.filter(_ => at.has("HOURS")))
+    isDry = at.has("DRY RUN")
+    _ <- at.end
+  } yield Statement(
+    "vacuum", names.parts(table), Map("dry_run" -> isDry) ++ hours.map("retention_hours" -> _), removed)
+
   private val restore: Form = (at, names) => for {
     _ <- at.words("RESTORE")
     _ = at.has("TABLE")
@@ -198,6 +207,7 @@ object Statements {
     "CREATE" -> Seq(createView),
     "REFRESH" -> Seq(refreshView),
     "REBUILD" -> Seq(refreshView),
+    "VACUUM" -> Seq(vacuum),
     "RESTORE" -> Seq(restore),
     "DROP" -> Seq(dropView))
 
@@ -213,5 +223,6 @@ object Statements {
       "operationParameters MAP<STRING, STRING>, operationMetrics MAP<STRING, STRING>, engineInfo STRING, " +
       "userMetadata STRING, readVersion BIGINT, isBlindAppend BOOLEAN, rows BIGINT, bytes BIGINT"
   private val version = "version BIGINT"
+  private val removed = "file STRING, bytes BIGINT"
   private val written = "version BIGINT, segments BIGINT, rows BIGINT"
 }

@@ -35,6 +35,7 @@ _SEGMENTS: Final = pa.schema(
 )
 _VERSION: Final = pa.schema([("version", pa.int64())])
 _COMMIT: Final = pa.schema([*_VERSION, ("segments", pa.int64()), ("rows", pa.int64())])
+_FILES: Final = pa.schema([("file", pa.string()), ("bytes", pa.int64())])
 _TEXTS: Final = pa.map_(pa.string(), pa.string())
 _VERSIONS: Final = pa.schema(
     [
@@ -124,6 +125,13 @@ def _restore(request: Mapping[str, Any]) -> Reply:
     return _written(made.version)
 
 
+def _vacuum(request: Mapping[str, Any]) -> Reply:
+    """Remove what no kept version needs, or tell it only; tell the files."""
+    hours = {name: request[name] for name in ("retention_hours",) if name in request}
+    told = _table(request).vacuum(**hours, dry_run=request["dry_run"])
+    return _rows(told.files.to_pylist(), _FILES)
+
+
 def _table(request: Mapping[str, Any]) -> Table:
     return Table(request["location"])
 
@@ -152,4 +160,5 @@ STATEMENTS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     "drop_projection": _drop_projection,
     "materialize_projection": _materialize_projection,
     "restore": _restore,
+    "vacuum": _vacuum,
 }

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import time
+
 import pytest
 from pyspark.errors import AnalysisException
 
@@ -166,6 +170,29 @@ def test_a_version_is_restored(sql, table):
     for target in ("VERSION AS OF 99", "TIMESTAMP AS OF '2001-01-01'"):
         with pytest.raises(AnalysisException, match="PROJSEG_UNKNOWN_VERSION"):
             sql(f"RESTORE TABLE {table} TO {target}")
+
+
+def test_a_table_is_vacuumed(sql, table, tmp_path):
+    folder = tmp_path / "stated"
+    (kept,) = projseg.Table(folder).segments()["segment"].to_pylist()
+    orphan = kept.removesuffix("-0.pseg") + "-1.pseg"
+    shutil.copy(folder / kept, folder / orphan)
+    long_ago = time.time() - 30 * 86_400
+    for file in (folder / "data").iterdir():
+        os.utime(file, (long_ago, long_ago))
+
+    def listed(statement):
+        return {row.file: row.bytes for row in sql(statement).collect()}
+
+    size = (folder / orphan).stat().st_size
+    assert listed(f"VACUUM {table} DRY RUN") == {orphan: size}
+    assert listed(f"VACUUM {table} RETAIN 1000 HOURS DRY RUN") == {}
+    assert (folder / orphan).exists()
+    assert listed(f"VACUUM {table} RETAIN 200 HOURS") == {orphan: size}
+    assert not (folder / orphan).exists()
+    assert sql("SELECT k FROM stated").collect() == [("a",)]
+    with pytest.raises(AnalysisException, match="PROJSEG_RETENTION_TOO_SHORT"):
+        sql(f"VACUUM {table} RETAIN 1 HOURS")
 
 
 def test_a_projection_is_described(sql, table):
