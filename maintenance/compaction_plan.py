@@ -1,7 +1,7 @@
 """Choose which small segments become one, from what the manifests say alone.
 
 A group lies within one time chunk and has at most the target's rows. Segments go, the oldest first,
-to the first group with room for them, so no two groups together fit the target: what a compaction
+to the first group with room for them, so no two groups have room for one another: what a compaction
 made is not compacted again.
 """
 
@@ -10,11 +10,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 
+from projseg.segment_format.limits import SEGMENT_BYTES_MAX
 from projseg.segment_format.types import TIMESTAMP
 from projseg.table_layer.segment_entry import SegmentEntry
+
+# A segment file may have twice as many bytes, so that merging what fits cannot pass the limit.
+_GROUP_BYTES_MAX: Final = SEGMENT_BYTES_MAX // 2
 
 _PLAN = pa.schema(
     [
@@ -36,11 +41,18 @@ class Group:
 
     inputs: list[SegmentEntry] = field(default_factory=list)
     row_count: int = 0
+    byte_count: int = 0
 
     def add(self, entry: SegmentEntry) -> None:
         """Add a segment."""
         self.inputs.append(entry)
         self.row_count += entry.row_count
+        self.byte_count += entry.byte_count
+
+    def has_room(self, entry: SegmentEntry, target_rows: int) -> bool:
+        """Whether a segment can be added."""
+        row_count, byte_count = self.row_count + entry.row_count, self.byte_count + entry.byte_count
+        return row_count <= target_rows and byte_count <= _GROUP_BYTES_MAX
 
     def growing_fast(self) -> Group:
         """Return the group without its largest inputs, until none has more rows than the others.
@@ -52,8 +64,11 @@ class Group:
         row_count = self.row_count
         while ascending and 2 * ascending[-1].row_count > row_count:
             row_count -= ascending.pop().row_count
-        kept = {entry.file for entry in ascending}
-        return Group([entry for entry in self.inputs if entry.file in kept], row_count)
+        kept, group = {entry.file for entry in ascending}, Group()
+        for entry in self.inputs:
+            if entry.file in kept:
+                group.add(entry)
+        return group
 
 
 def plan_groups(
@@ -91,8 +106,7 @@ def _first_fit(entries: Iterable[SegmentEntry], target_rows: int) -> Iterator[Gr
     groups: list[Group] = []
     open_groups: list[Group] = []
     for entry in sorted(entries, key=lambda entry: (entry.min_time_us or 0, entry.file)):
-        fitting = (g for g in open_groups if g.row_count + entry.row_count <= target_rows)
-        group = next(fitting, None)
+        group = next((g for g in open_groups if g.has_room(entry, target_rows)), None)
         if group is None:
             group = Group()
             groups.append(group)
@@ -117,7 +131,7 @@ def plan_rows(groups: Iterable[Group]) -> pa.Table:
             ),
             "segments": len(group.inputs),
             "rows": group.row_count,
-            "bytes": sum(entry.byte_count for entry in group.inputs),
+            "bytes": group.byte_count,
             "files": [entry.file for entry in group.inputs],
         }
         for group in groups

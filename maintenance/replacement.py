@@ -167,7 +167,9 @@ class Replacement:
                 for task, future in futures:
                     self._finish(task, future)
             except BaseException:
+                # No commit is under way, so whatever stopped the work, no version lists a file.
                 outer.shutdown(cancel_futures=True)
+                remove(self.base.storage, self._files)
                 raise
 
     def _new_file(self) -> NewFile:

@@ -24,6 +24,7 @@ from small_tables import describe_segment, new_write_id
 import projseg
 from projseg.errors import CorruptSegmentError, InvalidInputError
 from projseg.maintenance.compaction_plan import plan_groups
+from projseg.segment_format.limits import SEGMENT_BYTES_MAX
 from projseg.segment_format.vectors import Ids, Opaque
 
 COARSE = {"name": "coarse", "sql": "SELECT robot, min(page) AS p, count(*) AS n GROUP BY ALL"}
@@ -253,6 +254,17 @@ def test_a_damaged_segment_is_reported_and_not_merged(table):
     assert sorted(path.name for path in Path(table.location).rglob("*")) == before
 
 
+def test_an_interruption_leaves_no_file(table):
+    before = sorted(path.name for path in Path(table.location).rglob("*"))
+
+    def interrupt(entry):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        table.compact(on_segment=interrupt)
+    assert sorted(path.name for path in Path(table.location).rglob("*")) == before
+
+
 def test_an_append_that_arrives_meanwhile_stays(table):
     late = rows(1, count=3, first=900)
     seen = []
@@ -315,6 +327,13 @@ def test_two_processes_and_a_writer_at_once(table):
 
 def run(action, location):
     return action(location)
+
+
+def test_a_group_stays_far_from_the_largest_file():
+    large = {"byte_count": SEGMENT_BYTES_MAX // 5}
+    entries = [describe_segment(new_write_id(), rows=10, **large)[0] for _ in range(8)]
+    groups = plan_groups(entries, target_rows=1000, min_segments=2)
+    assert [len(group.inputs) for group in groups] == [2, 2, 2, 2]
 
 
 def entries_of(sizes, days):
