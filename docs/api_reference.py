@@ -13,10 +13,11 @@ import projseg
 from projseg import errors
 from projseg.errors import ProjsegError
 from projseg.maintenance.finding import Finding
+from projseg.maintenance.row_changes import Corrected
 from projseg.memory.cache import CacheStatistics
 from projseg.table_layer.vacuum import Vacuumed
 
-_RETURNED = (Finding, Vacuumed, CacheStatistics)
+_RETURNED = (Finding, Corrected, Vacuumed, CacheStatistics)
 _ANSWERS = (projseg.Commit, projseg.Explain, *_RETURNED)
 """Classes whose objects projseg makes: they have fields, and no call to show."""
 _HERE = Path(__file__).parent
@@ -29,6 +30,7 @@ _INSTANCES = {
     "ProjsegError": "error",
     "Commit": "commit",
     "Finding": "finding",
+    "Corrected": "done",
     "Vacuumed": "old",
     "CacheStatistics": "found",
 }

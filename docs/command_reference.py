@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import typer
 from regions import cell, code, table, wrapped
@@ -122,9 +122,10 @@ def _parameter(given: inspect.Parameter) -> Parameter:
     value = get_args(value)[0] if is_list else value
     if isinstance(info, ArgumentInfo):
         return Parameter(given.name.upper(), cell(info.help), True, is_list)
+    default = None if given.default is inspect.Parameter.empty else given.default
     names = ", ".join(f"`{name}`" for name in _option_names(given.name, info, value))
     shown = f"{names} {_value_text(value)}".strip()
-    return Parameter(shown, cell(info.help) + _ending(given.default, info, is_list), False, is_list)
+    return Parameter(shown, cell(info.help) + _ending(default, info, is_list), False, is_list)
 
 
 def _option_names(name: str, info: OptionInfo, value: Any) -> list[str]:
@@ -137,6 +138,8 @@ def _option_names(name: str, info: OptionInfo, value: Any) -> list[str]:
 
 
 def _value_text(value: Any) -> str:
+    if get_origin(value) is Literal:
+        return "\\|".join(f"`{one}`" for one in get_args(value))
     if isinstance(value, type) and issubclass(value, Enum):
         return "\\|".join(f"`{one.value}`" for one in value)
     return _VALUES[value]

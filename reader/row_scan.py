@@ -185,17 +185,18 @@ def _ranges(
 
 def _begun(plan: QueryPlan, rows: Rows) -> Iterator[pa.RecordBatch]:
     """Return the batches of rows: the first is made, further ones, of wide rows, when asked for."""
-    batches = _batches_of(plan, rows)
+    batches = batches_of(plan, rows)
     return chain([next(batches)], batches)
 
 
-def _batches_of(plan: QueryPlan, rows: Rows) -> Iterator[pa.RecordBatch]:
+def batches_of(plan: QueryPlan, rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Yield a plan's columns of some rows in order, in batches that their texts fit in."""
     try:
         vectors = _vectors(plan, rows)
     except TextsTooLargeError:
         middle = len(rows) // 2
-        yield from _batches_of(plan, rows.slice(0, middle))
-        yield from _batches_of(plan, rows.slice(middle, len(rows)))
+        yield from batches_of(plan, rows.slice(0, middle))
+        yield from batches_of(plan, rows.slice(middle, len(rows)))
         return
     for part in _cut_by_texts(vectors, len(rows)):
         arrays = [vector.to_arrow() for vector in part]

@@ -77,10 +77,21 @@ class Replace(msgspec.Struct, frozen=True):
     """Replace segments by others that hold the same rows, or fewer if rows are deleted.
 
     Conflicts unless every removed file is still listed. For compaction, materialisation, deletes.
+
+    Parameters
+    ----------
+    removed : frozenset of str
+        The files of the segments that leave the table.
+    entries : tuple of SegmentEntry
+        The new segments.
+    depends_on_all : bool
+        Whether what was added depends on every row of the base, so that segments which others
+        listed since then are a conflict too.
     """
 
     removed: frozenset[str]
     entries: tuple[SegmentEntry, ...] = ()
+    depends_on_all: bool = False
 
 
 class Restore(msgspec.Struct, frozen=True):

@@ -100,9 +100,7 @@ def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
         case Overwrite():
             draft = _overwritten(change, base, since, current)
         case Replace():
-            kept, survivors = _without(current, change.removed)
-            entries = (*survivors, *change.entries)
-            draft = Draft("replace", current.properties, kept, entries)
+            draft = _replaced(change, since, current)
         case Restore():
             _require_kept(current, change.version)
             draft = _restored(change)
@@ -141,6 +139,14 @@ def _overwritten(
 
 def _unchanged(current: Snapshot) -> Draft:
     return Draft("set_properties", current.properties, current.file.manifests, ())
+
+
+def _replaced(change: Replace, since: Sequence[Snapshot], current: Snapshot) -> Draft:
+    for snapshot in since:
+        if change.depends_on_all and snapshot.file.change != "set_properties":
+            _conflict(f"version {snapshot.version} changed which rows there are")
+    kept, survivors = _without(current, change.removed)
+    return Draft("replace", current.properties, kept, (*survivors, *change.entries))
 
 
 def _require_kept(current: Snapshot, version: int) -> None:

@@ -61,6 +61,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_NOT_A_TABLE": "A location certainly holds no table.",
     "PROJSEG_TABLE_EXISTS": "A table was to be created where one is.",
     "PROJSEG_UNKNOWN_VERSION": "A table version does not exist, or is no longer kept.",
+    "PROJSEG_AMBIGUOUS_MERGE": "Several rows to be merged match one row of the table.",
     "PROJSEG_UNKNOWN_TAG": "A name is not one of the table's tags.",
     "PROJSEG_TAG_EXISTS": "A tag of that name names another version.",
     "PROJSEG_RETENTION_TOO_SHORT": "A vacuum would remove files that others may still need.",

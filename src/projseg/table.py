@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from projseg.corrected_table import CorrectedTable
 from projseg.maintained_table import MaintainedTable, bounds_of
 from projseg.table_layer.as_of import InstantLike, open_as_of
 from projseg.table_layer.storage import open_storage
@@ -44,7 +45,7 @@ def is_table(location: str | os.PathLike[str]) -> bool:
     return holds_table(location)
 
 
-class Table(VersionedTable, MaintainedTable):
+class Table(VersionedTable, CorrectedTable, MaintainedTable):
     """A table at one version; a write through this object moves it to the version written.
 
     Parameters

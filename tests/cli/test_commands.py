@@ -308,3 +308,29 @@ def test_a_version_is_restored_when_confirmed(shell, location, tmp_path):
     assert shell("describe", location)[0]["rows"] == 3
     shell("restore", location, exits=1)
     assert "no version" in shell.error
+
+
+def test_rows_are_changed_when_confirmed(shell, location, tmp_path):
+    shell("delete", location, exits=1)
+    assert "PROJSEG_BAD_ARGUMENT" in shell.error
+    german = ("--filter", "channel = '#de'")
+    assert shell("delete", location, *german)[0]["would_delete_rows"] == 1
+    assert shell("describe", location)[0]["rows"] == 3
+    done = shell("delete", location, *german, "--yes")[0]
+    assert (done["version"], done["deleted_rows"]) == (1, 1)
+    day = ("--interval", "2015-09-13/P1D")
+    values = ("--set", "added=coalesce(added, 0) + 7", "--set", "channel='#fr'")
+    assert shell("update", location, *values, *day)[0]["would_update_rows"] == 1
+    assert shell("update", location, *values, *day, "--yes")[0]["updated_rows"] == 1
+    shell("update", location, "--set", "added", exits=1)
+    assert "COLUMN=EXPRESSION" in shell.error
+    file = tmp_path / "merge.json"
+    file.write_text('{"channel": "#fr", "added": 8}\n')
+    merge = ("merge", location, file, "--on", "channel", "--when-not-matched", "ignore")
+    assert shell(*merge)[0]["would_merge_rows"] == 1
+    assert shell(*merge, "--yes")[0]["updated_rows"] == 1
+    found = shell("query", location, "--columns", "channel, added")
+    assert found == [{"channel": "#en", "added": 10}, {"channel": "#fr", "added": 8}]
+    assert shell("truncate", location)[0]["would_delete_rows"] == 2
+    assert shell("truncate", location, "--yes")[0]["deleted_rows"] == 2
+    assert shell("describe", location)[0]["rows"] == 0

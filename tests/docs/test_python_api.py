@@ -28,7 +28,7 @@ CLASSES = {name: one for name, one in OBJECTS.items() if inspect.isclass(one)}
 # Not ours to explain: Python's, pyarrow's and Spark's own.
 KNOWN_WORDS = {
     "Any", "DataFrame", "False", "Mapping", "None", "PathLike", "RecordBatchReader", "Sequence",
-    "QueryContext", "Snapshot", "SparkSession", "TableProperties", "True",
+    "QueryContext", "Snapshot", "SparkSession", "TableProperties", "True", "Literal",
 }  # fmt: skip
 
 

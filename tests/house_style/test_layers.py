@@ -24,7 +24,7 @@ LAYERS = [
     {"table_version", "table_write"},
     {"writable_table"},
     {"table_projections"},
-    {"versioned_table", "maintained_table"},
+    {"versioned_table", "maintained_table", "corrected_table"},
     {"table"},
     {"spark_datasource", "benchmarks", "engine_statements"},
     {"engine_answers"},

@@ -30,6 +30,7 @@ from projseg.cli import (
     inspect,
     load,
     query,
+    rows,
     verify,
     versions,
 )
@@ -96,6 +97,10 @@ app.command("tag")(versions.tag)
 app.command("drop-tag")(versions.drop_tag)
 app.command("tags")(versions.tags)
 app.command("vacuum")(versions.vacuum)
+app.command("delete")(rows.delete)
+app.command("truncate")(rows.truncate)
+app.command("update")(rows.update)
+app.command("merge")(rows.merge)
 app.command("verify")(verify.verify)
 app.command("doctor")(doctor.doctor)
 app.add_typer(extension.app, name="extension")

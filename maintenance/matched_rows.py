@@ -1,0 +1,152 @@
+"""Which rows of a segment a condition means, and the rows of a segment as batches to be written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.aggregation.rows import RowIds, RowRange, Rows
+from projseg.algebra.planning.source_plan import SourcePlan
+from projseg.algebra.query.request import IntervalLike, Query
+from projseg.algebra.query.spec import QuerySpec, bind_query
+from projseg.algebra.time.interval import Interval
+from projseg.reader.batches import cut, rows_at_a_time
+from projseg.reader.plan import QueryPlan, SegmentPlan, plan_query
+from projseg.reader.read_columns import columns_read
+from projseg.reader.row_scan import batches_of
+from projseg.reader.run import open_source
+from projseg.reader.segment_source import SegmentSource
+from projseg.reader.selection import select_rows
+from projseg.segment_format.limits import PAGE_ROWS_MAX
+from projseg.table_layer.snapshot import Snapshot
+
+_BATCH_ROWS: Final = 2 * PAGE_ROWS_MAX
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """Which rows are meant: those in an interval for which a filter is true.
+
+    Parameters
+    ----------
+    filter : str or None
+        Spark SQL.
+    interval : str, pair of datetimes, or None
+        Of the time column, half-open.
+    timezone : str
+        Of time functions, and of times without a zone.
+    """
+
+    filter: str | None = None
+    interval: IntervalLike | None = None
+    timezone: str = "UTC"
+
+    @property
+    def parameters(self) -> dict[str, str | None]:
+        """The condition as the table's history tells it."""
+        interval = self.interval
+        if interval is not None and not isinstance(interval, Interval):
+            interval = Interval.parse(interval, self.timezone)
+        return {"filter": self.filter, "interval": None if interval is None else str(interval)}
+
+
+def planned(snapshot: Snapshot, condition: Condition) -> QueryPlan:
+    """Return the plan of a scan of all columns: the segments that may hold a meant row.
+
+    Raises
+    ------
+    ProjsegError
+        If the filter or the interval does not fit the table.
+    """
+    return plan_query(snapshot, scanned(snapshot, condition))
+
+
+def scanned(
+    snapshot: Snapshot, condition: Condition, values: Mapping[str, str] | None = None
+) -> QuerySpec:
+    """Return a scan of all columns.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The table at one version.
+    condition : Condition
+        Which rows are meant.
+    values : mapping of str to str, optional
+        Expressions to return instead of some columns.
+
+    Raises
+    ------
+    ProjsegError
+        If the filter, the interval or an expression does not fit the table.
+    """
+    properties, given = snapshot.properties, values or {}
+    columns = [
+        f"{given.get(name, quoted(name))} AS {quoted(name)}" for name in properties.schema.names
+    ]
+    query = Query(
+        columns=columns,
+        filter=condition.filter,
+        interval=condition.interval,
+        context={"timezone": condition.timezone},
+    )
+    return bind_query(properties.schema, properties.time_column, query)
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as Spark SQL."""
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
+
+
+def is_whole(segment: SegmentPlan) -> bool:
+    """Whether metadata prove that every row of the segment is meant."""
+    plans = segment.choice.plans
+    return len(plans) == 1 and plans[0].filter is None and plans[0].interval is None
+
+
+def matched_rows(plan: QueryPlan, snapshot: Snapshot, segment: SegmentPlan) -> NDArray[np.bool_]:
+    """Return which of a segment's rows are meant, bool[rows]."""
+    mask = np.zeros(segment.entry.row_count, np.bool_)
+    for source_plan in segment.choice.plans:
+        for row_range in _ranges(plan, snapshot, segment, source_plan):
+            rows = select_rows(
+                open_source(snapshot.storage, segment.entry, source_plan, plan.schema),
+                row_range,
+                condition=source_plan.filter,
+                interval=source_plan.interval,
+                time_column=source_plan.time_column,
+            ).compact()
+            if isinstance(rows.selection, RowIds):
+                mask[rows.selection.ids] = True
+            else:
+                mask[rows.selection.start : rows.selection.end] = True
+    return mask
+
+
+def _ranges(
+    plan: QueryPlan, snapshot: Snapshot, segment: SegmentPlan, source_plan: SourcePlan
+) -> Iterator[RowRange]:
+    source = open_source(snapshot.storage, segment.entry, source_plan, plan.schema)
+    whole = RowRange(0, source.row_count)
+    names, _ = columns_read(plan.query, source_plan)
+    rows_max = rows_at_a_time(source, names)
+    if rows_max is None:
+        yield whole
+    else:
+        yield from cut(whole, rows_max, source, names)
+
+
+def rows_as_batches(
+    plan: QueryPlan, source: SegmentSource, row_ids: NDArray[np.uint32]
+) -> Iterator[pa.RecordBatch]:
+    """Yield a plan's columns of some rows of a segment, uint32[n] ascending, in their order."""
+    rows_max = min(rows_at_a_time(source, plan.schema.names) or _BATCH_ROWS, _BATCH_ROWS)
+    for start in range(0, len(row_ids), rows_max):
+        part = row_ids[start : start + rows_max]
+        # A row of a table without rows would make one empty batch.
+        yield from batches_of(plan, Rows(source, RowIds(part)))

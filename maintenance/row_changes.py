@@ -1,0 +1,277 @@
+"""Delete and update rows: hit segments are written anew without them, or with other values.
+
+Segments that metadata prove to be meant whole leave the table unread, and those that hold no such
+row stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from projseg.errors import CommitConflictError, InvalidInputError, did_you_mean
+from projseg.maintenance.matched_rows import (
+    Condition,
+    is_whole,
+    matched_rows,
+    planned,
+    rows_as_batches,
+    scanned,
+)
+from projseg.reader.plan import QueryPlan
+from projseg.reader.run import open_source
+from projseg.segment_format.types import type_name
+from projseg.table_layer.change import Replace
+from projseg.table_layer.commit import commit
+from projseg.table_layer.commit_info import CommitNote
+from projseg.table_layer.own_files import removed_on_failure
+from projseg.table_layer.paths import new_write_id
+from projseg.table_layer.snapshot import Snapshot, open_snapshot
+from projseg.writer.table_writer import write_segments
+
+_TRIES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """What a delete, update or merge did.
+
+    Parameters
+    ----------
+    version : int
+        The table version written, or the newest if there was nothing to do.
+    deleted_rows, updated_rows, inserted_rows : int
+        How many rows.
+    removed_segments, added_segments : int
+        How many segments left the table, and how many were written.
+    """
+
+    version: int
+    deleted_rows: int = 0
+    updated_rows: int = 0
+    inserted_rows: int = 0
+    removed_segments: int = 0
+    added_segments: int = 0
+
+
+@dataclass(slots=True)
+class Rewriting:
+    """What is found out while rows are read, for the commit that follows.
+
+    Parameters
+    ----------
+    removed : list of str
+        Files of segments that leave the table.
+    deleted, updated, inserted : int
+        Rows.
+    """
+
+    removed: list[str] = field(default_factory=list)
+    deleted: int = 0
+    updated: int = 0
+    inserted: int = 0
+
+
+RowsOf = Callable[[Snapshot, Rewriting], Iterator[pa.RecordBatch]]
+"""Yields the rows to write for a version, and tells what they replace."""
+
+
+def delete_rows(
+    base: Snapshot, condition: Condition, note: CommitNote
+) -> tuple[Snapshot, Corrected]:
+    """Remove the rows that a condition means, in one commit.
+
+    Raises
+    ------
+    ProjsegError
+        If the condition does not fit the table, or a value of a row.
+    CommitError, StorageError
+        As of `rewrite`.
+    """
+    note = note.asking(**condition.parameters)
+    return rewrite(base, lambda now, done: _survivors(now, condition, done), "delete", note)
+
+
+def update_rows(
+    base: Snapshot, values: Mapping[str, str], condition: Condition, note: CommitNote
+) -> tuple[Snapshot, Corrected]:
+    """Give columns of the rows that a condition means other values, in one commit.
+
+    Parameters
+    ----------
+    base : Snapshot
+        The newest version.
+    values : mapping of str to str
+        Expressions over the row as it was, by column.
+    condition : Condition
+        Which rows.
+    note : CommitNote
+        For the history.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_COLUMN, PROJSEG_SCHEMA_MISMATCH, or what is wrong with an expression.
+    EvaluationError
+        If an expression meets a value that Spark's ANSI mode refuses.
+    CommitError, StorageError
+        As of `rewrite`.
+    """
+    assigned = _assignments(base, values, condition)
+    note = note.asking(
+        **condition.parameters, **{f"set {name}": text for name, text in values.items()}
+    )
+    return rewrite(base, lambda now, done: _updated(now, assigned, condition, done), "update", note)
+
+
+def rewrite(
+    base: Snapshot,
+    rows_of: RowsOf,
+    operation: str,
+    note: CommitNote,
+    *,
+    depends_on_all: bool = False,
+) -> tuple[Snapshot, Corrected]:
+    """Replace segments by others, in one commit; again, if others replaced them meanwhile.
+
+    Raises
+    ------
+    CommitConflictError
+        If others replaced them each time.
+    CommitError, StorageError
+        If nothing was committed, or it is not known.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            return _rewrite(base, rows_of, operation, note, depends_on_all=depends_on_all)
+        except CommitConflictError:
+            if not tries_left:
+                raise
+            base = open_snapshot(base.storage)
+    raise AssertionError("the last try returns or raises")
+
+
+def _rewrite(
+    base: Snapshot, rows_of: RowsOf, operation: str, note: CommitNote, *, depends_on_all: bool
+) -> tuple[Snapshot, Corrected]:
+    storage, write_id, done = base.storage, new_write_id(), Rewriting()
+    with removed_on_failure(storage, write_id, base.version) as files:
+        entries = tuple(
+            write_segments(rows_of(base, done), base.properties, storage, write_id=write_id)
+        )
+        files += [entry.file for entry in entries]
+        told = Corrected(
+            base.version,
+            done.deleted,
+            done.updated,
+            done.inserted,
+            len(done.removed),
+            len(entries),
+        )
+        if not done.removed and not entries:
+            return base, told
+        snapshot = commit(
+            storage,
+            base,
+            Replace(frozenset(done.removed), entries, depends_on_all),
+            write_id=write_id,
+            operation=operation,
+            metrics={
+                "deleted_rows": done.deleted,
+                "updated_rows": done.updated,
+                "inserted_rows": done.inserted,
+                "removed_segments": len(done.removed),
+                "added_segments": len(entries),
+                "added_rows": sum(entry.row_count for entry in entries),
+            },
+            note=note,
+        )
+    return snapshot, replace(told, version=snapshot.version)
+
+
+def _survivors(
+    snapshot: Snapshot, condition: Condition, done: Rewriting
+) -> Iterator[pa.RecordBatch]:
+    plan = planned(snapshot, condition)
+    for segment in plan.segments:
+        if is_whole(segment):
+            done.removed.append(segment.entry.file)
+            done.deleted += segment.entry.row_count
+            continue
+        mask = matched_rows(plan, snapshot, segment)
+        count = int(np.count_nonzero(mask))
+        if count:
+            done.removed.append(segment.entry.file)
+            done.deleted += count
+            source = open_source(
+                snapshot.storage, segment.entry, segment.choice.plans[0], plan.schema
+            )
+            yield from rows_as_batches(plan, source, np.flatnonzero(~mask).astype(np.uint32))
+
+
+def _updated(
+    snapshot: Snapshot, values: Mapping[str, str], condition: Condition, done: Rewriting
+) -> Iterator[pa.RecordBatch]:
+    kept = planned(snapshot, condition)
+    changed = QueryPlan(scanned(snapshot, condition, values), kept.schema, ())
+    for segment in kept.segments:
+        mask = matched_rows(kept, snapshot, segment)
+        count = int(np.count_nonzero(mask))
+        if count:
+            done.removed.append(segment.entry.file)
+            done.updated += count
+            source = open_source(
+                snapshot.storage, segment.entry, segment.choice.plans[0], kept.schema
+            )
+            yield from rows_as_batches(kept, source, np.flatnonzero(~mask).astype(np.uint32))
+            yield from rows_as_batches(changed, source, np.flatnonzero(mask).astype(np.uint32))
+
+
+def _assignments(
+    snapshot: Snapshot, values: Mapping[str, str], condition: Condition
+) -> dict[str, str]:
+    """Return an expression of each column's own type, by the table's names."""
+    schema = snapshot.properties.schema
+    names = {name.casefold(): name for name in schema.names}
+    if not values:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT", "an update sets no column; give {column: expression}"
+        )
+    assigned: dict[str, str] = {}
+    for given, text in values.items():
+        name = names.get(given.casefold())
+        if name is None or name in assigned:
+            problem = "twice set" if name else "not in the table"
+            raise InvalidInputError(
+                "PROJSEG_UNKNOWN_COLUMN",
+                f"column '{given}' to be updated is {problem}{did_you_mean(given, schema.names)}",
+            )
+        assigned[name] = f"({text})"
+    spec = scanned(snapshot, condition, assigned)
+    types = {named.name: named.expression.type for named in spec.columns}
+    for name, text in assigned.items():
+        found, wanted = types[name], schema.field(name).type
+        if found != wanted:
+            if not _may_store(found, wanted):
+                raise InvalidInputError(
+                    "PROJSEG_SCHEMA_MISMATCH",
+                    f"column '{name}' is {type_name(wanted)} and would be set to "
+                    f"{type_name(found)}; cast the expression {text}",
+                )
+            assigned[name] = f"CAST({text} AS {type_name(wanted)})"
+    return assigned
+
+
+def _may_store(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether Spark's ANSI mode casts a value of one type in silence, to store it as another."""
+    kinds = (_is_number, pa.types.is_temporal)
+    return pa.types.is_null(found) or any(kind(found) and kind(wanted) for kind in kinds)
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    return any(kind(type_) for kind in kinds)

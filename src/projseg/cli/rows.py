@@ -1,0 +1,135 @@
+"""Verbs that change rows which are in a table: delete, truncate, update, merge."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import pyarrow as pa
+import typer
+
+import projseg
+from projseg.cli import input_files
+from projseg.cli.arguments import Location, Output, Yes
+from projseg.cli.output import print_fields
+from projseg.errors import InvalidInputError
+
+WhenMatched = Literal["update", "delete", "ignore"]
+WhenNotMatched = Literal["insert", "ignore"]
+
+if TYPE_CHECKING:
+    from projseg.maintenance.row_changes import Corrected
+
+_Filter = Annotated[
+    str | None, typer.Option("--filter", help="Rows for which this Spark SQL is true.")
+]
+_Interval = Annotated[
+    str | None, typer.Option("--interval", help="Rows of this range of the time column.")
+]
+_Timezone = Annotated[str, typer.Option("--timezone", help="Of times without a zone.")]
+
+
+def delete(
+    location: Location,
+    filter: _Filter = None,
+    interval: _Interval = None,
+    timezone: _Timezone = "UTC",
+    yes: Yes = False,
+    output: Output = None,
+) -> None:
+    """Remove rows; without --yes, only count them."""
+    if filter is None and interval is None:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT",
+            f"nothing says which rows of {location} to delete; give --filter or --interval, or "
+            "use truncate",
+        )
+    table = projseg.Table(location)
+    if not yes:
+        _print_would("delete", table, filter, interval, timezone, output)
+        return
+    _print_done(location, table.delete(filter, interval, timezone=timezone), output)
+
+
+def truncate(location: Location, yes: Yes = False, output: Output = None) -> None:
+    """Remove all rows; earlier versions keep them."""
+    table = projseg.Table(location)
+    if not yes:
+        _print_would("delete", table, None, None, "UTC", output)
+        return
+    _print_done(location, table.truncate(), output)
+
+
+def update(
+    location: Location,
+    values: Annotated[
+        list[str], typer.Option("--set", help="COLUMN=EXPRESSION in Spark SQL; repeatable.")
+    ],
+    filter: _Filter = None,
+    interval: _Interval = None,
+    timezone: _Timezone = "UTC",
+    yes: Yes = False,
+    output: Output = None,
+) -> None:
+    """Set columns of rows; without --yes, only count them."""
+    assigned = {}
+    for text in values:
+        name, mark, expression = text.partition("=")
+        if not mark:
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT", f"--set '{text}' is not of the form COLUMN=EXPRESSION"
+            )
+        assigned[name.strip()] = expression
+    table = projseg.Table(location)
+    if not yes:
+        _print_would("update", table, filter, interval, timezone, output)
+        return
+    _print_done(location, table.update(assigned, filter, interval, timezone=timezone), output)
+
+
+def merge(
+    location: Location,
+    file: Annotated[str, typer.Argument(help="Rows to merge: Parquet, CSV or JSON lines.")],
+    on: Annotated[list[str], typer.Option("--on", help="A key column; repeatable.")],
+    when_matched: Annotated[
+        WhenMatched, typer.Option("--when-matched", help="For rows whose key is in the file.")
+    ] = "update",
+    when_not_matched: Annotated[
+        WhenNotMatched, typer.Option("--when-not-matched", help="For keys of the file alone.")
+    ] = "insert",
+    yes: Yes = False,
+    output: Output = None,
+) -> None:
+    """Update or delete rows by the keys of a file, and insert its other rows."""
+    table = projseg.Table(location)
+    reader = input_files.open_file(file, lambda _: None)
+    given = pa.schema([field for field in table.schema if field.name in reader.schema.names])
+    rows = pa.Table.from_batches(input_files.cast_batches(file, reader, given), given)
+    if not yes:
+        would = {"would_merge_rows": len(rows), "location": location}
+        print_fields({**would, "to_do_it": "repeat with --yes"}, output)
+        return
+    _print_done(location, table.merge(rows, on, when_matched, when_not_matched), output)
+
+
+def _print_would(
+    verb: str,
+    table: projseg.Table,
+    filter: str | None,
+    interval: str | None,
+    timezone: str,
+    output: Output,
+) -> None:
+    counted = table.query(
+        aggregators="count(*) AS n",
+        filter=filter,
+        interval=interval,
+        context={"timezone": timezone},
+    )
+    rows = counted["n"].to_pylist()[0]
+    would = {f"would_{verb}_rows": rows, "location": table.location}
+    print_fields({**would, "to_do_it": "repeat with --yes"}, output)
+
+
+def _print_done(location: str, done: Corrected, output: Output) -> None:
+    print_fields({"location": location, **asdict(done)}, output)

@@ -1,0 +1,161 @@
+"""`CorrectedTable`: what can be done with rows that are in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from projseg.writable_table import WritableTable
+
+# A process that only asks starts without the modules that write; each method imports its own.
+if TYPE_CHECKING:
+    from projseg.algebra.query.request import IntervalLike
+    from projseg.maintenance.row_changes import Corrected
+    from projseg.rows import RowsLike
+
+
+class CorrectedTable(WritableTable):
+    """A table whose rows are deleted, updated and merged."""
+
+    def delete(
+        self,
+        filter: str | None = None,
+        interval: IntervalLike | None = None,
+        *,
+        timezone: str = "UTC",
+    ) -> Corrected:
+        """Remove the rows of an interval for which a condition is true, in one commit.
+
+        Segments of which metadata prove that all rows are meant leave the table unread; others that
+        hold such rows are written anew, with their projections.
+
+        Parameters
+        ----------
+        filter : str or None
+            Spark SQL; rows for which it is null stay. None: true.
+        interval : str, pair of datetimes or None
+            Half-open range of the time column; rows without a time stay. None: all rows.
+        timezone : str
+            Of time functions, and of times without a zone.
+
+        Returns
+        -------
+        Corrected
+            The version written, and how many rows were removed.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_COLUMN, PROJSEG_BAD_EXPRESSION, PROJSEG_BAD_INTERVAL,
+            PROJSEG_NO_TIME_COLUMN, PROJSEG_PINNED_VERSION.
+        EvaluationError
+            If the filter meets a value that Spark's ANSI mode refuses; nothing was committed.
+        CommitError, StorageError, CorruptionError
+            As of `append` and `query`. Rows that others append meanwhile stay.
+        """
+        from projseg.maintenance.matched_rows import Condition
+        from projseg.maintenance.row_changes import delete_rows
+
+        self._check_newest()
+        self.refresh()
+        condition = Condition(filter, interval, timezone)
+        self._snapshot, done = delete_rows(self._snapshot, condition, self._note)
+        return done
+
+    def truncate(self) -> Corrected:
+        """Remove all rows, in one commit; nothing is read.
+
+        Returns
+        -------
+        Corrected
+            The version written, and how many rows were removed.
+
+        Raises
+        ------
+        InvalidInputError, CommitError, StorageError
+            As of `delete`.
+        """
+        return self.delete()
+
+    def update(
+        self,
+        values: Mapping[str, str],
+        filter: str | None = None,
+        interval: IntervalLike | None = None,
+        *,
+        timezone: str = "UTC",
+    ) -> Corrected:
+        """Set columns of the rows of an interval for which a condition is true, in one commit.
+
+        Parameters
+        ----------
+        values : mapping of str to str
+            Spark SQL expressions by column, over the row as it was.
+        filter, interval, timezone
+            As of `delete`.
+
+        Returns
+        -------
+        Corrected
+            The version written, and how many rows were updated.
+
+        Raises
+        ------
+        InvalidInputError
+            As of `delete`, and PROJSEG_SCHEMA_MISMATCH if an expression's type is not the column's,
+            PROJSEG_NULL_TIME, PROJSEG_TIME_RANGE.
+        EvaluationError, CommitError, StorageError, CorruptionError
+            As of `delete`.
+        """
+        from projseg.maintenance.matched_rows import Condition
+        from projseg.maintenance.row_changes import update_rows
+
+        self._check_newest()
+        self.refresh()
+        condition = Condition(filter, interval, timezone)
+        self._snapshot, done = update_rows(self._snapshot, values, condition, self._note)
+        return done
+
+    def merge(
+        self,
+        data: RowsLike,
+        on: Sequence[str],
+        when_matched: Literal["update", "delete", "ignore"] = "update",
+        when_not_matched: Literal["insert", "ignore"] = "insert",
+    ) -> Corrected:
+        """Update or delete the rows whose keys are in `data`, and insert the others of `data`.
+
+        Parameters
+        ----------
+        data : as of `append`
+            Held in memory whole. An update sets the columns that it has.
+        on : sequence of str
+            Key columns, in the table and in `data`; a null matches nothing.
+        when_matched : {"update", "delete", "ignore"}
+            What happens to a row of the table whose key is in `data`.
+        when_not_matched : {"insert", "ignore"}
+            What happens to a row of `data` whose key is not in the table.
+
+        Returns
+        -------
+        Corrected
+            The version written, and how many rows were deleted, updated and inserted.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_AMBIGUOUS_MERGE if several rows of `data` would update one,
+            PROJSEG_UNKNOWN_COLUMN, PROJSEG_BAD_ARGUMENT, and as of `append`.
+        CommitError, StorageError, CorruptionError
+            As of `delete`; a conflict if others append while rows are inserted, each time.
+        """
+        from projseg.maintenance.merge_rows import merge_rows
+        from projseg.rows import batches_of
+
+        self._check_newest()
+        self.refresh()
+        batches = batches_of(data, self.schema)
+        self._snapshot, done = merge_rows(
+            self._snapshot, batches, on, when_matched, when_not_matched, self._note
+        )
+        return done
