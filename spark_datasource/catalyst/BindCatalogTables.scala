@@ -69,12 +69,6 @@ class BindCatalogTables(session: SparkSession) extends Rule[LogicalPlan] {
 
   private def known(entry: CatalogTable, given: Set[String]): Map[String, String] =
     (entry.properties ++ entry.storage.properties).filter { case (name, _) =>
-      BindCatalogTables.declarations.contains(name.toLowerCase) && !given.contains(name.toLowerCase)
+      Declaration.isOption(name) && !given.contains(name.toLowerCase)
     } + ("path" -> entry.location.toString)
-}
-
-private object BindCatalogTables {
-  /** Properties of a table that a first write declares. */
-  val declarations: Set[String] =
-    Set("timecolumn", "segmentgranularity", "clusterby", "targetsegmentrows", "projections")
 }

@@ -11,6 +11,7 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
     extensions.injectResolutionRule(session => new ResolveByPathAndVersion(session))
     extensions.injectPostHocResolutionRule(session => new BindCatalogTables(session))
     extensions.injectPostHocResolutionRule(_ => new ProjectionHints)
+    extensions.injectPostHocResolutionRule(session => new DescribeCatalogTables(session))
     extensions.injectPostHocResolutionRule(_ => new PinVersions)
     extensions.injectParser((_, parser) => Statements.parser(parser))
     extensions.injectPlannerStrategy(_ => PlanAnswers)

@@ -4,6 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 
+import org.apache.spark.sql.connector
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -35,7 +36,11 @@ object Table {
       case _ => None
     }
     relation.filter(isProjseg).flatMap { found =>
-      val options = optionsOf(found).map { case (key, value) => key.toLowerCase -> value }
+      val place = found.table match {
+        case own: ProjsegTable => own.place
+        case _ => Map.empty
+      }
+      val options = (optionsOf(found) ++ place).map { case (key, value) => key.toLowerCase -> value }
       val version = options.get("versionasof")
       val isPlain = options.keySet.subsetOf(known) && version.forall(_.toLongOption.isDefined)
       options.get("path").filter(path => isPlain && !path.contains("#")).map { path =>
@@ -54,8 +59,9 @@ object Table {
 
   def isOfProjseg(entry: CatalogTable): Boolean = entry.provider.exists(_.equalsIgnoreCase("projseg"))
 
-  def isProjseg(relation: DataSourceV2Relation): Boolean =
-    relation.table.getClass.getSimpleName == "PythonTable" && relation.table.name() == "projseg"
+  def isProjseg(relation: DataSourceV2Relation): Boolean = isProjseg(relation.table)
+  def isProjseg(table: connector.catalog.Table): Boolean =
+    table.isInstanceOf[ProjsegTable] || table.getClass.getSimpleName == "PythonTable" && table.name() == "projseg"
 }
 
 /** Requests to the engine. */

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Final
 
 from projseg.engine_answers import answered, scanned, snapshot_of, states_to_join
 from projseg.engine_statements import STATEMENTS, Reply
+from projseg.engine_tables import TABLES
 from projseg.errors import ProjsegError
 from projseg.table_layer.as_of import version_at
 from projseg.table_layer.storage import open_storage
@@ -80,6 +81,7 @@ _OPERATIONS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     "scan": scanned,
     "states": states_to_join,
     **STATEMENTS,
+    **TABLES,
 }
 
 if __name__ == "__main__":

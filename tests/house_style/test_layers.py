@@ -26,8 +26,9 @@ LAYERS = [
     {"table_projections"},
     {"versioned_table", "maintained_table", "corrected_table"},
     {"table"},
+    {"warehouse"},
     {"spark_datasource", "benchmarks", "engine_statements"},
-    {"engine_answers"},
+    {"engine_answers", "engine_tables"},
     {"engine"},
     {"cli"},
 ]

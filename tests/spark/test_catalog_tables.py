@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import projseg
@@ -165,3 +167,70 @@ def test_without_the_extension_such_tables_are_refused(sql, spark):
     for text in ("SELECT * FROM src", "INSERT INTO src SELECT 'a', 1, TIMESTAMP'2024-01-01'"):
         with pytest.raises(Exception, match="PROJSEG_PATH_MISSING"):
             sql(text).collect()
+
+
+def told(sql, name):
+    rows = sql(f"DESCRIBE EXTENDED {name}").collect()
+    # Spark shows the same type of text in two ways, declared and run from SHOW CREATE TABLE.
+    return {row.col_name: row.data_type.replace(" collate UTF8_BINARY", "") for row in rows}
+
+
+def test_what_is_told_of_a_table(sql, tmp_path):
+    src = told(sql, "src")
+    assert (src["k"], src["n"], src["t"]) == ("string", "int", "timestamp")
+    assert (src["Provider"], src["Type"]) == ("projseg", "EXTERNAL")
+    assert src["Location"].removeprefix("file:") == str(tmp_path / "src")
+    assert "segmentGranularity=day" in src["Table Properties"]
+    properties = dict(tuple(row) for row in sql("SHOW TBLPROPERTIES src").collect())
+    assert properties["timeColumn"] == "t"
+    assert json.loads(properties["projections"])[0]["name"] == "by_k"
+
+
+@pytest.mark.parametrize("place", ["managed", "external"])
+def test_show_create_table_makes_the_same_table(sql, tmp_path, place):
+    where = f"LOCATION '{tmp_path / 'Größe x.y'}' " if place == "external" else ""
+    sql(
+        "CREATE TABLE Repeated_1 (`select` string COMMENT 'it''s', `a b.c` int, `Übung``s` date, "
+        "l array<struct<`p q`: bigint>>, z timestamp_ntz, `when` timestamp) USING projseg "
+        f"{where}COMMENT 'odd' TBLPROPERTIES ('timeColumn' = 'when', 'segmentGranularity' = 'P5D', "
+        """'clusterBy' = '["a b.c"]', 'purpose' = 'a ''test''', 'projections' = """
+        """'[{"name": "p", "sql": "SELECT `a b.c`, count(*) GROUP BY ALL"}]')"""
+    )
+    try:
+        text = sql("SHOW CREATE TABLE Repeated_1").first()[0]
+        assert ("LOCATION" in text) == (place == "external")
+        before = told(sql, "Repeated_1")
+        sql("DROP TABLE Repeated_1")
+        sql(text)
+        after = told(sql, "Repeated_1")
+        assert {**after, "Created Time": ""} == {**before, "Created Time": ""}
+        assert sql("SHOW CREATE TABLE Repeated_1").first()[0] == text
+        sql(
+            "INSERT INTO Repeated_1 VALUES ('s', 1, DATE'2024-01-01', NULL, NULL, "
+            "TIMESTAMP'2024-03-31 02:30')"
+        )
+        made = projseg.Table(after["Location"])
+        assert made.properties.cluster_by == ("a b.c",)
+        assert made.projections()["segments"].to_pylist() == [1]
+        assert sql("SELECT `a b.c`, count(*) FROM repeated_1 GROUP BY 1").first() == (1, 1)
+    finally:
+        sql("DROP TABLE IF EXISTS Repeated_1")
+
+
+def test_properties_and_names_of_a_table_change(sql, tmp_path):
+    sql("ALTER TABLE src SET TBLPROPERTIES ('purpose' = 'more')")
+    assert ("purpose", "more") in map(tuple, sql("SHOW TBLPROPERTIES src").collect())
+    sql("ALTER TABLE src UNSET TBLPROPERTIES ('purpose')")
+    assert "purpose" not in told(sql, "src")["Table Properties"]
+    sql("ALTER TABLE src RENAME TO src_renamed")
+    try:
+        assert sql("SELECT sum(n) FROM src_renamed").first()[0] == 3
+        assert contents(tmp_path) == BEFORE
+    finally:
+        sql("ALTER TABLE src_renamed RENAME TO src")
+
+
+def test_without_the_extension_spark_tells_what_it_did(sql, spark):
+    spark.conf.set("spark.projseg.enabled", "false")
+    assert "Provider" not in told(sql, "src")
+    assert sql("SHOW CREATE TABLE src").first()[0].startswith("CREATE TABLE")

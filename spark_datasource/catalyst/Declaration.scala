@@ -1,0 +1,38 @@
+package org.apache.spark.sql.projseg
+
+import org.apache.spark.sql.connector.catalog.Column
+import org.apache.spark.sql.connector.catalog.TableCatalog._
+import org.apache.spark.sql.connector.expressions.Transform
+
+/** What a CREATE TABLE statement of a `ProjsegCatalog` declares; what the table could not keep is refused. */
+private[projseg] class Declaration(
+    table: String, columns: Array[Column], partitions: Array[Transform], given: Map[String, String]) {
+  private def refused(what: String): Nothing = throw new UnsupportedOperationException(s"table $table: $what")
+
+  if (partitions.nonEmpty) refused(
+    "projseg has no partitions or buckets; give TBLPROPERTIES ('timeColumn' = ..., 'segmentGranularity' = 'day', 'clusterBy' = ...)")
+  if (given.contains(PROP_LOCATION) || given.contains(PROP_EXTERNAL)) refused(
+    "a table of this catalog lies in its warehouse; create it in spark_catalog to give a LOCATION")
+  given.get(PROP_PROVIDER).filterNot(_.equalsIgnoreCase("projseg")).foreach(provider =>
+    refused(s"this catalog has tables of projseg, not of $provider; write USING projseg, or format(\"projseg\")"))
+  columns.find(!_.nullable).foreach(column => refused(
+    s"column ${column.name} is NOT NULL, and every column of projseg may hold nulls; leave it out"))
+
+  private val own = given.filterNot { case (name, _) =>
+    name.startsWith(OPTION_PREFIX) || Set(PROP_PROVIDER, PROP_OWNER).contains(name)
+  }
+
+  /** Options of the write that makes the table. */
+  val options: Map[String, String] = own.filter { case (name, _) => Declaration.isOption(name) }
+
+  /** Properties that the table keeps for its user. */
+  val free: Map[String, String] =
+    own -- options.keys ++ columns.flatMap(one => Option(one.comment).map(ProjsegCatalog.commentOf(one.name) -> _))
+}
+
+private[projseg] object Declaration {
+  private val options = Set("timecolumn", "segmentgranularity", "clusterby", "targetsegmentrows", "projections")
+
+  /** Whether a property of a table is an option of the write that makes it. */
+  def isOption(property: String): Boolean = options.contains(property.toLowerCase)
+}

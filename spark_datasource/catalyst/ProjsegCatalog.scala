@@ -1,0 +1,210 @@
+package org.apache.spark.sql.projseg
+
+import java.util
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
+
+import org.apache.spark.SparkException
+import org.apache.spark.sql.{Row, SaveMode, SparkSession}
+import org.apache.spark.sql.catalyst.analysis.{NamespaceAlreadyExistsException, NonEmptyNamespaceException}
+import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException, TableAlreadyExistsException}
+import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Column, Identifier, NamespaceChange, StagedTable}
+import org.apache.spark.sql.connector.catalog.{StagingTableCatalog, SupportsNamespaces, Table => CatalogTable, TableChange}
+import org.apache.spark.sql.connector.catalog.TableCatalog._
+import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.{DataType, StructField, StructType}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/**
+ * Tables as folders of a warehouse: `spark.sql.catalog.<name>=org.apache.spark.sql.projseg.ProjsegCatalog`
+ * and `spark.sql.catalog.<name>.warehouse=/path`. Nothing is kept but the folders.
+ */
+class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
+  private var title: String = _
+  private var warehouse: String = _
+
+  override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
+    title = name
+    warehouse = Option(options.get("warehouse")).getOrElse(throw new IllegalArgumentException(
+      s"catalog $name has no warehouse; set spark.sql.catalog.$name.warehouse to the folder of its tables"))
+  }
+
+  override def name(): String = title
+  override def defaultNamespace(): Array[String] = Array("default")
+
+  // ---- tables
+
+  override def listTables(namespace: Array[String]): Array[Identifier] = {
+    val where = in(namespace)
+    ask("tables", all(namespace)).elements.asScala
+      .map(name => Identifier.of(Array(where), name.asText)).toArray
+  }
+
+  override def loadTable(named: Identifier): CatalogTable = table(named, ask("describe_table", named), None)
+  override def loadTable(named: Identifier, version: String): CatalogTable = {
+    val number = version.toLongOption.getOrElse(
+      throw new IllegalArgumentException(s"version '$version' of table ${shown(named)} is no whole number"))
+    table(named, ask("describe_table", named, "version" -> number), Some(number))
+  }
+  override def loadTable(named: Identifier, timestamp: Long): CatalogTable = {
+    val told = ask("describe_table", named, "timestamp_us" -> timestamp)
+    table(named, told, Some(told.get("version").asLong))
+  }
+
+  override def createTable(
+      named: Identifier, columns: Array[Column], partitions: Array[Transform], properties: util.Map[String, String])
+      : CatalogTable = {
+    stageCreate(named, columns, partitions, properties).commitStagedChanges()
+    loadTable(named)
+  }
+
+  override def stageCreate(
+      named: Identifier, columns: Array[Column], partitions: Array[Transform], properties: util.Map[String, String])
+      : StagedTable = staged(named, columns, partitions, properties, isReplaced = false)
+
+  override def stageReplace(
+      named: Identifier, columns: Array[Column], partitions: Array[Transform], properties: util.Map[String, String])
+      : StagedTable = {
+    loadTable(named)
+    staged(named, columns, partitions, properties, isReplaced = true)
+  }
+
+  override def stageCreateOrReplace(
+      named: Identifier, columns: Array[Column], partitions: Array[Transform], properties: util.Map[String, String])
+      : StagedTable = staged(named, columns, partitions, properties, isReplaced = true)
+
+  override def alterTable(named: Identifier, changes: TableChange*): CatalogTable = {
+    val location = loadTable(named).asInstanceOf[ProjsegTable].location
+    val texts = changes.map {
+      case set: TableChange.SetProperty => free(set.property) -> set.value
+      case removed: TableChange.RemoveProperty => free(removed.property) -> null
+      case other => throw new UnsupportedOperationException(
+        s"${other.getClass.getSimpleName} of table ${shown(named)}: this catalog changes free properties only; " +
+          "create the table anew for other columns")
+    }
+    ask("set_properties", named, "location" -> location, "properties" -> texts.toMap.asJava)
+    loadTable(named)
+  }
+
+  override def renameTable(named: Identifier, renamed: Identifier): Unit =
+    ask("rename_table", named, renamed, "new_namespace" -> in(renamed.namespace), "new_table" -> renamed.name)
+
+  override def dropTable(named: Identifier): Boolean =
+    try { ask("drop_table", named); true } catch { case _: NoSuchTableException => false }
+  override def purgeTable(named: Identifier): Boolean = dropTable(named)
+
+  private def table(named: Identifier, told: JsonNode, version: Option[Long]): CatalogTable = {
+    val properties = texts(told.get("properties"))
+    val columns = told.get("columns").properties().asScala.toSeq.map { one =>
+      val field = StructField(one.getKey, DataType.fromDDL(one.getValue.asText))
+      properties.get(ProjsegCatalog.commentOf(one.getKey)).map(field.withComment).getOrElse(field)
+    }
+    val location = told.get("location").asText
+    val shownProperties = properties.filterNot(_._1.startsWith(ProjsegCatalog.Comment)) ++ texts(told.get("options")) ++
+      Map(PROP_PROVIDER -> "projseg", PROP_LOCATION -> location, PROP_IS_MANAGED_LOCATION -> "true")
+    new ProjsegTable(shown(named), location, version, StructType(columns), shownProperties)
+  }
+
+  /** A table that is made out of sight, by the write that follows or empty, and gets its name when it is whole. */
+  private def staged(
+      named: Identifier, columns: Array[Column], partitions: Array[Transform], given: util.Map[String, String],
+      isReplaced: Boolean): StagedTable = {
+    val declaration = new Declaration(shown(named), columns, partitions, given.asScala.toMap)
+    val structure = CatalogV2Util.v2ColumnsToStructType(columns)
+    val staging = ask("stage_table", named).asText
+    new ProjsegTable(shown(named), staging, None, structure, Map.empty, declaration.options) with StagedTable {
+      override def commitStagedChanges(): Unit = {
+        try {
+          makeUnlessWritten(staging, structure, declaration.options)
+          val free = declaration.free
+          if (free.nonEmpty) ask("set_properties", named, "location" -> staging, "properties" -> free.asJava)
+          ask("publish_table", named, "staged" -> staging, "replace" -> isReplaced)
+        } catch { case error: Throwable => abortStagedChanges(); throw error }
+      }
+      override def abortStagedChanges(): Unit = ask("discard_table", named, "staged" -> staging)
+    }
+  }
+
+  /** The empty table, by a write of no rows: the source itself reads the options. */
+  private def makeUnlessWritten(place: String, structure: StructType, options: Map[String, String]): Unit =
+    SparkSession.active.createDataFrame(util.List.of[Row](), structure).write.format("projseg")
+      .mode(SaveMode.Append).options(options).option("ifExists", "ignore").save(place)
+
+  private def free(property: String): String =
+    if (!Declaration.isOption(property)) property
+    else throw new IllegalArgumentException(
+      s"property '$property' is fixed when a table is made; change projections with ALTER TABLE ... ADD PROJECTION")
+
+  // ---- namespaces
+
+  override def listNamespaces(): Array[Array[String]] =
+    ask("namespaces", all(Array.empty)).elements.asScala.map(one => Array(one.asText)).toArray
+  override def listNamespaces(above: Array[String]): Array[Array[String]] =
+    if (above.isEmpty) listNamespaces() else { loadNamespaceMetadata(above); Array.empty }
+  override def loadNamespaceMetadata(namespace: Array[String]): util.Map[String, String] = {
+    val folder = ask("namespace", all(namespace)).asText
+    util.Map.of(SupportsNamespaces.PROP_LOCATION, folder)
+  }
+  override def createNamespace(namespace: Array[String], given: util.Map[String, String]): Unit = {
+    val unknown = given.keySet.asScala - SupportsNamespaces.PROP_OWNER
+    if (unknown.nonEmpty) throw new UnsupportedOperationException(
+      s"a namespace of catalog $title is a folder of its warehouse and keeps no ${unknown.mkString(", ")}; leave it out")
+    ask("create_namespace", all(namespace))
+  }
+  override def alterNamespace(namespace: Array[String], changes: NamespaceChange*): Unit =
+    throw new UnsupportedOperationException(
+      s"a namespace of catalog $title is a folder of its warehouse and keeps no properties")
+  override def dropNamespace(namespace: Array[String], isCascading: Boolean): Boolean =
+    try {
+      ask("drop_namespace", all(namespace), "cascade" -> isCascading)
+      true
+    } catch { case _: NoSuchNamespaceException => false }
+
+  // ---- requests
+
+  private def in(namespace: Array[String]): String = namespace match {
+    case Array() => defaultNamespace().head
+    case Array(one) => one
+    case _ => throw new NoSuchNamespaceException(name() +: namespace)
+  }
+
+  private def all(namespace: Array[String]): Identifier = Identifier.of(namespace, "")
+
+  private def shown(named: Identifier): String =
+    Seq(title, in(named.namespace), named.name).map(part => "`" + part.replace("`", "``") + "`").mkString(".")
+
+  private def texts(node: JsonNode): Map[String, String] =
+    node.properties().asScala.map(one => one.getKey -> one.getValue.asText).toMap
+
+  private def ask(operation: String, about: Identifier, fields: (String, Any)*): JsonNode =
+    ask(operation, about, about, fields: _*)
+
+  /** The result of an operation about a table, or a namespace's nameless one; errors are Spark's own where it has them. */
+  private def ask(operation: String, about: Identifier, taken: Identifier, fields: (String, Any)*): JsonNode = {
+    val request = Engine.json.createObjectNode().put("op", operation).put("warehouse", warehouse)
+    request.put("namespace", in(about.namespace)).put("table", about.name)
+    fields.foreach { case (name, value) => request.set[ObjectNode](name, Engine.json.valueToTree[JsonNode](value)) }
+    val reply = Engine.ask(new Settings(SQLConf.get).python, request, isRepeatable = false).getOrElse(
+      throw new SparkException("projseg's engine process ended or could not start; set spark.projseg.python to a " +
+        "Python that has projseg"))
+    reply.code match {
+      case "" => reply.content.get("result")
+      case "PROJSEG_NOT_A_TABLE" => throw new NoSuchTableException(about)
+      case "PROJSEG_TABLE_EXISTS" => throw new TableAlreadyExistsException(taken)
+      case "PROJSEG_UNKNOWN_NAMESPACE" => throw new NoSuchNamespaceException(title +: about.namespace)
+      case "PROJSEG_NAMESPACE_EXISTS" => throw new NamespaceAlreadyExistsException(about.namespace)
+      case "PROJSEG_NAMESPACE_NOT_EMPTY" => throw new NonEmptyNamespaceException(about.namespace)
+      case code => throw new SparkException(s"[$code] ${reply.error.get}")
+    }
+  }
+}
+
+private object ProjsegCatalog {
+  /** Names the property in which the comment of a column is kept. */
+  val Comment = "comment."
+  def commentOf(column: String): String = Comment + column
+}

@@ -1,0 +1,52 @@
+"""What the engine process does for a catalog whose tables are the folders of a warehouse.
+
+Each operation takes the content of a request, with `warehouse` and mostly `namespace` and `table`,
+and replies with `result`; `spark_datasource/catalyst/ProjsegCatalog.scala` asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from projseg.engine_statements import Reply
+from projseg.table import Table
+from projseg.table_layer.as_of import version_at
+from projseg.table_layer.storage import open_storage
+from projseg.warehouse import Warehouse, described, set_properties
+
+Request: TypeAlias = Mapping[str, Any]
+
+
+def _described(warehouse: Warehouse, request: Request) -> dict[str, Any]:
+    """Tell of a table, at its newest version, at `version` or at `timestamp_us`."""
+    location = warehouse.table(request["namespace"], request["table"])
+    version = request.get("version")
+    if (instant := request.get("timestamp_us")) is not None:
+        version = version_at(open_storage(location), instant).version
+    return described(Table(location, version))
+
+
+def _operation(act: Callable[[Warehouse, Request], object]) -> Callable[[Request], Reply]:
+    return lambda request: ({"result": act(Warehouse(request["warehouse"]), request)}, b"")
+
+
+_ACTS: Final[dict[str, Callable[[Warehouse, Request], object]]] = {
+    "namespaces": lambda w, _: w.namespaces(),
+    "namespace": lambda w, r: str(w.namespace(r["namespace"])),
+    "create_namespace": lambda w, r: w.create_namespace(r["namespace"]),
+    "drop_namespace": lambda w, r: w.drop_namespace(r["namespace"], cascade=r["cascade"]),
+    "tables": lambda w, r: w.tables(r["namespace"]),
+    "describe_table": _described,
+    "stage_table": lambda w, r: str(w.staged(r["namespace"])),
+    "publish_table": lambda w, r: w.publish(
+        r["staged"], r["namespace"], r["table"], replace=r["replace"]
+    ),
+    "discard_table": lambda w, r: w.discard(r["staged"]),
+    "rename_table": lambda w, r: w.rename(
+        r["namespace"], r["table"], r["new_namespace"], r["new_table"]
+    ),
+    "drop_table": lambda w, r: w.drop(r["namespace"], r["table"]),
+    "set_properties": lambda _, r: set_properties(Table(r["location"]), r["properties"]),
+}
+TABLES: Final = {name: _operation(act) for name, act in _ACTS.items()}
