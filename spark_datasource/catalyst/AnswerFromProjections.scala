@@ -41,19 +41,20 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
   /** Why an aggregate over a table's columns is left to Spark. */
   private val refused = collection.mutable.Map[ExprId, Refusal]()
 
-  def rewritten(plan: LogicalPlan): LogicalPlan = plan.transformDownWithPruning(_ => true) {
-    case aggregate: Aggregate =>
-      aggregated(aggregate) match {
-        case Right(answered) => answered
-        case Left(refusal) => belowJoins.rewritten(aggregate).getOrElse {
-          aggregate.child.collectLeaves().flatMap(_.output).foreach(column => refused.put(column.exprId, refusal))
+  def rewritten(plan: LogicalPlan): LogicalPlan =
+    try plan.transformDownWithPruning(_ => true) {
+      case aggregate: Aggregate =>
+        def tables = aggregate.child.collectLeaves().collect { case Table(table) => table }
+        requests.planned.attempt(tables) {
+          aggregated(aggregate).fold(refusal => belowJoins.rewritten(aggregate).toRight(refusal), Right(_))
+        }.fold({ refusal =>
+          tables.flatMap(_.relation.output).foreach(column => refused.put(column.exprId, refusal))
           aggregate
-        }
-      }
-    case scan @ PhysicalOperation(projects, filters, Table(table)) =>
-      val note = table.relation.output.flatMap(column => refused.get(column.exprId)).headOption
-      scans.scanned(projects, filters, table, note).getOrElse(scan)
-  }
+        }, answered => answered)
+      case scan @ PhysicalOperation(projects, filters, Table(table)) =>
+        val note = table.relation.output.flatMap(column => refused.get(column.exprId)).headOption
+        requests.planned.attempt(Seq(table))(scans.scanned(projects, filters, table, note)).getOrElse(scan)
+    } finally requests.planned.publish()
 
   // ---- aggregates
 
@@ -129,7 +130,11 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
   /** Names the expression that has no text. */
   private def without(all: Seq[(Option[SqlText], Expression)]): Refusal = {
     val unknown = all.collectFirst { case (None, expression) => texts.unknown(expression) }
-    Refusal(s"${unknown.get.prettyName} has no exact meaning in projseg here")
+    val named = unknown.get match {
+      case column: Attribute => s"${column.name} of type ${column.dataType.sql}"
+      case other => other.prettyName
+    }
+    Refusal(s"$named has no exact meaning in projseg here")
   }
 
   /** As `groups` for each of the grouping sets of an Expand, one after the other. */

@@ -14,6 +14,7 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPostHocResolutionRule(session => new DescribeCatalogTables(session))
     extensions.injectPostHocResolutionRule(_ => new PinVersions)
     extensions.injectParser((_, parser) => Statements.parser(parser))
+    extensions.injectTableFunction(QueryLog.function)
     extensions.injectPlannerStrategy(_ => PlanAnswers)
     extensions.injectPreCBORule(session => new AnswerFromProjections(session))
   }

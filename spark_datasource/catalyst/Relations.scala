@@ -76,10 +76,18 @@ class Requests(settings: Settings) {
   /** The reply, or None if the engine could not be asked. */
   def sent(request: ObjectNode): Option[Reply] = Engine.ask(settings.python, request)
 
+  /** What was asked by `reply`. */
+  val planned = new Planned(settings)
+
   /** The reply, or why there is none. */
-  def reply(request: ObjectNode): Either[Refusal, Reply] = sent(request) match {
-    case Some(reply) => reply.error.map(Refusal(s"the engine refused with ${reply.code}", _)).toLeft(reply)
-    case None => Left(Refusal("the engine's process failed"))
+  def reply(request: ObjectNode): Either[Refusal, Reply] = {
+    val started = System.nanoTime()
+    val found = sent(request) match {
+      case Some(reply) => reply.error.map(Refusal(s"the engine refused with ${reply.code}", _)).toLeft(reply)
+      case None => Left(Refusal("the engine's process failed"))
+    }
+    if (request.has("query")) planned.add(request, found, System.nanoTime() - started)
+    found
   }
 }
 

@@ -14,20 +14,21 @@ class Scans(reads: Reads, requests: Requests, texts: SqlTexts) {
   /** A scan below projections and filters; `note` says why no more than its rows are asked. */
   def scanned(
       projects: Seq[NamedExpression], filters: Seq[Expression], table: Table, note: Option[Refusal])
-      : Option[LogicalPlan] = {
+      : Either[Refusal, LogicalPlan] = {
     val conditions = filters.map(filter => texts.of(filter).filterNot(_.mayFail).map(filter -> _.text)).flatten
     val reply = ask(table, needed(table, projects ++ filters.filterNot(one => conditions.exists(_._1 eq one))), conditions)
     val passed = reply.toOption.map(_.get("accepted").elements().asScala.map(one => conditions(one.asInt)._1).toSeq).getOrElse(Nil)
     val left = filters.filterNot(filter => passed.exists(_ eq filter))
     val columns = needed(table, projects ++ left)
     // The source's own reader keeps a version of its own: the one that the analysis named is read.
-    if (passed.isEmpty && columns.size == table.relation.output.size && !table.isPinned) return None
+    if (passed.isEmpty && columns.size == table.relation.output.size && !table.isPinned)
+      return Left(Refusal("all columns and rows are read"))
     for {
-      loaded <- reads.load(table, reply.map(_.get("query")).getOrElse(withColumns(reads.rows(), columns))).toOption
+      loaded <- reads.load(table, reply.map(_.get("query")).getOrElse(withColumns(reads.rows(), columns)))
       told = reply.fold(refusal => Told(refusal.toString, None), Told.of).and(note)
       source = reads.planned(loaded, told)
       found = columns.flatMap(column => source.output.find(_.name == column.name))
-      if found.map(_.dataType) == columns.map(_.dataType)
+      _ <- Either.cond(found.map(_.dataType) == columns.map(_.dataType), found, Refusal.ofTypes)
     } yield {
       val renamed: LogicalPlan = Project(
         columns.zip(found).map { case (column, read) => Alias(read, column.name)(column.exprId, column.qualifier) },

@@ -12,6 +12,8 @@ class Settings(conf: SQLConf) {
   lazy val localBytes: Long = conf.getConf(Settings.localBytes)
   lazy val localRows: Long = conf.getConf(Settings.localRows)
   lazy val approximateDistinct: Boolean = conf.getConf(Settings.approximateDistinct)
+  lazy val logQueries: Int = conf.getConf(Settings.logQueries)
+  lazy val logLiterals: Boolean = conf.getConf(Settings.logLiterals)
   lazy val python: String =
     conf.getConf(Settings.python).orElse(sys.env.get("PYSPARK_PYTHON")).getOrElse("python3")
 
@@ -35,6 +37,11 @@ object Settings {
   val approximateDistinct: ConfigEntry[Boolean] =
     named("approximateDistinct", "Answer approx_count_distinct from stored sketches.")
       .booleanConf.createWithDefault(true)
+  val logQueries: ConfigEntry[Int] =
+    named("queryLog.maxQueries", "Queries that the query log keeps.")
+      .intConf.checkValue(_ >= 0, "must not be negative").createWithDefault(1000)
+  val logLiterals: ConfigEntry[Boolean] =
+    named("queryLog.literals", "Keep literals of queries in the query log.").booleanConf.createWithDefault(false)
   val python: ConfigEntry[Option[String]] = named("python", "The Python that runs the engine.").stringConf.createOptional
 
   /** The query context, by its names. */

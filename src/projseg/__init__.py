@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from projseg.memory.cache import cache_statistics
     from projseg.projection import Projection
     from projseg.spark_datasource.extension import configure
+    from projseg.spark_datasource.query_log import query_log
     from projseg.spark_datasource.read_write import read, register, write
     from projseg.table import Table, is_table
     from projseg.table_write import Commit
@@ -32,6 +33,7 @@ __all__ = [
     "cache_statistics",
     "configure",
     "is_table",
+    "query_log",
     "read",
     "register",
     "write",
@@ -47,6 +49,7 @@ _HOMES: Final = {
     "cache_statistics": "projseg.memory.cache",
     "configure": "projseg.spark_datasource.extension",
     "is_table": "projseg.table",
+    "query_log": "projseg.spark_datasource.query_log",
     "read": "projseg.spark_datasource.read_write",
     "register": "projseg.spark_datasource.read_write",
     "write": "projseg.spark_datasource.read_write",

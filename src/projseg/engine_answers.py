@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -55,7 +56,7 @@ def answered(request: Mapping[str, Any]) -> Reply:
     told = _told(snapshot, plan)
     told["types"] = [type_name(field.type) for field in bound.output_schema]
     if told["bytes"] <= request["max_bytes"]:
-        rows = answer(open_storage(request["location"]), plan)
+        rows, told["milliseconds"] = _timed_answer(request["location"], plan)
         if len(rows) <= request["max_rows"]:
             return {**told, "answered": True}, arrow_stream(rows)
     return {**told, "answered": False, "merging": _merging(snapshot, query, bound)}, b""
@@ -93,7 +94,7 @@ def states_to_join(request: Mapping[str, Any]) -> Reply:
     told["states"] = bound.output_schema.names[len(bound.keys) :]
     told["merging"] = merging
     if told["bytes"] <= request["max_bytes"]:
-        rows = answer(open_storage(request["location"]), plan)
+        rows, told["milliseconds"] = _timed_answer(request["location"], plan)
         if len(rows) > GROUPS_SHARE_MAX * plan.row_count:
             return {"reducing": False}, b""
         if len(rows) <= request["max_rows"]:
@@ -141,6 +142,12 @@ def scanned(request: Mapping[str, Any]) -> Reply:
     plan = plan_query(snapshot, _bound(snapshot, query))
     told = _told(snapshot, plan)
     return {**told, "accepted": accepted, "query": json.loads(query.to_json())}, b""
+
+
+def _timed_answer(location: str, plan: QueryPlan) -> tuple[pa.Table, float]:
+    started = time.perf_counter()
+    rows = answer(open_storage(location), plan)
+    return rows, (time.perf_counter() - started) * 1000
 
 
 def snapshot_of(request: Mapping[str, Any]) -> Snapshot:

@@ -1,0 +1,134 @@
+package org.apache.spark.sql.projseg
+
+import java.time.Instant
+import java.time.temporal.ChronoUnit.MICROS
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.sql.catalyst.{FunctionIdentifier, InternalRow}
+import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Expression, ExpressionInfo}
+import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
+import org.apache.spark.sql.types.{DoubleType, StructType}
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * What was asked of projseg tables while statements were planned: in the driver's memory, the latest
+ * of all sessions. Without literals of the statements, unless a session asks for them.
+ */
+object QueryLog {
+  case class Entry(
+      micros: Long, location: String, version: Option[Long], request: Option[String], answered: String,
+      sources: Option[String], reasons: Option[String], rows: Option[Long], bytes: Option[Long],
+      planning: Option[Double], answering: Option[Double])
+
+  private val entries = new java.util.ArrayDeque[Entry]()
+
+  def add(more: Iterable[Entry], most: Int): Unit = entries.synchronized {
+    more.foreach(entries.addLast)
+    while (entries.size > most) entries.removeFirst()
+  }
+
+  private val schema = StructType.fromDDL(
+    "time TIMESTAMP, location STRING, version BIGINT, request STRING, answered STRING, sources STRING, " +
+      "reasons STRING, rows BIGINT, bytes BIGINT").add("planning_milliseconds", DoubleType)
+    .add("answering_milliseconds", DoubleType)
+
+  private def relation(arguments: Seq[Expression]): LogicalPlan = {
+    require(arguments.isEmpty, "projseg_query_log takes no arguments; filter what it returns")
+    val listed = entries.synchronized(entries.asScala.toSeq)
+    val output = schema.map(field => AttributeReference(field.name, field.dataType, field.nullable)())
+    LocalRelation(output, listed.map { one =>
+      def text(value: Option[String]): Any = value.map(UTF8String.fromString).orNull
+      InternalRow(
+        one.micros, UTF8String.fromString(one.location), one.version.orNull[Any], text(one.request),
+        UTF8String.fromString(one.answered), text(one.sources), text(one.reasons), one.rows.orNull[Any],
+        one.bytes.orNull[Any], one.planning.orNull[Any], one.answering.orNull[Any])
+    })
+  }
+
+  /** `SELECT * FROM projseg_query_log()`. */
+  val function: (FunctionIdentifier, ExpressionInfo, Seq[Expression] => LogicalPlan) = (
+    FunctionIdentifier("projseg_query_log"),
+    new ExpressionInfo(getClass.getName, "projseg_query_log"),
+    relation)
+
+  private implicit class OrNull[T](value: Option[T]) {
+    def orNull[A >: T]: A = value.getOrElse(null.asInstanceOf[A])
+  }
+
+  private val literal =
+    "(`(?:[^`]|``)*`)|(?:DATE|TIMESTAMP_NTZ|TIMESTAMP)?'(?:[^'\\\\]|\\\\.)*'|(?<!\\w)-?\\d[\\w.]*|\\b(?:TRUE|FALSE)\\b".r
+  private val cast = "CAST\\(\\? AS \\w+(?:\\(\\?(?:, ?\\?)?\\))?\\)".r
+  private val list = "\\bIN \\(\\?(?:, \\?)+\\)".r
+
+  /** An expression's text with `?` for each literal, and one for all of a list. */
+  def withoutLiterals(text: String): String = {
+    val hidden = literal.replaceAllIn(text, found => if (found.group(1) == null) "?" else escaped(found.matched))
+    list.replaceAllIn(cast.replaceAllIn(hidden, "?"), "IN (?)")
+  }
+
+  private def escaped(text: String): String = java.util.regex.Matcher.quoteReplacement(text)
+}
+
+/** The requests about queries of one statement, and what became of them. */
+class Planned(settings: Settings) {
+  private var entries = Vector[QueryLog.Entry]()
+  private val texts = Set("filter", "group_by", "aggregators", "columns", "order_by", "having")
+
+  /** Adds a request and its reply, which took so long. */
+  def add(request: JsonNode, reply: Either[Refusal, Reply], nanos: Long): Unit = {
+    val content = reply.toOption.map(_.content).filter(_.has("plan"))
+    def number(name: String) = content.flatMap(one => Option(one.get(name))).map(_.asDouble)
+    val answering = number("milliseconds")
+    val refused = content.toSeq.flatMap(_.get("refused").properties().asScala.map(one => s"${one.getKey}: ${one.getValue.asText}"))
+    val isAnswered = content.exists(one => one.has("answered") && one.get("answered").asBoolean)
+    val answered =
+      if (content.isEmpty) "not" else if (isAnswered) "planted"
+      else if (request.get("op").asText == "scan") "scanned" else "shared"
+    val reasons = refused ++ reply.left.toOption.map(worded)
+    entries :+= QueryLog.Entry(
+      now(), request.get("location").asText, Option(request.get("version")).map(_.asLong),
+      Some(told(content.flatMap(one => Option(one.get("query"))).getOrElse(request.get("query")))), answered,
+      content.map(_.get("sources").properties().asScala.map(one => s"${one.getValue.asLong} x ${one.getKey}").mkString(", ")),
+      if (reasons.isEmpty) None else Some(reasons.mkString("; ")),
+      number("rows").map(_.toLong), number("bytes").map(_.toLong), Some(nanos / 1e6 - answering.getOrElse(0.0)), answering)
+  }
+
+  /** Does something with a table's part of a plan; if it is left to Spark, its requests were in vain. */
+  def attempt[T](tables: => Seq[Table])(run: => Either[Refusal, T]): Either[Refusal, T] = {
+    val before = entries.size
+    val result = run
+    result.left.foreach { refusal =>
+      val reason = Some(worded(refusal))
+      entries =
+        if (entries.size > before)
+          entries.take(before) ++ entries.drop(before).map(_.copy(answered = "not", reasons = reason))
+        else entries ++ tables.map(table => QueryLog.Entry(
+          now(), table.location, table.version, None, "not", None, reason, None, None, None, None))
+    }
+    result
+  }
+
+  def publish(): Unit = QueryLog.add(entries, settings.logQueries)
+
+  private def now(): Long = MICROS.between(Instant.EPOCH, Instant.now())
+
+  private def worded(refusal: Refusal): String = if (settings.logLiterals) refusal.toString else refusal.words
+
+  private def told(query: JsonNode): String = {
+    val copy: JsonNode = query.deepCopy[JsonNode]()
+    if (!settings.logLiterals) copy.properties().asScala.filter(one => texts.contains(one.getKey)).foreach { one =>
+      def hidden(text: JsonNode) = Engine.json.getNodeFactory.textNode(QueryLog.withoutLiterals(text.asText))
+      one.setValue(one.getValue match {
+        case list if list.isArray =>
+          val all = Engine.json.createArrayNode()
+          list.elements().forEachRemaining(text => all.add(hidden(text)))
+          all
+        case text => hidden(text)
+      })
+    }
+    Engine.json.writeValueAsString(copy)
+  }
+}
