@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
-from life_tables import answers, new_table, rows
+from life_tables import SCHEMA, answers, new_table, rows
 from scale import IS_NIGHTLY
 
 import projseg
@@ -29,6 +29,19 @@ DECLARATIONS = {
         "SELECT 60 / added AS ratio, count(*) AS n GROUP BY ALL",
     ],
 }
+CONDITIONS = {
+    "added < 0": lambda row: row["added"] is not None and row["added"] < 0,
+    "NOT (channel = '#1')": lambda row: row["channel"] not in (None, "#1"),
+    "robot AND page > 'page 2'": lambda row: row["robot"] and row["page"] > "page 2",
+    "added IS NULL OR price = 1.5": lambda row: row["added"] is None or row["price"] == 1.5,
+    "true": lambda row: True,
+}
+CHANGES = {
+    "added": ("added + 1", lambda row: None if row["added"] is None else row["added"] + 1),
+    "channel": ("concat('#', page)", lambda row: f"#{row['page']}"),
+    "robot": ("NOT robot", lambda row: not row["robot"]),
+}
+MEANT = st.sampled_from(sorted(CONDITIONS))
 DAYS = st.integers(0, 3)
 NAMES = st.sampled_from(sorted(DECLARATIONS))
 SCOPES = st.sampled_from(
@@ -57,6 +70,8 @@ class Life(RuleBasedStateMachine):
         self.declared = {}
         self.written = 0
         self.versions = {0: {}}
+        self.contents = {0: ({}, {})}
+        self.tagged = set()
 
     def next_rows(self, number, count):
         self.written += count
@@ -105,12 +120,82 @@ class Life(RuleBasedStateMachine):
         self.table.compact(target_segment_rows=most)
         assert self.table.compact(dry_run=True, target_segment_rows=most).num_rows == 0
 
+    def changed(self, number, change):
+        """Replace rows by what `change` returns of them, None for none; count those it meant."""
+        count = 0
+        for at in self.days if number is None else [number]:
+            batches = []
+            for batch in self.days[at]:
+                found = [(row, change(row)) for row in batch.to_pylist()]
+                count += sum(new is not row for row, new in found)
+                left = [new for _, new in found if new is not None]
+                batches.append(pa.Table.from_pylist(left, SCHEMA))
+            self.days[at] = batches
+        return count
+
+    @rule(number=st.none() | DAYS, meant=MEANT)
+    def delete(self, number, meant):
+        done = self.table.delete(meant, None if number is None else day(number))
+        count = self.changed(number, lambda row: None if CONDITIONS[meant](row) else row)
+        assert done.deleted_rows == count
+
+    @rule(number=st.none() | DAYS, meant=MEANT, column=st.sampled_from(sorted(CHANGES)))
+    def update(self, number, meant, column):
+        text, value = CHANGES[column]
+        done = self.table.update({column: text}, meant, None if number is None else day(number))
+        count = self.changed(
+            number, lambda row: {**row, column: value(row)} if CONDITIONS[meant](row) else row
+        )
+        assert done.updated_rows == count
+
+    @rule(pages=st.sets(st.integers(0, 22), min_size=1, max_size=5), deletes=st.booleans())
+    def merge(self, pages, deletes):
+        keys = [f"page {page}" for page in sorted(pages)]
+        if deletes:
+            self.table.merge({"page": keys}, ["page"], "delete", "ignore")
+            self.changed(None, lambda row: None if row["page"] in keys else row)
+        else:
+            added = list(range(len(keys)))
+            data = {"page": keys, "added": added}
+            self.table.merge(data, ["page"], when_not_matched="ignore")
+            new = dict(zip(keys, added, strict=True))
+            self.changed(
+                None, lambda row: {**row, "added": new[row["page"]]} if row["page"] in new else row
+            )
+
+    @rule(data=st.data())
+    def restore(self, data):
+        version = data.draw(st.sampled_from(sorted(self.versions)))
+        self.table.restore(version)
+        days, declared = self.contents[version]
+        self.days = defaultdict(list, {number: list(batches) for number, batches in days.items()})
+        self.declared = dict(declared)
+
+    @rule(data=st.data())
+    def tag(self, data):
+        version = data.draw(st.sampled_from(sorted(self.versions)))
+        self.table.tag(f"t{self.table.version}", version)
+        self.tagged.add(version)
+
+    @rule()
+    def vacuum(self):
+        newest = self.table.version
+        if self.table.vacuum(0, dry_run=False, force=True).version is not None:
+            self.versions = {
+                version: wanted
+                for version, wanted in self.versions.items()
+                if version >= newest or version in self.tagged
+            }
+
     @invariant()
     def answers_are_those_of_the_rows(self):
         wanted = expected(self.days)
         assert answers(self.table) == wanted
         assert answers(self.table, noProjections=True) == wanted
-        self.versions[self.table.version] = wanted
+        version = self.table.version
+        self.versions[version] = wanted
+        days = {number: list(batches) for number, batches in self.days.items()}
+        self.contents[version] = (days, dict(self.declared))
 
     def teardown(self):
         for version, wanted in self.versions.items():
