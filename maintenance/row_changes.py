@@ -30,6 +30,7 @@ from projseg.table_layer.commit import commit
 from projseg.table_layer.commit_info import CommitNote
 from projseg.table_layer.own_files import removed_on_failure
 from projseg.table_layer.paths import new_write_id
+from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot, open_snapshot
 from projseg.writer.table_writer import write_segments
 
@@ -79,6 +80,8 @@ class Rewriting:
 RowsOf = Callable[[Snapshot, Rewriting], Iterator[pa.RecordBatch]]
 """Yields the rows to write for a version, and tells what they replace."""
 
+OnSegment = Callable[[SegmentEntry], object]
+
 
 def delete_rows(
     base: Snapshot, condition: Condition, note: CommitNote
@@ -93,7 +96,7 @@ def delete_rows(
         As of `rewrite`.
     """
     note = note.asking(**condition.parameters)
-    return rewrite(base, lambda now, done: _survivors(now, condition, done), "delete", note)
+    return rewrite(base, lambda now, done: surviving_rows(now, condition, done), "delete", note)
 
 
 def update_rows(
@@ -135,8 +138,25 @@ def rewrite(
     note: CommitNote,
     *,
     depends_on_all: bool = False,
+    tries: int = _TRIES,
+    on_segment: OnSegment | None = None,
 ) -> tuple[Snapshot, Corrected]:
     """Replace segments by others, in one commit; again, if others replaced them meanwhile.
+
+    Parameters
+    ----------
+    base : Snapshot
+        The newest version.
+    rows_of : callable
+        Yields the rows to write for a version, and tells what they replace.
+    operation, note
+        For the history.
+    depends_on_all : bool
+        Whether rows that others add meanwhile are a conflict.
+    tries : int
+        How often `rows_of` may be asked.
+    on_segment : callable or None
+        Called with each new segment's entry as its file is finished.
 
     Raises
     ------
@@ -145,9 +165,16 @@ def rewrite(
     CommitError, StorageError
         If nothing was committed, or it is not known.
     """
-    for tries_left in reversed(range(_TRIES)):
+    for tries_left in reversed(range(tries)):
         try:
-            return _rewrite(base, rows_of, operation, note, depends_on_all=depends_on_all)
+            return _rewrite(
+                base,
+                rows_of,
+                operation,
+                note,
+                depends_on_all=depends_on_all,
+                on_segment=on_segment,
+            )
         except CommitConflictError:
             if not tries_left:
                 raise
@@ -156,12 +183,19 @@ def rewrite(
 
 
 def _rewrite(
-    base: Snapshot, rows_of: RowsOf, operation: str, note: CommitNote, *, depends_on_all: bool
+    base: Snapshot,
+    rows_of: RowsOf,
+    operation: str,
+    note: CommitNote,
+    *,
+    depends_on_all: bool,
+    on_segment: OnSegment | None,
 ) -> tuple[Snapshot, Corrected]:
     storage, write_id, done = base.storage, new_write_id(), Rewriting()
     with removed_on_failure(storage, write_id, base.version) as files:
+        rows = rows_of(base, done)
         entries = tuple(
-            write_segments(rows_of(base, done), base.properties, storage, write_id=write_id)
+            write_segments(rows, base.properties, storage, write_id=write_id, on_segment=on_segment)
         )
         files += [entry.file for entry in entries]
         told = Corrected(
@@ -193,9 +227,20 @@ def _rewrite(
     return snapshot, replace(told, version=snapshot.version)
 
 
-def _survivors(
+def surviving_rows(
     snapshot: Snapshot, condition: Condition, done: Rewriting
 ) -> Iterator[pa.RecordBatch]:
+    """Yield what is left of the segments that hold rows which a condition means.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The version that is read.
+    condition : Condition
+        Which rows go.
+    done : Rewriting
+        Gets the segments and the number of rows that go.
+    """
     plan = planned(snapshot, condition)
     for segment in plan.segments:
         if is_whole(segment):

@@ -55,7 +55,7 @@ def select_rows(
             row_ids = found if row_ids is None else np.intersect1d(row_ids, found)
     rows = _initial_rows(source, row_range, pages, row_ids)
     if interval is not None and time_column is not None:
-        rows = _in_interval(rows, time_column, interval)
+        rows = rows_in_interval(rows, time_column, interval)
     return mask_by_all(rows, residual)
 
 
@@ -95,7 +95,8 @@ def _pages_in_interval(source: SegmentSource, time_column: str, interval: Interv
     return may_match
 
 
-def _in_interval(rows: Rows, time_column: str, interval: Interval) -> Rows:
+def rows_in_interval(rows: Rows, time_column: str, interval: Interval) -> Rows:
+    """Return the rows whose time lies in an interval; a null does not."""
     if len(rows) == 0:
         return rows
     vector = rows.vector(time_column)

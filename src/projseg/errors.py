@@ -108,6 +108,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_TIME_ZONE_MISSING": "A Spark read or write depends on a time zone that is not known.",
     "PROJSEG_PATH_MISSING": "A Spark read or write names no table location.",
     "PROJSEG_ROWS_OUTSIDE_INTERVAL": "Rows lie outside the interval that they were to replace.",
+    "PROJSEG_ROWS_OUTSIDE_FILTER": "Rows do not fulfil the condition of those they replace.",
     "PROJSEG_UNKNOWN_FILE_TYPE": "A file's name does not say whether it is Parquet, CSV or JSON.",
     "PROJSEG_BAD_INPUT_FILE": "A file to import or inspect cannot be read, or does not fit.",
     "PROJSEG_BAD_PROJECTION": "A projection's declaration is malformed or does not fit the table.",

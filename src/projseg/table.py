@@ -189,16 +189,23 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable):
         data: RowsLike,
         interval: IntervalLike | None = None,
         *,
+        filter: str | None = None,
+        timezone: str = "UTC",
         on_segment: OnSegment | None = None,
     ) -> Commit:
-        """Replace all rows, or exactly those of one interval, by `data`.
+        """Replace all rows, or exactly those of an interval or for which a condition is true.
 
         Parameters
         ----------
         data, on_segment
-            As of `append`; with an interval, all rows must lie inside it.
+            As of `append`; all rows must lie in the interval, and the filter be true for them.
         interval : str, pair of datetimes or None
-            Must consist of whole time chunks of the table's segment granularity.
+            Without a filter it must consist of whole time chunks of the table's segment
+            granularity, and nothing is read.
+        filter : str or None
+            Spark SQL. Segments that hold other rows besides are written anew, as by `delete`.
+        timezone : str
+            Of the filter, and of an interval beside it.
 
         Returns
         -------
@@ -209,15 +216,26 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable):
         ------
         InvalidInputError
             PROJSEG_BAD_INTERVAL, PROJSEG_INTERVAL_NOT_ALIGNED, PROJSEG_ROWS_OUTSIDE_INTERVAL,
-            PROJSEG_NO_TIME_COLUMN, and as of `append`.
+            PROJSEG_ROWS_OUTSIDE_FILTER, PROJSEG_NO_TIME_COLUMN, and as of `append` and `delete`.
         CommitError, StorageError
-            As of `append`.
+            As of `append`; with a filter, rows that others append meanwhile are a conflict.
         """
-        from projseg.table_write import overwrite
+        from projseg.table_write import Commit, overwrite
 
         self._check_newest()
         # Rows that others appended since this object was opened are to be replaced as well.
         self.refresh()
+        if filter is not None:
+            from projseg.maintenance.matched_rows import Condition
+            from projseg.maintenance.replace_rows import replace_rows
+            from projseg.rows import batches_of
+
+            batches = batches_of(data, self.schema)
+            condition = Condition(filter, interval, timezone)
+            self._snapshot, done = replace_rows(
+                self._snapshot, batches, condition, self._note, on_segment=on_segment
+            )
+            return Commit(done.version, done.added_segments, done.inserted_rows)
         bounds = None if interval is None else bounds_of(interval)
         self._snapshot, made = overwrite(
             self._snapshot, data, bounds, on_segment=on_segment, note=self._note
