@@ -23,7 +23,6 @@ from projseg.maintenance.replacement import NewFile, Replacement
 from projseg.maintenance.stored_groups import build_from_segment
 from projseg.reader.version_facts import VersionFacts
 from projseg.segment_format.footer import BASE_TABLE
-from projseg.segment_format.segment_file import SegmentFile
 from projseg.table_layer.commit_info import NO_NOTE, CommitNote
 from projseg.table_layer.next_version import now_us
 from projseg.table_layer.segment_entry import SegmentEntry, StoredProjection
@@ -198,7 +197,7 @@ class _Embedding:
         is_built = any(isinstance(result, BuiltProjection) for result in results)
         if not is_built and set(not_built([*results, *self.recorded])) == set(self.entry.not_built):
             return None
-        names = {stored.name: _stored_as(segment, stored, spec) for stored, spec in self.kept}
+        names = {stored.name: _stored_as(base, stored, spec) for stored, spec in self.kept}
         with new_segment(self.snapshot.storage, file.name, segment.schema) as encoder:
             contents = SegmentContents(encoder)
             contents.copy_tables(segment, {BASE_TABLE: None, **names})
@@ -219,7 +218,7 @@ class _Embedding:
 
 
 def _stored_as(
-    segment: SegmentFile, stored: StoredProjection, spec: ProjectionSpec
+    base: TableColumns, stored: StoredProjection, spec: ProjectionSpec
 ) -> tuple[str, str] | None:
     """Return name and definition of a copied projection; None if both stay.
 
@@ -228,5 +227,5 @@ def _stored_as(
     """
     if stored.name == spec.name:
         return None
-    built_by = from_definition(segment.table(stored.name).definition, segment.schema)
+    built_by = from_definition(base.segment.table(stored.name).definition, base.schema)
     return spec.name, replace(built_by, name=spec.name).definition

@@ -172,6 +172,11 @@ def test_a_column_that_older_segments_lack_is_null_in_them(tmp_path):
     forced = {"forceProjections": True}
     found = table.query("country", "count(*) AS n", context=forced).to_pylist()
     assert {row["country"]: row["n"] for row in found} == {None: 80, "at": 40}
+    # Copied under another name, into a file whose own columns it does not mention.
+    table.drop_projection("c")
+    table.add_projection({"name": "d", "sql": "SELECT country, count(*) AS n GROUP BY ALL"})
+    table.add_projection(BY_CHANNEL, materialize=True)
+    assert table.segments()["projections"].to_pylist() == [["d", "by_channel"]] * 3
     assert table.verify(deep=True) == []
 
 
