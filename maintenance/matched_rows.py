@@ -24,6 +24,7 @@ from projseg.reader.segment_source import SegmentSource
 from projseg.reader.selection import select_rows
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.table_layer.snapshot import Snapshot
+from projseg.table_layer.table_properties import TableProperties
 
 _BATCH_ROWS: Final = 2 * PAGE_ROWS_MAX
 
@@ -62,18 +63,18 @@ def planned(snapshot: Snapshot, condition: Condition) -> QueryPlan:
     ProjsegError
         If the filter or the interval does not fit the table.
     """
-    return plan_query(snapshot, scanned(snapshot, condition))
+    return plan_query(snapshot, scanned(snapshot.properties, condition))
 
 
 def scanned(
-    snapshot: Snapshot, condition: Condition, values: Mapping[str, str] | None = None
+    properties: TableProperties, condition: Condition, values: Mapping[str, str] | None = None
 ) -> QuerySpec:
     """Return a scan of all columns.
 
     Parameters
     ----------
-    snapshot : Snapshot
-        The table at one version.
+    properties : TableProperties
+        The table's.
     condition : Condition
         Which rows are meant.
     values : mapping of str to str, optional
@@ -84,7 +85,7 @@ def scanned(
     ProjsegError
         If the filter, the interval or an expression does not fit the table.
     """
-    properties, given = snapshot.properties, values or {}
+    given = values or {}
     columns = [
         f"{given.get(name, quoted(name))} AS {quoted(name)}" for name in properties.schema.names
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -10,9 +10,10 @@ from projseg.aggregation.arrow_vectors import vector_of_array
 from projseg.aggregation.filter_rows import filter_rows
 from projseg.aggregation.rows import MemorySource, RowRange, Rows
 from projseg.algebra.query.spec import QuerySpec
-from projseg.errors import InvalidInputError
+from projseg.errors import CommitConflictError, InvalidInputError
 from projseg.maintenance.matched_rows import Condition, scanned
 from projseg.maintenance.row_changes import (
+    REWRITE_TRIES,
     Corrected,
     OnSegment,
     Rewriting,
@@ -20,9 +21,17 @@ from projseg.maintenance.row_changes import (
     surviving_rows,
 )
 from projseg.reader.selection import rows_in_interval
+from projseg.table_layer.change import Replace
+from projseg.table_layer.commit import commit
 from projseg.table_layer.commit_info import CommitNote
-from projseg.table_layer.snapshot import Snapshot
+from projseg.table_layer.own_files import remove, removed_on_failure
+from projseg.table_layer.paths import parse_segment_name
+from projseg.table_layer.segment_entry import SegmentEntry
+from projseg.table_layer.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.storage_contract import Storage
+from projseg.table_layer.table_properties import TableProperties
 from projseg.writer.input_rows import normalise_batches
+from projseg.writer.table_writer import write_segments
 
 
 def replace_rows(
@@ -56,13 +65,10 @@ def replace_rows(
         As of `rewrite`; it is tried once, as the rows can be read once. Rows that others add
         meanwhile are a conflict, as they might be such that were to be replaced.
     """
-    query = scanned(base, condition)
 
     def rows_of(now: Snapshot, done: Rewriting) -> Iterator[pa.RecordBatch]:
         yield from surviving_rows(now, condition, done)
-        properties = now.properties
-        for batch in normalise_batches(batches, properties.schema, properties.time_column):
-            _require_meant(batch, query, condition)
+        for batch in fulfilling(batches, now.properties, condition):
             done.inserted += batch.num_rows
             yield batch
 
@@ -75,6 +81,85 @@ def replace_rows(
         tries=1,
         on_segment=on_segment,
     )
+
+
+def fulfilling(
+    batches: Iterable[pa.RecordBatch], properties: TableProperties, condition: Condition
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows in the table's columns and types, each of which fulfils a condition.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_ROWS_OUTSIDE_FILTER if a row does not, and what is wrong with the rows.
+    """
+    query = scanned(properties, condition)
+    for batch in normalise_batches(batches, properties.schema, properties.time_column):
+        _require_meant(batch, query, condition)
+        yield batch
+
+
+def replace_by_written(
+    storage: Storage,
+    entries: Sequence[SegmentEntry],
+    condition: Condition,
+    *,
+    write_id: str,
+    metrics: Mapping[str, int],
+    note: CommitNote,
+    txn: tuple[str, int] | None,
+) -> Snapshot:
+    """Commit segments that are written already, in place of the rows that a condition means.
+
+    Parameters
+    ----------
+    storage : Storage
+        The table.
+    entries : sequence of SegmentEntry
+        Segments of rows that fulfil the condition, written under `write_id`.
+    condition : Condition
+        Which rows they replace, of the version that is the newest when it is committed.
+    write_id, metrics, note, txn
+        As `commit` takes them.
+
+    Raises
+    ------
+    CommitConflictError
+        If others changed which rows there are, each time it was tried.
+    CommitError, StorageError
+        If nothing was committed, or it is not known.
+    """
+    partitions = [parsed.partition for e in entries if (parsed := parse_segment_name(e.file))]
+    for attempt in range(REWRITE_TRIES):
+        base, done = open_snapshot(storage), Rewriting()
+        with removed_on_failure(storage, write_id, base.version) as files:
+            survivors = write_segments(
+                surviving_rows(base, condition, done),
+                base.properties,
+                storage,
+                write_id=write_id,
+                partition=max(partitions, default=-1) + 1,
+                attempt=attempt,
+            )
+            files += [entry.file for entry in survivors]
+            change = Replace(frozenset(done.removed), (*entries, *survivors), depends_on_all=True)
+            told = {**metrics, "deleted_rows": done.deleted, "removed_segments": len(done.removed)}
+            try:
+                return commit(
+                    storage,
+                    base,
+                    change,
+                    write_id=write_id,
+                    operation="overwrite",
+                    metrics=told,
+                    txn=txn,
+                    note=note.asking(**condition.parameters),
+                )
+            except CommitConflictError:
+                if attempt == REWRITE_TRIES - 1:
+                    raise
+        remove(storage, files)
+    raise AssertionError("the last try returns or raises")
 
 
 def _require_meant(batch: pa.RecordBatch, query: QuerySpec, condition: Condition) -> None:

@@ -34,7 +34,7 @@ from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot, open_snapshot
 from projseg.writer.table_writer import write_segments
 
-_TRIES: Final = 3
+REWRITE_TRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def rewrite(
     note: CommitNote,
     *,
     depends_on_all: bool = False,
-    tries: int = _TRIES,
+    tries: int = REWRITE_TRIES,
     on_segment: OnSegment | None = None,
 ) -> tuple[Snapshot, Corrected]:
     """Replace segments by others, in one commit; again, if others replaced them meanwhile.
@@ -262,7 +262,7 @@ def _updated(
     snapshot: Snapshot, values: Mapping[str, str], condition: Condition, done: Rewriting
 ) -> Iterator[pa.RecordBatch]:
     kept = planned(snapshot, condition)
-    changed = QueryPlan(scanned(snapshot, condition, values), kept.schema, ())
+    changed = QueryPlan(scanned(snapshot.properties, condition, values), kept.schema, ())
     for segment in kept.segments:
         mask = matched_rows(kept, snapshot, segment)
         count = int(np.count_nonzero(mask))
@@ -296,7 +296,7 @@ def _assignments(
                 f"column '{given}' to be updated is {problem}{did_you_mean(given, schema.names)}",
             )
         assigned[name] = f"({text})"
-    spec = scanned(snapshot, condition, assigned)
+    spec = scanned(snapshot.properties, condition, assigned)
     types = {named.name: named.expression.type for named in spec.columns}
     for name, text in assigned.items():
         found, wanted = types[name], schema.field(name).type

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
 from projseg.maintenance.after_commit import after_commit
+from projseg.maintenance.replace_rows import fulfilling, replace_by_written
 from projseg.spark_datasource.commit_message import SegmentsWritten
 from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.write_request import WriteRequest
@@ -60,8 +61,11 @@ class ProjsegWriter(DataSourceArrowWriter):
             return SegmentsWritten.of([])
         context = TaskContext.get()
         assert context is not None
+        target, rows = self._target, iterator
+        if target.condition is not None:
+            rows = fulfilling(iterator, target.properties, target.condition)
         entries = write_segments(
-            iterator,
+            rows,
             self._target.properties,
             self._target.storage,
             write_id=self._write_id,
@@ -101,6 +105,17 @@ class ProjsegWriter(DataSourceArrowWriter):
         if target.reason_to_skip:
             LOGGER.warning("write %s published nothing: %s", self._write_id, target.reason_to_skip)
             remove(target.storage, [entry.file for entry in entries])
+            return
+        if target.condition is not None:
+            replace_by_written(
+                target.storage,
+                entries,
+                target.condition,
+                write_id=self._write_id,
+                metrics=metrics,
+                note=self._request.note,
+                txn=self._request.transaction,
+            )
             return
         landed = commit(
             target.storage,

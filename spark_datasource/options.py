@@ -190,6 +190,11 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "With mode `overwrite`: replace exactly this interval.",
     ),
     _write(
+        "replaceWhere",
+        OptionKind.TEXT,
+        "With mode `overwrite`: replace exactly the rows for which this condition is true.",
+    ),
+    _write(
         "ifExists",
         OptionKind.TEXT,
         "Where a table is there: `append` (default), `error`, or `ignore` to write nothing.",

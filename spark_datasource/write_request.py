@@ -37,6 +37,10 @@ class WriteRequest:
         One of `IF_EXISTS`: what the write does where there is a table already.
     replace_interval : (int, int) or None
         Replace exactly the rows of `[start, end)`, in microseconds UTC.
+    replace_where : str or None
+        Replace exactly the rows for which this Spark SQL is true.
+    timezone : str or None
+        The time zone that the options name.
     merges_schema : bool
         Whether columns that the table lacks are added to it.
     transaction : (str, int) or None
@@ -53,6 +57,8 @@ class WriteRequest:
     projections: tuple[Any, ...] | None = None
     if_exists: str = "append"
     replace_interval: tuple[int, int] | None = None
+    replace_where: str | None = None
+    timezone: str | None = None
     merges_schema: bool = False
     transaction: tuple[str, int] | None = None
     note: CommitNote = NO_NOTE
@@ -83,6 +89,8 @@ def parse_write_request(given: Mapping[str, str]) -> WriteRequest:
         projections=_projections(options.text("projections")),
         if_exists=options.choice("ifExists", IF_EXISTS) or "append",
         replace_interval=_interval(options),
+        replace_where=options.text("replaceWhere"),
+        timezone=options.text("timezone"),
         merges_schema=options.flag("mergeSchema"),
         transaction=_transaction(options),
         note=CommitNote({}, options.text("userName"), options.text("userMetadata")),

@@ -10,6 +10,8 @@ from msgspec.structs import replace
 
 from projseg.declarations import check_declared, declare_properties
 from projseg.errors import InvalidInputError
+from projseg.maintenance.matched_rows import Condition, scanned
+from projseg.spark_datasource.session_zone import depends_on_zone, zone_missing
 from projseg.spark_datasource.write_request import WriteRequest
 from projseg.table_layer.snapshot import Snapshot, holds_table, open_snapshot
 from projseg.table_layer.storage import Storage, open_storage
@@ -40,6 +42,8 @@ class WriteTarget:
         Columns that an existing table gets.
     interval : (int, int) or None
         `[start, end)` to replace, in microseconds UTC.
+    condition : Condition or None
+        Which rows to replace.
     reason_to_skip : str
         Why nothing is to be written, or empty.
     """
@@ -49,6 +53,7 @@ class WriteTarget:
     properties: TableProperties
     added_columns: tuple[ColumnDeclaration, ...] = ()
     interval: tuple[int, int] | None = None
+    condition: Condition | None = None
     reason_to_skip: str = ""
 
 
@@ -67,7 +72,9 @@ def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) ->
     _check_mode(request, overwrite=overwrite)
     interval = request.replace_interval
     if not holds_table(request.location):
-        return WriteTarget(storage, None, _new_properties(request, schema), (), interval)
+        properties = _new_properties(request, schema)
+        condition = _condition(request, properties)
+        return WriteTarget(storage, None, properties, (), interval, condition)
     snapshot = open_snapshot(storage)
     properties = snapshot.properties
     if reason := _reason_to_skip(request, snapshot):
@@ -84,7 +91,8 @@ def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) ->
     if added:
         properties = replace(properties, columns=(*properties.columns, *added))
     check_schema(schema, properties.schema)
-    return WriteTarget(storage, snapshot.version, properties, added, interval)
+    condition = _condition(request, properties)
+    return WriteTarget(storage, snapshot.version, properties, added, interval, condition)
 
 
 def overtaken_target(request: WriteRequest, wanted: WriteTarget, *, overwrite: bool) -> WriteTarget:
@@ -165,6 +173,22 @@ def _new_properties(request: WriteRequest, schema: pa.Schema) -> TableProperties
     return declare_properties(schema, **options)
 
 
+def _condition(request: WriteRequest, properties: TableProperties) -> Condition | None:
+    """Return which rows are to be replaced, having bound it to the table's columns."""
+    text, zone = request.replace_where, request.timezone
+    if text is None:
+        return None
+
+    def meaning(zone: str) -> object:
+        query = scanned(properties, Condition(text, timezone=zone))
+        return query.filter, query.interval
+
+    if zone is None and depends_on_zone(meaning):
+        raise zone_missing("replaceWhere", text)
+    meaning(zone or "UTC")
+    return Condition(text, timezone=zone or "UTC")
+
+
 def _added_columns(properties: TableProperties, schema: pa.Schema) -> tuple[ColumnDeclaration, ...]:
     known = {column.name.casefold() for column in properties.columns}
     return tuple(c for c in columns_of(schema) if c.name.casefold() not in known)
@@ -177,8 +201,24 @@ def _check_mode(request: WriteRequest, *, overwrite: bool) -> None:
             f"option 'ifExists' is '{request.if_exists}' and the mode is 'overwrite'; use mode "
             "'append', which makes a table that is not there",
         )
-    if request.replace_interval is not None and not overwrite:
+    replaced = {
+        "replaceInterval": request.replace_interval,
+        "replaceWhere": request.replace_where,
+    }
+    given = [name for name, value in replaced.items() if value is not None]
+    if given and not overwrite:
         raise InvalidInputError(
             "PROJSEG_BAD_OPTION",
-            "option 'replaceInterval' needs mode('overwrite'); mode('append') replaces nothing",
+            f"option '{given[0]}' needs mode('overwrite'); mode('append') replaces nothing",
+        )
+    if request.replace_where is not None and (len(given) > 1 or request.merges_schema):
+        other = "replaceInterval" if len(given) > 1 else "mergeSchema"
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION",
+            f"options 'replaceWhere' and '{other}' do not go together; "
+            + (
+                "put the time into the condition"
+                if len(given) > 1
+                else "add the columns by an append first"
+            ),
         )
