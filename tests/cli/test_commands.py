@@ -111,6 +111,34 @@ def test_projections_are_added_and_dropped_with_yes_only(shell, location):
     assert "did you mean 'daily'?" in shell.error
 
 
+def test_a_projection_is_built_in_older_segments_with_its_scope(shell, location):
+    total = "total=SELECT sum(added) AS added GROUP BY ALL"
+    shell("add-projection", location, total, "--materialize", "--interval", "2015-09-12/P1D")
+    stats = projseg.Table(location).projection_stats().to_pylist()[1]
+    assert [stats[key] for key in ("built", "missing", "skipped")] == [1, 0, 1]
+    shell("drop-projection", location, "total", "--yes")
+    shell("add-projection", location, total, "--build", "deferred", "--max-row-ratio", "2")
+    made = shell("materialize-projection", location, "total", "--interval", "2015-09-13/P1D")
+    assert (made[0]["segments"], made[0]["rows"]) == (1, 1)
+    # The other segment still holds what was built for the first declaration.
+    assert shell("materialize-projection", location)[0]["segments"] == 0
+    shell("materialize-projection", location, "totel", exits=1)
+    assert "did you mean 'total'?" in shell.error
+
+
+def test_small_segments_are_merged(shell, location, tmp_path):
+    shell("import", location, tmp_path / "edits.json")
+    planned = shell("compact", location, "--dry-run")
+    assert [(row["segments"], row["rows"]) for row in planned] == [(2, 4), (2, 2)]
+    assert len(shell("segments", location)) == 4
+    made = shell("compact", location, "--interval", "2015-09-12/P1D")
+    assert (made[0]["segments"], made[0]["rows"]) == (1, 4)
+    assert shell("compact", location, "--target-segment-rows", "1")[0]["segments"] == 0
+    assert shell("compact", location)[0]["segments"] == 1
+    shell("compact", location, "--target-segment-rows", "0", exits=1)
+    assert "PROJSEG_BAD_ARGUMENT" in shell.error
+
+
 def test_inspect_describes_each_part_of_a_segment(shell, location):
     segment = shell("segments", location)[0]["segment"]
     parts = shell("inspect", f"{location}/{segment}")

@@ -300,6 +300,23 @@ def test_a_materialisation_that_arrives_meanwhile_stays(table):
     assert written & on_disk == listed, "files that no version lists are removed"
 
 
+def test_of_two_compactions_one_wins_and_one_finds_nothing_to_do(table):
+    seen, others = [], []
+
+    def compact_too(entry):
+        if not seen:
+            others.append(projseg.Table(table.location).compact())
+        seen.append(entry)
+
+    made = table.compact(on_segment=compact_too)
+    (other,) = others
+    assert (other.segments, other.rows) == (3, 168)
+    assert (made.version, made.segments, made.rows) == (other.version, 0, 0)
+    on_disk = {path.name for path in Path(table.location, "data").iterdir()}
+    assert not {Path(entry.file).name for entry in seen} & on_disk
+    assert answers(table) == expected(WANTED)
+
+
 def compact(location):
     return projseg.Table(location).compact().segments
 
