@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from projseg.errors import InvalidInputError, ProjsegError
-from projseg.maintenance.compact import compact
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 
@@ -36,6 +35,9 @@ def after_commit(snapshot: Snapshot, entries: Sequence[SegmentEntry]) -> Snapsho
     """
     try:
         if entries and _is_automatic(snapshot):
+            # Imported here: most tables do not ask for it, and each task of a write would pay.
+            from projseg.maintenance.compact import compact
+
             return compact(snapshot, _span(entries), is_policy=True)[0]
         if _are_small(snapshot, entries):
             _tell(snapshot, entries)
