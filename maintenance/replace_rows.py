@@ -17,6 +17,7 @@ from projseg.maintenance.row_changes import (
     Corrected,
     OnSegment,
     Rewriting,
+    building_all,
     rewrite,
     surviving_rows,
 )
@@ -135,7 +136,7 @@ def replace_by_written(
         with removed_on_failure(storage, write_id, base.version) as files:
             survivors = write_segments(
                 surviving_rows(base, condition, done),
-                base.properties,
+                building_all(base.properties),
                 storage,
                 write_id=write_id,
                 partition=max(partitions, default=-1) + 1,

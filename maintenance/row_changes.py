@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from msgspec import structs
 
 from projseg.errors import CommitConflictError, InvalidInputError, did_you_mean
 from projseg.maintenance.matched_rows import (
@@ -30,8 +31,10 @@ from projseg.table_layer.commit import commit
 from projseg.table_layer.commit_info import CommitNote
 from projseg.table_layer.own_files import removed_on_failure
 from projseg.table_layer.paths import new_write_id
+from projseg.table_layer.projection_scope import ProjectionScope
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.table_properties import TableProperties
 from projseg.writer.table_writer import write_segments
 
 REWRITE_TRIES: Final = 3
@@ -195,7 +198,13 @@ def _rewrite(
     with removed_on_failure(storage, write_id, base.version) as files:
         rows = rows_of(base, done)
         entries = tuple(
-            write_segments(rows, base.properties, storage, write_id=write_id, on_segment=on_segment)
+            write_segments(
+                rows,
+                building_all(base.properties),
+                storage,
+                write_id=write_id,
+                on_segment=on_segment,
+            )
         )
         files += [entry.file for entry in entries]
         told = Corrected(
@@ -225,6 +234,17 @@ def _rewrite(
             note=note,
         )
     return snapshot, replace(told, version=snapshot.version)
+
+
+def building_all(properties: TableProperties) -> TableProperties:
+    """Return a table's properties with no projection deferred.
+
+    A segment that is written anew may have held those that are, and its queries would miss them.
+    """
+    deferred = ProjectionScope(is_deferred=True)
+    keys = {key for p in properties.projections for key in deferred.to_properties(p.name)}
+    kept = {key: text for key, text in properties.properties.items() if key not in keys}
+    return structs.replace(properties, properties=kept)
 
 
 def surviving_rows(

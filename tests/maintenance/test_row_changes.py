@@ -123,6 +123,20 @@ class TestDelete:
         assert (done.deleted_rows, done.added_segments) == (9 - left, 0)
         assert projseg.Table(table.location).detail()["rows"] == left
 
+    def test_projections_that_were_built_later_are_built_again(self, table):
+        late = {"name": "late", "sql": "SELECT k % 10 AS d, count(*) AS n GROUP BY ALL"}
+        table.add_projection(late, build="deferred", materialize=True)
+        asked = {"group_by": "k % 10 AS d", "aggregators": "count(*) AS n", "order_by": "d"}
+        for change in (
+            lambda: table.delete("k = 11"),
+            lambda: table.update({"k": "k + 1"}, "k = 22"),
+            lambda: table.overwrite(pa.Table.from_pylist([row(0, 1, "b")], SCHEMA), filter="k = 1"),
+            lambda: table.merge({"k": [2], "s": ["z"]}, ["k"]),
+        ):
+            change()
+            served = table.query(**asked, context={"useProjection": "late"})
+            assert served.equals(table.query(**asked, context={"noProjections": True}))
+
     def test_nothing_to_delete_is_no_commit(self, table):
         done = table.delete("k = 5 AND s = 'no such'")
         assert (done.version, done.deleted_rows, done.removed_segments) == (1, 0, 0)
