@@ -13,6 +13,7 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPostHocResolutionRule(_ => new ProjectionHints)
     extensions.injectPostHocResolutionRule(session => new DescribeCatalogTables(session))
     extensions.injectPostHocResolutionRule(_ => new PinVersions)
+    extensions.injectPostHocResolutionRule(_ => new RebalanceWrites)
     extensions.injectParser((_, parser) => Statements.parser(parser))
     extensions.injectTableFunction(QueryLog.function)
     extensions.injectPlannerStrategy(_ => PlanAnswers)

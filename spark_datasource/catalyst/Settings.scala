@@ -11,6 +11,7 @@ class Settings(conf: SQLConf) {
   lazy val isLocalEnabled: Boolean = conf.getConf(Settings.localEnabled)
   lazy val localBytes: Long = conf.getConf(Settings.localBytes)
   lazy val localRows: Long = conf.getConf(Settings.localRows)
+  lazy val rebalances: Boolean = conf.getConf(Settings.rebalance)
   lazy val approximateDistinct: Boolean = conf.getConf(Settings.approximateDistinct)
   lazy val logQueries: Int = conf.getConf(Settings.logQueries)
   lazy val logLiterals: Boolean = conf.getConf(Settings.logLiterals)
@@ -34,6 +35,9 @@ object Settings {
   val localRows: ConfigEntry[Long] =
     named("local.maxRows", "Rows that an answer may have while its query is planned.")
       .longConf.checkValue(_ >= 0, "must not be negative").createWithDefault(100000L)
+  val rebalance: ConfigEntry[Boolean] =
+    named("rebalance", "Put the rows of a chunk of time together before they are written.")
+      .booleanConf.createWithDefault(true)
   val approximateDistinct: ConfigEntry[Boolean] =
     named("approximateDistinct", "Answer approx_count_distinct from stored sketches.")
       .booleanConf.createWithDefault(true)

@@ -1,7 +1,8 @@
 """What the engine process does for a catalog whose tables are the folders of a warehouse.
 
 Each operation takes the content of a request, with `warehouse` and mostly `namespace` and `table`,
-and replies with `result`; `spark_datasource/catalyst/ProjsegCatalog.scala` asks.
+and replies with `result`; `spark_datasource/catalyst/ProjsegCatalog.scala` asks. `layout` is for
+writes to any table, and `spark_datasource/catalyst/RebalanceWrites.scala` asks.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from projseg.algebra.time.granularity import Granularity
 from projseg.engine_statements import Reply
+from projseg.errors import InvalidInputError
 from projseg.table import Table
 from projseg.table_layer.as_of import version_at
 from projseg.table_layer.storage import open_storage
@@ -25,6 +28,24 @@ def _described(warehouse: Warehouse, request: Request) -> dict[str, Any]:
     if (instant := request.get("timestamp_us")) is not None:
         version = version_at(open_storage(location), instant).version
     return described(Table(location, version))
+
+
+def _layout(request: Request) -> Reply:
+    """Tell a table's time column, and the chunks of time that its segments lie within.
+
+    Of a table that is not made yet, they are those of the request.
+    """
+    try:
+        properties = Table(request["location"]).properties
+        column, granularity = properties.time_column, properties.segment_granularity
+    except InvalidInputError as error:
+        if error.code != "PROJSEG_NOT_A_TABLE":
+            raise
+        column = request.get("time_column")
+        granularity = request.get("segment_granularity", "all")
+    cut = Granularity.parse(granularity)
+    chunk = {"months": cut.months, "micros": cut.micros, "origin": cut.origin}
+    return {"time_column": column, **chunk}, b""
 
 
 def _operation(act: Callable[[Warehouse, Request], object]) -> Callable[[Request], Reply]:
@@ -49,4 +70,7 @@ _ACTS: Final[dict[str, Callable[[Warehouse, Request], object]]] = {
     "drop_table": lambda w, r: w.drop(r["namespace"], r["table"]),
     "set_properties": lambda _, r: set_properties(Table(r["location"]), r["properties"]),
 }
-TABLES: Final = {name: _operation(act) for name, act in _ACTS.items()}
+TABLES: Final = {
+    "layout": _layout,
+    **{name: _operation(act) for name, act in _ACTS.items()},
+}
