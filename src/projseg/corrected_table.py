@@ -47,7 +47,7 @@ class CorrectedTable(WritableTable):
         ------
         InvalidInputError
             PROJSEG_UNKNOWN_COLUMN, PROJSEG_BAD_EXPRESSION, PROJSEG_BAD_INTERVAL,
-            PROJSEG_NO_TIME_COLUMN, PROJSEG_PINNED_VERSION.
+            PROJSEG_BAD_QUERY, PROJSEG_PINNED_VERSION.
         EvaluationError
             If the filter meets a value that Spark's ANSI mode refuses; nothing was committed.
         CommitError, StorageError, CorruptionError

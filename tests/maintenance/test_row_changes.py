@@ -17,6 +17,7 @@ from race import CONTEXT, run_processes
 
 import projseg
 from projseg.errors import (
+    CommitConflictError,
     CommitStateUnknownError,
     CorruptionError,
     EvaluationError,
@@ -165,6 +166,11 @@ class TestDelete:
         assert table.truncate().deleted_rows == 1
         assert table.truncate().version == 4
 
+    def test_a_table_without_a_time_has_no_interval(self, tmp_path):
+        table = projseg.Table.create(tmp_path / "n", {"k": "int"}, data={"k": [1]})
+        with pytest.raises(InvalidInputError, match=r"PROJSEG_BAD_QUERY.*time column"):
+            table.delete(interval="2024-05-01/P1D")
+
     @pytest.mark.parametrize(
         ("condition", "code"),
         [
@@ -309,6 +315,31 @@ class TestMerge:
         with pytest.raises(InvalidInputError, match=code):
             table.merge(data, on, **given)
         assert projseg.Table(table.location).version == 1
+
+    @pytest.mark.parametrize(
+        ("type_", "one", "other"),
+        [
+            (pa.bool_(), True, False),
+            (pa.int8(), -128, 127),
+            (pa.int64(), 2**62, -(2**62)),
+            (pa.decimal128(9, 2), Decimal("1.50"), Decimal("-0.01")),
+            (pa.decimal128(38, 0), Decimal(10**37), Decimal(-1)),
+            (pa.string(), "", "é\x00"),
+            (pa.binary(), b"", b"\xff"),
+            (pa.date32(), datetime.date(1, 1, 1), datetime.date(9999, 12, 31)),
+            (pa.timestamp("us", tz="UTC"), START, START - 9000 * DAY),
+            (pa.timestamp("us"), START.replace(tzinfo=None), datetime.datetime(1, 1, 1)),
+        ],
+    )
+    def test_a_key_of_each_type(self, tmp_path, type_, one, other):
+        schema = pa.schema([("key", type_), ("v", pa.int32())])
+        table = projseg.Table.create(tmp_path / "k", schema)
+        table.append(pa.table({"key": [one, None], "v": [1, 2]}, schema=schema))
+        data = pa.table({"key": [one, other, None], "v": [10, 20, 30]}, schema=schema)
+        done = table.merge(data, ["key"])
+        assert (done.updated_rows, done.inserted_rows) == (1, 2)
+        found = {(row["key"], row["v"]) for row in table.query(columns="key, v").to_pylist()}
+        assert found == {(one, 10), (None, 2), (other, 20), (None, 30)}
 
     def test_a_key_of_floats_is_refused(self, tmp_path):
         table = projseg.Table.create(tmp_path / "f", {"x": "double"})
@@ -455,3 +486,27 @@ def test_rows_appended_by_another_process_survive_deletes(tmp_path):
         child.join()
         assert child.exitcode == 0
     check(projseg.Table(location), [row(day, 100 + n) for day in range(2) for n in range(6)])
+
+
+def _compact_often(location, number):
+    for _ in range(8):
+        with suppress(ProjsegError):
+            projseg.Table(location).compact()
+
+
+def test_deletes_and_compactions_at_the_same_time(tmp_path):
+    table = made(tmp_path / "t", [])
+    for n in range(12):
+        table.append(pa.Table.from_pylist([row(day, n) for day in range(2)], SCHEMA))
+    location = str(tmp_path / "t")
+    compacting = CONTEXT.Process(target=_compact_often, args=(location, 0))
+    compacting.start()
+    deleted = []
+    for n in range(0, 12, 2):
+        with suppress(CommitConflictError):  # each try may meet another compaction
+            assert table.delete(f"k = {n}").deleted_rows == 2
+            deleted.append(n)
+    compacting.join()
+    assert compacting.exitcode == 0
+    left = [row(day, n) for day in range(2) for n in range(12) if n not in deleted]
+    check(projseg.Table(location), left)
