@@ -132,11 +132,13 @@ def _embedding(
 ) -> _Embedding:
     """Return what a segment's new file is to hold."""
     by_hash = {stored.definition_hash: stored for stored in entry.projections}
+    by_name = {(stored.name, stored.definition_hash): stored for stored in entry.projections}
     reasons = {digest: reason for _, digest, reason in entry.not_built}
     kept, missing, recorded = [], [], []
     for spec in layout.specs:
         scope, reason = layout.scopes[spec.name], reasons.get(spec.definition_hash)
-        if (stored := by_hash.get(spec.definition_hash)) is not None:
+        stored = by_name.get((spec.name, spec.definition_hash)) or by_hash.get(spec.definition_hash)
+        if stored is not None:
             kept.append((stored, spec))
         elif (
             name in (None, spec.name)
@@ -162,7 +164,7 @@ class _Embedding:
     entry : SegmentEntry
         The segment.
     kept : tuple of (StoredProjection, ProjectionSpec)
-        Projections to be copied, and how the table declares them.
+        Projections to be copied, and how the table declares them; one of two names twice.
     missing : tuple of ProjectionSpec
         Those to be built.
     recorded : tuple of NotBuilt
@@ -197,10 +199,10 @@ class _Embedding:
         is_built = any(isinstance(result, BuiltProjection) for result in results)
         if not is_built and set(not_built([*results, *self.recorded])) == set(self.entry.not_built):
             return None
-        names = {stored.name: _stored_as(base, stored, spec) for stored, spec in self.kept}
+        copies = [(stored.name, _stored_as(base, stored, spec)) for stored, spec in self.kept]
         with new_segment(self.snapshot.storage, file.name, segment.schema) as encoder:
             contents = SegmentContents(encoder)
-            contents.copy_tables(segment, {BASE_TABLE: None, **names})
+            contents.copy_tables(segment, [(BASE_TABLE, None), *copies])
             found = add_projections(contents, encoder, results, self.layout, self.entry.row_count)
             for settled in self.recorded:
                 contents.add_not_built(settled)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import count
 
 from projseg.aggregation.rows import MemorySource
@@ -34,7 +34,7 @@ class SegmentContents:
         self._encoder.end_table()
 
     def copy_tables(
-        self, source: SegmentFile, tables: Mapping[str, tuple[str, str] | None]
+        self, source: SegmentFile, tables: Sequence[tuple[str, tuple[str, str] | None]]
     ) -> None:
         """Copy tables of another segment, the base table first, and the dictionaries they use.
 
@@ -44,16 +44,16 @@ class SegmentContents:
         ----------
         source : SegmentFile
             The other segment; it must live as long as this object.
-        tables : mapping of str to (str, str) or None
-            For each table by its name there, the name and the definition it is stored under here;
+        tables : sequence of (str, (str, str) or None)
+            For each table its name there, and the name and the definition it is stored under here;
             None: as there.
         """
-        used = {column.dictionary for name in tables for column in source.table(name).columns}
+        used = {column.dictionary for name, _ in tables for column in source.table(name).columns}
         for position, entry in enumerate(source.footer.dictionaries):
             if position in used:
                 self._encoder.copy_dictionary(source, entry.name)
                 self._dictionary_names[id(source.dictionary(entry.name))] = entry.name
-        for name, stored_as in tables.items():
+        for name, stored_as in tables:
             self._encoder.copy_table(source, name, stored_as=stored_as)
 
     def add_projection(self, projection: BuiltProjection) -> BuiltProjection | NotBuilt:

@@ -126,6 +126,22 @@ def test_a_redefinition_is_built_and_the_old_table_is_left_out(table):
     assert table.verify(deep=True) == []
 
 
+def test_two_names_of_one_definition(table):
+    """Whether a segment stores it once or twice, it is rebuilt with each name."""
+    table.add_projection(BY_CHANNEL, materialize=True)
+    table.add_projection({**BY_CHANNEL, "name": "again"})
+    table.append(rows(7))
+    assert table.segments()["projections"].to_pylist()[-1] == ["by_channel", "again"]
+    table.add_projection(HOURLY, materialize=True)
+    assert table.segments()["projections"].to_pylist() == [["by_channel", "again", "hourly"]] * 7
+    assert answers(table) == expected(pa.concat_tables([days(6), rows(7)]))
+    assert table.verify(deep=True) == []
+    table.append(rows(7, first=40))
+    table.compact()
+    assert table.segments()["projections"].to_pylist() == [["by_channel", "again", "hourly"]] * 7
+    assert table.verify(deep=True) == []
+
+
 def test_a_failed_build_is_recorded_and_tried_again(table):
     """One day holds a zero: only its segment lacks the projection, and only once."""
     zero = rows(9).set_column(4, SCHEMA.field("added"), pa.array([0] * 40))
