@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from projseg.errors import CommitConflictError, StorageError
+from projseg.maintenance.listed_segment import open_checked
 from projseg.table_layer.change import Replace
 from projseg.table_layer.commit import commit, not_committed
 from projseg.table_layer.commit_info import NO_NOTE, CommitNote
@@ -162,7 +163,10 @@ class Replacement:
             ThreadPoolExecutor(os.cpu_count() or 1) as pool,
             ThreadPoolExecutor(self.at_once) as outer,
         ):
-            futures = [(task, outer.submit(task.write, self._new_file(), pool)) for task in missing]
+            futures = [
+                (task, outer.submit(self._write_one, task, self._new_file(), pool))
+                for task in missing
+            ]
             try:
                 for task, future in futures:
                     self._finish(task, future)
@@ -176,6 +180,13 @@ class Replacement:
         name = segment_name(self._write_id, 0, 0, len(self._files))
         self._files.append(name)
         return NewFile(name, self._write_id)
+
+    def _write_one(self, task: Task, file: NewFile, pool: Executor) -> SegmentEntry | None:
+        entry = task.write(file, pool)
+        if entry is not None:
+            # What it replaces leaves the table, so the file must be what will be listed.
+            open_checked(self.base.storage, entry, self.base.properties.schema)
+        return entry
 
     def _finish(self, task: Task, future: Future[SegmentEntry | None]) -> None:
         entry = self._written[task.key] = future.result()
