@@ -1,8 +1,11 @@
 package org.apache.spark.sql.projseg
 
-import java.io.{ByteArrayInputStream, DataInputStream, DataOutputStream}
+import java.io.{ByteArrayInputStream, DataOutputStream, EOFException}
+import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
-import java.util.concurrent.{ConcurrentLinkedDeque, Semaphore, TimeUnit}
+import java.util.concurrent.{ConcurrentLinkedDeque, ScheduledFuture, ScheduledThreadPoolExecutor, Semaphore, TimeUnit}
+import java.util.concurrent.atomic.AtomicBoolean
+import java.util.concurrent.locks.LockSupport
 
 import scala.util.control.NonFatal
 
@@ -36,32 +39,54 @@ object Engine extends Logging {
   private val places = new Semaphore(math.max(2, Runtime.getRuntime.availableProcessors), true)
   sys.addShutdownHook(idle.forEach(_.stop()))
 
-  /**
-   * Returns the reply to a request, or None if no process could give one. A request that changes
-   * something is sent only once.
-   */
-  def ask(python: String, request: JsonNode, isRepeatable: Boolean = true): Option[Reply] = {
-    places.acquire()
-    try attempt(python, request).orElse(if (isRepeatable) attempt(python, request) else None)
-    finally places.release()
+  private val clock = {
+    val made = new ScheduledThreadPoolExecutor(1, (task: Runnable) => {
+      val thread = new Thread(task, "projseg engine time limit")
+      thread.setDaemon(true)
+      thread
+    })
+    made.setRemoveOnCancelPolicy(true)
+    made
   }
 
-  private def attempt(python: String, request: JsonNode): Option[Reply] = {
+  /**
+   * Returns the reply to a request, or why no process could give one. A request that changes
+   * something is sent only once, and so is one that takes longer than its limit.
+   */
+  def ask(
+      python: String, request: JsonNode, isRepeatable: Boolean = true, limitMillis: Option[Long] = None)
+      : Either[Refusal, Reply] = {
+    places.acquire()
+    try attempt(python, request, limitMillis) match {
+      case Left(Refusal.ofEngine) if isRepeatable => attempt(python, request, limitMillis)
+      case found => found
+    } finally places.release()
+  }
+
+  private def attempt(python: String, request: JsonNode, limitMillis: Option[Long]): Either[Refusal, Reply] = {
     var process: EngineProcess = null
+    val isLate = new AtomicBoolean()
+    var limit: ScheduledFuture[_] = null
     try {
       process = taken(python)
+      val asked = process
+      // A process that is stopped ends whatever waits for its streams.
+      limit = limitMillis.map { millis =>
+        val stop: Runnable = () => { isLate.set(true); asked.stop() }
+        clock.schedule(stop, millis, TimeUnit.MILLISECONDS)
+      }.orNull
       val reply = process.ask(json.writeValueAsBytes(request))
-      idle.addFirst(process)
-      Some(reply)
+      if (limit == null || limit.cancel(false)) idle.addFirst(process)
+      Right(reply)
     } catch {
       case NonFatal(error) =>
         logWarning(s"projseg's engine process failed: $error")
         if (process != null) process.stop()
-        None
+        Left(if (isLate.get) Refusal.ofTime else Refusal.ofEngine)
       case error: InterruptedException =>
         if (process != null) process.stop()
         throw error
-    }
+    } finally if (limit != null) limit.cancel(false)
   }
 
   private def taken(python: String): EngineProcess = {
@@ -103,7 +128,7 @@ private class EngineProcess(val python: String) {
     builder.start()
   }
   private val requests = new DataOutputStream(process.getOutputStream)
-  private val replies = new DataInputStream(process.getInputStream)
+  private val replies = process.getInputStream
 
   def isAlive: Boolean = process.isAlive
 
@@ -111,15 +136,25 @@ private class EngineProcess(val python: String) {
     requests.writeInt(request.length)
     requests.write(request)
     requests.flush()
-    while (replies.available() < 4) { // a read that waits could not be interrupted
-      if (!process.isAlive && replies.available() < 4) throw new java.io.EOFException("it ended")
-      process.waitFor(1, TimeUnit.MILLISECONDS)
-    }
-    val content = new Array[Byte](replies.readInt())
-    replies.readFully(content)
-    val rows = new Array[Byte](Math.toIntExact(replies.readLong()))
-    replies.readFully(rows)
+    while (replies.available() == 0 && process.isAlive) process.waitFor(1, TimeUnit.MILLISECONDS)
+    val content = read(ByteBuffer.wrap(read(4)).getInt)
+    val rows = read(Math.toIntExact(ByteBuffer.wrap(read(8)).getLong))
     Reply(Engine.json.readTree(new String(content, UTF_8)), rows)
+  }
+
+  /** Bytes of a reply. A stream that is waited for cannot be interrupted, so nothing here waits for one. */
+  private def read(count: Int): Array[Byte] = {
+    val bytes = new Array[Byte](count)
+    var position = 0
+    while (position < count) {
+      val isEnded = !process.isAlive
+      val ready = math.min(replies.available(), count - position)
+      if (ready > 0) position += replies.read(bytes, position, ready)
+      else if (isEnded) throw new EOFException("it ended")
+      else LockSupport.parkNanos(50000)
+      if (Thread.interrupted()) throw new InterruptedException
+    }
+    bytes
   }
 
   def stop(): Unit = process.destroyForcibly()

@@ -22,6 +22,8 @@ case class Refusal(words: String, detail: String = "") {
 }
 
 object Refusal {
+  val ofEngine: Refusal = Refusal("the engine's process failed")
+  val ofTime: Refusal = Refusal("the engine took longer than spark.projseg.local.timeout")
   val ofTypes: Refusal = Refusal("columns are declared with other types than stored")
 }
 

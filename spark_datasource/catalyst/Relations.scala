@@ -73,8 +73,9 @@ class Requests(settings: Settings) {
     request
   }
 
-  /** The reply, or None if the engine could not be asked. */
-  def sent(request: ObjectNode): Option[Reply] = Engine.ask(settings.python, request)
+  /** The reply, or why the engine could not be asked. */
+  def sent(request: ObjectNode): Either[Refusal, Reply] =
+    Engine.ask(settings.python, request, limitMillis = Some(settings.localMillis))
 
   /** What was asked by `reply`. */
   val planned = new Planned(settings)
@@ -82,10 +83,8 @@ class Requests(settings: Settings) {
   /** The reply, or why there is none. */
   def reply(request: ObjectNode): Either[Refusal, Reply] = {
     val started = System.nanoTime()
-    val found = sent(request) match {
-      case Some(reply) => reply.error.map(Refusal(s"the engine refused with ${reply.code}", _)).toLeft(reply)
-      case None => Left(Refusal("the engine's process failed"))
-    }
+    val found = sent(request).flatMap(reply =>
+      reply.error.map(Refusal(s"the engine refused with ${reply.code}", _)).toLeft(reply))
     if (request.has("query")) planned.add(request, found, System.nanoTime() - started)
     found
   }
@@ -100,16 +99,16 @@ class PinVersions extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     val settings = new Settings(conf)
     if (!settings.isEnabled) return plan
-    val replies = collection.mutable.Map[String, Option[Reply]]()
+    val replies = collection.mutable.Map[String, Either[Refusal, Reply]]()
     val requests = new Requests(settings)
     plan.resolveOperators {
       case relation: DataSourceV2Relation =>
         relation match {
           case Table(table) if table.version.isEmpty =>
             replies.getOrElseUpdate(table.location, requests.sent(requests.of("version", table))) match {
-              case Some(reply) if reply.error.isEmpty => pinned(relation, reply.content.get("version").asLong)
+              case Right(reply) if reply.error.isEmpty => pinned(relation, reply.content.get("version").asLong)
               // A table of the catalog that nobody has written to yet.
-              case Some(reply) if relation.identifier.isDefined && reply.code == "PROJSEG_NOT_A_TABLE" =>
+              case Right(reply) if relation.identifier.isDefined && reply.code == "PROJSEG_NOT_A_TABLE" =>
                 LocalRelation(relation.output, Nil)
               case _ => relation
             }

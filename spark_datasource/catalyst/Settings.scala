@@ -1,5 +1,7 @@
 package org.apache.spark.sql.projseg
 
+import java.util.concurrent.TimeUnit
+
 import org.apache.spark.internal.config.ConfigEntry
 import org.apache.spark.network.util.ByteUnit
 import org.apache.spark.sql.internal.SQLConf
@@ -12,6 +14,7 @@ class Settings(conf: SQLConf) {
   lazy val localBytes: Long = conf.getConf(Settings.localBytes)
   lazy val localRows: Long = conf.getConf(Settings.localRows)
   lazy val rebalances: Boolean = conf.getConf(Settings.rebalance)
+  lazy val localMillis: Long = conf.getConf(Settings.localTimeout)
   lazy val approximateDistinct: Boolean = conf.getConf(Settings.approximateDistinct)
   lazy val logQueries: Int = conf.getConf(Settings.logQueries)
   lazy val logLiterals: Boolean = conf.getConf(Settings.logLiterals)
@@ -30,11 +33,14 @@ object Settings {
   val localEnabled: ConfigEntry[Boolean] =
     named("local.enabled", "Answer small queries while they are planned.").booleanConf.createWithDefault(true)
   val localBytes: ConfigEntry[Long] =
-    named("local.maxBytes", "Stored bytes that an answer may read while its query is planned.")
+    named("local.maxBytes", "Stored bytes that an answer may read, and bytes that it may have, while its query is planned.")
       .bytesConf(ByteUnit.BYTE).createWithDefault(64L << 20)
   val localRows: ConfigEntry[Long] =
     named("local.maxRows", "Rows that an answer may have while its query is planned.")
-      .longConf.checkValue(_ >= 0, "must not be negative").createWithDefault(100000L)
+      .longConf.checkValue(_ >= 0, "must not be negative").createWithDefault(500000L)
+  val localTimeout: ConfigEntry[Long] =
+    named("local.timeout", "Time that the engine may take for a request while a query is planned.")
+      .timeConf(TimeUnit.MILLISECONDS).checkValue(_ > 0, "must be positive").createWithDefault(60000L)
   val rebalance: ConfigEntry[Boolean] =
     named("rebalance", "Put the rows of a chunk of time together before they are written.")
       .booleanConf.createWithDefault(true)

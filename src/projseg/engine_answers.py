@@ -35,7 +35,8 @@ def answered(request: Mapping[str, Any]) -> Reply:
     Parameters
     ----------
     request : mapping
-        `location`, `version`, `query`, and at most `max_bytes` to read and `max_rows` to return.
+        `location`, `version`, `query`, and at most `max_bytes` to read and to return, and
+        `max_rows` to return.
 
     Returns
     -------
@@ -57,7 +58,7 @@ def answered(request: Mapping[str, Any]) -> Reply:
     told["types"] = [type_name(field.type) for field in bound.output_schema]
     if told["bytes"] <= request["max_bytes"]:
         rows, told["milliseconds"] = _timed_answer(request["location"], plan)
-        if len(rows) <= request["max_rows"]:
+        if _is_small(rows, request):
             return {**told, "answered": True}, arrow_stream(rows)
     return {**told, "answered": False, "merging": _merging(snapshot, query, bound)}, b""
 
@@ -97,7 +98,7 @@ def states_to_join(request: Mapping[str, Any]) -> Reply:
         rows, told["milliseconds"] = _timed_answer(request["location"], plan)
         if len(rows) > GROUPS_SHARE_MAX * plan.row_count:
             return {"reducing": False}, b""
-        if len(rows) <= request["max_rows"]:
+        if _is_small(rows, request):
             return {**told, "answered": True}, arrow_stream(rows)
     return told, b""
 
@@ -148,6 +149,11 @@ def _timed_answer(location: str, plan: QueryPlan) -> tuple[pa.Table, float]:
     started = time.perf_counter()
     rows = answer(open_storage(location), plan)
     return rows, (time.perf_counter() - started) * 1000
+
+
+def _is_small(rows: pa.Table, request: Mapping[str, Any]) -> bool:
+    """Whether the driver should hold an answer, which may be far more bytes than were read."""
+    return bool(len(rows) <= request["max_rows"] and rows.nbytes <= request["max_bytes"])
 
 
 def snapshot_of(request: Mapping[str, Any]) -> Snapshot:
