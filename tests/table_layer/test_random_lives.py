@@ -29,6 +29,7 @@ DECLARATIONS = {
         "SELECT 60 / added AS ratio, count(*) AS n GROUP BY ALL",
     ],
 }
+DECLARATIONS["d"] = [DECLARATIONS["a"][0], DECLARATIONS["b"][0]]  # one definition, two names
 CONDITIONS = {
     "added < 0": lambda row: row["added"] is not None and row["added"] < 0,
     "NOT (channel = '#1')": lambda row: row["channel"] not in (None, "#1"),
