@@ -60,34 +60,8 @@ class SqlTexts(zone: String) {
       }
     case If(condition, yes, no) => call("if", condition, yes, no)
     case Coalesce(children) => call("coalesce", children: _*)
-    case Like(left, right: Literal, '\\') => all(left, right)(texts => s"(${texts(0)} LIKE ${texts(1)})")
-    case StartsWith(left, right) => call("startswith", left, right)
-    case EndsWith(left, right) => call("endswith", left, right)
-    case Contains(left, right) => call("contains", left, right)
-    case Upper(child) if plainText(child) => call("upper", child)
-    case Lower(child) if plainText(child) => call("lower", child)
-    case Length(child) if plainText(child) => call("length", child)
-    case Substring(text, position, length) if plainText(text) => call("substring", text, position, length)
-    case Year(child) => call("year", child)
-    case Quarter(child) => call("quarter", child)
-    case Month(child) => call("month", child)
-    case DayOfMonth(child) => call("day", child)
-    case DayOfWeek(child) => call("dayofweek", child)
-    case WeekDay(child) => call("weekday", child)
-    case DayOfYear(child) => call("dayofyear", child)
-    case WeekOfYear(child) => call("weekofyear", child)
-    case Hour(child, _) => call("hour", child)
-    case Minute(child, _) => call("minute", child)
-    case Second(child, _) => call("second", child)
-    case TruncTimestamp(format: Literal, time, _) => call("date_trunc", format, time)
-    case TruncDate(date, format: Literal) => call("trunc", date, format)
-    case DateAdd(date, days) => call("date_add", date, days).map(_.copy(mayFail = true))
-    case DateSub(date, days) => call("date_sub", date, days).map(_.copy(mayFail = true))
-    case Concat(parts) if parts.forall(plainText) => call("concat", parts: _*)
-    case StringTrim(text, None) if plainText(text) => call("trim", text)
-    case StringTrimLeft(text, None) if plainText(text) => call("ltrim", text)
-    case StringTrimRight(text, None) if plainText(text) => call("rtrim", text)
-    case DateDiff(end, start) => call("datediff", end, start)
+    case Functions(call) =>
+      all(call.arguments: _*)(call.write).map(one => one.copy(mayFail = one.mayFail || call.mayFail))
     case _ => None
   }
 
@@ -167,8 +141,6 @@ class SqlTexts(zone: String) {
     function.productIterator.exists(part => part.toString == "ANSI" || part.toString.startsWith("NumericEvalContext(ANSI"))
 
   private def floating(dataType: DataType): Boolean = dataType == DoubleType || dataType == FloatType
-
-  private def plainText(expression: Expression): Boolean = expression.dataType == StringType
 
   private def castText(cast: Cast): Found = {
     val safe = Cast.canUpCast(cast.child.dataType, cast.dataType)

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.projseg
 
-import org.apache.spark.QueryContext
-import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
+import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, TableIdentifier}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
@@ -34,6 +33,9 @@ case class Statement(operation: String, table: Seq[String], arguments: Map[Strin
     arguments.foreach {
       case (name, value: Boolean) => request.put(name, value)
       case (name, value: Long) => request.put(name, value)
+      case (name, values: Map[_, _]) =>
+        val texts = request.putObject(name)
+        values.foreach { case (key, value) => texts.put(key.toString, value.toString) }
       case (name, value) => request.put(name, value.toString)
     }
     val reply = Engine.ask(settings.python, request, isRepeatable = false).getOrElse(throw Statement.failed(
@@ -45,8 +47,8 @@ case class Statement(operation: String, table: Seq[String], arguments: Map[Strin
 }
 
 object Statement {
-  def failed(message: String): Exception =
-    new AnalysisException(message, None, None, None, None, Map.empty[String, String], Array.empty[QueryContext])
+  /** An error that every client of Spark shows with its message. */
+  def failed(message: String): Exception = new IllegalArgumentException(message)
 }
 
 /** Where the tables that a statement names lie. */

@@ -104,6 +104,17 @@ object Statements {
     _ <- at.end
   } yield Statement("history", names.parts(table), Map.empty, versions)
 
+  private val optimize: Form = (at, names) => for {
+    _ <- at.words("OPTIMIZE")
+    table <- at.name
+    interval <- optional(at, "FOR INTERVAL")(at.string)
+    isDry = at.has("DRY RUN")
+    _ <- at.end
+  } yield {
+    val arguments = Map("dry_run" -> isDry) ++ interval.map("interval" -> _)
+    Statement("optimize", names.parts(table), arguments, if (isDry) merged else written)
+  }
+
   private val vacuum: Form = (at, names) => for {
     _ <- at.words("VACUUM")
     table <- at.name
@@ -207,6 +218,7 @@ object Statements {
     "CREATE" -> Seq(createView),
     "REFRESH" -> Seq(refreshView),
     "REBUILD" -> Seq(refreshView),
+    "OPTIMIZE" -> Seq(optimize),
     "VACUUM" -> Seq(vacuum),
     "RESTORE" -> Seq(restore),
     "DROP" -> Seq(dropView))
@@ -223,6 +235,7 @@ object Statements {
       "operationParameters MAP<STRING, STRING>, operationMetrics MAP<STRING, STRING>, engineInfo STRING, " +
       "userMetadata STRING, readVersion BIGINT, isBlindAppend BOOLEAN, rows BIGINT, bytes BIGINT"
   private val version = "version BIGINT"
+  private val merged = "min_time TIMESTAMP, max_time TIMESTAMP, segments BIGINT, rows BIGINT, bytes BIGINT"
   private val removed = "file STRING, bytes BIGINT"
   private val written = "version BIGINT, segments BIGINT, rows BIGINT"
 }

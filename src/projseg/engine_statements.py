@@ -35,6 +35,9 @@ _SEGMENTS: Final = pa.schema(
 )
 _VERSION: Final = pa.schema([("version", pa.int64())])
 _COMMIT: Final = pa.schema([*_VERSION, ("segments", pa.int64()), ("rows", pa.int64())])
+_MERGED: Final = pa.schema(
+    [("min_time", _INSTANT), ("max_time", _INSTANT), ("segments", pa.int64()), *_COUNTS]
+)
 _FILES: Final = pa.schema([("file", pa.string()), ("bytes", pa.int64())])
 _TEXTS: Final = pa.map_(pa.string(), pa.string())
 _VERSIONS: Final = pa.schema(
@@ -125,6 +128,14 @@ def _restore(request: Mapping[str, Any]) -> Reply:
     return _written(made.version)
 
 
+def _optimize(request: Mapping[str, Any]) -> Reply:
+    """Merge small segments, or tell what would be merged; tell what was written."""
+    table, interval = _table(request), request.get("interval")
+    if request["dry_run"]:
+        return _rows(table.compact(interval, dry_run=True).to_pylist(), _MERGED)
+    return _rows([asdict(table.compact(interval))], _COMMIT)
+
+
 def _vacuum(request: Mapping[str, Any]) -> Reply:
     """Remove what no kept version needs, or tell it only; tell the files."""
     hours = {name: request[name] for name in ("retention_hours",) if name in request}
@@ -159,6 +170,7 @@ STATEMENTS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     "add_projection": _add_projection,
     "drop_projection": _drop_projection,
     "materialize_projection": _materialize_projection,
+    "optimize": _optimize,
     "restore": _restore,
     "vacuum": _vacuum,
 }

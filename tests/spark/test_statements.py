@@ -7,7 +7,7 @@ import shutil
 import time
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, IllegalArgumentException
 
 import projseg
 
@@ -72,7 +72,7 @@ def test_projections_are_added_shown_and_dropped(sql, table, tmp_path):
     ],
 )
 def test_what_is_wrong_is_said(sql, statement, words):
-    with pytest.raises(AnalysisException, match=words):
+    with pytest.raises((AnalysisException, IllegalArgumentException), match=words):
         sql(statement)
 
 
@@ -116,7 +116,7 @@ def test_views_in_words_of_carbondata(sql, table, kind, words, is_deferred):
     if "EXISTS" in kind:
         sql(create)
     else:
-        with pytest.raises(AnalysisException, match="PROJECTION_EXISTS"):
+        with pytest.raises(IllegalArgumentException, match="PROJECTION_EXISTS"):
             sql(create.replace("sum(n)", "max(n)"))
     noun = kind.removesuffix(" IF NOT EXISTS")
     plural = "MATERIALIZED VIEWS" if noun == "MATERIALIZED VIEW" else noun
@@ -168,8 +168,23 @@ def test_a_version_is_restored(sql, table):
     assert (newest.operation, newest.readVersion) == ("restore", newest.version - 1)
     assert newest.operationParameters["timestamp"].startswith(str(moment)[:19])
     for target in ("VERSION AS OF 99", "TIMESTAMP AS OF '2001-01-01'"):
-        with pytest.raises(AnalysisException, match="PROJSEG_UNKNOWN_VERSION"):
+        with pytest.raises(IllegalArgumentException, match="PROJSEG_UNKNOWN_VERSION"):
             sql(f"RESTORE TABLE {table} TO {target}")
+
+
+def test_small_segments_are_merged(sql, table):
+    for k in "bcd":
+        sql(f"INSERT INTO stated SELECT TIMESTAMP'2024-02-02', '{k}', 2")
+    count = f"SHOW SEGMENTS FROM {table}"
+    for interval in ("", "FOR INTERVAL '2024-02-01/2024-03-01'"):
+        planned = sql(f"OPTIMIZE {table} {interval} DRY RUN").collect()
+        assert [(row.segments, row.rows) for row in planned] == [(3, 3)]
+    assert sql(count).count() == 4
+    assert sql(f"OPTIMIZE {table} FOR INTERVAL '2024-01-01/2024-02-01'").first().segments == 0
+    assert sql(f"OPTIMIZE {table}").first().segments == 1
+    assert sql(count).count() == 2
+    assert sql(f"OPTIMIZE {table} DRY RUN").collect() == []
+    assert sorted(row.k for row in sql("SELECT k FROM stated").collect()) == list("abcd")
 
 
 def test_a_table_is_vacuumed(sql, table, tmp_path):
@@ -191,7 +206,7 @@ def test_a_table_is_vacuumed(sql, table, tmp_path):
     assert listed(f"VACUUM {table} RETAIN 200 HOURS") == {orphan: size}
     assert not (folder / orphan).exists()
     assert sql("SELECT k FROM stated").collect() == [("a",)]
-    with pytest.raises(AnalysisException, match="PROJSEG_RETENTION_TOO_SHORT"):
+    with pytest.raises(IllegalArgumentException, match="PROJSEG_RETENTION_TOO_SHORT"):
         sql(f"VACUUM {table} RETAIN 1 HOURS")
 
 

@@ -26,7 +26,8 @@ def using(spark, **named):
 
 def is_same(one, other):
     if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
+        is_close = math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
+        return is_close or (math.isnan(one) and math.isnan(other))
     return one == other
 
 

@@ -1,0 +1,109 @@
+package org.apache.spark.sql.projseg
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.types._
+
+/**
+ * A call of a function that projseg has with the meaning that Catalyst's expression has.
+ *
+ * @param write the text of the call, from those of the arguments
+ * @param mayFail whether it may raise an error for some values, or refuse what Spark answers
+ */
+case class Call(arguments: Seq[Expression], write: Seq[String] => String, mayFail: Boolean = false)
+
+/**
+ * Functions by Catalyst's classes. Those whose last digit is the platform's, as logarithms, are left
+ * to Spark; so is what wraps around or gives null where projseg raises an error.
+ */
+object Functions {
+  def unapply(expression: Expression): Option[Call] = expression match {
+    case StartsWith(left, right) => named("startswith", left, right)
+    case EndsWith(left, right) => named("endswith", left, right)
+    case Contains(left, right) => named("contains", left, right)
+    case Like(left, right: Literal, escape) => like(left, right, escape)
+    case RLike(left, right: Literal) if isText(left) => infix(left, "RLIKE", right).map(failing)
+    case Upper(child) if isText(child) => named("upper", child)
+    case Lower(child) if isText(child) => named("lower", child)
+    case Length(child) if isText(child) => named("length", child)
+    case OctetLength(child) if isText(child) => named("octet_length", child)
+    case Reverse(child) if isText(child) => named("reverse", child)
+    case Concat(parts) if parts.forall(isText) => named("concat", parts: _*)
+    case Substring(text, position, length) if isText(text) => named("substring", text, position, length)
+    case StringRepeat(text, times) if isText(text) => named("repeat", text, times).map(failing)
+    case StringReplace(text, part, by) if isText(text) => named("replace", text, part, by)
+    case StringInstr(text, part) if isText(text) => named("instr", text, part)
+    case StringLocate(part, text, start) if isText(text) => named("locate", part, text, start)
+    case StringLPad(text, length, pad) if isText(text) => named("lpad", text, length, pad).map(failing)
+    case StringRPad(text, length, pad) if isText(text) => named("rpad", text, length, pad).map(failing)
+    case StringTrim(text, characters) if isText(text) => trim("BOTH", text, characters)
+    case StringTrimLeft(text, characters) if isText(text) => trim("LEADING", text, characters)
+    case StringTrimRight(text, characters) if isText(text) => trim("TRAILING", text, characters)
+
+    case BitwiseAnd(left, right) => infix(left, "&", right)
+    case BitwiseOr(left, right) => infix(left, "|", right)
+    case BitwiseXor(left, right) => infix(left, "^", right)
+    case BitwiseNot(child) => Some(Call(Seq(child), texts => s"(~ ${texts.head})"))
+    case Least(children) => named("least", children: _*)
+    case Greatest(children) => named("greatest", children: _*)
+    case IsNaN(child) => named("isnan", child)
+    case Signum(child) if child.dataType == DoubleType => named("sign", child)
+    case Sqrt(child) => named("sqrt", child)
+    case one: Floor => named("floor", one.child).map(failing)
+    case one: Ceil => named("ceil", one.child).map(failing)
+    case Round(child, digits: Literal, isAnsi) if isAnsi || !child.dataType.isInstanceOf[IntegralType] =>
+      named("round", child, digits).map(failing)
+    case one: Pmod if one.evalMode == EvalMode.ANSI => named("pmod", one.left, one.right).map(failing)
+
+    case Year(child) => named("year", child)
+    case Quarter(child) => named("quarter", child)
+    case Month(child) => named("month", child)
+    case DayOfMonth(child) => named("day", child)
+    case DayOfWeek(child) => named("dayofweek", child)
+    case WeekDay(child) => named("weekday", child)
+    case DayOfYear(child) => named("dayofyear", child)
+    case WeekOfYear(child) => named("weekofyear", child)
+    case YearOfWeek(child) => named("yearofweek", child)
+    case Hour(child, _) => named("hour", child)
+    case Minute(child, _) => named("minute", child)
+    case Second(child, _) => named("second", child)
+    case TruncTimestamp(format: Literal, time, _) => named("date_trunc", format, time)
+    case TruncDate(date, format: Literal) => named("trunc", date, format)
+    case DateAdd(date, days) => named("date_add", date, days).map(failing)
+    case DateSub(date, days) => named("date_sub", date, days).map(failing)
+    case AddMonths(date, months) => named("add_months", date, months).map(failing)
+    case LastDay(date) => named("last_day", date)
+    case DateDiff(end, start) => named("datediff", end, start)
+    case MakeDate(year, month, day, true) => named("make_date", year, month, day).map(failing)
+    case UnixSeconds(child) => named("unix_seconds", child)
+    case UnixMillis(child) => named("unix_millis", child)
+    case UnixMicros(child) => named("unix_micros", child)
+    case MillisToTimestamp(child) => named("timestamp_millis", child).map(failing)
+    case MicrosToTimestamp(child) => named("timestamp_micros", child).map(failing)
+    case SecondsToTimestamp(child) if !isFloating(child) => named("timestamp_seconds", child).map(failing)
+    case _ => None
+  }
+
+  private def named(name: String, arguments: Expression*): Option[Call] =
+    Some(Call(arguments, texts => s"$name(${texts.mkString(", ")})"))
+
+  private def infix(left: Expression, sign: String, right: Expression): Option[Call] =
+    Some(Call(Seq(left, right), texts => s"(${texts(0)} $sign ${texts(1)})"))
+
+  private def like(text: Expression, pattern: Literal, escape: Char): Option[Call] = escape match {
+    case '\\' => infix(text, "LIKE", pattern)
+    case '\'' => None
+    case other => Some(Call(Seq(text, pattern), texts => s"(${texts(0)} LIKE ${texts(1)} ESCAPE '$other')"))
+  }
+
+  private def trim(side: String, text: Expression, characters: Option[Expression]): Option[Call] = {
+    val others = characters.toSeq.filter(isText)
+    if (others.size < characters.size) None
+    else Some(Call(text +: others, texts => s"trim($side ${texts.drop(1).headOption.getOrElse("' '")} FROM ${texts.head})"))
+  }
+
+  private def failing(call: Call): Call = call.copy(mayFail = true)
+
+  private def isText(expression: Expression): Boolean = expression.dataType == StringType
+
+  private def isFloating(expression: Expression): Boolean = Set[DataType](DoubleType, FloatType)(expression.dataType)
+}
