@@ -10,6 +10,7 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
     extensions.injectHintResolutionRule(session => new ResolveByPathAndVersion(session))
     extensions.injectResolutionRule(session => new ResolveByPathAndVersion(session))
     extensions.injectPostHocResolutionRule(session => new BindCatalogTables(session))
+    extensions.injectPostHocResolutionRule(_ => new ChangeRows)
     extensions.injectPostHocResolutionRule(_ => new ProjectionHints)
     extensions.injectPostHocResolutionRule(session => new DescribeCatalogTables(session))
     extensions.injectPostHocResolutionRule(_ => new PinVersions)

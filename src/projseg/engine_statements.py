@@ -35,6 +35,7 @@ _SEGMENTS: Final = pa.schema(
 )
 _VERSION: Final = pa.schema([("version", pa.int64())])
 _COMMIT: Final = pa.schema([*_VERSION, ("segments", pa.int64()), ("rows", pa.int64())])
+_AFFECTED: Final = pa.schema([("num_affected_rows", pa.int64())])
 _MERGED: Final = pa.schema(
     [("min_time", _INSTANT), ("max_time", _INSTANT), ("segments", pa.int64()), *_COUNTS]
 )
@@ -136,6 +137,25 @@ def _optimize(request: Mapping[str, Any]) -> Reply:
     return _rows([asdict(table.compact(interval))], _COMMIT)
 
 
+def _delete(request: Mapping[str, Any]) -> Reply:
+    """Remove rows; tell how many."""
+    made = _table(request).delete(request.get("filter"), timezone=request["timezone"])
+    return _affected(made.deleted_rows)
+
+
+def _update(request: Mapping[str, Any]) -> Reply:
+    """Set columns of rows; tell of how many."""
+    made = _table(request).update(
+        request["values"], request.get("filter"), timezone=request["timezone"]
+    )
+    return _affected(made.updated_rows)
+
+
+def _truncate(request: Mapping[str, Any]) -> Reply:
+    """Remove all rows; tell how many."""
+    return _affected(_table(request).truncate().deleted_rows)
+
+
 def _vacuum(request: Mapping[str, Any]) -> Reply:
     """Remove what no kept version needs, or tell it only; tell the files."""
     hours = {name: request[name] for name in ("retention_hours",) if name in request}
@@ -158,6 +178,10 @@ def _written(version: int) -> Reply:
     return _rows([{"version": version}], _VERSION)
 
 
+def _affected(count: int) -> Reply:
+    return _rows([{"num_affected_rows": count}], _AFFECTED)
+
+
 def _rows(rows: list[dict[str, Any]], schema: pa.Schema) -> Reply:
     return {}, arrow_stream(pa.Table.from_pylist(rows, schema))
 
@@ -170,6 +194,9 @@ STATEMENTS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     "add_projection": _add_projection,
     "drop_projection": _drop_projection,
     "materialize_projection": _materialize_projection,
+    "delete": _delete,
+    "update": _update,
+    "truncate": _truncate,
     "optimize": _optimize,
     "restore": _restore,
     "vacuum": _vacuum,

@@ -1,0 +1,77 @@
+package org.apache.spark.sql.projseg
+
+import org.apache.spark.sql.catalyst.analysis.{EliminateSubqueryAliases, ResolvedTable}
+import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Cast, Expression, Literal}
+import org.apache.spark.sql.catalyst.optimizer.{ComputeCurrentTime, ConstantFolding, ReplaceExpressions}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+
+/** DELETE FROM, UPDATE and TRUNCATE TABLE of projseg tables, each one commit of the engine. */
+class ChangeRows extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (!new Settings(conf).isEnabled) plan
+    else plan match {
+      case DeleteFromTable(Target(location), _) =>
+        val DeleteFromTable(_, condition) = folded(plan)
+        changed("delete", location, where(condition))
+      case UpdateTable(Target(location), _, _) =>
+        val UpdateTable(_, assignments, condition) = folded(plan)
+        val values = assignments.map(one => name(one.key) -> text(stored(one))).toMap
+        changed("update", location, condition.fold(Map.empty[String, Any])(where) + ("values" -> values))
+      case TruncateTable(found: ResolvedTable) if Table.isProjseg(found.table) =>
+        val parts = (found.catalog.name +: found.identifier.namespace.toSeq) :+ found.identifier.name
+        Statement("truncate", parts, Map.empty, ChangeRows.returned)
+      case _ => plan
+    }
+
+  private def changed(operation: String, location: String, arguments: Map[String, Any]): LogicalPlan =
+    Statement(
+      operation, Seq("projseg", location), arguments + ("timezone" -> conf.sessionLocalTimeZone), ChangeRows.returned)
+
+  /** The statement with what is constant in it as literals, as the optimizer would write it. */
+  private def folded(plan: LogicalPlan): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer {
+    Seq(ReplaceExpressions, ComputeCurrentTime, ConstantFolding).foldLeft(plan)((left, rule) => rule(left))
+  }
+
+  private def where(condition: Expression): Map[String, Any] = condition match {
+    case Literal.TrueLiteral => Map.empty
+    case Literal(null, _) => Map("filter" -> "FALSE")
+    case other => Map("filter" -> text(other))
+  }
+
+  /** The value of an assignment in its column's type, as Spark stores values in tables. */
+  private def stored(assignment: Assignment): Expression = {
+    val (value, wanted) = (assignment.value, assignment.key.dataType)
+    if (value.dataType == wanted) value
+    else if (!Cast.canANSIStoreAssign(value.dataType, wanted)) throw Statement.failed(
+      s"column ${name(assignment.key)} is ${wanted.sql}, and cannot be set to a ${value.dataType.sql}; cast the value")
+    else Cast(value, wanted, Some(conf.sessionLocalTimeZone), ansiEnabled = true) match {
+      case cast if value.foldable => Literal.create(cast.eval(), wanted)
+      case cast => cast
+    }
+  }
+
+  private def name(column: Expression): String = column match {
+    case found: AttributeReference => found.name
+    case other => throw Statement.failed(s"${other.sql} is part of a column, which UPDATE cannot set; set the column")
+  }
+
+  private def text(expression: Expression): String =
+    new SqlTexts(conf.sessionLocalTimeZone).of(expression).map(_.text).getOrElse(throw Statement.failed(
+      s"projseg has no exact meaning of ${expression.sql} in a statement that changes rows; write it with " +
+        "columns, literals and the functions of docs/functions.md, without subqueries"))
+}
+
+object ChangeRows {
+  /** What these statements return, as Delta's do. */
+  val returned = "num_affected_rows BIGINT"
+}
+
+/** The location of a table that is named as it is, with no version and no other options. */
+private object Target {
+  def unapply(plan: LogicalPlan): Option[String] = EliminateSubqueryAliases(plan) match {
+    case relation: DataSourceV2Relation => Table.unapply(relation).filter(_.version.isEmpty).map(_.location)
+    case _ => None
+  }
+}
