@@ -1,7 +1,7 @@
 package org.apache.spark.sql.projseg
 
 import org.apache.spark.sql.catalyst.analysis.{EliminateSubqueryAliases, ResolvedTable}
-import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Cast, Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Expression, Literal}
 import org.apache.spark.sql.catalyst.optimizer.{ComputeCurrentTime, ConstantFolding, ReplaceExpressions}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -10,14 +10,15 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 /** DELETE FROM, UPDATE and TRUNCATE TABLE of projseg tables, each one commit of the engine. */
 class ChangeRows extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (!new Settings(conf).isEnabled) plan
+    // What is wrong with a statement is Spark's to say; it has cast values to their columns' types.
+    if (!new Settings(conf).isEnabled || !plan.resolved) plan
     else plan match {
       case DeleteFromTable(Target(location), _) =>
         val DeleteFromTable(_, condition) = folded(plan)
         changed("delete", location, where(condition))
       case UpdateTable(Target(location), _, _) =>
         val UpdateTable(_, assignments, condition) = folded(plan)
-        val values = assignments.map(one => name(one.key) -> text(stored(one))).toMap
+        val values = assignments.map(one => name(one.key) -> text(one.value)).toMap
         changed("update", location, condition.fold(Map.empty[String, Any])(where) + ("values" -> values))
       case TruncateTable(found: ResolvedTable) if Table.isProjseg(found.table) =>
         val parts = (found.catalog.name +: found.identifier.namespace.toSeq) :+ found.identifier.name
@@ -38,18 +39,6 @@ class ChangeRows extends Rule[LogicalPlan] {
     case Literal.TrueLiteral => Map.empty
     case Literal(null, _) => Map("filter" -> "FALSE")
     case other => Map("filter" -> text(other))
-  }
-
-  /** The value of an assignment in its column's type, as Spark stores values in tables. */
-  private def stored(assignment: Assignment): Expression = {
-    val (value, wanted) = (assignment.value, assignment.key.dataType)
-    if (value.dataType == wanted) value
-    else if (!Cast.canANSIStoreAssign(value.dataType, wanted)) throw Statement.failed(
-      s"column ${name(assignment.key)} is ${wanted.sql}, and cannot be set to a ${value.dataType.sql}; cast the value")
-    else Cast(value, wanted, Some(conf.sessionLocalTimeZone), ansiEnabled = true) match {
-      case cast if value.foldable => Literal.create(cast.eval(), wanted)
-      case cast => cast
-    }
   }
 
   private def name(column: Expression): String = column match {
