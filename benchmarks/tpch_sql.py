@@ -30,7 +30,7 @@ from projseg.benchmarks.ssb_queries import SSB, SSB_TABLES
 from projseg.benchmarks.tpch_queries import TPCH
 from projseg.errors import MissingPackageError
 
-_RUNS: Final = 3
+_RUNS: Final = 2
 _REVENUE: Final = "sum(l_extendedprice * (1 - l_discount))"
 _PARQUET_TABLES: Final = ("customer", "nation", "part", "partsupp", "region", "supplier")
 _TPCH_TABLES: Final[dict[str, dict[str, Any]]] = {

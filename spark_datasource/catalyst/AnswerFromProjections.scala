@@ -38,22 +38,28 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
   private val reads = new Reads(session, settings, zone)
   private val scans = new Scans(reads, requests, texts)
   private val belowJoins = new AggregateBelowJoin(session, settings, reads, requests, texts)
+  private val knownKeys = new KnownKeys(texts)
   /** Why an aggregate over a table's columns is left to Spark. */
   private val refused = collection.mutable.Map[ExprId, Refusal]()
 
   def rewritten(plan: LogicalPlan): LogicalPlan =
-    try plan.transformDownWithPruning(_ => true) {
-      case aggregate: Aggregate =>
-        def tables = aggregate.child.collectLeaves().collect { case Table(table) => table }
-        requests.planned.attempt(tables) {
-          aggregated(aggregate).fold(refusal => belowJoins.rewritten(aggregate).toRight(refusal), Right(_))
-        }.fold({ refusal =>
-          tables.flatMap(_.relation.output).foreach(column => refused.put(column.exprId, refusal))
-          aggregate
-        }, answered => answered)
-      case scan @ PhysicalOperation(projects, filters, Table(table)) =>
-        val note = table.relation.output.flatMap(column => refused.get(column.exprId)).headOption
-        requests.planned.attempt(Seq(table))(scans.scanned(projects, filters, table, note)).getOrElse(scan)
+    try {
+      val grouped = knownKeys.passed(plan).transformDownWithPruning(_ => true) {
+        case aggregate: Aggregate =>
+          def tables = aggregate.child.collectLeaves().collect { case Table(table) => table }
+          requests.planned.attempt(tables) {
+            aggregated(aggregate).fold(refusal => belowJoins.rewritten(aggregate).toRight(refusal), Right(_))
+          }.fold({ refusal =>
+            tables.flatMap(_.relation.output).foreach(column => refused.put(column.exprId, refusal))
+            aggregate
+          }, answered => answered)
+      }
+      // Answers have keys too, that are known only here.
+      knownKeys.passed(grouped).transformDownWithPruning(_ => true) {
+        case scan @ PhysicalOperation(projects, filters, Table(table)) =>
+          val note = table.relation.output.flatMap(column => refused.get(column.exprId)).headOption
+          requests.planned.attempt(Seq(table))(scans.scanned(projects, filters, table, note)).getOrElse(scan)
+      }
     } finally requests.planned.publish()
 
   // ---- aggregates

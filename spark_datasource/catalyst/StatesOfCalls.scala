@@ -15,9 +15,13 @@ class TableKeys(joined: JoinedTable, sql: SqlTexts) {
   def isOfTable(expression: Expression): Boolean = joined.isOfTable(expression)
   def isApart(expression: Expression): Boolean = expression.references.intersect(joined.columns).isEmpty
 
+  // Spark computes them of every row below the join, so of rows without partners too.
+  private val fallible = joined.aliases.values.filter(isOfTable).filterNot(sql.of(_).exists(!_.mayFail)).toSeq
+
   /** An expression over keys and the columns of other tables, or None if a key cannot be made. */
   def of(expression: Expression): Option[Expression] =
     if (isApart(expression)) Some(expression)
+    else if (fallible.exists(_.semanticEquals(expression))) None
     else key(expression).orElse {
       val children = expression.children.map(of)
       if (children.isEmpty || children.exists(_.isEmpty)) None
