@@ -36,7 +36,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
   private val texts = new SqlTexts(zone)
   private val requests = new Requests(settings)
   private val reads = new Reads(session, settings, zone)
-  private val scans = new Scans(reads, requests, texts)
+  private val scans = new Scans(settings, reads, requests, texts)
   private val belowJoins = new AggregateBelowJoin(session, settings, reads, requests, texts)
   private val knownKeys = new KnownKeys(texts)
   /** Why an aggregate over a table's columns is left to Spark. */
@@ -56,11 +56,23 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
       }
       // Answers have keys too, that are known only here.
       knownKeys.passed(grouped).transformDownWithPruning(_ => true) {
+        case limit @ GlobalLimit(IntegerLiteral(most), local @ LocalLimit(IntegerLiteral(_), child)) =>
+          first(child, most).map(rows => limit.copy(child = local.copy(child = rows))).getOrElse(limit)
         case scan @ PhysicalOperation(projects, filters, Table(table)) =>
           val note = table.relation.output.flatMap(column => refused.get(column.exprId)).headOption
           requests.planned.attempt(Seq(table))(scans.scanned(projects, filters, table, note)).getOrElse(scan)
       }
     } finally requests.planned.publish()
+
+  /** What gives the first rows of a scan, sorted or not; Spark still sorts and cuts them. */
+  private def first(plan: LogicalPlan, limit: Int): Either[Refusal, LogicalPlan] = plan match {
+    case sort @ Sort(order, true, PhysicalOperation(projects, filters, Table(table)), _) =>
+      requests.planned.attempt(Seq(table))(scans.first(projects, filters, table, order, limit))
+        .map(rows => sort.copy(child = rows))
+    case PhysicalOperation(projects, filters, Table(table)) =>
+      requests.planned.attempt(Seq(table))(scans.first(projects, filters, table, Nil, limit))
+    case _ => Left(Refusal("it is no scan of a table"))
+  }
 
   // ---- aggregates
 

@@ -3,13 +3,15 @@ package org.apache.spark.sql.projseg
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
-import com.fasterxml.jackson.databind.node.ObjectNode
+import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
 
-import org.apache.spark.sql.catalyst.expressions.{Alias, And, Attribute, AttributeSet, Expression, NamedExpression}
+import org.apache.spark.sql.catalyst.expressions.{Alias, And, Attribute, AttributeMap, AttributeReference}
+import org.apache.spark.sql.catalyst.expressions.{AttributeSet, Expression, NamedExpression, SortOrder}
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project}
+import org.apache.spark.sql.types._
 
 /** Reads of rows, of which only the columns and rows that are needed are read. */
-class Scans(reads: Reads, requests: Requests, texts: SqlTexts) {
+class Scans(settings: Settings, reads: Reads, requests: Requests, texts: SqlTexts) {
 
   /** A scan below projections and filters; `note` says why no more than its rows are asked. */
   def scanned(
@@ -38,6 +40,35 @@ class Scans(reads: Reads, requests: Requests, texts: SqlTexts) {
     }
   }
 
+  /** The first rows of a scan, in an order of columns if one is given, planted into the plan. */
+  def first(
+      projects: Seq[NamedExpression], filters: Seq[Expression], table: Table, order: Seq[SortOrder], limit: Int)
+      : Either[Refusal, LogicalPlan] = {
+    val aliases = AttributeMap(projects.collect { case alias: Alias => alias.toAttribute -> alias.child })
+    val terms = order.map(one => term(one, one.child.transform { case column: Attribute => aliases.getOrElse(column, column) }))
+    val conditions = filters.map(filter => texts.of(filter).filterNot(_.mayFail).map(filter -> _.text))
+    if (!settings.isLocalEnabled || limit > settings.localRows) return Left(Refusal("no answers are planted"))
+    if ((terms ++ conditions).exists(_.isEmpty)) return Left(Refusal("a condition or an order is left to Spark"))
+    val columns = needed(table, projects)
+    val query = reads.rows().put("limit", limit)
+    if (terms.nonEmpty) terms.flatten.foreach(query.withArray[ArrayNode]("order_by").add)
+    for {
+      reply <- asked(query, table, columns, conditions.flatten)
+      _ <- Either.cond(reply.content.get("answered").asBoolean, reply, Refusal("too much to read while planning"))
+    } yield {
+      val schema = StructType(columns.map(one => StructField(one.name, one.dataType, one.nullable)))
+      val told = s"the first $limit, from ${reply.content.get("plan").asText}"
+      Project(projects, ProjsegAnswer(columns, Engine.rowsOf(reply.rows, schema), told))
+    }
+  }
+
+  /** A term of an order, if its values are ordered alike everywhere: floating ones have two zeros. */
+  private def term(order: SortOrder, over: Expression): Option[String] = over match {
+    case column: AttributeReference if Scans.isOrdered(column.dataType) =>
+      texts.of(column).map(one => s"${one.text} ${order.direction.sql} ${order.nullOrdering.sql}")
+    case _ => None
+  }
+
   /** The columns of a table that expressions refer to, in its order; at least one. */
   private def needed(table: Table, expressions: Seq[Expression]): Seq[Attribute] = {
     val references = AttributeSet(expressions.flatMap(_.references))
@@ -49,9 +80,13 @@ class Scans(reads: Reads, requests: Requests, texts: SqlTexts) {
 
   /** What the engine says of a scan of columns, and of those conditions that it can apply. */
   private def ask(table: Table, columns: Seq[Attribute], conditions: Seq[(Expression, String)])
-      : Either[Refusal, JsonNode] = {
+      : Either[Refusal, JsonNode] = asked(reads.rows(), table, columns, conditions).map(_.content)
+
+  private def asked(query: ObjectNode, table: Table, columns: Seq[Attribute], conditions: Seq[(Expression, String)])
+      : Either[Refusal, Reply] = {
     val request = requests.of("scan", table)
-    request.set[ObjectNode]("query", reads.rows())
+    request.set[ObjectNode]("query", query)
+    request.put("max_bytes", settings.localBytes).put("max_rows", settings.localRows)
     val asked = request.putArray("columns")
     columns.foreach(column => asked.add(column.name))
     val given = request.putArray("conditions")
@@ -60,7 +95,7 @@ class Scans(reads: Reads, requests: Requests, texts: SqlTexts) {
       condition.references.foreach(column => names.add(column.name))
     }
     requests.reply(request).flatMap { reply =>
-      if (table.isAsStored(reply)) Right(reply.content) else Left(Refusal.ofTypes)
+      if (table.isAsStored(reply)) Right(reply) else Left(Refusal.ofTypes)
     }
   }
 
@@ -68,5 +103,13 @@ class Scans(reads: Reads, requests: Requests, texts: SqlTexts) {
     val names = query.putArray("columns")
     columns.foreach(column => names.add("`" + column.name.replace("`", "``") + "`"))
     query
+  }
+}
+
+private object Scans {
+  def isOrdered(dataType: DataType): Boolean = dataType match {
+    case BooleanType | ByteType | ShortType | IntegerType | LongType | DateType | TimestampType => true
+    case TimestampNTZType | _: DecimalType => true
+    case other => other == StringType // with the default collation
   }
 }

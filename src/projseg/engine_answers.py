@@ -106,16 +106,19 @@ def states_to_join(request: Mapping[str, Any]) -> Reply:
 def scanned(request: Mapping[str, Any]) -> Reply:
     """Tell how rows are scanned: which conditions are applied, and what is read.
 
+    If the query has a limit and all conditions are applied, a small answer comes with it.
+
     Parameters
     ----------
     request : mapping
         `location`, `version`, a `query` without filter and columns, names of `columns`, and
-        `conditions`: each a `text` and the `columns` that it needs if it is not applied.
+        `conditions`: each a `text` and the `columns` that it needs if it is not applied;
+        `max_bytes` and `max_rows` as of `answered`.
 
     Returns
     -------
     tuple of dict and bytes
-        What is read (`_told`), `accepted` conditions by position, and the `query`; no rows.
+        What is read (`_told`), `accepted` conditions by position, the `query`, and `answered`.
 
     Raises
     ------
@@ -142,7 +145,15 @@ def scanned(request: Mapping[str, Any]) -> Reply:
     )
     plan = plan_query(snapshot, _bound(snapshot, query))
     told = _told(snapshot, plan)
-    return {**told, "accepted": accepted, "query": json.loads(query.to_json())}, b""
+    told |= {"accepted": accepted, "query": json.loads(query.to_json()), "answered": False}
+    is_whole = len(accepted) == len(conditions)
+    # The first rows in stored order are found without reading the rest.
+    is_cheap = not (conditions or query.order_by) or told["bytes"] <= request["max_bytes"]
+    if query.limit is not None and is_whole and is_cheap:
+        rows, told["milliseconds"] = _timed_answer(request["location"], plan)
+        if _is_small(rows, request):
+            return {**told, "answered": True}, arrow_stream(rows)
+    return told, b""
 
 
 def _timed_answer(location: str, plan: QueryPlan) -> tuple[pa.Table, float]:
