@@ -49,7 +49,7 @@ def test_every_mode_names_the_sources_of_rows_and_why_projections_are_not_used(
     [
         ("SELECT percentile(n, 0.5) FROM {t}", "percentile has no exact meaning in projseg here"),
         ("SELECT sum(1 / n) FROM {t} WHERE n > 0", "an expression may fail"),
-        ("SELECT count(*) FROM {t} a JOIN {t} b USING (n)", "it is not over a single table"),
+        ("SELECT count(*) FROM {t} a FULL JOIN {t} b USING (n)", "it is not over a single table"),
     ],
 )
 def test_what_is_left_to_spark_says_why(spark, view, capsys, text, reason):
