@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
-/** DELETE FROM, UPDATE and TRUNCATE TABLE of projseg tables, each one commit of the engine. */
+/** DELETE FROM, UPDATE, MERGE INTO and TRUNCATE TABLE of projseg tables, each one commit of the engine. */
 class ChangeRows extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
     // What is wrong with a statement is Spark's to say; it has cast values to their columns' types.
@@ -20,6 +20,7 @@ class ChangeRows extends Rule[LogicalPlan] {
         val UpdateTable(_, assignments, condition) = folded(plan)
         val values = assignments.map(one => name(one.key) -> text(one.value)).toMap
         changed("update", location, condition.fold(Map.empty[String, Any])(where) + ("values" -> values))
+      case merge @ MergeIntoTable(Target(location), _, _, _, _, _, _) => MergeByKeys(merge, location)
       case TruncateTable(found: ResolvedTable) if Table.isProjseg(found.table) =>
         val parts = (found.catalog.name +: found.identifier.namespace.toSeq) :+ found.identifier.name
         Statement("truncate", parts, Map.empty, ChangeRows.returned)

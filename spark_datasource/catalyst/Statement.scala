@@ -33,6 +33,9 @@ case class Statement(operation: String, table: Seq[String], arguments: Map[Strin
     arguments.foreach {
       case (name, value: Boolean) => request.put(name, value)
       case (name, value: Long) => request.put(name, value)
+      case (name, values: Seq[_]) =>
+        val texts = request.putArray(name)
+        values.foreach(value => texts.add(value.toString))
       case (name, values: Map[_, _]) =>
         val texts = request.putObject(name)
         values.foreach { case (key, value) => texts.put(key.toString, value.toString) }

@@ -36,6 +36,9 @@ _SEGMENTS: Final = pa.schema(
 _VERSION: Final = pa.schema([("version", pa.int64())])
 _COMMIT: Final = pa.schema([*_VERSION, ("segments", pa.int64()), ("rows", pa.int64())])
 _AFFECTED: Final = pa.schema([("num_affected_rows", pa.int64())])
+_CHANGED: Final = pa.schema(
+    [(f"num_{one}_rows", pa.int64()) for one in ("affected", "updated", "deleted", "inserted")]
+)
 _MERGED: Final = pa.schema(
     [("min_time", _INSTANT), ("max_time", _INSTANT), ("segments", pa.int64()), *_COUNTS]
 )
@@ -151,6 +154,20 @@ def _update(request: Mapping[str, Any]) -> Reply:
     return _affected(made.updated_rows)
 
 
+def _merge(request: Mapping[str, Any]) -> Reply:
+    """Merge the rows of a file by keys; tell how many were changed."""
+    with pa.OSFile(request["data"]) as file, pa.ipc.open_stream(file) as rows:
+        made = _table(request).merge(
+            rows, request["on"], request["when_matched"], request["when_not_matched"]
+        )
+    counts = {
+        "num_updated_rows": made.updated_rows,
+        "num_deleted_rows": made.deleted_rows,
+        "num_inserted_rows": made.inserted_rows,
+    }
+    return _rows([{"num_affected_rows": sum(counts.values()), **counts}], _CHANGED)
+
+
 def _truncate(request: Mapping[str, Any]) -> Reply:
     """Remove all rows; tell how many."""
     return _affected(_table(request).truncate().deleted_rows)
@@ -196,6 +213,7 @@ STATEMENTS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     "materialize_projection": _materialize_projection,
     "delete": _delete,
     "update": _update,
+    "merge": _merge,
     "truncate": _truncate,
     "optimize": _optimize,
     "restore": _restore,

@@ -1,4 +1,4 @@
-"""DELETE FROM, UPDATE and TRUNCATE TABLE against the same statements on plain Python rows."""
+"""DELETE FROM, UPDATE, MERGE INTO and TRUNCATE TABLE of projseg tables."""
 
 from __future__ import annotations
 
@@ -125,6 +125,67 @@ def test_rows_are_updated(sql, table):
     assert sql("SELECT k, count(*) FROM changed GROUP BY k").collect() == [(None, len(ROWS))]
 
 
+SOURCE = (
+    "(SELECT * FROM VALUES (2, 'B', TIMESTAMP'2024-01-01 12:30:00', 7.5D), "
+    "(5, NULL, TIMESTAMP'2024-01-03 01:00:00', NULL), (9, 'new', TIMESTAMP'2024-02-01', 1D), "
+    "(NULL, 'no key', TIMESTAMP'2024-02-02', 1D) AS v (n, k, t, x))"
+)
+
+
+@pytest.mark.parametrize(
+    ("clauses", "counts", "expected"),
+    [
+        (
+            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+            (4, 2, 0, 2),
+            {"a", "B", None, "it's", "new", "no key"},
+        ),
+        ("WHEN MATCHED THEN UPDATE SET k = s.k, x = s.x", (2, 2, 0, 0), {"a", "B", None, "it's"}),
+        (
+            "WHEN MATCHED THEN UPDATE SET k = upper(s.k) || '!'",
+            (2, 2, 0, 0),
+            {"a", "B!", None, "it's"},
+        ),
+        ("WHEN MATCHED THEN DELETE", (2, 0, 2, 0), {"a", None, "it's"}),
+        (
+            "WHEN NOT MATCHED THEN INSERT (n, k, t) VALUES (s.n, s.k, s.t)",
+            (2, 0, 0, 2),
+            {"a", "b", None, "it's", "ä`", "new", "no key"},
+        ),
+        (
+            "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *",
+            (4, 0, 2, 2),
+            {"a", None, "it's", "new", "no key"},
+        ),
+    ],
+)
+def test_rows_are_merged(sql, table, clauses, counts, expected):
+    told = sql(f"MERGE INTO {table} AS t USING {SOURCE} AS s ON t.n = s.n {clauses}").first()
+    assert tuple(told) == counts
+    assert {row.k for row in sql("SELECT k FROM changed").collect()} == expected
+    groups = sql("SELECT k, count(*) AS c FROM changed GROUP BY k").collect()
+    assert sum(row.c for row in groups) == len(ROWS) + counts[3] - counts[2]
+    kept = sql("SELECT x FROM changed WHERE n = 2").collect()
+    assert [row.x for row in kept] == (
+        [] if counts[2] else [7.5 if "x" in clauses or "*" in clauses else None]
+    )
+
+
+def test_a_table_is_merged_into_from_another_and_from_itself(sql, table):
+    merge = "WHEN MATCHED THEN UPDATE SET k = s.k WHEN NOT MATCHED THEN INSERT"
+    told = sql(
+        f"MERGE INTO {table} AS t USING (SELECT n, k FROM changed WHERE n > 1) AS s ON s.n = t.n "
+        "WHEN MATCHED THEN UPDATE SET k = concat(s.k, s.k)"
+    ).first()
+    assert tuple(told) == (3, 3, 0, 0)
+    sql(f"DELETE FROM {table} WHERE n < 3")
+    sql(
+        f"MERGE INTO {table} AS t USING unchanged AS s ON s.n = t.n AND t.t = s.t "
+        f"WHEN MATCHED THEN UPDATE SET * {merge.split('s.k ')[1]} *"
+    )
+    assert numbers(sql) == [1, 2, 3, 4, 4, 5]
+
+
 def test_a_time_is_updated_into_another_segment(sql, table, tmp_path):
     sql(f"UPDATE {table} SET t = TIMESTAMP'2024-01-02' WHERE n = 1")
     times = sql("SELECT min(t) AS first, count(*) AS c FROM changed WHERE k = 'a'").first()
@@ -143,6 +204,28 @@ def test_a_time_is_updated_into_another_segment(sql, table, tmp_path):
         ("DELETE FROM changed WHERE nothing = 1", "nothing"),
         ("DELETE FROM changed_view WHERE n = 1", "(?i)view|support"),
         ("UPDATE changed SET t = NULL", "PROJSEG_NULL_TIME"),
+        *[
+            (f"MERGE INTO changed AS t USING unchanged AS s ON {on} WHEN {clause}", words)
+            for on, clause, words in [
+                ("t.n > s.n", "MATCHED THEN DELETE", "with the condition"),
+                ("t.n <=> s.n", "MATCHED THEN DELETE", "with the condition"),
+                ("t.n + 1 = s.n", "MATCHED THEN DELETE", "with the condition"),
+                ("t.n = s.n", "MATCHED AND s.k = 'a' THEN DELETE", "clause with a condition"),
+                ("t.n = s.n", "MATCHED THEN UPDATE SET n = s.n + 1", "update of a key"),
+                ("t.n = s.n", "NOT MATCHED BY SOURCE THEN DELETE", "BY SOURCE"),
+                ("t.n = s.n", "NOT MATCHED THEN INSERT (k, t) VALUES (s.k, s.t)", "source's key"),
+                (
+                    "t.n = s.n",
+                    "MATCHED THEN UPDATE SET k = 'x' WHEN NOT MATCHED THEN INSERT *",
+                    "different values",
+                ),
+                (
+                    "t.n = s.n",
+                    "MATCHED AND t.n = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET *",
+                    "several clauses",
+                ),
+            ]
+        ],
     ],
 )
 def test_what_cannot_be_is_said_and_nothing_changes(sql, tmp_path, statement, words):
