@@ -6,7 +6,8 @@ writes the same edits as Parquet, as a projseg table and as a rollup that somebo
 hand, asks all of them in one session, prints the best of several runs of each in milliseconds, and
 writes them to the file: `planted` and `shared` answers of projseg, `plain` without the extension,
 `parquet`, and `rollup` where the rollup has the answer. Then one client and ten at a time ask the
-queries that the rollup has, whose answers are compared; the file has queries a second.
+queries that the rollup has, whose answers are compared; the file has queries a second. It also has
+the milliseconds of planning the queries over Parquet alone, with the extension on and off.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ _QUERIES: Final[dict[str, tuple[str, str | None]]] = {
 _RUNS: Final = 4
 _CLIENTS: Final = (1, 10)
 _ROUNDS: Final = 20
+_PLANS: Final = 50
 
 
 def main() -> None:
@@ -77,6 +79,9 @@ def main() -> None:
             rows: {str(count): _served(spark, rows, count) for count in _CLIENTS}
             for rows in ("edits", "rollup", "parquet")
         }
+        planning = {  # the first round of each warms Java up
+            enabled: _planning(spark, enabled) for enabled in ("true", "false", "true", "false")
+        }
         spark.stop()
     record: dict[str, Any] = {
         "command": f"python -m projseg.benchmarks.plain_sql {row_count}",
@@ -86,6 +91,7 @@ def main() -> None:
         "load_seconds": load,
         "milliseconds": figures,
         "queries_a_second_by_clients": served,
+        "milliseconds_of_planning_parquet_by_enabled": planning,
     }
     text = json.dumps(record, indent=1)
     sys.stdout.write(text + "\n")
@@ -167,6 +173,17 @@ def _served(spark: SparkSession, rows: str, client_count: int) -> float:
     with ThreadPoolExecutor(client_count) as clients:
         list(clients.map(ask, range(client_count)))
     return round(client_count * rounds * len(asked) / (time.perf_counter() - started), 1)
+
+
+def _planning(spark: SparkSession, enabled: str) -> float:
+    """Return the mean time to plan a query that reads no projseg table."""
+    spark.conf.set("spark.projseg.enabled", enabled)
+    texts = [over_rows.format(rows="parquet") for over_rows, _ in _QUERIES.values()]
+    started = time.perf_counter()
+    for _ in range(_PLANS):
+        for text in texts:
+            spark.sql(text)._jdf.queryExecution().executedPlan()
+    return round((time.perf_counter() - started) * 1000 / _PLANS / len(texts), 2)
 
 
 def _rows(spark: SparkSession, text: str) -> list[tuple[Any, ...]]:
