@@ -105,7 +105,10 @@ def test_killed_at_every_changing_call(again, monkeypatch, verb):
     assert landed_while_dying >= 2
 
 
-@pytest.mark.parametrize("forever", [False, True], ids=["once", "forever"])
+@pytest.mark.parametrize(
+    "forever",
+    [pytest.param(False, id="once"), pytest.param(True, id="forever", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("verb", VERBS)
 def test_refused_at_every_changing_call(again, monkeypatch, verb, forever):
     told = set()

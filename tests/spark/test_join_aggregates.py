@@ -142,22 +142,28 @@ def check(spark, statement, fact, local="true", ansi="true"):
         assert_same(spark.sql(statement.format(f=f"{fact}_projseg")), expected)
 
 
+def one_of(step, statements):
+    """Return statements of which all but each `step`-th are slow."""
+    marks = [[] if number % step == 0 else [pytest.mark.slow] for number in range(len(statements))]
+    return [pytest.param(one, marks=mark) for one, mark in zip(statements, marks, strict=True)]
+
+
 @pytest.mark.parametrize("statement", BELOW + BESIDE)
 def test_joins_answer_as_over_parquet(spark, stars, statement):
     check(spark, statement, "jf")
 
 
-@pytest.mark.parametrize("statement", BELOW[::2])
+@pytest.mark.parametrize("statement", one_of(3, BELOW))
 def test_joins_of_shared_groups_answer_as_over_parquet(spark, stars, statement):
     check(spark, statement, "jf", local="false")
 
 
-@pytest.mark.parametrize("statement", BELOW[1::2] + BESIDE[1::3])
+@pytest.mark.parametrize("statement", one_of(4, BELOW + BESIDE))
 def test_joins_answer_as_over_parquet_outside_of_ansi(spark, stars, statement):
     check(spark, statement, "jf", ansi="false")
 
 
-@pytest.mark.parametrize("statement", BELOW[::3] + BESIDE[::3])
+@pytest.mark.parametrize("statement", one_of(5, BELOW + BESIDE))
 def test_joins_of_no_rows_answer_as_over_parquet(spark, stars, statement):
     check(spark, statement, "jo")
 
