@@ -18,7 +18,7 @@ class ChangeRows extends Rule[LogicalPlan] {
         changed("delete", location, where(condition))
       case UpdateTable(Target(location), _, _) =>
         val UpdateTable(_, assignments, condition) = folded(plan)
-        val values = assignments.map(one => name(one.key) -> text(one.value)).toMap
+        val values = ChangeRows.assigned(assignments).map { case (column, value) => column -> text(value) }
         changed("update", location, condition.fold(Map.empty[String, Any])(where) + ("values" -> values))
       case merge @ MergeIntoTable(Target(location), _, _, _, _, _, _) => MergeByKeys(merge, location)
       case TruncateTable(found: ResolvedTable) if Table.isProjseg(found.table) =>
@@ -42,11 +42,6 @@ class ChangeRows extends Rule[LogicalPlan] {
     case other => Map("filter" -> text(other))
   }
 
-  private def name(column: Expression): String = column match {
-    case found: AttributeReference => found.name
-    case other => throw Statement.failed(s"${other.sql} is part of a column, which UPDATE cannot set; set the column")
-  }
-
   private def text(expression: Expression): String =
     new SqlTexts(conf.sessionLocalTimeZone).of(expression).map(_.text).getOrElse(throw Statement.failed(
       s"projseg has no exact meaning of ${expression.sql} in a statement that changes rows; write it with " +
@@ -56,6 +51,18 @@ class ChangeRows extends Rule[LogicalPlan] {
 object ChangeRows {
   /** What these statements return, as Delta's do. */
   val returned = "num_affected_rows BIGINT"
+
+  /** The values of assignments by their columns' names. */
+  def assigned(assignments: Seq[Assignment]): Map[String, Expression] = {
+    val values = assignments.map {
+      case Assignment(column: AttributeReference, value) => column.name -> value
+      case other => throw Statement.failed(s"${other.key.sql} is part of a column and cannot be set; set the column")
+    }
+    values.groupBy(_._1).collectFirst { case (column, several) if several.size > 1 =>
+      throw Statement.failed(s"column $column is set twice; set it once")
+    }
+    values.toMap
+  }
 }
 
 /** The location of a table that is named as it is, with no version and no other options. */

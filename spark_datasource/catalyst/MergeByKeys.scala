@@ -26,9 +26,10 @@ object MergeByKeys extends PredicateHelper {
     val actions = merge.matchedActions ++ merge.notMatchedActions
     if (actions.exists(_.condition.nonEmpty)) refuse("a clause with a condition")
     val keys = splitConjunctivePredicates(merge.mergeCondition).map(key(_, merge))
-    val set = merge.matchedActions.collect { case one: UpdateAction => assigned(one.assignments) }.headOption
-    val inserted = merge.notMatchedActions.collect { case one: InsertAction => assigned(one.assignments) }.headOption
+    val set = merge.matchedActions.collect { case one: UpdateAction => ChangeRows.assigned(one.assignments) }.headOption
+    val inserted = merge.notMatchedActions.collect { case one: InsertAction => ChangeRows.assigned(one.assignments) }.headOption
     val keyed = keys.toMap
+    if (keyed.size < keys.size) refuse("two conditions on one column")
     if (set.exists(_.exists { case (name, value) => keyed.get(name).exists(!_.semanticEquals(value)) }))
       refuse("an update of a key")
     if (inserted.exists(values => keyed.exists { case (name, key) => !values.get(name).exists(_.semanticEquals(key)) }))
@@ -53,11 +54,6 @@ object MergeByKeys extends PredicateHelper {
       case _ => refuse(s"the condition ${condition.sql}")
     }
   }
-
-  private def assigned(assignments: Seq[Assignment]): Map[String, Expression] = assignments.map {
-    case Assignment(column: AttributeReference, value) => column.name -> value
-    case other => refuse(s"a part of a column, ${other.key.sql}")
-  }.toMap
 
   private def isSame(one: Map[String, Expression], other: Map[String, Expression]): Boolean =
     one.keySet == other.keySet && one.forall { case (name, value) => value.semanticEquals(other(name)) }
