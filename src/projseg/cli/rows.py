@@ -102,9 +102,10 @@ def merge(
 ) -> None:
     """Update or delete rows by the keys of a file, and insert its other rows."""
     table = projseg.Table(location)
-    reader = input_files.open_file(file, lambda _: None)
-    given = pa.schema([field for field in table.schema if field.name in reader.schema.names])
-    rows = pa.Table.from_batches(input_files.cast_batches(file, reader, given), given)
+    # A reader that is open when Python ends may abort the process: it reads ahead in a thread.
+    with input_files.open_file(file, lambda _: None) as reader:
+        given = pa.schema([field for field in table.schema if field.name in reader.schema.names])
+        rows = pa.Table.from_batches(input_files.cast_batches(file, reader, given), given)
     if not yes:
         would = {"would_merge_rows": len(rows), "location": location}
         print_fields({**would, "to_do_it": "repeat with --yes"}, output)
