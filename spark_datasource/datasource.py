@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -17,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ProjsegDataSource(DataSource):
-    """A table of segments with embedded projections, for batch reads and writes."""
+    """A table of segments with embedded projections."""
 
     _pinned: ReadRequest | None = None
 
@@ -55,3 +60,11 @@ class ProjsegDataSource(DataSource):
 
         request = parse_write_request(self.options)
         return ProjsegWriter(request, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Return a writer of a stream's batches; `overwrite` is output mode `complete`."""
+        from projseg.spark_datasource.stream_writer import ProjsegStreamWriter
+        from projseg.spark_datasource.write_request import parse_stream_write_request
+
+        request = parse_stream_write_request(self.options)
+        return ProjsegStreamWriter(request, schema, overwrite=overwrite)

@@ -227,7 +227,9 @@ OPTIONS: Final[tuple[Option, ...]] = (
 )
 _BY_FOLDED_NAME: Final = {option.name.lower(): option for option in OPTIONS}
 
-_ADDED_BY_SPARK: Final = frozenset({"provider", "owner", "location", "external", "comment"})
+_ADDED_BY_SPARK: Final = frozenset(
+    {"provider", "owner", "location", "external", "comment", "checkpointlocation", "queryname"}
+)
 # Beside the version that it names, that it is pinned; and what hints say.
 _ADDED_BY_EXTENSION: Final = frozenset(
     {

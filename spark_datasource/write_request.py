@@ -15,6 +15,7 @@ from projseg.spark_datasource.table_location import write_location
 from projseg.table_layer.commit_info import NO_NOTE, CommitNote
 
 IF_EXISTS: Final = ("append", "error", "ignore")
+_OF_ONE_WRITE: Final = ("ifExists", "replaceInterval", "replaceWhere", "txnAppId", "txnVersion")
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,25 @@ def parse_write_request(given: Mapping[str, str]) -> WriteRequest:
         transaction=_transaction(options),
         note=CommitNote({}, options.text("userName"), options.text("userMetadata")),
     )
+
+
+def parse_stream_write_request(given: Mapping[str, str]) -> WriteRequest:
+    """Read and check the options of a stream's batches.
+
+    Raises
+    ------
+    InvalidInputError
+        As of `parse_write_request`, and PROJSEG_BAD_OPTION for an option of a single write.
+    """
+    options = Options(given)
+    for name in _OF_ONE_WRITE:
+        if options.text(name) is not None:
+            raise InvalidInputError(
+                "PROJSEG_BAD_OPTION",
+                f"option '{name}' is of a single write and a stream makes many, each exactly once; "
+                "leave it out, or write each batch by foreachBatch",
+            )
+    return parse_write_request(given)
 
 
 def _interval(options: Options) -> tuple[int, int] | None:

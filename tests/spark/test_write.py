@@ -311,9 +311,12 @@ def test_a_refused_commit_gives_back_its_segments(spark, rows, location):
         rows.schema,
         overwrite=True,
     )
-    target = writer._target
+    target = writer._job.target
     entries = write_segments(
-        rows.toArrow().to_batches(), target.properties, target.storage, write_id=writer._write_id
+        rows.toArrow().to_batches(),
+        target.properties,
+        target.storage,
+        write_id=writer._job.write_id,
     )
     with pytest.raises(InvalidInputError, match="PROJSEG_ROWS_OUTSIDE_INTERVAL"):
         writer.commit([SegmentsWritten.of(entries)])

@@ -1,0 +1,198 @@
+"""One write of rows to a table: tasks make whole segments, and one commit publishes them all.
+
+Spark plans in one process, runs tasks in others and commits in yet another. The job is made where
+Spark plans, with the write id that all segments share, and travels to the others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from projseg.algebra.time.interval import Interval
+from projseg.errors import InvalidInputError
+from projseg.maintenance.after_commit import after_commit
+from projseg.maintenance.replace_rows import fulfilling, replace_by_written
+from projseg.spark_datasource.commit_message import SegmentsWritten
+from projseg.spark_datasource.write_request import WriteRequest
+from projseg.spark_datasource.write_target import WriteTarget, overtaken_target
+from projseg.table_layer.change import Append, Change, Overwrite
+from projseg.table_layer.commit import commit, create_table
+from projseg.table_layer.commit_info import CommitNote
+from projseg.table_layer.own_files import remove, removed_on_failure
+from projseg.table_layer.paths import new_write_id
+from projseg.table_layer.segment_entry import SegmentEntry
+from projseg.table_layer.snapshot import open_snapshot
+from projseg.writer.table_writer import write_segments
+
+LOGGER: Final = logging.getLogger("projseg.spark")
+
+
+@dataclass(frozen=True)
+class WriteJob:
+    """What the tasks of a write and its commit must agree on.
+
+    Parameters
+    ----------
+    request : WriteRequest
+        The options.
+    target : WriteTarget
+        The table that segments are written for.
+    overwrite : bool
+        Replace the whole table, or the request's interval.
+    write_id : str
+        Names the commit and every file of it.
+    """
+
+    request: WriteRequest
+    target: WriteTarget
+    overwrite: bool
+    write_id: str = field(default_factory=new_write_id)
+
+    def within(self, transaction: tuple[str, int], note: CommitNote) -> WriteJob:
+        """Return the same job, to be published at most once under an application's number."""
+        return replace(self, request=replace(self.request, transaction=transaction, note=note))
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> list[SegmentEntry]:
+        """Write the rows of the task this is called in, under names no other attempt can have.
+
+        Raises
+        ------
+        InvalidInputError
+            If the rows do not fit the table.
+        StorageError
+            If a file cannot be written.
+        """
+        context = TaskContext.get()
+        assert context is not None
+        target, rows = self.target, batches
+        if target.condition is not None:
+            rows = fulfilling(batches, target.properties, target.condition)
+        return list(
+            write_segments(
+                rows,
+                target.properties,
+                target.storage,
+                write_id=self.write_id,
+                partition=context.partitionId(),
+                attempt=context.taskAttemptId(),
+                threads=context.cpus(),
+            )
+        )
+
+    def publish(self, written: Sequence[SegmentsWritten]) -> None:
+        """Publish the segments of the attempts that won, in one table version.
+
+        Raises
+        ------
+        InvalidInputError
+            If the rows do not fit the table as another write has made it meanwhile.
+        CommitError
+            If nothing was committed; the segments are removed, but for CommitStateUnknownError.
+        """
+        if len({message.release for message in written}) > 1:
+            LOGGER.warning("executors run different releases of projseg; install one everywhere")
+        entries = tuple(entry for message in written for entry in message.unpacked())
+        target = self.target
+        with removed_on_failure(target.storage, self.write_id, target.base_version) as files:
+            files += [entry.file for entry in entries]
+            self._publish(entries)
+
+    def _publish(self, entries: tuple[SegmentEntry, ...]) -> None:
+        """Commit to the table, or make it by its first commit."""
+        change = self._change(self.target, entries)  # refuses rows outside the interval
+        metrics = {
+            "added_segments": len(entries),
+            "added_rows": sum(entry.row_count for entry in entries),
+        }
+        target = self.target
+        if target.base_version is None:
+            overtaken = self._make_table(entries, metrics)
+            if overtaken is None:
+                return
+            target, change = overtaken, self._change(overtaken, entries)
+        if target.reason_to_skip:
+            self._discard(entries, target.reason_to_skip)
+            return
+        if target.condition is not None:
+            replace_by_written(
+                target.storage,
+                entries,
+                target.condition,
+                write_id=self.write_id,
+                metrics=metrics,
+                note=self.request.note,
+                txn=self.request.transaction,
+            )
+            return
+        landed = commit(
+            target.storage,
+            open_snapshot(target.storage, target.base_version),
+            change,
+            write_id=self.write_id,
+            operation="overwrite" if self.overwrite else "append",
+            metrics=metrics,
+            txn=self.request.transaction,
+            note=self._note(target),
+        )
+        if landed.file.write_id == self.write_id:
+            after_commit(landed, entries)
+        else:
+            self._discard(entries, f"version {landed.version} is the same transaction")
+
+    def _discard(self, entries: Sequence[SegmentEntry], reason: str) -> None:
+        LOGGER.warning("write %s published nothing: %s", self.write_id, reason)
+        remove(self.target.storage, [entry.file for entry in entries])
+
+    def log_abort(self, finished: int) -> None:
+        """Say that Spark gave the write up after so many tasks, and delete nothing.
+
+        Spark also aborts if the answer of a commit was lost. A task that failed and a commit that
+        was refused have removed their own files; what other tasks wrote stays, and no table version
+        lists it unless the commit succeeded.
+        """
+        LOGGER.warning(
+            "write %s to %s was aborted after %d tasks; files that no table version lists stay",
+            self.write_id,
+            self.target.storage.location,
+            finished,
+        )
+
+    def _change(self, target: WriteTarget, entries: tuple[SegmentEntry, ...]) -> Change:
+        if self.overwrite:
+            return Overwrite(entries, target.interval, target.added_columns)
+        return Append(entries, target.added_columns)
+
+    def _note(self, target: WriteTarget) -> CommitNote:
+        note = self.request.note
+        return (
+            note
+            if target.interval is None
+            else note.asking(interval=str(Interval(*target.interval)))
+        )
+
+    def _make_table(
+        self, entries: tuple[SegmentEntry, ...], metrics: dict[str, int]
+    ) -> WriteTarget | None:
+        """Make the table, with its rows in it, or return the one that another write made first."""
+        target = self.target
+        try:
+            create_table(
+                target.storage,
+                target.properties,
+                entries=entries,
+                write_id=self.write_id,
+                metrics=metrics,
+                txn=self.request.transaction,
+                note=self.request.note,
+            )
+        except InvalidInputError as error:
+            if error.code != "PROJSEG_TABLE_EXISTS":
+                raise
+            return overtaken_target(self.request, target, overwrite=self.overwrite)
+        return None
