@@ -23,7 +23,7 @@ class AggregateBelowJoin(
     session: SparkSession, settings: Settings, reads: Reads, requests: Requests, texts: SqlTexts) {
   def rewritten(aggregate: Aggregate): Option[LogicalPlan] = {
     if (!aggregate.expressions.forall(_.deterministic)) return None
-    val tables = JoinedTable.in(aggregate.child).filter(_.steps.nonEmpty)
+    val tables = JoinedTable.in(aggregate.child)
     val read = AttributeSet(calls(aggregate).flatMap(_.references))
     // The table that the most arguments are of has the most to say of its groups.
     tables.sortBy(joined => -AttributeSet(read.map(joined.over).flatMap(_.references)).count(joined.columns.contains))
@@ -47,7 +47,7 @@ class AggregateBelowJoin(
       case JoinedTable.Joined(join, _) => join.condition
     }
     for {
-      _ <- if (left.steps.nonEmpty) Some(left) else None
+      _ <- if (left.steps.nonEmpty || calls(aggregate).exists(_.isDistinct)) Some(left) else None
       _ <- every(conditions)(keys.of)
       grouping <- every(aggregate.groupingExpressions)(one => keys.of(joined.over(one)))
       asked = calls(aggregate)

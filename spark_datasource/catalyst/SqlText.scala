@@ -96,7 +96,12 @@ class SqlTexts(zone: String) {
       case BitXorAgg(child) => Some(("bit_xor", Seq(child)))
       case one: HyperLogLogPlusPlus if approximateDistinct && one.relativeSD == 0.05 =>
         Some(("approx_count_distinct", Seq(one.child)))
+      case Sketch(name, child) if approximateDistinct => Some((name, Seq(child)))
       case _ => None
+    }
+    val size = aggregate.aggregateFunction match {
+      case Sketch(_, _) => s", ${aggregate.aggregateFunction.children(1)}"
+      case _ => ""
     }
     function.flatMap { case (name, arguments) =>
       val texts = arguments.map(of)
@@ -104,10 +109,19 @@ class SqlTexts(zone: String) {
       val mayFail = (texts.flatten ++ condition).exists(_.mayFail) || mayOverflow(aggregate.aggregateFunction)
       if (texts.exists(_.isEmpty)) None
       else {
-        val inside = if (arguments.isEmpty) "*" else texts.flatten.map(_.text).mkString(", ")
+        val inside = if (arguments.isEmpty) "*" else texts.flatten.map(_.text).mkString(", ") + size
         val where = condition.map(one => s" FILTER (WHERE ${one.text})").getOrElse("")
         Some(SqlText(s"$name($distinct$inside)$where", mayFail))
       }
+    }
+  }
+
+  /** A sketch of a size that is written out, by its class, which not every release has. */
+  private object Sketch {
+    private val names = Map("HllSketchAgg" -> "hll_sketch_agg", "ThetaSketchAgg" -> "theta_sketch_agg")
+    def unapply(function: AggregateFunction): Option[(String, Expression)] = function.children match {
+      case Seq(child, IntegerLiteral(_)) => names.get(function.getClass.getSimpleName).map(_ -> child)
+      case _ => None
     }
   }
 
