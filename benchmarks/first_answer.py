@@ -10,7 +10,6 @@ that does other work as well, only the processor's time says what a question cos
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import statistics
@@ -18,14 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 import projseg
+from projseg.benchmarks.publish import publish
 
 ROW_COUNT: Final = 50_000
 _RUNS: Final = 11
@@ -47,20 +46,14 @@ def main() -> None:
         }
         codes["import pyarrow"] = "import pyarrow"
         seconds = {name: _median_seconds(code) for name, code in codes.items()}
-    load_average = os.getloadavg()[0]
-    record: dict[str, Any] = {
-        "command": "python -m projseg.benchmarks.first_answer",
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+    figures = {
         "rows": ROW_COUNT,
         "runs": _RUNS,
-        "load_average": round(load_average, 2),
         "seconds": {name: clock for name, (clock, _) in seconds.items()},
         "processor_seconds": {name: processor for name, (_, processor) in seconds.items()},
     }
-    text = json.dumps(record, indent=1)
-    sys.stdout.write(text + "\n")
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(text + "\n", encoding="utf-8")
+    path = sys.argv[1] if len(sys.argv) > 1 else None
+    publish("python -m projseg.benchmarks.first_answer", figures, path)
 
 
 def _write_table(location: str) -> None:

@@ -12,14 +12,11 @@ the milliseconds of planning the queries over Parquet alone, with the extension 
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +24,8 @@ from pyspark.sql import SparkSession
 
 import projseg
 from projseg.benchmarks.generator import EditStream
+from projseg.benchmarks.publish import publish
+from projseg.benchmarks.sql_session import sql_session
 
 _HOURLY: Final = (
     "SELECT date_trunc('HOUR', time) AS hour, channel, robot, sum(added) AS added, "
@@ -68,9 +67,8 @@ _PLANS: Final = 50
 def main() -> None:
     """Measure, print and write what was measured."""
     row_count = int(sys.argv[1])
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory() as folder:
-        spark = _session()
+        spark = sql_session()
         load = _make_tables(spark, Path(folder), row_count)
         figures = {name: _measured(spark, *texts) for name, texts in _QUERIES.items()}
         spark.conf.set("spark.projseg.enabled", "true")
@@ -83,34 +81,15 @@ def main() -> None:
             enabled: _planning(spark, enabled) for enabled in ("true", "false", "true", "false")
         }
         spark.stop()
-    record: dict[str, Any] = {
-        "command": f"python -m projseg.benchmarks.plain_sql {row_count}",
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+    record = {
         "rows": row_count,
-        "load_average": round(os.getloadavg()[0], 2),
         "load_seconds": load,
         "milliseconds": figures,
         "queries_a_second_by_clients": served,
         "milliseconds_of_planning_parquet_by_enabled": planning,
     }
-    text = json.dumps(record, indent=1)
-    sys.stdout.write(text + "\n")
-    if len(sys.argv) > 2:
-        Path(sys.argv[2]).write_text(text + "\n", encoding="utf-8")
-
-
-def _session() -> SparkSession:
-    session = (
-        projseg.configure(SparkSession.builder)
-        .master("local[2]")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "3g")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    path = sys.argv[2] if len(sys.argv) > 2 else None
+    publish(f"python -m projseg.benchmarks.plain_sql {row_count}", record, path)
 
 
 def _make_tables(spark: SparkSession, folder: Path, row_count: int) -> float:

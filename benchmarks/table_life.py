@@ -15,15 +15,11 @@ are said to be copied are compared.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +29,7 @@ import pyarrow as pa
 
 import projseg
 from projseg.benchmarks.generator import SCHEMA, SPAN_US, START_US, EditStream
+from projseg.benchmarks.publish import publish
 from projseg.benchmarks.turn import take_turn
 from projseg.errors import InvalidInputError
 from projseg.maintenance.listed_segment import open_uncached
@@ -91,17 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 Path(folder) / "c", _scattered(asked.tasks, asked.days, asked.rows_a_segment)
             ),
         }
-    record = {
-        "command": "python -m projseg.benchmarks.table_life",
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "load_average": round(os.getloadavg()[0], 2),
-        "processors": os.cpu_count(),
-        **cases,
-    }
-    text = json.dumps(record, indent=1)
-    sys.stdout.write(text + "\n")
-    if asked.output is not None:
-        asked.output.write_text(text + "\n", encoding="utf-8")
+    publish("python -m projseg.benchmarks.table_life", cases, asked.output)
 
 
 def projections_added(folder: Path, row_count: int) -> dict[str, Any]:

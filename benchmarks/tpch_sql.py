@@ -9,7 +9,6 @@ Parquet alone, compares the rows, and notes how the plan got them and the best o
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -18,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +24,8 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 import projseg
+from projseg.benchmarks.publish import publish
+from projseg.benchmarks.sql_session import sql_session
 from projseg.benchmarks.ssb_queries import SSB, SSB_TABLES
 from projseg.benchmarks.tpch_queries import TPCH
 from projseg.errors import MissingPackageError
@@ -77,21 +77,12 @@ _SSB_OPTIONS: Final[dict[str, dict[str, Any]]] = {
 def main() -> None:
     """Measure, print and write what was measured."""
     scale = float(sys.argv[1])
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory() as folder:
-        spark = _session()
-        record: dict[str, Any] = {
-            "command": f"python -m projseg.benchmarks.tpch_sql {scale:g}",
-            "time": datetime.now(UTC).isoformat(timespec="seconds"),
-            "scale": scale,
-            "load_average": round(os.getloadavg()[0], 2),
-            **run(spark, Path(folder), scale),
-        }
+        spark = sql_session()
+        figures = {"scale": scale, **run(spark, Path(folder), scale)}
         spark.stop()
-    text = json.dumps(record, indent=1)
-    sys.stdout.write(text + "\n")
-    if len(sys.argv) > 2:
-        Path(sys.argv[2]).write_text(text + "\n", encoding="utf-8")
+    path = sys.argv[2] if len(sys.argv) > 2 else None
+    publish(f"python -m projseg.benchmarks.tpch_sql {scale:g}", figures, path)
 
 
 def run(spark: SparkSession, folder: Path, scale: float, runs: int = _RUNS) -> dict[str, Any]:
@@ -153,20 +144,6 @@ def generate(folder: Path, scale: float) -> None:
         )
     asked = [command, "parquet", "-s", f"{scale:g}", "--output-dir", str(folder)]
     subprocess.run(asked, check=True, capture_output=True)  # noqa: S603 - a program of the extra
-
-
-def _session() -> SparkSession:
-    session = (
-        projseg.configure(SparkSession.builder)
-        .master("local[2]")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "3g")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    return session
 
 
 def _make_tpch(spark: SparkSession, folder: Path) -> None:

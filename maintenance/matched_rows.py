@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.rows import RowIds, RowRange, Rows
+from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.query.request import IntervalLike, Query
 from projseg.algebra.query.spec import QuerySpec, bind_query
@@ -87,7 +88,8 @@ def scanned(
     """
     given = values or {}
     columns = [
-        f"{given.get(name, quoted(name))} AS {quoted(name)}" for name in properties.schema.names
+        f"{given.get(name, backquoted(name))} AS {backquoted(name)}"
+        for name in properties.schema.names
     ]
     query = Query(
         columns=columns,
@@ -96,12 +98,6 @@ def scanned(
         context={"timezone": condition.timezone},
     )
     return bind_query(properties.schema, properties.time_column, query)
-
-
-def quoted(name: str) -> str:
-    """Return a column's name as Spark SQL."""
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"
 
 
 def is_whole(segment: SegmentPlan) -> bool:

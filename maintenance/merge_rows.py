@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.aggregation.rows import RowRange, Rows
+from projseg.algebra.expressions.sql_words import backquoted
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.maintenance.matched_rows import Condition, planned, quoted, rows_as_batches
+from projseg.maintenance.matched_rows import Condition, planned, rows_as_batches
 from projseg.maintenance.row_changes import Corrected, Rewriting, rewrite
 from projseg.reader.plan import QueryPlan, SegmentPlan
 from projseg.reader.run import open_source
@@ -237,5 +238,5 @@ def _enclosing(merge: _Merge) -> str | None:
         if pa.types.is_integer(column.type):
             bounds = pc.min_max(column).as_py()
             if bounds["min"] is not None:
-                parts.append(f"{quoted(name)} BETWEEN {bounds['min']} AND {bounds['max']}")
+                parts.append(f"{backquoted(name)} BETWEEN {bounds['min']} AND {bounds['max']}")
     return " AND ".join(parts) or None

@@ -16,6 +16,7 @@ from pyspark.sql import functions as sql_functions
 
 from projseg.algebra.aggregates.call import bind_aggregate
 from projseg.algebra.aggregates.mergeable import MergeableAggregate, mergeable
+from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.query.request import Expressions, IntervalLike, Query, query_of
 from projseg.declarations import ProjectionLike, declaration_of
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
@@ -189,7 +190,7 @@ def _merging(
 def _merged(partial: DataFrame, merging: list[MergeableAggregate]) -> DataFrame:
     """Return the groups of all tasks as one row each."""
     states = {state.name for one in merging for state in one.states}
-    keys = [sql_functions.col(_quoted(name)) for name in partial.columns if name not in states]
+    keys = [sql_functions.col(backquoted(name)) for name in partial.columns if name not in states]
     values = [sql_functions.expr(one.value).alias(one.name) for one in merging]
     if not values:
         return partial.select(*keys).distinct()
@@ -230,7 +231,3 @@ def _projections_text(given: ProjectionLike | Iterable[ProjectionLike]) -> str:
 def _declaration_json(given: ProjectionLike) -> Mapping[str, Any]:
     declaration = declaration_of(given)
     return asdict(declaration) if isinstance(declaration, Projection) else declaration
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

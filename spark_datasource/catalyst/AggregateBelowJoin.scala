@@ -2,18 +2,17 @@ package org.apache.spark.sql.projseg
 
 import scala.jdk.CollectionConverters._
 
-import com.fasterxml.jackson.databind.node.ObjectNode
-
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.types.{DataType, StructField, StructType}
+import org.apache.spark.sql.types.DataType
 
 /**
- * Groups a table's rows before they are joined, so that Spark joins groups with their states.
+ * Groups a table's rows before they are joined, so that Spark joins groups with their states; or
+ * before it counts distinct values, by these too.
  *
  * Rows that agree in all columns that conditions, keys and other arguments read are joined alike.
  * So a group stands for its rows wherever it is joined, as often as it is; and merging its state
@@ -24,14 +23,11 @@ class AggregateBelowJoin(
   def rewritten(aggregate: Aggregate): Option[LogicalPlan] = {
     if (!aggregate.expressions.forall(_.deterministic)) return None
     val tables = JoinedTable.in(aggregate.child)
-    val read = AttributeSet(calls(aggregate).flatMap(_.references))
+    val read = AttributeSet(Replaced.calls(aggregate).flatMap(_.references))
     // The table that the most arguments are of has the most to say of its groups.
     tables.sortBy(joined => -AttributeSet(read.map(joined.over).flatMap(_.references)).count(joined.columns.contains))
       .flatMap(joined => grouped(aggregate, joined)).headOption
   }
-
-  private def calls(aggregate: Aggregate): Seq[AggregateExpression] = aggregate.aggregateExpressions
-    .flatMap(_.collect { case call: AggregateExpression => call }).distinctBy(_.canonicalized)
 
   private def grouped(aggregate: Aggregate, joined: JoinedTable): Option[LogicalPlan] = {
     val keys = new TableKeys(joined, texts)
@@ -47,14 +43,14 @@ class AggregateBelowJoin(
       case JoinedTable.Joined(join, _) => join.condition
     }
     for {
-      _ <- if (left.steps.nonEmpty || calls(aggregate).exists(_.isDistinct)) Some(left) else None
+      _ <- if (left.steps.nonEmpty || Replaced.calls(aggregate).exists(_.isDistinct)) Some(left) else None
       _ <- every(conditions)(keys.of)
       grouping <- every(aggregate.groupingExpressions)(one => keys.of(joined.over(one)))
-      asked = calls(aggregate)
+      asked = Replaced.calls(aggregate)
       merged <- every(asked)(call => states.of(joined.over(call).asInstanceOf[AggregateExpression]))
       // Without keys, no rows would be one group.
       if keys.attributes.nonEmpty
-      source <- source(joined.table, filters, keys, states)
+      source <- source(joined.table, filters, keys, states, isJoined = left.steps.nonEmpty)
       plan = left.overSource(source.plan, keys.of(_).get)
       values = asked.map(_.canonicalized).zip(merged.map(_.over(source.values, source.states))).toMap
       outputs <- outputs(aggregate, grouping, values, plan)
@@ -65,18 +61,10 @@ class AggregateBelowJoin(
   private case class Source(plan: LogicalPlan, states: Seq[Seq[Attribute]], values: Seq[Expression])
 
   private def source(
-      table: Table, filters: Seq[SqlText], keys: TableKeys, asked: StatesOfCalls): Option[Source] = {
+      table: Table, filters: Seq[SqlText], keys: TableKeys, asked: StatesOfCalls, isJoined: Boolean)
+      : Option[Source] = {
     val query = reads.groups(table).put("aggregation", "partial")
-    if (filters.nonEmpty) query.put("filter", filters.map(_.text).mkString(" AND "))
-    val lists = Seq("group_by" -> keys.texts, "aggregators" -> asked.texts)
-    lists.foreach { case (field, found) =>
-      val list = query.putArray(field)
-      found.zipWithIndex.foreach { case (one, index) => list.add(s"${one.text} AS ${field.head}$index") }
-    }
-    val request = requests.of("states", table)
-    request.set[ObjectNode]("query", query)
-    request.put("max_bytes", if (settings.isLocalEnabled) settings.localBytes else -1L)
-    request.put("max_rows", settings.localRows)
+    val request = requests.groups("states", table, query, keys.texts, asked.texts, filters)
     for {
       reply <- requests.reply(request).toOption
       if reply.content.get("reducing").asBoolean && table.isAsStored(reply)
@@ -86,24 +74,23 @@ class AggregateBelowJoin(
       if isAnswered || !(filters ++ asked.texts).exists(_.mayFail)
       names = keys.attributes.map(_.name) ++ listed(reply, "states").map(_.asText)
       plan <-
-        if (isAnswered) Some(planted(names, types, reply))
+        if (isAnswered) Some(planted(names, types, reply, if (isJoined) "below a join, " else "below DISTINCT, "))
         else reads.load(table, query).toOption.map(reads.planned(_, Told.of(reply.content)))
       if plan.output.map(_.dataType) == types
       values <- merging(plan, reply)
     } yield {
       val (found, states) = plan.output.splitAt(keys.attributes.size)
       val named = keys.attributes.zip(found).map { case (key, column) =>
-        Alias(if (column.nullable && !key.nullable) KnownNotNull(column) else column, key.name)(key.exprId)
+        Alias(Replaced.as(column, key), key.name)(key.exprId)
       }
       val byCall = asked.texts.indices.map(index => states.filter(_.name.takeWhile(_ != '.') == s"a$index"))
       Source(Project(named ++ states, plan), byCall, values)
     }
   }
 
-  private def planted(names: Seq[String], types: Seq[DataType], reply: Reply): LogicalPlan = {
+  private def planted(names: Seq[String], types: Seq[DataType], reply: Reply, how: String): LogicalPlan = {
     val columns = names.zip(types).map { case (name, dataType) => AttributeReference(name, dataType)() }
-    val schema = StructType(columns.map(one => StructField(one.name, one.dataType)))
-    ProjsegAnswer(columns, Engine.rowsOf(reply.rows, schema), s"below a join, from ${reply.content.get("plan").asText}")
+    ProjsegAnswer.of(columns, reply, how)
   }
 
   /** The values of the aggregates asked, as Spark writes their SQL over the states. */
@@ -132,18 +119,13 @@ class AggregateBelowJoin(
   private def outputs(
       aggregate: Aggregate, grouping: Seq[Expression], values: Map[Expression, Expression], plan: LogicalPlan)
       : Option[Seq[NamedExpression]] = {
-    def as(found: Expression, wanted: Expression): Expression =
-      if (found.nullable && !wanted.nullable) KnownNotNull(found) else found
     def of(expression: Expression): Expression = expression match {
-      case call: AggregateExpression => as(values(call.canonicalized), call)
+      case call: AggregateExpression => Replaced.as(values(call.canonicalized), call)
       case key if aggregate.groupingExpressions.exists(_.semanticEquals(key)) =>
-        as(grouping(aggregate.groupingExpressions.indexWhere(_.semanticEquals(key))), key)
+        Replaced.as(grouping(aggregate.groupingExpressions.indexWhere(_.semanticEquals(key))), key)
       case other => other.mapChildren(of)
     }
-    val found = aggregate.aggregateExpressions.map(output => of(output) match {
-      case alias: Alias => alias
-      case other => Alias(other, output.name)(output.exprId, output.qualifier)
-    })
+    val found = aggregate.aggregateExpressions.map(output => Replaced.output(of(output), output))
     val isSame = found.map(_.dataType) == aggregate.aggregateExpressions.map(_.dataType)
     if (isSame && found.forall(_.references.subsetOf(plan.outputSet))) Some(found) else None
   }

@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.DataFrame
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.types.{DataType, StructField, StructType}
+import org.apache.spark.sql.types.DataType
 
 /**
  * Answers aggregates over projseg tables from the engine, and reads of the rest only the columns
@@ -78,8 +78,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
 
   private def aggregated(aggregate: Aggregate): Either[Refusal, LogicalPlan] = {
     val grouping = aggregate.groupingExpressions.filterNot(_.foldable)
-    val calls = aggregate.aggregateExpressions
-      .flatMap(_.collect { case call: AggregateExpression => call }).distinctBy(_.canonicalized)
+    val calls = Replaced.calls(aggregate)
     // Without keys the engine gives one row of no rows, where groups by a literal would be none.
     if (grouping.isEmpty && (calls.isEmpty || aggregate.groupingExpressions.nonEmpty))
       return Left(Refusal("it groups by literals"))
@@ -117,17 +116,8 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
     if (all.exists(_.isEmpty)) return Left(without(all.zip((keys ++ calls).map(below.of) ++ below.filters)))
 
     val query = reads.groups(below.table)
-    val conditions = filterTexts.flatten.map(_.text)
-    if (conditions.nonEmpty) query.put("filter", conditions.mkString(" AND "))
-    val asked = Seq("group_by" -> keyTexts, "aggregators" -> callTexts)
-    asked.foreach { case (field, found) =>
-      val list = query.putArray(field)
-      found.flatten.zipWithIndex.foreach { case (one, index) => list.add(s"${one.text} AS ${field.head}$index") }
-    }
-    val request = requests.of("answer", below.table)
-    request.set[ObjectNode]("query", query)
-    request.put("max_bytes", if (settings.isLocalEnabled) settings.localBytes else -1L)
-    request.put("max_rows", settings.localRows)
+    val request = requests.groups(
+      "answer", below.table, query, keyTexts.flatten, callTexts.flatten, filterTexts.flatten)
     requests.reply(request).flatMap(taken(_, below.table, keys, calls, query, all.flatten.exists(_.mayFail)))
   }
 
@@ -185,8 +175,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
     val attributes = wanted.zipWithIndex.map { case (expression, index) =>
       AttributeReference(s"c$index", expression.dataType, expression.nullable)()
     }
-    val schema = StructType(attributes.map(one => StructField(one.name, one.dataType, one.nullable)))
-    ProjsegAnswer(attributes, Engine.rowsOf(reply.rows, schema), s"from ${reply.content.get("plan").asText}")
+    ProjsegAnswer.of(attributes, reply, "")
   }
 
   /** The groups of all tasks, merged by Spark. */
@@ -216,10 +205,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
       aggregate: Aggregate, grouping: Seq[Expression], calls: Seq[AggregateExpression], source: LogicalPlan)
       : Either[Refusal, LogicalPlan] = {
     val attributes = source.output
-    def of(expression: Expression, position: Int): Expression = {
-      val attribute = attributes(position)
-      if (attribute.nullable && !expression.nullable) KnownNotNull(attribute) else attribute
-    }
+    def of(expression: Expression, position: Int): Expression = Replaced.as(attributes(position), expression)
     val found = aggregate.aggregateExpressions.map { output =>
       val replaced = output.transformDown {
         case call: AggregateExpression if calls.exists(_.canonicalized == call.canonicalized) =>
@@ -227,10 +213,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
         case expression if grouping.exists(_.semanticEquals(expression)) =>
           of(expression, grouping.indexWhere(_.semanticEquals(expression)))
       }
-      replaced match {
-        case alias: Alias => alias
-        case other => Alias(other, output.name)(output.exprId, output.qualifier)
-      }
+      Replaced.output(replaced, output)
     }
     val known = AttributeSet(attributes)
     if (!found.forall(_.references.subsetOf(known))) Left(Refusal("an output is not over its keys and aggregates"))

@@ -23,13 +23,12 @@ class ChangeRows extends Rule[LogicalPlan] {
       case merge @ MergeIntoTable(Target(location), _, _, _, _, _, _) => MergeByKeys(merge, location)
       case TruncateTable(found: ResolvedTable) if Table.isProjseg(found.table) =>
         val parts = (found.catalog.name +: found.identifier.namespace.toSeq) :+ found.identifier.name
-        Statement("truncate", parts, Map.empty, ChangeRows.returned)
+        Statement("truncate", ByName(parts), Map.empty, ChangeRows.returned)
       case _ => plan
     }
 
   private def changed(operation: String, location: String, arguments: Map[String, Any]): LogicalPlan =
-    Statement(
-      operation, Seq("projseg", location), arguments + ("timezone" -> conf.sessionLocalTimeZone), ChangeRows.returned)
+    Statement(operation, At(location), arguments + ("timezone" -> conf.sessionLocalTimeZone), ChangeRows.returned)
 
   /** The statement with what is constant in it as literals, as the optimizer would write it. */
   private def folded(plan: LogicalPlan): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer {

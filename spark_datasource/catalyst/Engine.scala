@@ -7,9 +7,11 @@ import java.util.concurrent.{ConcurrentLinkedDeque, ScheduledFuture, ScheduledTh
 import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.locks.LockSupport
 
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.arrow.vector.ipc.ArrowStreamReader
 
 import org.apache.spark.internal.Logging
@@ -34,6 +36,21 @@ case class Reply(content: JsonNode, rows: Array[Byte]) {
  */
 object Engine extends Logging {
   val json = new ObjectMapper()
+
+  /** A request for an operation; its fields are texts, numbers, truth values, and lists and maps of them. */
+  def request(operation: String, fields: Map[String, Any]): ObjectNode = {
+    val made = json.createObjectNode().put("op", operation)
+    fields.foreach { case (name, value) =>
+      val plain = value match {
+        case values: Seq[_] => values.asJava
+        case values: Map[_, _] => values.asJava
+        case other => other
+      }
+      made.set[ObjectNode](name, json.valueToTree[JsonNode](plain))
+    }
+    made
+  }
+
   private val idle = new ConcurrentLinkedDeque[EngineProcess]()
   // More processes than processors would only share them, and each keeps what it has read.
   private val places = new Semaphore(math.max(2, Runtime.getRuntime.availableProcessors), true)

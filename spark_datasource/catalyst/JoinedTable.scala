@@ -10,7 +10,8 @@ import org.apache.spark.sql.catalyst.plans.logical._
  *
  * Projections are gone: what stands above them is written over the table's columns by `over`.
  */
-case class JoinedTable(table: Table, aliases: AttributeMap[Expression], steps: Seq[JoinedTable.Step]) {
+case class JoinedTable(table: Table, aliases: AttributeMap[Expression], steps: Seq[JoinedTable.Step])
+    extends PredicateHelper {
   import JoinedTable._
 
   val columns: AttributeSet = table.relation.outputSet
@@ -35,7 +36,7 @@ case class JoinedTable(table: Table, aliases: AttributeMap[Expression], steps: S
   }
 
   private def where(condition: Expression): JoinedTable =
-    copy(steps = steps ++ conjuncts(over(condition)).map(Where(_)))
+    copy(steps = steps ++ splitConjunctivePredicates(over(condition)).map(Where(_)))
 
   private def joined(join: Join, isLeft: Boolean): JoinedTable =
     copy(steps = steps :+ Joined(join.copy(condition = join.condition.map(over)), isLeft))
@@ -56,11 +57,6 @@ object JoinedTable {
       val right = if (keepsRight(join.joinType)) in(join.right).map(_.joined(join, isLeft = false)) else Nil
       left ++ right
     case _ => Nil
-  }
-
-  def conjuncts(condition: Expression): Seq[Expression] = condition match {
-    case And(left, right) => conjuncts(left) ++ conjuncts(right)
-    case other => Seq(other)
   }
 
   def keepsLeft(joinType: JoinType): Boolean = joinType match {

@@ -13,19 +13,19 @@ import org.apache.spark.sql.types._
  * where its key is among those of the other side. Where these are few and in the plan already, as a
  * local relation or an answer of the engine, they become a condition of the table. The join stays.
  */
-class KnownKeys(texts: SqlTexts) {
+class KnownKeys(texts: SqlTexts) extends PredicateHelper {
   // Beyond that, binding the condition costs more than it saves.
   private val keysMax = 256
 
   def passed(plan: LogicalPlan): LogicalPlan = plan.transformUp {
     case filter @ Filter(condition, child) =>
-      JoinedTable.conjuncts(condition).foldLeft[LogicalPlan](filter) {
+      splitConjunctivePredicates(condition).foldLeft[LogicalPlan](filter) {
         case (above: Filter, InSubquery(Seq(value), query)) if query.children.isEmpty =>
           keysOf(query.plan).map(keys => above.copy(child = among(above.child, value, keys))).getOrElse(above)
         case (above, _) => above
       }
     case join @ Join(left, right, joinType, Some(condition), _) =>
-      JoinedTable.conjuncts(condition).foldLeft(join) {
+      splitConjunctivePredicates(condition).foldLeft(join) {
         case (above, EqualTo(one, other)) =>
           val toLeft = if (losesLeft(joinType)) passing(above.left, above.right, one, other) else None
           val toRight = if (losesRight(joinType)) passing(above.right, above.left, one, other) else None

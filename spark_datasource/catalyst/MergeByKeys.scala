@@ -79,7 +79,7 @@ case class MergeCommand(
       write(frame.schema, frame.queryExecution.executedPlan.executeToIterator(), file)
       val arguments = Map(
         "data" -> file.toString, "on" -> keys, "when_matched" -> whenMatched, "when_not_matched" -> whenNotMatched)
-      Statement("merge", Seq("projseg", location), arguments, columns).run(session)
+      Statement("merge", At(location), arguments, columns).run(session)
     } finally Files.deleteIfExists(file)
   }
 

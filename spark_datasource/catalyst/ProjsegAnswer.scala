@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
 import org.apache.spark.sql.catalyst.plans.logical.statsEstimation.EstimationUtils
 import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan, SparkStrategy}
+import org.apache.spark.sql.types.{StructField, StructType}
 
 /** Rows that the engine answered while the statement was planned; `told` says from what. */
 case class ProjsegAnswer(output: Seq[Attribute], rows: Seq[InternalRow], told: String)
@@ -18,9 +19,18 @@ case class ProjsegAnswer(output: Seq[Attribute], rows: Seq[InternalRow], told: S
   override protected def stringArgs: Iterator[Any] = Iterator(output, told)
 }
 
-/** Runs a `ProjsegAnswer`. */
-case class ProjsegAnswerExec(output: Seq[Attribute], rows: Seq[InternalRow], told: String) extends LeafExecNode {
-  private lazy val unsafeRows = {
+object ProjsegAnswer {
+  /** The rows of a reply, which are of these columns. */
+  def of(columns: Seq[Attribute], reply: Reply, how: String): ProjsegAnswer = {
+    val schema = StructType(columns.map(one => StructField(one.name, one.dataType, one.nullable)))
+    ProjsegAnswer(columns, Engine.rowsOf(reply.rows, schema), s"${how}from ${reply.content.get("plan").asText}")
+  }
+}
+
+/** Runs a `ProjsegAnswer`. Its rows are in the partitions of its RDD, and not in the plan that tasks are sent. */
+case class ProjsegAnswerExec(output: Seq[Attribute], @transient rows: Seq[InternalRow], told: String)
+    extends LeafExecNode {
+  @transient private lazy val unsafeRows = {
     val project = UnsafeProjection.create(output, output)
     rows.map(row => project(row).copy(): InternalRow).toArray
   }

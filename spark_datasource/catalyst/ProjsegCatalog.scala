@@ -5,7 +5,6 @@ import java.util
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
-import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.SparkException
 import org.apache.spark.sql.{Row, SaveMode, SparkSession}
@@ -86,7 +85,7 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
         s"${other.getClass.getSimpleName} of table ${shown(named)}: this catalog changes free properties only; " +
           "create the table anew for other columns")
     }
-    ask("set_properties", named, "location" -> location, "properties" -> texts.toMap.asJava)
+    ask("set_properties", named, "location" -> location, "properties" -> texts.toMap)
     loadTable(named)
   }
 
@@ -121,7 +120,7 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
         try {
           makeUnlessWritten(staging, structure, declaration.options)
           val free = declaration.free
-          if (free.nonEmpty) ask("set_properties", named, "location" -> staging, "properties" -> free.asJava)
+          if (free.nonEmpty) ask("set_properties", named, "location" -> staging, "properties" -> free)
           ask("publish_table", named, "staged" -> staging, "replace" -> isReplaced)
         } catch { case error: Throwable => abortStagedChanges(); throw error }
       }
@@ -175,7 +174,7 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
   private def all(namespace: Array[String]): Identifier = Identifier.of(namespace, "")
 
   private def shown(named: Identifier): String =
-    Seq(title, in(named.namespace), named.name).map(part => "`" + part.replace("`", "``") + "`").mkString(".")
+    Seq(title, in(named.namespace), named.name).map(SqlText.quoted).mkString(".")
 
   private def texts(node: JsonNode): Map[String, String] =
     node.properties().asScala.map(one => one.getKey -> one.getValue.asText).toMap
@@ -185,9 +184,8 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
 
   /** The result of an operation about a table, or a namespace's nameless one; errors are Spark's own where it has them. */
   private def ask(operation: String, about: Identifier, taken: Identifier, fields: (String, Any)*): JsonNode = {
-    val request = Engine.json.createObjectNode().put("op", operation).put("warehouse", warehouse)
-    request.put("namespace", in(about.namespace)).put("table", about.name)
-    fields.foreach { case (name, value) => request.set[ObjectNode](name, Engine.json.valueToTree[JsonNode](value)) }
+    val place = Map("warehouse" -> warehouse, "namespace" -> in(about.namespace), "table" -> about.name)
+    val request = Engine.request(operation, place ++ fields)
     val reply = Engine.ask(new Settings(SQLConf.get).python, request, isRepeatable = false).getOrElse(
       throw new SparkException("projseg's engine process ended or could not start; set spark.projseg.python to a " +
         "Python that has projseg"))

@@ -54,10 +54,6 @@ object QueryLog {
     new ExpressionInfo(getClass.getName, "projseg_query_log"),
     relation)
 
-  private implicit class OrNull[T](value: Option[T]) {
-    def orNull[A >: T]: A = value.getOrElse(null.asInstanceOf[A])
-  }
-
   private val literal =
     "(`(?:[^`]|``)*`)|(?:DATE|TIMESTAMP_NTZ|TIMESTAMP)?'(?:[^'\\\\]|\\\\.)*'|(?<!\\w)-?\\d[\\w.]*|\\b(?:TRUE|FALSE)\\b".r
   private val cast = "CAST\\(\\? AS \\w+(?:\\(\\?(?:, ?\\?)?\\))?\\)".r

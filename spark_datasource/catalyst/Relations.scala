@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -64,13 +65,32 @@ object Table {
     table.isInstanceOf[ProjsegTable] || table.getClass.getSimpleName == "PythonTable" && table.name() == "projseg"
 }
 
+/** The path of a name such as projseg.`/path`; no table or namespace of a catalog has a slash in its name. */
+object ByPath {
+  def unapply(parts: Seq[String]): Option[String] = parts match {
+    case Seq(format, path) if format.equalsIgnoreCase("projseg") && path.contains("/") && SQLConf.get.runSQLonFile => Some(path)
+    case _ => None
+  }
+}
+
 /** Requests to the engine. */
 class Requests(settings: Settings) {
-  def of(operation: String, table: Table): ObjectNode = {
-    val request = Engine.json.createObjectNode()
-    request.put("op", operation).put("location", table.location)
-    table.version.foreach(request.put("version", _))
-    request
+  def of(operation: String, table: Table): ObjectNode =
+    Engine.request(operation, Map("location" -> table.location) ++ table.version.map("version" -> _))
+
+  /** A request for groups: of `query`, with keys named g0 and on, and aggregates named a0 and on. */
+  def groups(
+      operation: String, table: Table, query: ObjectNode, keys: Seq[SqlText], aggregates: Seq[SqlText],
+      filters: Seq[SqlText]): ObjectNode = {
+    if (filters.nonEmpty) query.put("filter", filters.map(_.text).mkString(" AND "))
+    Seq(("group_by", "g", keys), ("aggregators", "a", aggregates)).foreach { case (field, letter, found) =>
+      val list = query.putArray(field)
+      found.zipWithIndex.foreach { case (one, index) => list.add(s"${one.text} AS $letter$index") }
+    }
+    val request = of(operation, table)
+    request.set[ObjectNode]("query", query)
+    request.put("max_bytes", if (settings.isLocalEnabled) settings.localBytes else -1L)
+    request.put("max_rows", settings.localRows)
   }
 
   /** The reply, or why the engine could not be asked. */

@@ -37,7 +37,7 @@ class ResolveByPathAndVersion(given: SparkSession) extends Rule[LogicalPlan] wit
           val asked = TimeTravelSpec.create(timestamp, version, conf.sessionLocalTimeZone)
           resolved(named, asked).getOrElse(travel)
         } else named.multipartIdentifier match {
-          case Direct(_) => travel.copy(relation = Deferred(named))
+          case ByPath(_) => travel.copy(relation = Deferred(named))
           case _ => travel
         }
       case named: UnresolvedRelation if !named.isStreaming => resolved(named, ofOptions(named)).getOrElse(named)
@@ -56,7 +56,7 @@ class ResolveByPathAndVersion(given: SparkSession) extends Rule[LogicalPlan] wit
 
   private def resolved(named: UnresolvedRelation, asked: Option[TimeTravelSpec]): Option[LogicalPlan] =
     named.multipartIdentifier match {
-      case Direct(path) => Some(relation(path, named, asked))
+      case ByPath(path) => Some(relation(path, named, asked))
       case parts if asked.isDefined => entry(parts).map { found =>
         SubqueryAlias(found.identifier.nameParts, relation(found.location.toString, named, asked))
       }
@@ -64,7 +64,7 @@ class ResolveByPathAndVersion(given: SparkSession) extends Rule[LogicalPlan] wit
     }
 
   private def target(table: LogicalPlan): Option[DataSourceV2Relation] = table match {
-    case named: UnresolvedRelation => Direct.unapply(named.multipartIdentifier).map { path =>
+    case named: UnresolvedRelation => ByPath.unapply(named.multipartIdentifier).map { path =>
       val place = Map("path" -> path)
       relation(place, optionsOf(named) ++ place)
     }
@@ -76,14 +76,6 @@ class ResolveByPathAndVersion(given: SparkSession) extends Rule[LogicalPlan] wit
     def unapply(plan: LogicalPlan): Option[UnresolvedRelation] = plan match {
       case named: UnresolvedRelation => Some(named)
       case Deferred(named) => Some(named)
-      case _ => None
-    }
-  }
-
-  /** The path of a name such as projseg.`/path`; no table or namespace of a catalog has a slash in its name. */
-  private object Direct {
-    def unapply(parts: Seq[String]): Option[String] = parts match {
-      case Seq(format, path) if format.equalsIgnoreCase("projseg") && path.contains("/") && conf.runSQLonFile => Some(path)
       case _ => None
     }
   }
@@ -129,8 +121,7 @@ class ResolveByPathAndVersion(given: SparkSession) extends Rule[LogicalPlan] wit
 
   /** The version as an option, or the instant, for which the source has the words if there is no version. */
   private def versionAt(path: String, micros: Long): (String, String) = {
-    val request = Engine.json.createObjectNode()
-    request.put("op", "version").put("location", path).put("timestamp_us", micros)
+    val request = Engine.request("version", Map("location" -> path, "timestamp_us" -> micros))
     new Requests(new Settings(conf)).reply(request) match {
       case Right(reply) => "versionAsOf" -> reply.content.get("version").asText
       case Left(_) => "timestampAsOf" -> Instant.EPOCH.plus(micros, ChronoUnit.MICROS).toString

@@ -56,9 +56,7 @@ class Scans(settings: Settings, reads: Reads, requests: Requests, texts: SqlText
       reply <- asked(query, table, columns, conditions.flatten)
       _ <- Either.cond(reply.content.get("answered").asBoolean, reply, Refusal("too much to read while planning"))
     } yield {
-      val schema = StructType(columns.map(one => StructField(one.name, one.dataType, one.nullable)))
-      val told = s"the first $limit, from ${reply.content.get("plan").asText}"
-      Project(projects, ProjsegAnswer(columns, Engine.rowsOf(reply.rows, schema), told))
+      Project(projects, ProjsegAnswer.of(columns, reply, s"the first $limit, "))
     }
   }
 
@@ -101,7 +99,7 @@ class Scans(settings: Settings, reads: Reads, requests: Requests, texts: SqlText
 
   private def withColumns(query: ObjectNode, columns: Seq[Attribute]): ObjectNode = {
     val names = query.putArray("columns")
-    columns.foreach(column => names.add("`" + column.name.replace("`", "``") + "`"))
+    columns.foreach(column => names.add(SqlText.quoted(column.name)))
     query
   }
 }

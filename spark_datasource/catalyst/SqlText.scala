@@ -14,6 +14,10 @@ import org.apache.spark.unsafe.types.UTF8String
  */
 case class SqlText(text: String, mayFail: Boolean = false)
 
+object SqlText {
+  def quoted(name: String): String = "`" + name.replace("`", "``") + "`"
+}
+
 class SqlTexts(zone: String) {
   type Found = Option[SqlText]
 
@@ -21,7 +25,7 @@ class SqlTexts(zone: String) {
     // The zone is the session's when the statement was analysed, or that of a view's text.
     case aware: TimeZoneAwareExpression if aware.timeZoneId.exists(_ != zone) => None
     case literal: Literal => literalText(literal).map(SqlText(_))
-    case attribute: AttributeReference if isPlain(attribute.dataType) => Some(SqlText(quoted(attribute.name)))
+    case attribute: AttributeReference if isPlain(attribute.dataType) => Some(SqlText(SqlText.quoted(attribute.name)))
     case Alias(child, _) => of(child)
     case cast: Cast => castText(cast)
     case And(left, right) => infix(left, "AND", right)
@@ -179,8 +183,6 @@ class SqlTexts(zone: String) {
     case _: DecimalType => true
     case other => other == StringType // with the default collation
   }
-
-  private def quoted(name: String): String = "`" + name.replace("`", "``") + "`"
 
   private def literalText(literal: Literal): Option[String] = literal match {
     case Literal(null, dataType) if isPlain(dataType) => Some(s"CAST(NULL AS ${dataType.sql})")

@@ -8,11 +8,15 @@ import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog, Ta
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.types.StructType
 
-/**
- * An operation of the engine on a table, run as a command; `columns` is what it returns, as DDL.
- * Without a table it runs on each projseg table of the current namespace, whose name comes first.
- */
-case class Statement(operation: String, table: Seq[String], arguments: Map[String, Any], columns: String)
+/** The table that a statement is about. */
+sealed trait Subject
+case class ByName(parts: Seq[String]) extends Subject
+case class At(location: String) extends Subject
+/** Each projseg table of the current namespace; its name comes first in what is returned. */
+case object EveryTable extends Subject
+
+/** An operation of the engine on a table, run as a command; `columns` is what it returns, as DDL. */
+case class Statement(operation: String, subject: Subject, arguments: Map[String, Any], columns: String)
     extends LeafRunnableCommand {
   private val returned = StructType.fromDDL(columns)
   override val output: Seq[Attribute] =
@@ -21,26 +25,17 @@ case class Statement(operation: String, table: Seq[String], arguments: Map[Strin
   override def run(session: SparkSession): Seq[Row] = {
     val tables = new Locations(session.asInstanceOf[ClassicSession])
     val settings = new Settings(session.asInstanceOf[ClassicSession].sessionState.conf)
-    if (table.nonEmpty) rows(settings, tables.of(table), returned)
-    else tables.all.flatMap { case (name, location) =>
-      rows(settings, location, StructType(returned.tail)).map(row => Row.fromSeq(name +: row.toSeq))
+    subject match {
+      case ByName(parts) => rows(settings, tables.of(parts), returned)
+      case At(location) => rows(settings, location, returned)
+      case EveryTable => tables.all.flatMap { case (name, location) =>
+        rows(settings, location, StructType(returned.tail)).map(row => Row.fromSeq(name +: row.toSeq))
+      }
     }
   }
 
   private def rows(settings: Settings, location: String, schema: StructType): Seq[Row] = {
-    val request = Engine.json.createObjectNode()
-    request.put("op", operation).put("location", location)
-    arguments.foreach {
-      case (name, value: Boolean) => request.put(name, value)
-      case (name, value: Long) => request.put(name, value)
-      case (name, values: Seq[_]) =>
-        val texts = request.putArray(name)
-        values.foreach(value => texts.add(value.toString))
-      case (name, values: Map[_, _]) =>
-        val texts = request.putObject(name)
-        values.foreach { case (key, value) => texts.put(key.toString, value.toString) }
-      case (name, value) => request.put(name, value.toString)
-    }
+    val request = Engine.request(operation, arguments + ("location" -> location))
     val reply = Engine.ask(settings.python, request, isRepeatable = false).getOrElse(throw Statement.failed(
       "projseg's engine process ended or could not start; look at the table before you repeat a change"))
     reply.error.foreach(message => throw Statement.failed(s"[${reply.code}] $message"))
@@ -59,10 +54,10 @@ private class Locations(session: ClassicSession) extends LookupCatalog {
   override protected val catalogManager: CatalogManager = session.sessionState.catalogManager
 
   def of(parts: Seq[String]): String = parts match {
-    case Seq("projseg", path) => path
+    case ByPath(path) => path
     case SessionCatalogAndIdentifier(_, name) =>
       val entry = session.sessionState.catalog.getTableMetadata(TableIdentifier(name.name, name.namespace.headOption))
-      if (!entry.provider.exists(_.equalsIgnoreCase("projseg"))) throw other(parts)
+      if (!Table.isOfProjseg(entry)) throw other(parts)
       entry.location.toString
     case NonSessionCatalogAndIdentifier(catalog: TableCatalog, name) =>
       val properties = catalog.loadTable(name).properties
@@ -78,7 +73,7 @@ private class Locations(session: ClassicSession) extends LookupCatalog {
       name <- catalog.listTables(catalog.getCurrentDatabase)
       if !catalog.isTempView(name)
       entry = catalog.getTableMetadata(name)
-      if entry.provider.exists(_.equalsIgnoreCase("projseg"))
+      if Table.isOfProjseg(entry)
     } yield name.table -> entry.location.toString
   }
 

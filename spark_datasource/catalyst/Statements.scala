@@ -35,7 +35,8 @@ object Statements {
 
   /** What names mean. */
   private class Names(parser: ParserInterface) {
-    def parts(written: String): Seq[String] = parser.parseMultipartIdentifier(written)
+    private def parts(written: String): Seq[String] = parser.parseMultipartIdentifier(written)
+    def table(written: String): Subject = ByName(parts(written))
     def single(written: String): String = parts(written).mkString(".")
   }
 
@@ -54,7 +55,7 @@ object Statements {
   } yield {
     val sql = new Select(select).without(table)
     val arguments = Map("name" -> names.single(projection), "sql" -> sql, "lenient" -> isLenient)
-    Statement("add_projection", names.parts(table), arguments ++ build(isDeferred), version)
+    Statement("add_projection", names.table(table), arguments ++ build(isDeferred), version)
   }
 
   private val dropProjection: Form = (at, names) => for {
@@ -79,8 +80,8 @@ object Statements {
     _ <- at.words("SHOW PROJECTIONS")
     table <- optional(at, "FROM", "IN")(at.name)
     _ <- at.end
-  } yield table.map(one => Statement("projections", names.parts(one), Map.empty, projections))
-    .getOrElse(Statement("projections", Nil, Map.empty, "table STRING, " + projections))
+  } yield table.map(one => Statement("projections", names.table(one), Map.empty, projections))
+    .getOrElse(Statement("projections", EveryTable, Map.empty, "table STRING, " + projections))
 
   private val describeProjection: Form = (at, names) => for {
     _ <- at.words("DESCRIBE PROJECTION").orElse(at.words("DESC PROJECTION"))
@@ -89,20 +90,20 @@ object Statements {
     table <- at.name
     _ <- at.end
   } yield Statement(
-    "projection", names.parts(table), Map("name" -> names.single(projection)), "property STRING, value STRING")
+    "projection", names.table(table), Map("name" -> names.single(projection)), "property STRING, value STRING")
 
   private val showSegments: Form = (at, names) => for {
     _ <- at.words("SHOW SEGMENTS")
     _ <- at.words("FROM").orElse(at.words("IN"))
     table <- at.name
     _ <- at.end
-  } yield Statement("segments", names.parts(table), Map.empty, segments)
+  } yield Statement("segments", names.table(table), Map.empty, segments)
 
   private val history: Form = (at, names) => for {
     _ <- at.words("DESCRIBE HISTORY").orElse(at.words("DESC HISTORY"))
     table <- at.name
     _ <- at.end
-  } yield Statement("history", names.parts(table), Map.empty, versions)
+  } yield Statement("history", names.table(table), Map.empty, versions)
 
   private val optimize: Form = (at, names) => for {
     _ <- at.words("OPTIMIZE")
@@ -112,7 +113,7 @@ object Statements {
     _ <- at.end
   } yield {
     val arguments = Map("dry_run" -> isDry) ++ interval.map("interval" -> _)
-    Statement("optimize", names.parts(table), arguments, if (isDry) merged else written)
+    Statement("optimize", names.table(table), arguments, if (isDry) merged else written)
   }
 
   private val vacuum: Form = (at, names) => for {
@@ -122,7 +123,7 @@ object Statements {
     isDry = at.has("DRY RUN")
     _ <- at.end
   } yield Statement(
-    "vacuum", names.parts(table), Map("dry_run" -> isDry) ++ hours.map("retention_hours" -> _), removed)
+    "vacuum", names.table(table), Map("dry_run" -> isDry) ++ hours.map("retention_hours" -> _), removed)
 
   private val restore: Form = (at, names) => for {
     _ <- at.words("RESTORE")
@@ -131,7 +132,7 @@ object Statements {
     _ = at.has("TO")
     target <- restoreTarget(at)
     _ <- at.end
-  } yield Statement("restore", names.parts(table), Map(target), version)
+  } yield Statement("restore", names.table(table), Map(target), version)
 
   private def restoreTarget(at: Cursor): Option[(String, Any)] =
     if (at.has("VERSION AS OF")) at.number.map("version" -> _)
@@ -139,18 +140,20 @@ object Statements {
 
   // ---- CarbonData's forms, whose views of one table are its projections
 
-  private def carbon(at: Cursor): Option[String] =
-    if (at.has("MATERIALIZED VIEW") || at.has("MATERIALIZED VIEWS")) Some("view")
-    else if (at.has("DATAMAP")) Some("datamap")
-    else None
+  private def view(at: Cursor): Option[Unit] =
+    if (Seq("MATERIALIZED VIEW", "MATERIALIZED VIEWS", "DATAMAP").exists(at.has)) Some(()) else None
 
-  private val createView: Form = (at, names) => for {
-    _ <- at.words("CREATE")
-    _ <- carbon(at)
-    isLenient = at.has("IF NOT EXISTS")
+  private def viewOfTable(at: Cursor): Option[(String, String)] = for {
     projection <- at.name
     _ <- at.words("ON TABLE")
     table <- at.name
+  } yield (projection, table)
+
+  private val createView: Form = (at, names) => for {
+    _ <- at.words("CREATE")
+    _ <- view(at)
+    isLenient = at.has("IF NOT EXISTS")
+    (projection, table) <- viewOfTable(at)
     provider <- optional(at, "USING")(at.string)
     if provider.forall(one => Set("mv", "preaggregate", "timeseries").contains(one.toLowerCase))
     isDeferred = at.has("WITH DEFERRED REBUILD") || at.has("WITH DEFERRED REFRESH")
@@ -160,33 +163,29 @@ object Statements {
   } yield {
     val sql = new Select(select).inTimeSeries(properties.getOrElse("")).without(table)
     val arguments = Map("name" -> names.single(projection), "sql" -> sql, "lenient" -> isLenient)
-    Statement("add_projection", names.parts(table), arguments ++ build(isDeferred, isBuiltNow = true), version)
+    Statement("add_projection", names.table(table), arguments ++ build(isDeferred, isBuiltNow = true), version)
   }
 
   private val refreshView: Form = (at, names) => for {
     _ <- at.words("REFRESH").orElse(at.words("REBUILD"))
-    _ <- carbon(at)
-    projection <- at.name
-    _ <- at.words("ON TABLE")
-    table <- at.name
+    _ <- view(at)
+    (projection, table) <- viewOfTable(at)
     _ <- at.end
   } yield materialized(names, table, projection, None)
 
   private val showViews: Form = (at, names) => for {
     _ <- at.words("SHOW")
-    _ <- carbon(at)
+    _ <- view(at)
     _ <- at.words("ON TABLE")
     table <- at.name
     _ <- at.end
-  } yield Statement("projections", names.parts(table), Map.empty, projections)
+  } yield Statement("projections", names.table(table), Map.empty, projections)
 
   private val dropView: Form = (at, names) => for {
     _ <- at.words("DROP")
-    _ <- carbon(at)
+    _ <- view(at)
     isLenient = at.has("IF EXISTS")
-    projection <- at.name
-    _ <- at.words("ON TABLE")
-    table <- at.name
+    (projection, table) <- viewOfTable(at)
     _ <- at.end
   } yield dropped(names, table, projection, isLenient)
 
@@ -201,13 +200,13 @@ object Statements {
 
   private def dropped(names: Names, table: String, projection: String, isLenient: Boolean): Statement = {
     val arguments = Map("name" -> names.single(projection), "lenient" -> isLenient)
-    Statement("drop_projection", names.parts(table), arguments, version)
+    Statement("drop_projection", names.table(table), arguments, version)
   }
 
   private def materialized(
       names: Names, table: String, projection: String, interval: Option[String]): Statement = {
     val arguments = Map("name" -> names.single(projection)) ++ interval.map("interval" -> _)
-    Statement("materialize_projection", names.parts(table), arguments, written)
+    Statement("materialize_projection", names.table(table), arguments, written)
   }
 
   private val byFirstWord: Map[String, Seq[Form]] = Map(

@@ -48,7 +48,8 @@ trait Merged {
 }
 
 /** The aggregates of a table's groups from which those of joined rows are merged. */
-class StatesOfCalls(keys: TableKeys, sql: SqlTexts, approximateDistinct: Boolean) {
+class StatesOfCalls(keys: TableKeys, sql: SqlTexts, approximateDistinct: Boolean)
+    extends PredicateHelper {
   private val found = ArrayBuffer[SqlText]()
 
   def texts: Seq[SqlText] = found.toSeq
@@ -90,7 +91,7 @@ class StatesOfCalls(keys: TableKeys, sql: SqlTexts, approximateDistinct: Boolean
   private def filtered(call: AggregateExpression): Option[Merged] =
     for {
       filter <- call.filter
-      (ofTable, others) = JoinedTable.conjuncts(filter).partition(keys.isOfTable)
+      (ofTable, others) = splitConjunctivePredicates(filter).partition(keys.isOfTable)
       condition <- others.reduceOption(And(_, _)).flatMap(keys.of)
       merged <- of(call.copy(filter = ofTable.reduceOption(And(_, _))))
     } yield (values, states) => onlyWhere(condition, merged.over(values, states))

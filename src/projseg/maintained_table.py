@@ -232,8 +232,7 @@ class MaintainedTable(WritableTable):
         self._snapshot, entries = compact(
             self._snapshot, bounds, target_segment_rows, on_segment, self._note
         )
-        rows = sum(entry.row_count for entry in entries)
-        return Commit(self._snapshot.version, len(entries), rows)
+        return Commit.of(self._snapshot.version, entries)
 
 
 def interval_of(interval: IntervalLike) -> Interval:

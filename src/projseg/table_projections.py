@@ -79,5 +79,4 @@ def materialize_projection(
 ) -> tuple[Snapshot, Commit]:
     """Build projections in segments that lack them; see `Table.materialize_projection`."""
     snapshot, entries = materialize(base, name, bounds, on_segment, note)
-    rows = sum(entry.row_count for entry in entries)
-    return snapshot, Commit(snapshot.version, len(entries), rows)
+    return snapshot, Commit.of(snapshot.version, entries)

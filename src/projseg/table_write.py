@@ -47,6 +47,11 @@ class Commit:
     segments: int
     rows: int
 
+    @classmethod
+    def of(cls, version: int, entries: Sequence[SegmentEntry]) -> Commit:
+        """Return the version that added these segments."""
+        return cls(version, len(entries), _row_count(entries))
+
 
 def append(
     base: Snapshot, data: RowsLike, *, on_segment: OnSegment | None, note: CommitNote
@@ -127,7 +132,7 @@ def _write_rows(
             metrics=_metrics(entries),
             note=note,
         )
-    made = Commit(snapshot.version, len(entries), _row_count(entries))
+    made = Commit.of(snapshot.version, entries)
     return after_commit(snapshot, entries), made
 
 

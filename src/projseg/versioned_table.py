@@ -76,8 +76,7 @@ class VersionedTable(WritableTable):
             tag=tag,
         )
         self._snapshot, entries = restore(self._snapshot, old, note)
-        row_count = sum(entry.row_count for entry in entries)
-        return Commit(self._snapshot.version, len(entries), row_count)
+        return Commit.of(self._snapshot.version, entries)
 
     def tag(self, name: str, version: int | None = None) -> int:
         """Give a version a name, which keeps its files from `vacuum`.

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from projseg.algebra.expressions.sql_words import backquoted
 from projseg.errors import InvalidInputError
 from projseg.segment_format.limits import name_problem
 from projseg.segment_format.types import type_name
@@ -222,15 +223,11 @@ def options_of(properties: TableProperties) -> dict[str, str]:
 def _declaration(projection: ProjectionDeclaration) -> dict[str, Any]:
     definition = json.loads(projection.definition)
     texts = {
-        key: [f"{text} AS {_quoted(name)}" for name, text in definition[key]]
+        key: [f"{text} AS {backquoted(name)}" for name, text in definition[key]]
         for key in ("groupBy", "aggregators")
     }
     where = {} if definition.get("filter") is None else {"filter": definition["filter"]}
     return {"name": projection.name, **texts, **where}
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def described(table: Table) -> dict[str, Any]:

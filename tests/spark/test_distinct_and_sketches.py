@@ -27,7 +27,8 @@ SELECT s, theta_sketch_estimate(theta_sketch_agg(k)) FROM {t} GROUP BY s
 SELECT theta_sketch_estimate(theta_sketch_agg(s, 10)) FROM {t} WHERE flag
 SELECT theta_sketch_estimate(theta_intersection(theta_sketch_agg(k) FILTER (WHERE flag), \
 theta_sketch_agg(k) FILTER (WHERE n < 50))) FROM {t}
-SELECT hll_sketch_estimate(hll_union_agg(h)) FROM (SELECT hll_sketch_agg(k) AS h FROM {t} GROUP BY s)
+SELECT hll_sketch_estimate(hll_union_agg(h)) FROM (SELECT hll_sketch_agg(k) AS h FROM {t} \
+GROUP BY s)
 SELECT hll_sketch_estimate(hll_sketch_agg(k)) FROM {t} WHERE s = 'none'
 """.strip().splitlines()
 

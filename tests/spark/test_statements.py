@@ -149,6 +149,22 @@ def test_time_series_in_words_of_carbondata(sql, properties, chosen, unit):
     assert row.filter.replace(" ", "") == "n>=1"
 
 
+def test_a_namespace_may_have_the_formats_name(sql, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(tmp_path / "stated", tmp_path / "edits")
+    sql("CREATE DATABASE projseg")
+    try:
+        with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+            sql("DESCRIBE HISTORY projseg.edits")
+        sql("CREATE TABLE projseg.edits USING projseg AS SELECT 7 AS n")
+        assert sql("DESCRIBE HISTORY projseg.edits").first().rows == 1
+        assert sql("SELECT n FROM projseg.edits").first().n == 7
+        (row,) = sql(f"DESCRIBE HISTORY PROJSEG.`{tmp_path / 'edits'}`").collect()
+        assert row.operation == projseg.Table(tmp_path / "edits").history()["operation"][0].as_py()
+    finally:
+        sql("DROP DATABASE projseg CASCADE")
+
+
 def test_a_view_without_a_table_is_sparks(sql):
     with pytest.raises(Exception, match=r"MATERIALIZED|SYNTAX|VIEW"):
         sql("CREATE MATERIALIZED VIEW by_k AS SELECT k, sum(n) FROM stated GROUP BY k")
