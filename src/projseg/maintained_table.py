@@ -222,7 +222,7 @@ class MaintainedTable(WritableTable):
             As of `append`.
         """
         from projseg.maintenance.compact import compact, planned_rows
-        from projseg.table_write import Commit
+        from projseg.table_write import commit_of
 
         self._check_newest()
         self.refresh()
@@ -232,7 +232,7 @@ class MaintainedTable(WritableTable):
         self._snapshot, entries = compact(
             self._snapshot, bounds, target_segment_rows, on_segment, self._note
         )
-        return Commit.of(self._snapshot.version, entries)
+        return commit_of(self._snapshot.version, entries)
 
 
 def interval_of(interval: IntervalLike) -> Interval:

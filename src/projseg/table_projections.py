@@ -13,7 +13,7 @@ from projseg.table_layer.commit_info import CommitNote
 from projseg.table_layer.paths import new_write_id
 from projseg.table_layer.projection_scope import declare_scope, scope_keys
 from projseg.table_layer.snapshot import Snapshot
-from projseg.table_write import Commit, OnSegment
+from projseg.table_write import Commit, OnSegment, commit_of
 
 if TYPE_CHECKING:
     from projseg.algebra.time.interval import Interval
@@ -79,4 +79,4 @@ def materialize_projection(
 ) -> tuple[Snapshot, Commit]:
     """Build projections in segments that lack them; see `Table.materialize_projection`."""
     snapshot, entries = materialize(base, name, bounds, on_segment, note)
-    return snapshot, Commit.of(snapshot.version, entries)
+    return snapshot, commit_of(snapshot.version, entries)

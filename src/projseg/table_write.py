@@ -47,10 +47,10 @@ class Commit:
     segments: int
     rows: int
 
-    @classmethod
-    def of(cls, version: int, entries: Sequence[SegmentEntry]) -> Commit:
-        """Return the version that added these segments."""
-        return cls(version, len(entries), _row_count(entries))
+
+def commit_of(version: int, entries: Sequence[SegmentEntry]) -> Commit:
+    """Return the version that added these segments."""
+    return Commit(version, len(entries), _row_count(entries))
 
 
 def append(
@@ -132,7 +132,7 @@ def _write_rows(
             metrics=_metrics(entries),
             note=note,
         )
-    made = Commit.of(snapshot.version, entries)
+    made = commit_of(snapshot.version, entries)
     return after_commit(snapshot, entries), made
 
 

@@ -59,7 +59,7 @@ class VersionedTable(WritableTable):
             As of `append`.
         """
         from projseg.table_layer.restore import restore
-        from projseg.table_write import Commit
+        from projseg.table_write import commit_of
 
         self._check_newest()
         if version is None and timestamp is None and tag is None:
@@ -76,7 +76,7 @@ class VersionedTable(WritableTable):
             tag=tag,
         )
         self._snapshot, entries = restore(self._snapshot, old, note)
-        return Commit.of(self._snapshot.version, entries)
+        return commit_of(self._snapshot.version, entries)
 
     def tag(self, name: str, version: int | None = None) -> int:
         """Give a version a name, which keeps its files from `vacuum`.
