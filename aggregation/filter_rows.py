@@ -27,11 +27,11 @@ Mask = NDArray[np.bool_]
 
 def filter_rows(rows: Rows, condition: Expression | None) -> Rows:
     """Return the rows for which `condition` is true; None keeps all."""
-    return mask_by_all(rows, conjuncts(condition)).compact()
+    return mask_by_all(MaskedRows(rows), conjuncts(condition)).compact()
 
 
-def mask_by_all(rows: Rows, conditions: Iterable[Expression]) -> MaskedRows:
-    """Return the rows for which all conditions are true.
+def mask_by_all(selected: MaskedRows, conditions: Iterable[Expression]) -> MaskedRows:
+    """Return those of the selected rows for which all conditions are true.
 
     Conditions on one column are applied together; columns one after the other. Once few rows are
     left, later columns are fetched for those alone, and so are columns whose conditions might raise
@@ -40,7 +40,6 @@ def mask_by_all(rows: Rows, conditions: Iterable[Expression]) -> MaskedRows:
     by_columns: dict[frozenset[str], list[Expression]] = {}
     for condition in conditions:
         by_columns.setdefault(condition.columns, []).append(condition)
-    selected = MaskedRows(rows)
     for columns, together in by_columns.items():
         if len(selected.rows) == 0:
             break

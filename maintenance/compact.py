@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Executor
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -13,8 +11,8 @@ from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
 from projseg.maintenance.compaction_plan import Group, plan_groups, plan_rows
 from projseg.maintenance.materialize import segments_in
-from projseg.maintenance.merged_segment import write_merged
-from projseg.maintenance.replacement import NewFile, Replacement
+from projseg.maintenance.merged_segment import Merging
+from projseg.maintenance.replacement import Replacement
 from projseg.table_layer.commit_info import NO_NOTE, CommitNote
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
@@ -99,10 +97,10 @@ def compact(
         As of `Replacement.run`.
     """
 
-    def tasks(snapshot: Snapshot) -> list[_Merging]:
+    def tasks(snapshot: Snapshot) -> list[Merging]:
         layout = SegmentLayout.of(snapshot.properties)
         groups = compaction_plan(snapshot, interval, target_rows, is_policy=is_policy)
-        return [_Merging(snapshot, layout, tuple(group.inputs)) for group in groups]
+        return [Merging(snapshot, layout, tuple(group.inputs)) for group in groups]
 
     return Replacement(
         base,
@@ -126,23 +124,3 @@ def _min_segments(properties: TableProperties, *, is_policy: bool) -> int:
             "PROJSEG_BAD_OPTION", f"property {MIN_SEGMENTS} {text!r} is not a number from 2 on"
         )
     return int(text)
-
-
-@dataclass(frozen=True, slots=True)
-class _Merging:
-    """Write the rows of some segments as one segment."""
-
-    snapshot: Snapshot
-    layout: SegmentLayout
-    replaced: tuple[SegmentEntry, ...]
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """The segments' files, and what the table declares."""
-        declared = ((spec.name, spec.definition_hash) for spec in self.layout.specs)
-        columns = self.snapshot.properties.columns
-        return (columns, *declared, *(entry.file for entry in self.replaced))
-
-    def write(self, file: NewFile, pool: Executor) -> SegmentEntry:
-        """Write the segment."""
-        return write_merged(self.snapshot.storage, self.replaced, self.layout, file, pool)

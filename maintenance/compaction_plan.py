@@ -1,8 +1,9 @@
 """Choose which small segments become one, from what the manifests say alone.
 
-A group lies within one time chunk and has at most the target's rows. Segments go, the oldest first,
-to the first group with room for them, so no two groups have room for one another: what a compaction
-made is not compacted again.
+A group lies within one time chunk and has at most the target's rows, those that are deleted not
+counted. Segments go, the oldest first, to the first group with room for them, so no two groups have
+room for one another: what a compaction made is not compacted again. A segment with deleted rows is
+worth writing anew even by itself.
 """
 
 from __future__ import annotations
@@ -46,12 +47,18 @@ class Group:
     def add(self, entry: SegmentEntry) -> None:
         """Add a segment."""
         self.inputs.append(entry)
-        self.row_count += entry.row_count
+        self.row_count += entry.live_row_count
         self.byte_count += entry.byte_count
+
+    @property
+    def has_deleted_rows(self) -> bool:
+        """Whether a segment of the group has a deletion vector."""
+        return any(entry.deletion_vector is not None for entry in self.inputs)
 
     def has_room(self, entry: SegmentEntry, target_rows: int) -> bool:
         """Whether a segment can be added."""
-        row_count, byte_count = self.row_count + entry.row_count, self.byte_count + entry.byte_count
+        row_count = self.row_count + entry.live_row_count
+        byte_count = self.byte_count + entry.byte_count
         return row_count <= target_rows and byte_count <= _GROUP_BYTES_MAX
 
     def growing_fast(self) -> Group:
@@ -60,10 +67,10 @@ class Group:
         Where every commit may compact, such groups write a row again only as often as the size of
         its segment doubles.
         """
-        ascending = sorted(self.inputs, key=lambda entry: entry.row_count)
+        ascending = sorted(self.inputs, key=lambda entry: entry.live_row_count)
         row_count = self.row_count
-        while ascending and 2 * ascending[-1].row_count > row_count:
-            row_count -= ascending.pop().row_count
+        while ascending and 2 * ascending[-1].live_row_count > row_count:
+            row_count -= ascending.pop().live_row_count
         kept, group = {entry.file for entry in ascending}, Group()
         for entry in self.inputs:
             if entry.file in kept:
@@ -87,19 +94,23 @@ def plan_groups(
     target_rows : int
         Most rows of a group; segments with as many stay as they are.
     min_segments : int
-        Fewest segments of a group, at least 2.
+        Fewest segments of a group, at least 2; but by hand a segment with deleted rows is one too.
     is_policy : bool
         Whether every commit may compact, so that groups must be `growing_fast`.
     """
     chunks: dict[tuple[int, int] | None, list[SegmentEntry]] = defaultdict(list)
     for entry in entries:
-        if entry.row_count < target_rows:
+        if entry.live_row_count < target_rows or entry.deletion_vector is not None:
             chunks[entry.interval].append(entry)
     by_time = sorted(chunks, key=lambda interval: interval or (0, 0))
     found = (group for interval in by_time for group in _first_fit(chunks[interval], target_rows))
     if is_policy:
         found = (group.growing_fast() for group in found)
-    return [group for group in found if len(group.inputs) >= max(min_segments, 2)]
+    return [
+        group
+        for group in found
+        if len(group.inputs) >= max(min_segments, 2) or (group.has_deleted_rows and not is_policy)
+    ]
 
 
 def _first_fit(entries: Iterable[SegmentEntry], target_rows: int) -> Iterator[Group]:

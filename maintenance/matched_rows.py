@@ -107,7 +107,7 @@ def is_whole(segment: SegmentPlan) -> bool:
 
 
 def matched_rows(plan: QueryPlan, snapshot: Snapshot, segment: SegmentPlan) -> NDArray[np.bool_]:
-    """Return which of a segment's rows are meant, bool[rows]."""
+    """Return which of a segment's rows are meant, bool[rows]; none that is deleted."""
     mask = np.zeros(segment.entry.row_count, np.bool_)
     for source_plan in segment.choice.plans:
         for row_range in _ranges(plan, snapshot, segment, source_plan):
@@ -118,11 +118,15 @@ def matched_rows(plan: QueryPlan, snapshot: Snapshot, segment: SegmentPlan) -> N
                 interval=source_plan.interval,
                 time_column=source_plan.time_column,
             ).compact()
-            if isinstance(rows.selection, RowIds):
-                mask[rows.selection.ids] = True
-            else:
-                mask[rows.selection.start : rows.selection.end] = True
+            mask[row_ids_of(rows)] = True
     return mask
+
+
+def row_ids_of(rows: Rows) -> NDArray[np.uint32]:
+    """Return the row ids of some rows of a segment, uint32[len(rows)]."""
+    if isinstance(rows.selection, RowIds):
+        return rows.selection.ids
+    return np.arange(rows.selection.start, rows.selection.end, dtype=np.uint32)
 
 
 def _ranges(

@@ -2,8 +2,8 @@
 
 A segment's file is written anew, with the projections that the table declares and no other. Its
 base table, dictionaries and the projections that stay are copied part by part, each part's checksum
-being proved. A projection that cannot be built is recorded with its reason, and tried again the
-next time.
+being proved; a segment with deleted rows is written without them, as by a compaction. A projection
+that cannot be built is recorded with its reason, and tried again the next time.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.maintenance.listed_segment import TableColumns, open_checked
+from projseg.maintenance.merged_segment import Merging
 from projseg.maintenance.replacement import NewFile, Replacement
 from projseg.maintenance.stored_groups import build_from_segment
 from projseg.reader.version_facts import VersionFacts
@@ -118,13 +119,20 @@ def segments_in(snapshot: Snapshot, interval: tuple[int, int] | None) -> Sequenc
 
 def _tasks(
     snapshot: Snapshot, name: str | None, interval: tuple[int, int] | None
-) -> list[_Embedding]:
+) -> list[_Embedding | Merging]:
     layout = SegmentLayout.of(snapshot.properties)
     now = now_us()
     found = (
         _embedding(snapshot, layout, entry, name, now) for entry in segments_in(snapshot, interval)
     )
-    return [task for task in found if task.missing]
+    return [_without_deleted_rows(task) for task in found if task.missing]
+
+
+def _without_deleted_rows(task: _Embedding) -> _Embedding | Merging:
+    """Return how a segment is written again: without copies of rows that are deleted."""
+    if task.entry.deletion_vector is None:
+        return task
+    return Merging(task.snapshot, task.layout, (task.entry,))
 
 
 def _embedding(

@@ -7,7 +7,7 @@ hold no such key stay as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
@@ -18,8 +18,14 @@ from numpy.typing import NDArray
 from projseg.aggregation.rows import RowRange, Rows
 from projseg.algebra.expressions.sql_words import backquoted
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.maintenance.matched_rows import Condition, planned, rows_as_batches
-from projseg.maintenance.row_changes import Corrected, Rewriting, rewrite
+from projseg.maintenance.hit_segments import HitSegment, Rewriting
+from projseg.maintenance.matched_rows import (
+    Condition,
+    planned,
+    row_ids_of,
+    rows_as_batches,
+)
+from projseg.maintenance.row_changes import Corrected, rewrite
 from projseg.reader.plan import QueryPlan, SegmentPlan
 from projseg.reader.run import open_source
 from projseg.reader.segment_source import SegmentSource
@@ -167,20 +173,17 @@ def _merged_segment(
     done: Rewriting,
     is_known: NDArray[np.bool_],
 ) -> Iterator[pa.RecordBatch]:
-    entry = segment.entry
-    source = open_source(snapshot.storage, entry, segment.choice.plans[0], plan.schema)
+    source = open_source(snapshot.storage, segment.entry, segment.choice.plans[0], plan.schema)
     targets, sources = _pairs(source, merge)
     is_known[sources] = True
     if len(targets) == 0 or merge.when_matched == "ignore":
         return
-    done.removed.append(entry.file)
-    is_hit = np.zeros(entry.row_count, np.bool_)
-    is_hit[targets] = True
-    yield from rows_as_batches(plan, source, np.flatnonzero(~is_hit).astype(np.uint32))
+    hit = HitSegment(snapshot.storage, plan, segment, np.unique(targets).astype(np.uint32))
+    yield from done.take_out(hit, snapshot.properties)
     if merge.when_matched == "delete":
-        done.deleted += int(np.count_nonzero(is_hit))
+        done.deleted += hit.row_count
         return
-    done.updated += len(targets)
+    done.updated += hit.row_count
     start = 0
     for batch in rows_as_batches(plan, source, targets.astype(np.uint32)):
         given = merge.rows.take(pa.array(sources[start : start + batch.num_rows]))
@@ -201,13 +204,17 @@ def _pairs(source: SegmentSource, merge: _Merge) -> tuple[NDArray[np.int64], NDA
         PROJSEG_AMBIGUOUS_MERGE if several rows would update one.
     """
     names = [f"key {number}" for number in range(len(merge.on))]
-    wanted = _numbered(merge.rows.select(merge.on).columns, names, "source", 0)
-    targets, sources = [], []
+    sought = merge.rows.select(merge.on).columns
+    wanted = _numbered(sought, names, "source", np.arange(len(merge.rows)))
+    targets, sources = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for start in range(0, source.row_count, _KEY_ROWS):
         end = min(start + _KEY_ROWS, source.row_count)
-        rows = Rows(source, RowRange(start, end))
+        rows = source.live(Rows(source, RowRange(start, end))).compact()
+        if len(rows) == 0:
+            continue
         keys = [rows.vector(name).to_arrow() for name in merge.on]
-        found = _numbered(keys, names, "target", start).join(wanted, names, join_type="inner")
+        numbered = _numbered(keys, names, "target", row_ids_of(rows))
+        found = numbered.join(wanted, names, join_type="inner")
         targets.append(found["target"].to_numpy())
         sources.append(found["source"].to_numpy())
     target_ids, source_ids = np.concatenate(targets), np.concatenate(sources)
@@ -224,10 +231,11 @@ def _pairs(source: SegmentSource, merge: _Merge) -> tuple[NDArray[np.int64], NDA
     return target_ids, source_ids
 
 
-def _numbered(keys: Sequence[pa.Array], names: Sequence[str], number: str, start: int) -> pa.Table:
-    """Return key columns beside the numbers of their rows, from `start` on."""
-    numbers = np.arange(start, start + len(keys[0]), dtype=np.int64)
-    return pa.table([*keys, pa.array(numbers)], names=[*names, number])
+def _numbered(
+    keys: Sequence[pa.Array], names: Sequence[str], number: str, numbers: NDArray[Any]
+) -> pa.Table:
+    """Return key columns beside the numbers of their rows."""
+    return pa.table([*keys, pa.array(numbers.astype(np.int64))], names=[*names, number])
 
 
 def _enclosing(merge: _Merge) -> str | None:

@@ -1,9 +1,10 @@
 """Write one segment that holds the rows of several, without going through rows or strings.
 
 Columns are merged one at a time, dictionaries by value, and brought into the cluster order.
-Projections are merged from the states that the inputs store; for an input that lacks one, its base
-rows are folded. Memory is that of the merged columns and of one column of the inputs, with their
-dictionaries: about two to three times the decoded size of the new segment's columns.
+Projections are merged from the states that the inputs store; for an input that lacks one, or has
+deleted rows, its base rows are folded. Memory is that of the merged columns and of one column of
+the inputs, with their dictionaries: about two to three times the decoded size of the new segment's
+columns.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from projseg.aggregation.filter_rows import filter_rows
 from projseg.aggregation.fold import fold_base_rows
 from projseg.aggregation.merge import merge_partials
 from projseg.aggregation.partial import Partial
-from projseg.aggregation.rows import MemorySource, all_rows
+from projseg.aggregation.rows import MemorySource, RowIds, Rows, all_rows
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.maintenance.listed_segment import TableColumns, open_checked
@@ -27,9 +30,11 @@ from projseg.maintenance.stored_groups import stored_groups
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.segment_format.vectors import Vector
+from projseg.table_layer.deletion_vectors import live_row_ids
 from projseg.table_layer.segment_entry import SegmentEntry
+from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.storage import Storage
-from projseg.writer.merged_columns import merged_column, with_dictionary_of
+from projseg.writer.merged_columns import merged_column, with_dictionary_of, with_values_in_use
 from projseg.writer.projection_builder import (
     BuiltProjection,
     NotBuilt,
@@ -47,10 +52,19 @@ class _Input:
     entry: SegmentEntry
     segment: SegmentFile
     schema: pa.Schema
+    live: NDArray[np.uint32] | None
 
     def column(self, name: str) -> Vector:
-        """Return a base column; null if the segment lacks it."""
-        return TableColumns(self.segment, BASE_TABLE, self.schema).read("base", name)
+        """Return a base column without deleted rows; null if the segment lacks it."""
+        column = TableColumns(self.segment, BASE_TABLE, self.schema).read("base", name)
+        return column if self.live is None else with_values_in_use(column.take(self.live))
+
+    def stored_name(self, spec: ProjectionSpec) -> str | None:
+        """Return the name of a projection whose stored groups are those of the rows, if any is."""
+        if self.live is not None:
+            return None
+        stored, wanted = self.entry.projections, spec.definition_hash
+        return next((one.name for one in stored if one.definition_hash == wanted), None)
 
     def groups(self, spec: ProjectionSpec, stored_name: str | None) -> Partial | None:
         """Return the groups of a projection, as stored or folded; None if there are none."""
@@ -58,10 +72,31 @@ class _Input:
             partial = stored_groups(self.segment, spec, self.schema, stored_name)
             return partial if partial.group_count else None
         base = TableColumns(self.segment, BASE_TABLE, self.schema)
-        rows = filter_rows(all_rows(base), spec.filter)
+        selected = all_rows(base) if self.live is None else Rows(base, RowIds(self.live))
+        rows = filter_rows(selected, spec.filter)
         if len(rows) == 0:
             return None
         return fold_base_rows(rows, [named.expression for named in spec.grouping], spec.primitives)
+
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """Write the rows of some segments as one segment, those that are deleted left out."""
+
+    snapshot: Snapshot
+    layout: SegmentLayout
+    replaced: tuple[SegmentEntry, ...]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The segments with their deleted rows, and what the table declares."""
+        declared = ((spec.name, spec.definition_hash) for spec in self.layout.specs)
+        columns = self.snapshot.properties.columns
+        return (columns, *declared, *(entry.listed_as for entry in self.replaced))
+
+    def write(self, file: NewFile, pool: Executor) -> SegmentEntry:
+        """Write the segment."""
+        return write_merged(self.snapshot.storage, self.replaced, self.layout, file, pool)
 
 
 def write_merged(
@@ -94,7 +129,12 @@ def write_merged(
         As of `write_segment`.
     """
     inputs = [
-        _Input(entry, open_checked(storage, entry, layout.schema), layout.schema)
+        _Input(
+            entry,
+            open_checked(storage, entry, layout.schema),
+            layout.schema,
+            None if entry.deletion_vector is None else live_row_ids(storage, entry),
+        )
         for entry in entries
     ]
     wanted = layout.dictionary_columns
@@ -102,7 +142,7 @@ def write_merged(
         name: merged_column([one.column(name) for one in inputs], wants_dictionary=name in wanted)
         for name in layout.schema.names
     }
-    row_count = sum(entry.row_count for entry in entries)
+    row_count = sum(entry.live_row_count for entry in entries)
     order = sorted_row_ids(vectors, layout.sort_order, row_count)
     if order is not None:
         for name, vector in vectors.items():
@@ -125,7 +165,7 @@ def _merged_projection(
     inputs: Sequence[_Input], source: MemorySource, spec: ProjectionSpec
 ) -> BuiltProjection | NotBuilt:
     """Return a projection from the inputs' states; from the new base rows if no input has them."""
-    stored = [_stored_name(one.entry, spec.definition_hash) for one in inputs]
+    stored = [one.stored_name(spec) for one in inputs]
     if not any(stored):
         return build_projection(source, spec)
 
@@ -146,10 +186,6 @@ def _no_groups(source: MemorySource, spec: ProjectionSpec) -> tuple[Partial, int
     return fold_base_rows(nothing, keys, spec.primitives), 0
 
 
-def _stored_name(entry: SegmentEntry, definition_hash: str) -> str | None:
-    return next((p.name for p in entry.projections if p.definition_hash == definition_hash), None)
-
-
 def _sharing(
     result: BuiltProjection | NotBuilt, base: Mapping[str, Vector]
 ) -> BuiltProjection | NotBuilt:
@@ -163,7 +199,7 @@ def _sharing(
         for column in [result.spec.column_by_expression[named.expression]]
     }
     grouping = {
-        name: with_dictionary_of(vector, base.get(names.get(name, "")))
+        name: with_dictionary_of(with_values_in_use(vector), base.get(names.get(name, "")))
         for name, vector in result.grouping.items()
     }
     return BuiltProjection(result.spec, result.row_count, grouping, result.states)

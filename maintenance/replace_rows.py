@@ -11,18 +11,16 @@ from projseg.aggregation.filter_rows import filter_rows
 from projseg.aggregation.rows import MemorySource, RowRange, Rows
 from projseg.algebra.query.spec import QuerySpec
 from projseg.errors import CommitConflictError, InvalidInputError
+from projseg.maintenance.hit_segments import Rewriting, surviving_rows
 from projseg.maintenance.matched_rows import Condition, scanned
 from projseg.maintenance.row_changes import (
     REWRITE_TRIES,
     Corrected,
     OnSegment,
-    Rewriting,
     building_all,
     rewrite,
-    surviving_rows,
 )
 from projseg.reader.selection import rows_in_interval
-from projseg.table_layer.change import Replace
 from projseg.table_layer.commit import commit
 from projseg.table_layer.commit_info import CommitNote
 from projseg.table_layer.own_files import remove, removed_on_failure
@@ -132,8 +130,9 @@ def replace_by_written(
     """
     partitions = [parsed.partition for e in entries if (parsed := parse_segment_name(e.file))]
     for attempt in range(REWRITE_TRIES):
-        base, done = open_snapshot(storage), Rewriting()
+        base = open_snapshot(storage)
         with removed_on_failure(storage, write_id, base.version) as files:
+            done = Rewriting(write_id, files)
             survivors = write_segments(
                 surviving_rows(base, condition, done),
                 building_all(base.properties),
@@ -143,8 +142,9 @@ def replace_by_written(
                 attempt=attempt,
             )
             files += [entry.file for entry in survivors]
-            change = Replace(frozenset(done.removed), (*entries, *survivors), depends_on_all=True)
-            told = {**metrics, "deleted_rows": done.deleted, "removed_segments": len(done.removed)}
+            change = done.replacing((*entries, *survivors), depends_on_all=True)
+            counted = ("deleted_rows", "removed_segments", "masked_segments")
+            told = {**metrics, **{name: done.metrics[name] for name in counted}}
             try:
                 return commit(
                     storage,

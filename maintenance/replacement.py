@@ -117,7 +117,7 @@ class Replacement:
             entries = tuple(entry for _, entry in changed)
             landed = snapshot
             if entries:
-                removed = frozenset(old.file for task, _ in changed for old in task.replaced)
+                removed = frozenset(old.listed_as for task, _ in changed for old in task.replaced)
                 try:
                     landed = self._commit(snapshot, Replace(removed, entries))
                 except CommitConflictError as conflict:

@@ -1,4 +1,4 @@
-"""Delete and update rows: hit segments are written anew without them, or with other values.
+"""Delete and update rows, in one commit: rows are taken out of segments, others are added.
 
 Segments that metadata prove to be meant whole leave the table unread, and those that hold no such
 row stay as they are.
@@ -7,26 +7,17 @@ row stay as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 from msgspec import structs
 
 from projseg.errors import CommitConflictError, InvalidInputError, did_you_mean
-from projseg.maintenance.matched_rows import (
-    Condition,
-    is_whole,
-    matched_rows,
-    planned,
-    rows_as_batches,
-    scanned,
-)
+from projseg.maintenance.hit_segments import Rewriting, hit_segments, surviving_rows
+from projseg.maintenance.matched_rows import Condition, rows_as_batches, scanned
 from projseg.reader.plan import QueryPlan
-from projseg.reader.run import open_source
 from projseg.segment_format.types import type_name
-from projseg.table_layer.change import Replace
 from projseg.table_layer.commit import commit
 from projseg.table_layer.commit_info import CommitNote
 from projseg.table_layer.own_files import removed_on_failure
@@ -52,6 +43,8 @@ class Corrected:
         How many rows.
     removed_segments, added_segments : int
         How many segments left the table, and how many were written.
+    masked_segments : int
+        How many stay, with deleted rows that no answer counts.
     """
 
     version: int
@@ -60,24 +53,7 @@ class Corrected:
     inserted_rows: int = 0
     removed_segments: int = 0
     added_segments: int = 0
-
-
-@dataclass(slots=True)
-class Rewriting:
-    """What is found out while rows are read, for the commit that follows.
-
-    Parameters
-    ----------
-    removed : list of str
-        Files of segments that leave the table.
-    deleted, updated, inserted : int
-        Rows.
-    """
-
-    removed: list[str] = field(default_factory=list)
-    deleted: int = 0
-    updated: int = 0
-    inserted: int = 0
+    masked_segments: int = 0
 
 
 RowsOf = Callable[[Snapshot, Rewriting], Iterator[pa.RecordBatch]]
@@ -194,8 +170,9 @@ def _rewrite(
     depends_on_all: bool,
     on_segment: OnSegment | None,
 ) -> tuple[Snapshot, Corrected]:
-    storage, write_id, done = base.storage, new_write_id(), Rewriting()
+    storage, write_id = base.storage, new_write_id()
     with removed_on_failure(storage, write_id, base.version) as files:
+        done = Rewriting(write_id, files)
         rows = rows_of(base, done)
         entries = tuple(
             write_segments(
@@ -207,27 +184,17 @@ def _rewrite(
             )
         )
         files += [entry.file for entry in entries]
-        told = Corrected(
-            base.version,
-            done.deleted,
-            done.updated,
-            done.inserted,
-            len(done.removed),
-            len(entries),
-        )
-        if not done.removed and not entries:
+        told = Corrected(base.version, added_segments=len(entries), **done.metrics)
+        if not done.has_changes and not entries:
             return base, told
         snapshot = commit(
             storage,
             base,
-            Replace(frozenset(done.removed), entries, depends_on_all),
+            done.replacing(entries, depends_on_all=depends_on_all),
             write_id=write_id,
             operation=operation,
             metrics={
-                "deleted_rows": done.deleted,
-                "updated_rows": done.updated,
-                "inserted_rows": done.inserted,
-                "removed_segments": len(done.removed),
+                **done.metrics,
                 "added_segments": len(entries),
                 "added_rows": sum(entry.row_count for entry in entries),
             },
@@ -247,53 +214,16 @@ def building_all(properties: TableProperties) -> TableProperties:
     return structs.replace(properties, properties=kept)
 
 
-def surviving_rows(
-    snapshot: Snapshot, condition: Condition, done: Rewriting
-) -> Iterator[pa.RecordBatch]:
-    """Yield what is left of the segments that hold rows which a condition means.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-        The version that is read.
-    condition : Condition
-        Which rows go.
-    done : Rewriting
-        Gets the segments and the number of rows that go.
-    """
-    plan = planned(snapshot, condition)
-    for segment in plan.segments:
-        if is_whole(segment):
-            done.removed.append(segment.entry.file)
-            done.deleted += segment.entry.row_count
-            continue
-        mask = matched_rows(plan, snapshot, segment)
-        count = int(np.count_nonzero(mask))
-        if count:
-            done.removed.append(segment.entry.file)
-            done.deleted += count
-            source = open_source(
-                snapshot.storage, segment.entry, segment.choice.plans[0], plan.schema
-            )
-            yield from rows_as_batches(plan, source, np.flatnonzero(~mask).astype(np.uint32))
-
-
 def _updated(
     snapshot: Snapshot, values: Mapping[str, str], condition: Condition, done: Rewriting
 ) -> Iterator[pa.RecordBatch]:
-    kept = planned(snapshot, condition)
-    changed = QueryPlan(scanned(snapshot.properties, condition, values), kept.schema, ())
-    for segment in kept.segments:
-        mask = matched_rows(kept, snapshot, segment)
-        count = int(np.count_nonzero(mask))
-        if count:
-            done.removed.append(segment.entry.file)
-            done.updated += count
-            source = open_source(
-                snapshot.storage, segment.entry, segment.choice.plans[0], kept.schema
-            )
-            yield from rows_as_batches(kept, source, np.flatnonzero(~mask).astype(np.uint32))
-            yield from rows_as_batches(changed, source, np.flatnonzero(mask).astype(np.uint32))
+    changed = QueryPlan(
+        scanned(snapshot.properties, condition, values), snapshot.properties.schema, ()
+    )
+    for hit in hit_segments(snapshot, condition):
+        done.updated += hit.row_count
+        yield from done.take_out(hit, snapshot.properties)
+        yield from rows_as_batches(changed, hit.source(), hit.row_ids)
 
 
 def _assignments(

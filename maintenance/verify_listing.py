@@ -44,7 +44,7 @@ def reference_mismatches(
     ranges = [time_range(entry) for entry in entries]
     hashes = set().union(*(entry.definition_hashes for entry in entries))
     facts = {
-        "rows of all segments": (reference.row_count, sum(e.row_count for e in entries)),
+        "rows of all segments": (reference.row_count, sum(e.live_row_count for e in entries)),
         "bytes of all segments": (reference.data_bytes, sum(e.byte_count for e in entries)),
         "smallest time": (reference.min_time_us, min(low for low, _ in ranges)),
         "largest time": (reference.max_time_us, max(high for _, high in ranges)),

@@ -9,6 +9,7 @@ What a reader trusts, and where it is verified:
 | rows, columns, types, projections and what was not built | `footer_mismatches` |
 | sizes by which plans are costed, the time chunk | `size_mismatches`, `chunk_mismatches` |
 | zones, smallest and largest time, null counts, NaN (deep) | `column_mismatches` |
+| deleted rows | `read_deleted_rows` |
 | order of rows (deep) | `order_mismatches` |
 | projections: definition, columns, groups, states (deep) | `verify_projection` |
 """
@@ -24,6 +25,7 @@ from projseg.segment_format.bitmap_index import BitmapIndex
 from projseg.segment_format.footer import BASE_TABLE, ColumnEntry, TableEntry
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.segment_format.verification import verify_segment
+from projseg.table_layer.deletion_vectors import read_deleted_rows
 from projseg.table_layer.footer_match import Mismatch, footer_mismatches
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
@@ -47,6 +49,8 @@ def verify_listed_segment(
         yield from size_mismatches(entry, segment)
 
     yield from findings(entry.file, against_listing())
+    if entry.deletion_vector is not None:
+        yield from findings(entry.deletion_vector.file, _deleted_rows(snapshot, entry))
     if not opened:
         return
     (segment,) = opened
@@ -54,6 +58,11 @@ def verify_listed_segment(
     yield from problems
     if deep and not problems:
         yield from _against_rows(snapshot, entry, segment)
+
+
+def _deleted_rows(snapshot: Snapshot, entry: SegmentEntry) -> Iterator[Mismatch]:
+    read_deleted_rows(snapshot.storage, entry)
+    yield from ()
 
 
 def _opened(snapshot: Snapshot, entry: SegmentEntry) -> SegmentFile:

@@ -48,8 +48,8 @@ class QueryPlan(msgspec.Struct, frozen=True):
 
     @property
     def row_count(self) -> int:
-        """Base rows of the segments to read."""
-        return sum(segment.entry.row_count for segment in self.segments)
+        """Base rows of the segments to read, without those that are deleted."""
+        return sum(segment.entry.live_row_count for segment in self.segments)
 
 
 # Approximate memory of a plan, and of each segment in it beyond what the manifests hold.

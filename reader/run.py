@@ -28,6 +28,7 @@ from projseg.reader.selection import select_rows
 from projseg.reader.threads import Workers, thread_count_of
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.limits import PAGE_ROWS_MAX
+from projseg.table_layer.deletion_vectors import deleted_rows
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
 
@@ -137,7 +138,9 @@ def open_source(
     """Return the table of a segment that a plan reads."""
     name = BASE_TABLE if plan.source is None else plan.source.name
     segment = open_segment(storage, entry, schema, plan.source)
-    return SegmentSource(segment, name, source_row_count(entry, plan), schema)
+    is_hiding = plan.source is None and entry.deletion_vector is not None
+    deleted = deleted_rows(storage, entry) if is_hiding else None
+    return SegmentSource(segment, name, source_row_count(entry, plan), schema, deleted)
 
 
 def source_row_count(entry: SegmentEntry, plan: SourcePlan) -> int:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.concat import concat_vectors
-from projseg.aggregation.rows import RowRange
+from projseg.aggregation.rows import MaskedRows, RowRange, Rows
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.memory.cache import KEPT, CacheKey, Owner
 from projseg.segment_format.bitmap_index import BitmapIndex
@@ -119,12 +119,31 @@ class SegmentSource(msgspec.Struct, frozen=True):
         Rows of that table.
     schema : pa.Schema
         The snapshot's schema: types of columns that this segment does not have.
+    deleted : uint32[k] or None
+        Rows that no answer counts, ascending; None: there are none.
     """
 
     segment: SegmentFile
     table_name: str
     row_count: int
     schema: pa.Schema
+    deleted: NDArray[np.uint32] | None = None
+
+    def live(self, rows: Rows) -> MaskedRows:
+        """Return some rows of this source without those that are deleted."""
+        if self.deleted is None or len(rows) == 0:
+            return MaskedRows(rows)
+        selection = rows.selection
+        mask = np.ones(len(rows), np.bool_)
+        if isinstance(selection, RowRange):
+            ends = np.array([selection.start, selection.end], np.uint32)
+            first, end = np.searchsorted(self.deleted, ends)
+            mask[self.deleted[first:end] - np.uint32(selection.start)] = False
+        else:
+            places = np.searchsorted(self.deleted, selection.ids)
+            places[places == len(self.deleted)] = 0
+            mask = self.deleted[places] != selection.ids
+        return MaskedRows(rows, mask)
 
     @property
     def page_count(self) -> int:

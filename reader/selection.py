@@ -36,10 +36,11 @@ def select_rows(
 ) -> MaskedRows:
     """Return the rows of `row_range` that lie in `interval` and for which `condition` is true.
 
+    Deleted rows are left out before conditions are evaluated, which might raise an error on them.
     Pages whose zone maps prove that no row matches are never decoded.
     """
     if condition is None and interval is None:
-        return MaskedRows(Rows(source, row_range))
+        return source.live(Rows(source, row_range))
     parts = () if condition is None else conjuncts(condition)
     pages = _every_page(source)
     if interval is not None and time_column is not None:
@@ -56,7 +57,7 @@ def select_rows(
     rows = _initial_rows(source, row_range, pages, row_ids)
     if interval is not None and time_column is not None:
         rows = rows_in_interval(rows, time_column, interval)
-    return mask_by_all(rows, residual)
+    return mask_by_all(source.live(rows), residual)
 
 
 def _initial_rows(

@@ -51,6 +51,7 @@ class VersionFacts:
             time_maximum_us=entry.max_time_us,
             projections=tuple(map(self._projection, entry.projections)),
             not_built={name: one_line(reason) for name, _, reason in entry.not_built},
+            deleted_row_count=entry.deleted_row_count,
         )
 
     def _projection(self, listed: StoredProjection) -> ProjectionFacts:

@@ -25,6 +25,8 @@ NAME_BYTES_MAX: Final = 255  # UTF-8 bytes of a column's, dictionary's or projec
 LIST_ITEMS_MAX: Final = 4_194_304  # of one level of a page: items may cost no bytes
 NESTED_VALUES_MAX: Final = 16_777_216  # of all levels of a page
 NESTING_DEPTH_MAX: Final = 32  # of arrays, structs and maps in one type
+DELETED_ROWS_MAX: Final = 16_777_216  # of one segment: their row ids take 64 MiB in memory
+VECTOR_BYTES_MAX: Final = 50_331_648  # of one deletion vector: so many rows take fewer bytes
 EXPANSION_MAX: Final = 64  # dictionaries are held whole: so many times the bytes of their file
 EXPANDED_BYTES_MAX: Final = 67_108_864  # or so many bytes, where that is more
 

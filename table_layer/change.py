@@ -76,22 +76,27 @@ class SetProperties(msgspec.Struct, frozen=True):
 class Replace(msgspec.Struct, frozen=True):
     """Replace segments by others that hold the same rows, or fewer if rows are deleted.
 
-    Conflicts unless every removed file is still listed. For compaction, materialisation, deletes.
+    Conflicts unless every removed segment is still listed, with the same deleted rows. For
+    compaction, materialisation, deletes.
 
     Parameters
     ----------
     removed : frozenset of str
-        The files of the segments that leave the table.
+        How the segments that leave the table are listed: `SegmentEntry.listed_as`.
     entries : tuple of SegmentEntry
         The new segments.
     depends_on_all : bool
         Whether what was added depends on every row of the base, so that segments which others
         listed since then are a conflict too.
+    masked : tuple of SegmentEntry
+        Segments whose files stay, listed anew with a deletion vector of this commit; as they were
+        listed before, they are among `removed`.
     """
 
     removed: frozenset[str]
     entries: tuple[SegmentEntry, ...] = ()
     depends_on_all: bool = False
+    masked: tuple[SegmentEntry, ...] = ()
 
 
 class Restore(msgspec.Struct, frozen=True):

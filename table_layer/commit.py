@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from projseg.errors import CommitConflictError, CommitError, InvalidInputError, StorageError
-from projseg.table_layer.change import Append, Change, added_entries, kind_of
+from projseg.table_layer.change import Append, Change, Replace, added_entries, kind_of
 from projseg.table_layer.commit_info import NO_NOTE, CommitNote
 from projseg.table_layer.metadata_limits import COMMIT_TRIES_MAX
 from projseg.table_layer.next_version import CommitLabel, NewManifests, next_file, now_us
@@ -29,7 +29,7 @@ from projseg.table_layer.snapshot import Snapshot, SnapshotFile, latest_version,
 from projseg.table_layer.storage_contract import Storage
 from projseg.table_layer.storage_errors import storage_error
 from projseg.table_layer.table_properties import TableProperties, check_properties
-from projseg.table_layer.verify_entries import verify_entries
+from projseg.table_layer.verify_entries import verify_entries, verify_masked
 
 _RANDOM: Final = random.SystemRandom()
 _FIRST_PAUSE_SECONDS: Final = 0.002
@@ -215,6 +215,8 @@ class _PendingCommit:
         if landed is not None:
             return landed
         verify_entries(self.storage, added_entries(self.change), self.label.write_id)
+        if isinstance(self.change, Replace):
+            verify_masked(self.storage, self.change.masked, self.label.write_id)
         for failed_tries in range(COMMIT_TRIES_MAX):
             _pause(failed_tries)
             with self.storage.turn():
@@ -281,11 +283,12 @@ class _PendingCommit:
 
 def _check_same(landed: Snapshot, change: Change, label: CommitLabel) -> None:
     """Refuse a second commit under a used write id: it would be taken for the first and lost."""
-    missing = {entry.file for entry in added_entries(change)}
+    masked = change.masked if isinstance(change, Replace) else ()
+    missing = {entry.listed_as for entry in (*added_entries(change), *masked)}
     for reference in reversed(landed.file.manifests):
         if not missing:
             return
-        missing.difference_update(landed.load(reference).files())
+        missing.difference_update(landed.load(reference).listed())
     if missing:
         raise InvalidInputError(
             "PROJSEG_WRITE_ID_REUSED",

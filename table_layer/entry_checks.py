@@ -6,7 +6,13 @@ each other before anything is planned.
 
 from __future__ import annotations
 
-from projseg.segment_format.limits import SEGMENT_BYTES_MAX, SEGMENT_ROWS_MAX
+from projseg.segment_format.limits import (
+    DELETED_ROWS_MAX,
+    SEGMENT_BYTES_MAX,
+    SEGMENT_ROWS_MAX,
+    VECTOR_BYTES_MAX,
+)
+from projseg.table_layer.paths import parse_vector_name
 from projseg.table_layer.segment_entry import Bound, ColumnZone, SegmentEntry
 
 
@@ -16,7 +22,8 @@ def entry_problem(entry: SegmentEntry) -> str | None:
         return (
             f"states {entry.row_count} rows and {entry.byte_count} bytes, more than a segment has"
         )
-    if (problem := _time_problem(entry)) is not None:
+    problem = _time_problem(entry) or _vector_problem(entry)
+    if problem is not None:
         return problem
     for name, zone in entry.columns.items():
         if (problem := _zone_problem(zone, entry.row_count)) is not None:
@@ -26,6 +33,19 @@ def entry_problem(entry: SegmentEntry) -> str | None:
         return "embeds two projections of one name"
     if any(projection.row_count > entry.row_count for projection in entry.projections):
         return "embeds a projection of more rows than it has itself"
+    return None
+
+
+def _vector_problem(entry: SegmentEntry) -> str | None:
+    vector = entry.deletion_vector
+    if vector is None:
+        return None
+    if parse_vector_name(vector.file) is None:
+        return f"names {vector.file[:200]!r}, which is no name of a deletion vector"
+    if not 0 < vector.row_count < entry.row_count:
+        return f"has {vector.row_count} deleted rows of {entry.row_count}"
+    if vector.row_count > DELETED_ROWS_MAX or vector.byte_count > VECTOR_BYTES_MAX:
+        return f"has a deletion vector of {vector.row_count} rows and {vector.byte_count} bytes"
     return None
 
 

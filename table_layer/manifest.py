@@ -6,7 +6,7 @@ decoded only when somebody asks for that segment, so a planner prunes before it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -18,12 +18,22 @@ from projseg.table_layer.entry_checks import entry_problem
 from projseg.table_layer.metadata_limits import MANIFEST_BYTES_MAX, MANIFEST_SEGMENTS_MAX
 from projseg.table_layer.paths import new_manifest_name, parse_segment_name
 from projseg.table_layer.sealed_json import SealedFile, checksum_of, read_sealed, seal, unseal
-from projseg.table_layer.segment_entry import Count, Micros, SegmentEntry
+from projseg.table_layer.segment_entry import (
+    Count,
+    DeletionVector,
+    Micros,
+    SegmentEntry,
+    encode_entry,
+    listed_as,
+)
 from projseg.table_layer.storage_contract import Storage
 
 NO_TIME_MIN: Final = 2**63 - 1
 NO_TIME_MAX: Final = -(2**63)
 """The empty time range (its end before its start) of a segment that holds no time value."""
+
+DELETION_VECTORS: Final = "deletion_vectors"
+"""The feature of a manifest with an entry that has deleted rows: others would return them."""
 
 
 class ManifestReference(
@@ -49,14 +59,26 @@ class _ManifestFile(SealedFile, frozen=True, kw_only=True, forbid_unknown_fields
     entries: list[msgspec.Raw]
 
 
-class _FileOnly(msgspec.Struct, frozen=True, array_like=True):
+class _Identity(msgspec.Struct, frozen=True, array_like=True):
+    """The first and the last field of an entry, the others not decoded."""
+
     file: str
+    _1: msgspec.Raw
+    _2: msgspec.Raw
+    _3: msgspec.Raw
+    _4: msgspec.Raw
+    _5: msgspec.Raw
+    _6: msgspec.Raw
+    _7: msgspec.Raw
+    _8: msgspec.Raw
+    _9: msgspec.Raw
+    _10: msgspec.Raw
+    deletion_vector: DeletionVector | None = None
 
 
-_ENCODER: Final = msgspec.json.Encoder()
 _MANIFEST_DECODER: Final = msgspec.json.Decoder(_ManifestFile)
 _ENTRY_DECODER: Final = msgspec.json.Decoder(SegmentEntry)
-_FILE_DECODER: Final = msgspec.json.Decoder(_FileOnly)
+_IDENTITY_DECODER: Final = msgspec.json.Decoder(_Identity)
 
 
 class Manifest:
@@ -70,6 +92,8 @@ class Manifest:
         The segments' time ranges, largest value included; `NO_TIME_MIN`, `NO_TIME_MAX` for none.
     raw_entries : sequence of n msgspec.Raw
         The encoded entries.
+    features : sequence of str
+        Those that a reader has to know.
 
     Attributes
     ----------
@@ -83,6 +107,7 @@ class Manifest:
         min_times: NDArray[np.int64],
         max_times: NDArray[np.int64],
         raw_entries: Sequence[msgspec.Raw],
+        features: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.min_times = min_times
@@ -90,7 +115,8 @@ class Manifest:
         self.raw_entries = raw_entries
         self.decoded_count = 0
         self._entries: list[SegmentEntry | None] = [None] * len(raw_entries)
-        self._files: tuple[str, ...] | None = None
+        self._features = features
+        self._identities: tuple[_Identity, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.raw_entries)
@@ -109,20 +135,39 @@ class Manifest:
             self.decoded_count += 1
         return entry
 
-    def files(self) -> tuple[str, ...]:
-        """Return the segments' file names in order, without decoding the entries.
+    def listed(self) -> tuple[str, ...]:
+        """Return each entry's `listed_as` in order, without decoding the entries.
 
         Raises
         ------
         CorruptTableError
             If an entry has no file name.
         """
-        if self._files is None:
+        return tuple(listed_as(one.file, one.deletion_vector) for one in self._identified())
+
+    def files(self) -> Iterator[str]:
+        """Yield the names of the files that the entries need, without decoding the entries.
+
+        Raises
+        ------
+        CorruptTableError
+            If an entry has no file name.
+        """
+        for one in self._identified():
+            yield one.file
+            if one.deletion_vector is not None:
+                yield one.deletion_vector.file
+
+    def _identified(self) -> tuple[_Identity, ...]:
+        if self._identities is None:
             try:
-                self._files = tuple(_FILE_DECODER.decode(raw).file for raw in self.raw_entries)
+                found = tuple(map(_IDENTITY_DECODER.decode, self.raw_entries))
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                 raise self._corrupt(str(error)) from error
-        return self._files
+            if any(one.deletion_vector for one in found) != (DELETION_VECTORS in self._features):
+                raise self._corrupt("it tells of deleted rows and has none, or the other way round")
+            self._identities = found
+        return self._identities
 
     def overlapping(self, start_us: int, end_us: int) -> NDArray[np.int64]:
         """Return the indexes, intp[k], of segments that may hold a time in `[start_us, end_us)`."""
@@ -140,7 +185,9 @@ class Manifest:
             raise self._corrupt(f"entry {index}: {entry.file[:200]!r} is not a segment's name")
         if time_range(entry) != (self.min_times[index], self.max_times[index]):
             raise self._corrupt(f"entry {index} states another time range than the manifest")
-        if _ENCODER.encode(entry) != bytes(raw):
+        if entry.deletion_vector is not None and DELETION_VECTORS not in self._features:
+            raise self._corrupt(f"entry {index} has deleted rows, which the manifest does not tell")
+        if encode_entry(entry) != bytes(raw):
             raise self._corrupt(f"entry {index} is not in canonical form")
         if (problem := entry_problem(entry)) is not None:
             raise self._corrupt(f"entry {index} {problem}")
@@ -155,7 +202,7 @@ class Manifest:
 def is_storable(entry: SegmentEntry) -> bool:
     """Whether a manifest gives an entry back unchanged: not one with a NaN bound, for example."""
     try:
-        return _ENTRY_DECODER.decode(_ENCODER.encode(entry)) == entry
+        return _ENTRY_DECODER.decode(encode_entry(entry)) == entry
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError):
         return False
 
@@ -190,6 +237,7 @@ def load_manifest(storage: Storage, reference: ManifestReference) -> Manifest:
         np.array(file.min_time_us, dtype=np.int64),
         np.array(file.max_time_us, dtype=np.int64),
         file.entries,
+        file.required_features,
     )
     lengths = {len(file.entries), len(file.min_time_us), len(file.max_time_us)}
     stated = (file.name, len(payload), file.checksum, len(file.entries))
@@ -231,10 +279,13 @@ def _write_chunk(
     payload = seal(
         _ManifestFile(
             kind="manifest",
+            required_features=(
+                (DELETION_VECTORS,) if any(entry.deletion_vector for entry in entries) else ()
+            ),
             name=name,
             min_time_us=[smallest for smallest, _ in ranges],
             max_time_us=[largest for _, largest in ranges],
-            entries=[msgspec.Raw(_ENCODER.encode(entry)) for entry in entries],
+            entries=[msgspec.Raw(encode_entry(entry)) for entry in entries],
         )
     )
     if len(payload) > MANIFEST_BYTES_MAX and len(entries) > 1:
@@ -249,7 +300,7 @@ def _write_chunk(
             byte_count=len(payload),
             checksum=checksum_of(payload),
             segment_count=len(entries),
-            row_count=sum(entry.row_count for entry in entries),
+            row_count=sum(entry.live_row_count for entry in entries),
             data_bytes=sum(entry.byte_count for entry in entries),
             min_time_us=min(smallest for smallest, _ in ranges),
             max_time_us=max(largest for _, largest in ranges),

@@ -46,6 +46,7 @@ _SEGMENTS = pa.schema(
         ("bytes", pa.int64()),
         ("projections", pa.list_(pa.string())),
         ("not_built", pa.map_(pa.string(), pa.string())),
+        ("deleted_rows", pa.int64()),
     ]
 )
 _PROJECTIONS = pa.schema(
@@ -141,7 +142,8 @@ def segments(snapshot: Snapshot) -> pa.Table:
             "interval_end": entry.interval[1] if entry.interval else None,
             "min_time": entry.min_time_us,
             "max_time": entry.max_time_us,
-            "rows": entry.row_count,
+            "rows": entry.live_row_count,
+            "deleted_rows": entry.deleted_row_count,
             "bytes": entry.byte_count,
             "projections": [projection.name for projection in entry.projections],
             "not_built": [(name, reason) for name, _, reason in entry.not_built],

@@ -72,7 +72,7 @@ class NewManifests:
 
     def write(self, snapshot: Snapshot, entries: Sequence[SegmentEntry]) -> list[ManifestReference]:
         """Return references to manifests of these entries in the snapshot's table."""
-        key = tuple(sorted(entry.file for entry in entries))
+        key = tuple(sorted(entry.listed_as for entry in entries))
         if key not in self._written:
             self._written[key] = write_manifests(snapshot.storage, entries, self._files)
         return self._written[key]

@@ -25,6 +25,7 @@ _PREFIXES: Final = frozenset({DATA_PREFIX, METADATA_PREFIX, SNAPSHOT_PREFIX, MAN
 _ID: Final = "[0-9a-f]{32}"
 _NUMBER: Final = "0|[1-9][0-9]{0,18}"
 _SEGMENT: Final = re.compile(rf"data/({_ID})-({_NUMBER})-({_NUMBER})-({_NUMBER})\.pseg")
+_VECTOR: Final = re.compile(rf"data/({_ID})-{_ID}\.pdel")
 _SNAPSHOT: Final = re.compile(r"_projseg/(0[0-9]{19})\.json")
 _MANIFEST: Final = re.compile(rf"_projseg/manifests/{_ID}\.json")
 _KEPT: Final = re.compile(r"_projseg/kept-(0[0-9]{19})\.json")
@@ -87,6 +88,23 @@ def parse_segment_name(name: str) -> SegmentName | None:
     return parsed if largest <= _NUMBER_MAX else None
 
 
+def new_vector_name(write_id: str) -> str:
+    """Return a name never used before for a file of deleted rows that a commit adds.
+
+    Raises
+    ------
+    InvalidInputError
+        If the write id is malformed.
+    """
+    return f"data/{check_write_id(write_id)}-{uuid.uuid4().hex}.pdel"
+
+
+def parse_vector_name(name: str) -> str | None:
+    """Return the write id in the name of a file of deleted rows, or None if it is no such name."""
+    match = _VECTOR.fullmatch(name)
+    return None if match is None else match[1]
+
+
 def snapshot_name(version: int) -> str:
     """Return the name of the snapshot file of one table version."""
     return f"_projseg/{version:020d}.json"
@@ -143,7 +161,8 @@ def is_own_name(name: str) -> bool:
 def _is_published_name(name: str) -> bool:
     if parse_segment_name(name) is not None:
         return True
-    return any(pattern.fullmatch(name) for pattern in (_SNAPSHOT, _MANIFEST, _KEPT, _PROBE))
+    patterns = (_VECTOR, _SNAPSHOT, _MANIFEST, _KEPT, _PROBE)
+    return any(pattern.fullmatch(name) for pattern in patterns)
 
 
 def check_name(name: str) -> str:

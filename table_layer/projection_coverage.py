@@ -72,7 +72,7 @@ class _Tally:
             self.counts["built"] += 1
             self.row_count += stored.row_count
             self.byte_count += stored.byte_count
-            self.base_row_count += entry.row_count
+            self.base_row_count += entry.live_row_count
             return
         recorded = next((why for _, one, why in entry.not_built if one == digest), None)
         reason = recorded or self.scope.reason_against(entry.min_time_us, entry.max_time_us, now)

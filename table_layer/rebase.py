@@ -146,7 +146,8 @@ def _replaced(change: Replace, since: Sequence[Snapshot], current: Snapshot) -> 
         if change.depends_on_all and snapshot.file.change != "set_properties":
             _conflict(f"version {snapshot.version} changed which rows there are")
     kept, survivors = _without(current, change.removed)
-    return Draft("replace", current.properties, kept, (*survivors, *change.entries))
+    entries = (*survivors, *change.entries, *change.masked)
+    return Draft("replace", current.properties, kept, entries)
 
 
 def _require_kept(current: Snapshot, version: int) -> None:
@@ -170,11 +171,11 @@ def _intersect(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bo
 def _everything_of(
     base: Snapshot, current: Snapshot
 ) -> tuple[frozenset[str], tuple[ManifestReference, ...]]:
-    """Return (files of base manifests rewritten since, current manifests made since)."""
+    """Return (segments of base manifests rewritten since, current manifests made since)."""
     before = {reference.name for reference in base.file.manifests}
     now = {reference.name for reference in current.file.manifests}
     rewritten = (reference for reference in base.file.manifests if reference.name not in now)
-    removed = frozenset(file for reference in rewritten for file in base.load(reference).files())
+    removed = frozenset(name for reference in rewritten for name in base.load(reference).listed())
     newer = tuple(r for r in current.file.manifests if r.name not in before)
     return removed, newer
 
@@ -200,7 +201,7 @@ def _inside(base: Snapshot, interval: tuple[int, int]) -> frozenset[str]:
                 f"segment {entry.file} also holds rows outside the interval; choose one that "
                 f"covers whole chunks of {base.properties.segment_granularity}, or delete first",
             )
-    return frozenset(entry.file for entry in found)
+    return frozenset(entry.listed_as for entry in found)
 
 
 def _without(
@@ -208,18 +209,18 @@ def _without(
     removed: frozenset[str],
     references: Sequence[ManifestReference] | None = None,
 ) -> tuple[list[ManifestReference], list[SegmentEntry]]:
-    """Return (manifests without a removed file, what is left of the others)."""
+    """Return (manifests without a removed segment, what is left of the others)."""
     kept: list[ManifestReference] = []
     survivors: list[SegmentEntry] = []
     missing = set(removed)
     for reference in current.file.manifests if references is None else references:
         manifest = current.load(reference) if missing else None
-        if manifest is None or missing.isdisjoint(manifest.files()):
+        listed = () if manifest is None else manifest.listed()
+        if manifest is None or missing.isdisjoint(listed):
             kept.append(reference)
             continue
-        files = manifest.files()
-        survivors += [manifest.entry(i) for i in range(len(files)) if files[i] not in removed]
-        missing.difference_update(files)
+        survivors += [manifest.entry(i) for i in range(len(listed)) if listed[i] not in removed]
+        missing.difference_update(listed)
     if missing:
         _conflict(f"segment {min(missing)} was replaced or removed by another commit")
     return kept, survivors

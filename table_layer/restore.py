@@ -43,13 +43,13 @@ def restore(current: Snapshot, old: Snapshot, note: CommitNote) -> Restored:
     CommitConflictError, CommitStateUnknownError
         As of `commit`.
     """
-    listed = {entry.file for entry in current.segments}
-    restored = [entry for entry in old.segments if entry.file not in listed]
+    listed = {entry.listed_as for entry in current.segments}
+    restored = [entry for entry in old.segments if entry.listed_as not in listed]
     _require_present(current.storage, old.version, restored)
     segment_count = len(old.segments)
     metrics = {
         "restored_segments": len(restored),
-        "restored_rows": sum(entry.row_count for entry in restored),
+        "restored_rows": sum(entry.live_row_count for entry in restored),
         "removed_segments": len(listed) - (segment_count - len(restored)),
         "segments": segment_count,
         "rows": old.row_count,
@@ -68,7 +68,8 @@ def restore(current: Snapshot, old: Snapshot, note: CommitNote) -> Restored:
 
 
 def _require_present(storage: Storage, version: int, entries: Iterable[SegmentEntry]) -> None:
-    missing = [entry.file for entry in entries if not _is_present(storage, entry.file)]
+    files = (file for entry in entries for file in entry.files)
+    missing = [file for file in files if not _is_present(storage, file)]
     if missing:
         more = f" and {len(missing) - _NAMED_MAX} more" if len(missing) > _NAMED_MAX else ""
         raise CommitError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
@@ -52,6 +52,29 @@ class StoredProjection(
     column_bytes: dict[str, Count]
 
 
+class DeletionVector(
+    msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
+    """The file that names the deleted rows of a segment.
+
+    Parameters
+    ----------
+    file : str
+        Name in the table, as `paths.new_vector_name` makes it.
+    byte_count : int
+        Of the file.
+    file_checksum : int
+        As the file's end states it (unsigned 64 bits).
+    row_count : int
+        How many rows are deleted.
+    """
+
+    file: str
+    byte_count: Count
+    file_checksum: Checksum64
+    row_count: Count
+
+
 class SegmentEntry(
     msgspec.Struct,
     frozen=True,
@@ -82,6 +105,8 @@ class SegmentEntry(
         The projections that the segment embeds.
     not_built : tuple of (name, definition_hash, reason)
         The declared projections that could not be built.
+    deletion_vector : DeletionVector or None
+        Which rows are deleted; None: none. Every other fact is of all rows of the file.
     """
 
     file: str
@@ -95,9 +120,46 @@ class SegmentEntry(
     columns: dict[str, ColumnZone]
     projections: tuple[StoredProjection, ...] = ()
     not_built: tuple[tuple[str, str, str], ...] = ()
+    deletion_vector: DeletionVector | None = None
+
+    @property
+    def listed_as(self) -> str:
+        """What tells two entries apart: the file, and the file of deleted rows if there is one."""
+        return listed_as(self.file, self.deletion_vector)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that it needs."""
+        vector = self.deletion_vector
+        return (self.file,) if vector is None else (self.file, vector.file)
+
+    @property
+    def deleted_row_count(self) -> int:
+        """Base rows that are deleted."""
+        return 0 if self.deletion_vector is None else self.deletion_vector.row_count
+
+    @property
+    def live_row_count(self) -> int:
+        """Base rows that are not deleted."""
+        return self.row_count - self.deleted_row_count
 
     @property
     def definition_hashes(self) -> set[str]:
         """Hashes of all definitions this entry mentions."""
         built = {projection.definition_hash for projection in self.projections}
         return built | {definition_hash for _, definition_hash, _ in self.not_built}
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def listed_as(file: str, vector: DeletionVector | None) -> str:
+    """Return `SegmentEntry.listed_as` of a file and its deletion vector."""
+    return file if vector is None else f"{file} without {vector.file}"
+
+
+def encode_entry(entry: SegmentEntry) -> bytes:
+    """Return an entry as a manifest holds it: without the last field where no row is deleted."""
+    if entry.deletion_vector is not None:
+        return _ENCODER.encode(entry)
+    return _ENCODER.encode(msgspec.structs.astuple(entry)[:-1])

@@ -19,7 +19,12 @@ from projseg.errors import (
 from projseg.segment_format.frame import TAIL_LAYOUT, parse_tail
 from projseg.table_layer.entry_checks import entry_problem
 from projseg.table_layer.manifest import is_storable
-from projseg.table_layer.paths import SegmentName, parse_segment_name, segment_name
+from projseg.table_layer.paths import (
+    SegmentName,
+    parse_segment_name,
+    parse_vector_name,
+    segment_name,
+)
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage_contract import Storage
 
@@ -47,6 +52,36 @@ def verify_entries(storage: Storage, entries: Iterable[SegmentEntry], write_id: 
         files.add(entry.file)
         _check_values(entry)
         _check_file(storage, entry)
+
+
+def verify_masked(storage: Storage, entries: Iterable[SegmentEntry], write_id: str) -> None:
+    """Refuse segments with a deletion vector that is not this commit's, or not as they state.
+
+    Raises
+    ------
+    InvalidInputError
+        If a vector's name was not made from `write_id`, or an entry contradicts itself.
+    CommitError
+        If a vector's file is missing or has another size.
+    """
+    for entry in entries:
+        vector = entry.deletion_vector
+        if vector is None or parse_vector_name(vector.file) != write_id:
+            raise _refused(entry, f"has no deletion vector of write id {write_id}")
+        _check_values(entry)
+        where = f"{storage.location}/{vector.file} was to be committed and"
+        try:
+            size = storage.size(vector.file)
+        except FileNotFoundError as missing:
+            raise CommitError(
+                "PROJSEG_SEGMENT_MISSING", f"{where} is missing; write it again"
+            ) from missing
+        if size != vector.byte_count:
+            raise CommitError(
+                "PROJSEG_SEGMENT_DIFFERS",
+                f"{where} has {size} bytes, not the {vector.byte_count} its writer reported; write "
+                "it again",
+            )
 
 
 def footer_checksum(storage: Storage, name: str, size: int) -> int:

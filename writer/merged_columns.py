@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from projseg.aggregation.arrow_vectors import encode_sorted, merge_values
 from projseg.aggregation.concat import concat_vectors
+from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import arrow_to_numbers, is_fixed_width, is_text
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 from projseg.writer.column_vectors import (
@@ -43,6 +44,19 @@ def merged_column(vectors: Sequence[Vector], *, wants_dictionary: bool) -> Vecto
         return merged
     numbers = _numbers(vectors)
     return as_ids(numbers) if wants_dictionary else numbers
+
+
+def with_values_in_use(vector: Vector) -> Vector:
+    """Return a column whose dictionary, if it has one, holds only values that occur in it."""
+    if not isinstance(vector, Ids):
+        return vector
+    is_used = np.zeros(len(vector.dictionary), np.bool_)
+    is_used[vector.ids] = True
+    if is_used.all():
+        return vector
+    dictionary = Dictionary(vector.dictionary.values.filter(pa.array(is_used)))
+    new_ids = (np.cumsum(is_used) - 1).astype(dictionary.id_dtype)
+    return Ids(new_ids[vector.ids], dictionary)
 
 
 def with_dictionary_of(vector: Vector, base: Vector | None) -> Vector:

@@ -112,7 +112,7 @@ class Planner:
             if (reason := self._ban(name)) is not None:
                 barred[name] = reason
         if facts.deleted_row_count:
-            stale = Reason(ReasonCode.NOT_IN_SEGMENT, "rows were deleted after it was built")
+            stale = Reason(ReasonCode.ROWS_DELETED)
             barred = {**dict.fromkeys(names, stale), **barred}
         return barred
 

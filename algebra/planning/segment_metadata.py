@@ -16,7 +16,7 @@ def metadata_plan(query: QuerySpec, facts: SegmentFacts) -> SourcePlan | None:
 
     The caller has checked that no filter and no interval leaves out a row of the segment.
     """
-    if query.keys or not query.aggregates or facts.deleted_row_count:
+    if query.keys or not query.aggregates:
         return None
     found = [_known(primitive, facts) for primitive in query.primitives]
     feeds = tuple(feed for feed in found if feed is not None)
@@ -29,7 +29,11 @@ def _known(primitive: Primitive, facts: SegmentFacts) -> Known | None:
     if primitive.filter is not None or primitive.function not in ("count", "min", "max"):
         return None
     if not primitive.arguments:
-        return Known(facts.row_count)
+        return Known(facts.row_count - facts.deleted_row_count)
+    if facts.deleted_row_count:
+        return (
+            None  # nobody has counted the nulls of the rows that are left, nor found the extremes
+        )
     column = primitive.arguments[0]
     if not isinstance(column, Column) or len(primitive.arguments) > 1:
         return None

@@ -204,4 +204,4 @@ def _metrics(entries: Sequence[SegmentEntry]) -> dict[str, int]:
 
 
 def _row_count(entries: Sequence[SegmentEntry]) -> int:
-    return sum(entry.row_count for entry in entries)
+    return sum(entry.live_row_count for entry in entries)

@@ -11,6 +11,7 @@ from spec_tables import section_text, spec_table, struct_format
 
 from projseg.segment_format import footer, limits
 from projseg.segment_format.bitmap_index import INDEX_BLOCK_DTYPE
+from projseg.segment_format.deletion_vector import VECTOR_HEAD_LAYOUT, VECTOR_MAGIC
 from projseg.segment_format.encodings import nested
 from projseg.segment_format.frame import FORMAT_VERSION, HEAD_LAYOUT, HEAD_MAGIC, TAIL_LAYOUT
 from projseg.segment_format.page_directory import PAGE_DTYPE
@@ -39,7 +40,9 @@ def type_text(hint):
     return TYPE_NAMES.get(hint) or hint.__name__
 
 
-@pytest.mark.parametrize(("number", "layout"), [("2.1", HEAD_LAYOUT), ("2.2", TAIL_LAYOUT)])
+@pytest.mark.parametrize(
+    ("number", "layout"), [("2.1", HEAD_LAYOUT), ("2.2", TAIL_LAYOUT), ("14.1", VECTOR_HEAD_LAYOUT)]
+)
 def test_frame_layouts(number, layout):
     assert struct_format(number) == layout.format
 
@@ -70,6 +73,7 @@ def test_limits():
 
 def test_version_and_magic():
     assert HEAD_MAGIC.hex(" ") in section_text("2.1")
+    assert VECTOR_MAGIC.hex(" ") in section_text("14.1")
     assert f"- **{FORMAT_VERSION}**" in section_text("11")
 
 

@@ -67,6 +67,10 @@ HOSTILE = [
     f"_projseg/manifests/{WRITE_ID}.json.bak",
     f"_projseg/{WRITE_ID}.json",
     f"{GOOD}.tmp",
+    f"data/{WRITE_ID}.pdel",
+    f"data/{WRITE_ID}-1-2-3.pdel",
+    f"data/{WRITE_ID}-{WRITE_ID}.pseg",
+    f"_projseg/{WRITE_ID}-{WRITE_ID}.pdel",
     f"{GOOD}.0123456789abcdeg.tmp",
     "/etc/passwd.0123456789abcdef.tmp",
     "nul",
@@ -161,6 +165,7 @@ def test_a_linked_folder_is_not_entered(tmp_path):
 def test_names_of_our_own_are_known():
     made = [
         paths.segment_name(WRITE_ID, 0, 2**63 - 1, 7),
+        paths.new_vector_name(WRITE_ID),
         paths.snapshot_name(0),
         paths.snapshot_name(10**18),
         paths.new_manifest_name(),

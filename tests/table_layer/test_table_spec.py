@@ -12,7 +12,12 @@ from projseg.table_layer.change import Expire, SetTags
 from projseg.table_layer.commit import append, commit
 from projseg.table_layer.manifest import ManifestReference, _ManifestFile
 from projseg.table_layer.sealed_json import SealedFile
-from projseg.table_layer.segment_entry import ColumnZone, SegmentEntry, StoredProjection
+from projseg.table_layer.segment_entry import (
+    ColumnZone,
+    DeletionVector,
+    SegmentEntry,
+    StoredProjection,
+)
 from projseg.table_layer.snapshot import SnapshotFile, Transaction
 from projseg.table_layer.table_properties import TableProperties
 
@@ -58,6 +63,7 @@ def fields(table):
                 list(SegmentEntry.__struct_fields__),
                 list(ColumnZone.__struct_fields__),
                 list(StoredProjection.__struct_fields__),
+                list(DeletionVector.__struct_fields__),
             ],
         ),
     ],
@@ -120,5 +126,6 @@ def test_every_field_is_written(tmp_path):
     assert list(stored["properties"]) == list(TableProperties.__struct_fields__)
     manifest = msgspec.json.decode((tmp_path / snapshot.file.manifests[0].name).read_bytes())
     assert list(manifest) == list(_ManifestFile.__struct_fields__)
-    assert len(manifest["entries"][0]) == len(SegmentEntry.__struct_fields__)
+    assert SegmentEntry.__struct_fields__[-1] == "deletion_vector"  # of no deleted rows left out
+    assert len(manifest["entries"][0]) == len(SegmentEntry.__struct_fields__) - 1
     assert len(Transaction.__struct_fields__) == 2
