@@ -30,23 +30,25 @@ def _known(primitive: Primitive, facts: SegmentFacts) -> Known | None:
         return None
     if not primitive.arguments:
         return Known(facts.row_count - facts.deleted_row_count)
-    if facts.deleted_row_count:
-        return (
-            None  # nobody has counted the nulls of the rows that are left, nor found the extremes
-        )
     column = primitive.arguments[0]
     if not isinstance(column, Column) or len(primitive.arguments) > 1:
         return None
-    return _known_of_column(primitive.function, facts.columns.get(column.name), facts.row_count)
+    return _known_of_column(primitive.function, facts.columns.get(column.name), facts)
 
 
-def _known_of_column(function: str, values: ColumnFacts | None, row_count: int) -> Known | None:
-    """Return what is known of a column; one that the segment lacks is null in all rows."""
-    null_count = row_count if values is None else values.null_count
+def _known_of_column(
+    function: str, values: ColumnFacts | None, facts: SegmentFacts
+) -> Known | None:
+    """Return what is known of a column; one that the segment lacks is null in all rows.
+
+    Of the rows that are left where some are deleted, neither the nulls nor the extremes are known.
+    """
+    if values is None or values.null_count == facts.row_count:
+        return Known(0 if function == "count" else None)
+    if facts.deleted_row_count and (function != "count" or values.null_count):
+        return None
     if function == "count":
-        return Known(row_count - null_count)
-    if values is None or null_count == row_count:
-        return Known(None)
+        return Known(facts.row_count - facts.deleted_row_count - values.null_count)
     return _extreme(function, values)
 
 

@@ -26,8 +26,10 @@ class CorrectedTable(WritableTable):
     ) -> Corrected:
         """Remove the rows of an interval for which a condition is true, in one commit.
 
-        Segments of which metadata prove that all rows are meant leave the table unread; others that
-        hold such rows are written anew, with their projections.
+        Segments of which metadata prove that all rows are meant leave the table unread. In others
+        the rows are hidden by a small file of their own, until they are a share of the segment's
+        rows as large as the table's property `maxDeletedRatio` says (0.2); then the rows that are
+        left are written anew, with their projections.
 
         Parameters
         ----------

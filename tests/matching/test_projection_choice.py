@@ -134,9 +134,19 @@ class TestMetadata:
         question = query(aggregators="count(*)", filter="added >= 0 AND time IS NOT NULL")
         assert only_plan(question, facts()).is_metadata
 
-    def test_deleted_rows_are_counted_by_reading(self):
-        plan = only_plan(query(aggregators="count(*)"), facts(HOURLY, deleted_row_count=1))
-        assert plan.source_name is None
+    @pytest.mark.parametrize(
+        ("aggregators", "values"),
+        [
+            ("count(*), count(added)", [BASE_ROWS - 3, BASE_ROWS - 3]),
+            ("count(*), count(deleted)", None),  # whether a null was deleted is not known
+            ("min(added)", None),
+            ("max(added)", None),
+        ],
+    )
+    def test_of_deleted_rows_metadata_know_how_many(self, aggregators, values):
+        plan = only_plan(query(aggregators=aggregators), facts(deleted_row_count=3))
+        assert plan.is_metadata == (values is not None)
+        assert values is None or [feed.value for feed in plan.feeds] == values
 
 
 class TestIntervals:
@@ -317,9 +327,7 @@ def test_a_planner_gives_each_segment_what_choose_gives():
 
 
 def test_deleted_rows_leave_only_base_rows():
-    assert reason(BY_CHANNEL, HOURLY, facts(HOURLY, deleted_row_count=1)) == (
-        "NOT_IN_SEGMENT rows were deleted after it was built"
-    )
+    assert reason(BY_CHANNEL, HOURLY, facts(HOURLY, deleted_row_count=1)) == "ROWS_DELETED"
 
 
 def test_the_data_interval_holds_both_ends():
