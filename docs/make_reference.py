@@ -11,6 +11,7 @@ from regions import filled
 from projseg import errors
 from projseg.errors import CODES
 from projseg.spark_datasource.options import OPTIONS
+from projseg.spark_datasource.stream_options import OF_STREAMS
 
 HERE = Path(__file__).parent
 
@@ -42,7 +43,8 @@ def options_page() -> str:
     """Return the option reference."""
     rows = [
         f"| `{option.name}` | {option.kind.value} | {'x' if option.is_for_read else ''} | "
-        f"{'x' if option.is_for_write else ''} | {option.meaning} |"
+        f"{'x' if option.is_for_write else ''} | {'x' if option.name in OF_STREAMS else ''} | "
+        f"{option.meaning} |"
         for option in OPTIONS
     ]
     return "\n".join(
@@ -50,10 +52,11 @@ def options_page() -> str:
             '# Options of `format("projseg")`',
             "",
             "Made by `python docs/make_reference.py`. Names are read without regard to case. Lists "
-            "are comma-separated SQL or JSON arrays.",
+            "are comma-separated SQL or JSON arrays. The column *stream* is of `readStream`; what "
+            "`writeStream` takes is in [streams](streams.md).",
             "",
-            "| option | takes | read | write | meaning |",
-            "|---|---|---|---|---|",
+            "| option | takes | read | write | stream | meaning |",
+            "|---|---|---|---|---|---|",
             *rows,
             "",
         ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -56,6 +56,7 @@ class UnplannedPartition(InputPartition):
     request: ReadRequest
     entries: tuple[SegmentEntry, ...]
     is_alone: bool
+    definitions: Mapping[str, str]
 
 
 @dataclass
@@ -94,16 +95,30 @@ class ProjsegReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return one partition for a final answer, several where tasks may share the segments."""
+        return self.partitions_of(Scan(self._request))
+
+    def partitions_of(
+        self, scan: Scan, entries: Sequence[SegmentEntry] | None = None
+    ) -> list[InputPartition]:
+        """Return the partitions of a scan, over all segments or over some.
+
+        Raises
+        ------
+        InvalidInputError
+            If Spark wants columns that the answer does not have.
+        """
         started = time.perf_counter()
-        scan = Scan(self._request)
         check_wanted(scan.answer_schema, self._schema, fills_missing=self._request.fills_missing)
         if scan.is_zone_missing:
-            parts = _entry_shares(scan)
-            return [UnplannedPartition(scan.request, part, len(parts) == 1) for part in parts]
+            parts = _entry_shares(scan, scan.candidates() if entries is None else entries)
+            return [
+                UnplannedPartition(scan.request, part, len(parts) == 1, scan.definitions)
+                for part in parts
+            ]
         described = scan.description_rows()
         if described is not None:
             return [TablePartition(_stream_of(described))]
-        plan = scan.plan(self._schema.names)
+        plan = scan.plan(self._schema.names, entries)
         shares = _shares(plan)
         _log(
             "planned",
@@ -144,7 +159,7 @@ class ProjsegReader(DataSourceReader):
 
     def _planned(self, partition: UnplannedPartition) -> TablePartition | QueryPartition:
         """Return the partition that the planner would make if it knew the time zone."""
-        scan = Scan(partition.request.in_zone(zone_of_task()))
+        scan = Scan(partition.request.in_zone(zone_of_task()), partition.definitions)
         described = scan.description_rows()
         if described is not None:
             return TablePartition(_stream_of(described))
@@ -152,9 +167,8 @@ class ProjsegReader(DataSourceReader):
         return QueryPartition(scan.storage, plan, partition.is_alone)
 
 
-def _entry_shares(scan: Scan) -> list[tuple[SegmentEntry, ...]]:
+def _entry_shares(scan: Scan, entries: Sequence[SegmentEntry]) -> list[tuple[SegmentEntry, ...]]:
     """Divide segments among tasks before anything is known of their sources."""
-    entries = scan.candidates()
     if scan.request.is_explain or not scan.query.is_divisible:
         return [tuple(entries)]
     cost_max = ROW_SCAN_TASK_BYTES_MAX if scan.query.is_row_scan else TASK_COST_BYTES_MAX

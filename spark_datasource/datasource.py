@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
 )
@@ -40,7 +41,11 @@ class ProjsegDataSource(DataSource):
         # Imported here and below: the engine is heavy and Spark's look-up needs only the name.
         from projseg.spark_datasource.read_request import parse_read_request
         from projseg.spark_datasource.scan import Scan
+        from projseg.spark_datasource.stream_request import has_stream_options, parse_stream_request
 
+        # Spark does not tell here whether a stream is meant.
+        if has_stream_options(self.options):
+            return Scan(parse_stream_request(self.options).rows).spark_schema()
         scan = Scan(parse_read_request(self.options))
         self._pinned = scan.request
         return scan.spark_schema()
@@ -52,6 +57,13 @@ class ProjsegDataSource(DataSource):
 
         request = self._pinned or parse_read_request(self.options)
         return ProjsegReader(request, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return a reader of a table's rows as they are committed."""
+        from projseg.spark_datasource.stream_reader import ProjsegStreamReader
+        from projseg.spark_datasource.stream_request import parse_stream_request
+
+        return ProjsegStreamReader(parse_stream_request(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows of `schema`; `overwrite` replaces the whole table."""

@@ -9,31 +9,11 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
 from projseg.errors import InvalidInputError, did_you_mean
-
-
-class OptionKind(Enum):
-    """How an option's text is read."""
-
-    TEXT = "text"
-    LIST = "list"
-    FLAG = "true or false"
-    INTEGER = "integer"
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option: its documented name, how its text is read, whose it is, and what it does."""
-
-    name: str
-    kind: OptionKind
-    is_for_read: bool
-    is_for_write: bool
-    meaning: str
+from projseg.spark_datasource.option import Option, OptionKind
+from projseg.spark_datasource.stream_options import STREAM_OPTIONS
 
 
 def _read(name: str, kind: OptionKind, meaning: str) -> Option:
@@ -224,6 +204,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         OptionKind.INTEGER,
         "The application's number of this write; lower or equal ones are done already.",
     ),
+    *STREAM_OPTIONS,
 )
 _BY_FOLDED_NAME: Final = {option.name.lower(): option for option in OPTIONS}
 

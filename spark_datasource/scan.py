@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -32,6 +33,8 @@ class Scan:
     ----------
     request : ReadRequest
         Of any version; the newest is pinned where it names none.
+    definitions : mapping of str to str
+        Definitions of projections in segments of other versions that are to be read, by hash.
 
     Raises
     ------
@@ -39,9 +42,15 @@ class Scan:
         If there is no such table or version, or the query does not fit it.
     """
 
-    def __init__(self, request: ReadRequest) -> None:
+    def __init__(
+        self, request: ReadRequest, definitions: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.storage = open_storage(request.location)
         self.snapshot = _snapshot(self.storage, request)
+        self.definitions = dict(definitions)
+        if definitions.keys() - self.snapshot.definitions.keys():
+            known = {**definitions, **self.snapshot.definitions}
+            self.snapshot = Snapshot(self.storage, replace(self.snapshot.file, definitions=known))
         self.request = request.pinned(self.snapshot.version)
 
     @cached_property
@@ -135,18 +144,26 @@ class Scan:
 def _snapshot(storage: Storage, request: ReadRequest) -> Snapshot:
     if request.timestamp is None:
         return open_as_of(storage, request.version, tag=request.tag)
-    return version_at(storage, _moment(request.timestamp, request.timezone))
+    return version_at(storage, moment("timestampAsOf", request.timestamp, request.timezone))
 
 
-def _moment(timestamp: str, zone: str | None) -> int:
+def moment(option: str, timestamp: str, zone: str | None) -> int:
+    """Return the instant that an option names, in microseconds UTC.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_OPTION, or PROJSEG_TIME_ZONE_MISSING if it depends on a zone that is not given.
+    """
+
     def meaning(zone: str) -> int:
         try:
             return instant_us(timestamp, zone)
         except InvalidInputError as error:
             if error.code != "PROJSEG_BAD_ARGUMENT":
                 raise
-            raise bad_value("timestampAsOf", timestamp, INSTANT_FORM) from None
+            raise bad_value(option, timestamp, INSTANT_FORM) from None
 
     if zone is None and depends_on_zone(meaning):
-        raise zone_missing("timestampAsOf", timestamp)
+        raise zone_missing(option, timestamp)
     return meaning(zone or "UTC")

@@ -106,6 +106,8 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_BAD_NAME": "A name is empty, too long, not in form NFC, or holds what it must not.",
     "PROJSEG_DUPLICATE_NAME": "Two names differ in case only, or not at all.",
     "PROJSEG_TIME_ZONE_MISSING": "A Spark read or write depends on a time zone that is not known.",
+    "PROJSEG_ROWS_CHANGED": "A stream meets a version that took away or replaced rows.",
+    "PROJSEG_BAD_OFFSET": "What a stream's checkpoint says of its place does not fit its table.",
     "PROJSEG_QUERY_ID_MISSING": "Spark does not tell which streaming query a batch is of.",
     "PROJSEG_PATH_MISSING": "A Spark read or write names no table location.",
     "PROJSEG_ROWS_OUTSIDE_INTERVAL": "Rows lie outside the interval that they were to replace.",

@@ -12,6 +12,7 @@ from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError
 from projseg.spark_datasource.options import OPTIONS, Options
 from projseg.spark_datasource.read_request import parse_read_request
+from projseg.spark_datasource.stream_options import OF_STREAMS
 from projseg.spark_datasource.write_request import parse_write_request
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="`"), min_size=1, max_size=12)
@@ -206,5 +207,7 @@ def test_a_transaction_needs_both_parts():
 
 
 def test_every_option_is_for_something_and_named_once():
-    assert all(option.is_for_read or option.is_for_write for option in OPTIONS)
+    assert all(
+        option.is_for_read or option.is_for_write or option.name in OF_STREAMS for option in OPTIONS
+    )
     assert len({option.name.lower() for option in OPTIONS}) == len(OPTIONS)

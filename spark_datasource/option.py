@@ -1,0 +1,26 @@
+"""What is declared of one option of `format("projseg")`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class OptionKind(Enum):
+    """How an option's text is read."""
+
+    TEXT = "text"
+    LIST = "list"
+    FLAG = "true or false"
+    INTEGER = "integer"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: its documented name, how its text is read, whose it is, and what it does."""
+
+    name: str
+    kind: OptionKind
+    is_for_read: bool
+    is_for_write: bool
+    meaning: str
