@@ -46,7 +46,7 @@ else:
 Offset = dict[str, Any]
 
 
-class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class StreamPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What an offset in a checkpoint says.
 
     Parameters
@@ -85,18 +85,18 @@ class ProjsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> Offset:
         """Return where a new query starts."""
-        return _offset(Place(self._beginning()))
+        return _offset(StreamPlace(self._beginning()))
 
     def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:
         """Return how far the next batch may go; Spark before 4.2 gives no arguments."""
         rows = self._rows()
         if start is None:
             begun, newest = self._beginning_if_any(), rows.newest()
-            return _offset(Place(newest, begun or newest))
+            return _offset(StreamPlace(newest, begun or newest))
         place = _place(start)
         many = limit.max_files if isinstance(limit, ReadMaxFiles) else None
         at = rows.advance(place.at, many, self._end)
-        return _offset(Place(at, place.origin or place.at))
+        return _offset(StreamPlace(at, place.origin or place.at))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the limit that the options set; a segment is a file."""
@@ -157,14 +157,14 @@ class ProjsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
 
-def _offset(place: Place) -> Offset:
+def _offset(place: StreamPlace) -> Offset:
     offset: Offset = msgspec.to_builtins(place)
     return offset
 
 
-def _place(offset: Offset) -> Place:
+def _place(offset: Offset) -> StreamPlace:
     try:
-        return msgspec.convert(offset, Place)
+        return msgspec.convert(offset, StreamPlace)
     except msgspec.ValidationError as error:
         raise InvalidInputError(
             "PROJSEG_BAD_OFFSET",

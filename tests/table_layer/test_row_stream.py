@@ -206,6 +206,23 @@ def test_rows_replaced_are_refused_unless_they_may_be_read_again(table, change):
     assert set(read_on(stream_of(table, rereads_changes=True), start)[0]) == written
 
 
+def test_rows_hidden_in_segments_that_stay_are_rows_taken_away(table):
+    table.append(rows(range(40)))
+    start = stream_of(table).newest()
+    before = set(table.segments()["segment"].to_pylist())
+    table.delete("n = 3")
+    table.update({"n": "n + 100"}, filter="n = 4")
+    assert before <= set(table.segments()["segment"].to_pylist())  # no segment was written anew
+    assert "took rows away" in refusal(stream_of(table), start)
+    stream = stream_of(table, passes_deletes=True)
+    assert "replaced rows" in refusal(stream, stream.advance(start))
+    assert read_on(stream_of(table, rereads_changes=True), start)[0] == [104]
+    there = sorted(set(range(40)) - {3, 4} | {104})
+    assert sorted(read_on(stream, stream.beginning(), 1)[0]) == there
+    table.compact(target_segment_rows=100)
+    assert read_on(stream, stream.at_version(table.version)) == ([], stream.newest())
+
+
 def test_a_merge_that_only_adds_rows_adds_rows(table):
     table.append(rows(range(6)))
     start = stream_of(table).newest()
@@ -226,8 +243,7 @@ def test_a_restore_that_undoes_a_compaction_changes_no_row(table):
     assert "PROJSEG_ROWS_CHANGED" in refusal(stream_of(table), behind)
 
 
-def test_rows_taken_out_of_a_segment_that_stays_are_seen(tmp_path):
-    """An entry that says something else of the same file is another one."""
+def test_an_entry_that_says_something_else_of_the_same_file_is_another_one(tmp_path):
     storage, base = new_table(tmp_path / "t")
     write_id = new_write_id()
     entry = put_segment(storage, write_id)
