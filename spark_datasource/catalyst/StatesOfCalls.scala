@@ -163,8 +163,13 @@ class StatesOfCalls(keys: TableKeys, sql: SqlTexts, approximateDistinct: Boolean
       call.copy(filter = Some(call.filter.map(And(_, condition)).getOrElse(condition)))
   }
 
-  /** The value, whose aggregates are others than in what was written from the same template. */
+  /**
+   * The value, whose aggregates are others than in what was written from the same template: their
+   * functions too, because Spark tells the buffers of aggregates apart by the function that made them.
+   */
   private def renewed(value: Expression): Expression = value.transformUp {
-    case call: AggregateExpression => call.copy(resultId = NamedExpression.newExprId)
+    case call: AggregateExpression =>
+      val function = call.aggregateFunction.clone().asInstanceOf[AggregateFunction]
+      call.copy(aggregateFunction = function, resultId = NamedExpression.newExprId)
   }
 }

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from star_tables import make_stars
 
 WIKIPEDIA = (
     Path(__file__).resolve().parents[3]
@@ -36,6 +37,11 @@ def spark(tmp_path_factory):
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def stars(spark, tmp_path_factory):
+    make_stars(spark, tmp_path_factory.mktemp("stars"))
 
 
 @pytest.fixture(scope="session")
