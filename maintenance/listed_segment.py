@@ -9,23 +9,24 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.reader.segment_source import null_vector
+from projseg.segment_format.file_ending import ENDING_BYTES
 from projseg.segment_format.footer import BASE_TABLE, Role
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.segment_format.vectors import Vector
 from projseg.table_layer.footer_match import footer_mismatches, require_match
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
-from projseg.table_layer.verify_entries import check_listed, read_listed
+from projseg.table_layer.verify_entries import listed_ending, read_listed
 
 
-def open_uncached(storage: Storage, entry: SegmentEntry) -> SegmentFile:
-    """Return a listed segment, its footer read anew."""
+def open_uncached(storage: Storage, entry: SegmentEntry, ending: bytes = b"") -> SegmentFile:
+    """Return a listed segment, its footer read anew, or taken from the file's ending."""
 
     def read_range(offset: int, size: int) -> bytes:
         return read_listed(storage, entry, offset, size)
 
     path = f"{storage.location}/{entry.file}"
-    return SegmentFile.open(read_range, entry.byte_count, path=path)
+    return SegmentFile.open(read_range, entry.byte_count, path=path, ending=ending)
 
 
 def open_checked(storage: Storage, entry: SegmentEntry, schema: pa.Schema) -> SegmentFile:
@@ -36,8 +37,7 @@ def open_checked(storage: Storage, entry: SegmentEntry, schema: pa.Schema) -> Se
     CorruptionError
         If the file is missing, damaged, or another one.
     """
-    check_listed(storage, entry)
-    segment = open_uncached(storage, entry)
+    segment = open_uncached(storage, entry, listed_ending(storage, entry, ENDING_BYTES))
     require_match(footer_mismatches(entry, segment, schema), segment.path)
     return segment
 

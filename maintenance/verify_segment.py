@@ -4,7 +4,7 @@ What a reader trusts, and where it is verified:
 
 | fact | by |
 |---|---|
-| size, footer checksum | `check_listed` |
+| size, footer checksum | `listed_ending` |
 | parts, padding, page zones, nulls, ids, dictionaries, hashes, bitmaps | `SegmentFile.verify` |
 | rows, columns, types, projections and what was not built | `footer_mismatches` |
 | sizes by which plans are costed, the time chunk | `size_mismatches`, `chunk_mismatches` |
@@ -30,7 +30,7 @@ from projseg.table_layer.footer_match import Mismatch, footer_mismatches
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.table_properties import TableProperties
-from projseg.table_layer.verify_entries import check_listed
+from projseg.table_layer.verify_entries import listed_ending
 from projseg.writer.table_writer import segment_granularity
 
 
@@ -41,7 +41,7 @@ def verify_listed_segment(
     opened: list[SegmentFile] = []
 
     def against_listing() -> Iterator[Mismatch]:
-        check_listed(snapshot.storage, entry)
+        listed_ending(snapshot.storage, entry)
         segment = _opened(snapshot, entry)
         opened.append(segment)
         yield from footer_mismatches(entry, segment, snapshot.properties.schema)

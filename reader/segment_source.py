@@ -15,6 +15,7 @@ from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.memory.cache import KEPT, CacheKey, Owner
 from projseg.segment_format.bitmap_index import BitmapIndex
 from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.file_ending import ENDING_BYTES
 from projseg.segment_format.footer import BASE_TABLE, Role
 from projseg.segment_format.limits import PAGE_ROWS_MAX, expanded_bytes_max
 from projseg.segment_format.segment_file import SegmentFile
@@ -27,7 +28,7 @@ from projseg.table_layer.footer_match import (
 )
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
-from projseg.table_layer.verify_entries import check_listed, read_listed
+from projseg.table_layer.verify_entries import listed_ending, read_listed
 
 # Below this share of a column's pages, only those pages are decoded.
 _PAGE_SHARE_MAX: Final = 0.25
@@ -100,8 +101,8 @@ def _open(storage: Storage, entry: SegmentEntry, schema: pa.Schema, owner: Owner
         return read_listed(storage, entry, offset, size)
 
     path = f"{storage.location}/{entry.file}"
-    check_listed(storage, entry)
-    segment = SegmentFile.open(read_range, entry.byte_count, path=path, owner=owner)
+    ending = listed_ending(storage, entry, ENDING_BYTES)
+    segment = SegmentFile.open(read_range, entry.byte_count, path=path, owner=owner, ending=ending)
     require_match(footer_mismatches(entry, segment, schema), path)
     return _Opened(segment, entry)
 

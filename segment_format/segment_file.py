@@ -7,7 +7,6 @@ forked child could inherit them held; two threads may load the same part, and on
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -20,6 +19,7 @@ from projseg.segment_format.byte_reader import corrupt
 from projseg.segment_format.checksum import file_seed, part_checksum
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.dictionary_order import order_problem
+from projseg.segment_format.file_ending import ReadRange, read_exactly, read_footer
 from projseg.segment_format.footer import (
     ColumnEntry,
     DictionaryEntry,
@@ -27,13 +27,10 @@ from projseg.segment_format.footer import (
     PartEntry,
     Role,
     TableEntry,
-    decode_footer,
 )
-from projseg.segment_format.footer_checks import FooterChecker
-from projseg.segment_format.frame import HEAD_LAYOUT, TAIL_LAYOUT, Tail, check_features, parse_tail
+from projseg.segment_format.frame import TAIL_LAYOUT, Tail
 from projseg.segment_format.limits import (
     DICTIONARY_BYTES_MAX,
-    SEGMENT_BYTES_MAX,
     expanded_bytes_max,
     require_limit,
 )
@@ -47,10 +44,6 @@ from projseg.segment_format.page_directory import PageDirectory
 from projseg.segment_format.types import is_fixed_width, parse_type_name
 from projseg.segment_format.vectors import Ids, Opaque, Vector
 from projseg.segment_format.zone_map import PageZones, page_zones
-
-ReadRange = Callable[[int, int], bytes]  # (offset, size) -> exactly `size` bytes
-
-_TAIL_READ_BYTES: Final = 64 * 1024  # one read fetches tail and footer of most files
 
 # Approximate memory of an open file, of a byte of its footer, and of a directory or index.
 _OPEN_BYTES: Final = 16 * 1024
@@ -100,7 +93,13 @@ class SegmentFile:
 
     @classmethod
     def open(
-        cls, read_range: ReadRange, size: int, *, path: str, owner: Owner | None = None
+        cls,
+        read_range: ReadRange,
+        size: int,
+        *,
+        path: str,
+        owner: Owner | None = None,
+        ending: bytes = b"",
     ) -> SegmentFile:
         """Read and prove the directory of a file.
 
@@ -114,6 +113,8 @@ class SegmentFile:
             Names the file in error messages.
         owner : Owner or None
             The file's cache entry; None if it is not cached.
+        ending : bytes
+            The last bytes of the file, at least the tail, if they are read already.
 
         Raises
         ------
@@ -124,21 +125,7 @@ class SegmentFile:
         LimitExceededError
             If it declares sizes beyond `limits.py`.
         """
-        require_limit(f"size in bytes of {path}", size, SEGMENT_BYTES_MAX)
-        if size < HEAD_LAYOUT.size + TAIL_LAYOUT.size:
-            raise corrupt(path, "file", f"{size} bytes are too few for a segment")
-        start = max(0, size - _TAIL_READ_BYTES)
-        ending = memoryview(_read(read_range, start, size - start, path))
-        tail, checksum = parse_tail(ending[-TAIL_LAYOUT.size :], size, path)
-        if tail.footer_offset >= start:
-            content = ending[tail.footer_offset - start : -TAIL_LAYOUT.size]
-        else:
-            content = memoryview(_read(read_range, tail.footer_offset, tail.footer_bytes, path))
-        if tail.checksum(content) != checksum:
-            raise corrupt(path, "footer", "checksum differs from the tail's")
-        check_features(tail, path)
-        footer = decode_footer(content, path)
-        FooterChecker(footer, tail.footer_offset, path).check()
+        footer, tail = read_footer(read_range, size, path, ending)
         return cls(read_range, footer, tail, path, owner=owner)
 
     @property
@@ -354,7 +341,7 @@ class SegmentFile:
 
     def read(self, file_offset: int, byte_count: int) -> bytes:
         """Return bytes of the file as they are; prefer `part`, which proves their checksum."""
-        return _read(self._read_range, file_offset, byte_count, self.path)
+        return read_exactly(self._read_range, file_offset, byte_count, self.path)
 
     def part(self, entry: PartEntry, name: str) -> bytes:
         """Read a part and prove its checksum.
@@ -384,14 +371,6 @@ class SegmentFile:
             end = int(last["file_offset"]) + int(last["stored_bytes"])
             content = self.read(start, end - start)
         return PageRun(records, content, self._seed, path=self.path, part_name=part_name)
-
-
-def _read(read_range: ReadRange, offset: int, size: int, path: str) -> bytes:
-    content = read_range(offset, size)
-    if len(content) != size:
-        problem = f"{size} bytes wanted at byte {offset}, {len(content)} there: truncated?"
-        raise corrupt(path, "file", problem)
-    return content
 
 
 def _unknown(message: str, name: str, known: Any) -> InvalidInputError:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from projseg.errors import CorruptTableError
 from projseg.memory.cache import KEPT
 from projseg.segment_format.deletion_vector import decode_vector, encode_vector, vector_checksum
+from projseg.table_layer.create_unique import create_unique
 from projseg.table_layer.paths import new_vector_name
 from projseg.table_layer.segment_entry import DeletionVector, SegmentEntry
 from projseg.table_layer.storage_contract import PutOutcomeUnknownError, Storage
@@ -48,7 +49,7 @@ def with_deleted_rows(
     name, content = new_vector_name(write_id), encode_vector(row_ids, entry.footer_checksum)
     files.append(name)
     try:
-        storage.put_if_absent(name, content)
+        create_unique(storage, name, content)
     except (FileExistsError, PutOutcomeUnknownError) as error:
         # Nothing lists the file yet, so it does not matter whether it exists.
         raise storage_error(error, "write", f"{storage.location}/{name}") from error
@@ -82,7 +83,7 @@ def read_deleted_rows(storage: Storage, entry: SegmentEntry) -> NDArray[np.uint3
         return _NONE
     path = f"{storage.location}/{vector.file}"
     try:
-        size = storage.size(vector.file)
+        content, size = storage.read_sized(vector.file, 0, vector.byte_count)
     except FileNotFoundError as error:
         raise CorruptTableError(
             "PROJSEG_SEGMENT_MISSING",
@@ -96,7 +97,7 @@ def read_deleted_rows(storage: Storage, entry: SegmentEntry) -> NDArray[np.uint3
             "table lists; restore it from a copy",
         )
     row_ids = decode_vector(
-        storage.read_range(vector.file, 0, size),
+        content,
         segment_checksum=entry.footer_checksum,
         row_count=entry.row_count,
         deleted_row_count=vector.row_count,

@@ -14,7 +14,7 @@ import os
 import random
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -30,8 +30,10 @@ from projseg.table_layer.paths import (
     temporary_name,
 )
 from projseg.table_layer.storage_contract import (
+    ByteRange,
     PutNotDurableError,
     PutOutcomeUnknownError,
+    SizedRead,
     StoredFile,
 )
 from projseg.table_layer.storage_errors import explained, storage_error
@@ -59,6 +61,11 @@ class LocalStorage:
     root: str
 
     @property
+    def is_remote(self) -> bool:
+        """A call takes microseconds."""
+        return False
+
+    @property
     def location(self) -> str:
         """The directory's absolute path."""
         return self.root
@@ -81,19 +88,39 @@ class LocalStorage:
         StorageError
             If the system refuses to read it.
         """
+        with self._opened(name) as (descriptor, length):
+            return self._read_exactly(descriptor, length, name, ByteRange(offset, size))
+
+    def read_sized(self, name: str, offset: int, size: int) -> SizedRead:
+        """Return at most `size` bytes, and the file's size."""
+        with self._opened(name) as (descriptor, length):
+            there = max(0, min(size, length - offset))
+            return SizedRead(_read_fully(descriptor, offset, there), length)
+
+    def read_ranges(self, name: str, ranges: Sequence[ByteRange]) -> list[bytes]:
+        """Return several ranges of a file that is opened once; errors as of `read_range`."""
+        with self._opened(name) as (descriptor, length):
+            return [self._read_exactly(descriptor, length, name, one) for one in ranges]
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[tuple[int, int]]:
+        """Yield (descriptor, length) of a regular file."""
         with self._explained("read", name):
             with _parent(self.root, check_name(name)) as (folder, base):
                 descriptor = os.open(base, _READ_FLAGS, dir_fd=folder)
             try:
-                length = _regular_size(os.fstat(descriptor))
-                if not 0 <= offset <= offset + size <= length:
-                    raise _cut_short(self.root, name, offset + size, length)
-                content = _read_fully(descriptor, offset, size)
-                if len(content) < size:
-                    raise _cut_short(self.root, name, offset + size, offset + len(content))
-                return content
+                yield descriptor, _regular_size(os.fstat(descriptor))
             finally:
                 os.close(descriptor)
+
+    def _read_exactly(self, descriptor: int, length: int, name: str, wanted: ByteRange) -> bytes:
+        offset, size = wanted
+        if not 0 <= offset <= offset + size <= length:
+            raise _cut_short(self.root, name, offset + size, length)
+        content = _read_fully(descriptor, offset, size)
+        if len(content) < size:
+            raise _cut_short(self.root, name, offset + size, offset + len(content))
+        return content
 
     def put_if_absent(self, name: str, payload: bytes) -> None:
         """Publish a whole file by `link`."""
@@ -123,12 +150,13 @@ class LocalStorage:
             stack.callback(sink.abort)
             yield sink
 
-    def list_names(self, prefix: str) -> Iterator[StoredFile]:
+    def list_names(self, prefix: str, after: str = "") -> Iterator[StoredFile]:
         """Yield own files under a prefix; foreign names and symbolic links are passed over."""
         inside = check_prefix(prefix).rpartition("/")[0]
         try:
             with self._explained("list", inside), _parent(self.root, f"{inside}/") as (folder, _):
-                yield from _list_folder(folder, inside, prefix)
+                listed = _list_folder(folder, inside, prefix)
+                yield from (file for file in listed if file.name > after)
         except FileNotFoundError:
             return
         except StorageError as error:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import CorruptTableError
+from projseg.table_layer.create_unique import create_unique
 from projseg.table_layer.entry_checks import entry_problem
 from projseg.table_layer.metadata_limits import MANIFEST_BYTES_MAX, MANIFEST_SEGMENTS_MAX
 from projseg.table_layer.paths import new_manifest_name, parse_segment_name
@@ -293,7 +294,7 @@ def _write_chunk(
         first = _write_chunk(storage, entries[:half], files)
         return first + _write_chunk(storage, entries[half:], files)
     files.append(name)
-    storage.put_if_absent(name, payload)
+    create_unique(storage, name, payload)
     return [
         ManifestReference(
             name=name,

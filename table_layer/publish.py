@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from projseg.errors import CommitError, CommitStateUnknownError, ProjsegError
-from projseg.table_layer.paths import new_probe_name, snapshot_name
+from projseg.table_layer.create_unique import create_unique
+from projseg.table_layer.paths import METADATA_PREFIX, new_probe_name, snapshot_name
 from projseg.table_layer.snapshot import Snapshot, SnapshotFile, encode_snapshot, read_version
 from projseg.table_layer.storage_contract import (
     PutNotDurableError,
     PutOutcomeUnknownError,
     Storage,
 )
+
+_PROBE_BYTES: Final = 16
 
 
 def publish(storage: Storage, file: SnapshotFile) -> Snapshot | None:
@@ -42,7 +47,7 @@ def publish(storage: Storage, file: SnapshotFile) -> Snapshot | None:
 
 
 def probe(storage: Storage, files: list[str]) -> str:
-    """Refuse storage on which two creations of one name can both succeed.
+    """Refuse storage on which two creations of one name can both succeed, or that lists late.
 
     Returns
     -------
@@ -54,23 +59,29 @@ def probe(storage: Storage, files: list[str]) -> str:
     Raises
     ------
     CommitError
-        If both succeeded.
+        If both succeeded, or the file is not listed.
     StorageError
         If the storage refuses to create a file at all.
     """
     name = new_probe_name()
     files.append(name)
-    storage.put_if_absent(name, b"first")
+    create_unique(storage, name, b"first")
     refused = False
     try:
         storage.put_if_absent(name, b"second")
-    except FileExistsError:
+    except (FileExistsError, PutOutcomeUnknownError):
         refused = True
-    if not refused or storage.read_range(name, 0, storage.size(name)) != b"first":
+    if not refused or storage.read_sized(name, 0, _PROBE_BYTES).content != b"first":
         raise CommitError(
             "PROJSEG_STORAGE_NOT_ATOMIC",
             f"{storage.location} lets a second writer replace a file that it was told to create "
             "only if absent; tables there would lose commits: use another storage",
+        )
+    if all(file.name != name for file in storage.list_names(METADATA_PREFIX)):
+        raise CommitError(
+            "PROJSEG_STORAGE_LISTS_LATE",
+            f"{storage.location} does not list a file that was just written there; readers would "
+            "take old versions of a table for the newest: use another storage",
         )
     return name
 

@@ -23,6 +23,7 @@ from projseg.table_layer.storage_contract import Storage
 METADATA_FORMAT_VERSION: Final = 1
 SUPPORTED_FEATURES: Final = frozenset({"commit_info", "deletion_vectors", "tags", "vacuum"})
 
+_FIRST_READ_BYTES: Final = 1 << 20  # one read fetches most files
 _PREFIX: Final = b'{"checksum":"'
 _CHECKSUM_END: Final = len(_PREFIX) + 32
 _BODY_START: Final = _CHECKSUM_END + 2
@@ -121,9 +122,11 @@ def read_sealed(storage: Storage, name: str) -> bytes:
     LimitExceededError
         If the file is larger than a reader may be made to hold.
     """
-    size = storage.size(name)
+    content, size = storage.read_sized(name, 0, _FIRST_READ_BYTES)
     _check_size(size, f"{storage.location}/{name}")
-    return storage.read_range(name, 0, size)
+    if len(content) < size:
+        content += storage.read_range(name, len(content), size - len(content))
+    return content
 
 
 def _require_shallow(payload: bytes, name: str) -> None:

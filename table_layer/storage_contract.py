@@ -1,4 +1,4 @@
-"""What a table needs of its storage: five methods and a stream, two hints, outcomes of a put.
+"""What a table needs of its storage: seven methods and a stream, three hints, outcomes of a put.
 
 Everything else of the table layer is written against this contract, so an object store needs
 only another implementation. A failure is a `StorageError`, which tells the user what to do; plain
@@ -7,7 +7,7 @@ OSErrors are the answers stated here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
@@ -18,6 +18,20 @@ class PutOutcomeUnknownError(OSError):
 
 class PutNotDurableError(PutOutcomeUnknownError):
     """The file is there, but a power cut may still take it; reading it back proves nothing."""
+
+
+class ByteRange(NamedTuple):
+    """Bytes of a file: `size` of them from `offset`."""
+
+    offset: int
+    size: int
+
+
+class SizedRead(NamedTuple):
+    """Bytes that were read, and the size of the whole file."""
+
+    content: bytes
+    file_size: int
 
 
 class StoredFile(NamedTuple):
@@ -51,6 +65,13 @@ class Storage(Protocol):
     def location(self) -> str:
         """The place as the user would name it, for messages."""
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether a call takes a round trip, so that a few at a time save time.
+
+        A hint: whatever it says, the same calls give the same results.
+        """
+
     def size(self, name: str) -> int:
         """Return a file's size in bytes; FileNotFoundError if there is none of that name."""
 
@@ -64,6 +85,15 @@ class Storage(Protocol):
         CorruptTableError
             If the file ends before that: the caller knows its size, so it was cut.
         """
+
+    def read_sized(self, name: str, offset: int, size: int) -> SizedRead:
+        """Return `size` bytes from `offset`, fewer where the file ends, and the file's size.
+
+        FileNotFoundError if there is no file of that name.
+        """
+
+    def read_ranges(self, name: str, ranges: Sequence[ByteRange]) -> list[bytes]:
+        """Return several ranges of one file, each as `read_range` would."""
 
     def put_if_absent(self, name: str, payload: bytes) -> None:
         """Create a durable file whole, or leave none.
@@ -81,8 +111,11 @@ class Storage(Protocol):
     def create(self, name: str) -> AbstractContextManager[SegmentSink]:
         """Return a sink for a file written in pieces; leaving the context uncommitted aborts it."""
 
-    def list_names(self, prefix: str) -> Iterator[StoredFile]:
-        """Yield the table's files whose names start with one of `paths`' prefixes, in any order."""
+    def list_names(self, prefix: str, after: str = "") -> Iterator[StoredFile]:
+        """Yield the table's files whose names start with one of `paths`' prefixes, in any order.
+
+        `after` leaves out names up to it, itself included.
+        """
 
     def turn(self) -> AbstractContextManager[None]:
         """Return a context that may wait for other committers, to save them and us retries.

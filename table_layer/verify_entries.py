@@ -51,7 +51,7 @@ def verify_entries(storage: Storage, entries: Iterable[SegmentEntry], write_id: 
             raise _refused(entry, f"is a second attempt at partition {name.partition}")
         files.add(entry.file)
         _check_values(entry)
-        _check_file(storage, entry)
+        _ending(storage, entry)
 
 
 def verify_masked(storage: Storage, entries: Iterable[SegmentEntry], write_id: str) -> None:
@@ -84,21 +84,6 @@ def verify_masked(storage: Storage, entries: Iterable[SegmentEntry], write_id: s
             )
 
 
-def footer_checksum(storage: Storage, name: str, size: int) -> int:
-    """Return the footer checksum that a segment file's tail states.
-
-    Raises
-    ------
-    CorruptSegmentError
-        If the file does not end in a segment's tail.
-    """
-    path = f"{storage.location}/{name}"
-    if size < TAIL_LAYOUT.size:
-        raise CorruptSegmentError("PROJSEG_CORRUPT_SEGMENT", f"{path}: {size} bytes hold no tail")
-    content = storage.read_range(name, size - TAIL_LAYOUT.size, TAIL_LAYOUT.size)
-    return parse_tail(memoryview(content), size, path)[1]
-
-
 def _derived_name(entry: SegmentEntry, write_id: str) -> SegmentName:
     name = parse_segment_name(entry.file)
     if name is None:
@@ -116,10 +101,19 @@ def _check_values(entry: SegmentEntry) -> None:
         raise _refused(entry, "states a number or a bound that a manifest cannot hold")
 
 
-def check_listed(storage: Storage, entry: SegmentEntry) -> None:
-    """Refuse a listed segment whose file is not the one that was committed.
+def listed_ending(storage: Storage, entry: SegmentEntry, size: int = TAIL_LAYOUT.size) -> bytes:
+    """Return the last bytes of a listed segment; refuse a file that is not the committed one.
 
-    Two small reads: the checksum of the footer tells whether the file is the committed one.
+    One small read: the checksum of the footer tells whether the file is the committed one.
+
+    Parameters
+    ----------
+    storage : Storage
+        The table.
+    entry : SegmentEntry
+        The segment as listed.
+    size : int
+        Bytes wanted, at least a tail's; all if the file has fewer.
 
     Raises
     ------
@@ -128,7 +122,7 @@ def check_listed(storage: Storage, entry: SegmentEntry) -> None:
     CorruptSegmentError
         If it does not end as a segment does.
     """
-    _check_file(storage, entry, CorruptTableError, "was committed and", _LOST)
+    return _ending(storage, entry, size, CorruptTableError, "was committed and", _LOST)
 
 
 def read_listed(storage: Storage, entry: SegmentEntry, offset: int, size: int) -> bytes:
@@ -150,16 +144,18 @@ def read_listed(storage: Storage, entry: SegmentEntry, offset: int, size: int) -
         ) from missing
 
 
-def _check_file(
+def _ending(
     storage: Storage,
     entry: SegmentEntry,
+    wanted: int = TAIL_LAYOUT.size,
     error: type[ProjsegError] = CommitError,
     what: str = "was to be committed and",
     advice: str = "write it again",
-) -> None:
+) -> bytes:
     where = f"{storage.location}/{entry.file}"
+    start = max(0, entry.byte_count - wanted)
     try:
-        size = storage.size(entry.file)
+        ending, size = storage.read_sized(entry.file, start, entry.byte_count - start)
     except FileNotFoundError as missing:
         raise error("PROJSEG_SEGMENT_MISSING", f"{where} {what} is missing; {advice}") from missing
     if size != entry.byte_count:
@@ -168,13 +164,16 @@ def _check_file(
             f"{where} {what} has {size} bytes, not the {entry.byte_count} its writer reported; "
             f"{advice}",
         )
-    stated = footer_checksum(storage, entry.file, size)
+    if size < TAIL_LAYOUT.size:
+        raise CorruptSegmentError("PROJSEG_CORRUPT_SEGMENT", f"{where}: {size} bytes hold no tail")
+    stated = parse_tail(memoryview(ending)[-TAIL_LAYOUT.size :], size, where)[1]
     if stated != entry.footer_checksum:
         raise error(
             "PROJSEG_SEGMENT_DIFFERS",
             f"{where} {what} has footer checksum {stated:#x}, not the "
             f"{entry.footer_checksum:#x} its writer reported; {advice}",
         )
+    return ending
 
 
 def _refused(entry: SegmentEntry, problem: str) -> InvalidInputError:

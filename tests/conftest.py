@@ -1,6 +1,7 @@
 """Shared by all tests: helper modules on the path, and Hypothesis without deadlines."""
 
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,30 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("projseg")
+
+
+@pytest.fixture(scope="session")
+def store_server():
+    """An S3-compatible server with a proxy before it, for the whole run."""
+    pytest.importorskip("obstore")
+    pytest.importorskip("moto")
+    from store_places import store_at
+
+    from projseg.benchmarks.store_server import store_server
+
+    with store_server() as server:
+        server.make_bucket("tables")
+        # The first request opens what every later one uses: no test leaves it open.
+        list(store_at("s3://tables", server.options()).list())
+        yield server
+
+
+@pytest.fixture
+def store_place(store_server):
+    """A prefix of a bucket that no other test uses."""
+    from store_places import StorePlace
+
+    return StorePlace(f"s3://tables/{uuid.uuid4().hex}", store_server.options())
 
 
 @pytest.hookimpl(optionalhook=True)

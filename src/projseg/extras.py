@@ -14,7 +14,7 @@ SPARK_RELEASES: Final = (
     "4.2",
     "4.3",
 )  # CI runs the last; `make test-spark-matrix` all
-_EXTRA_BY_PACKAGE: Final = {"matplotlib": "bench", "pyspark": "spark"}
+_EXTRA_BY_PACKAGE: Final = {"matplotlib": "bench", "obstore": "stores", "pyspark": "spark"}
 
 
 def require(package: str, purpose: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from projseg.corrected_table import CorrectedTable
 from projseg.maintained_table import MaintainedTable, bounds_of
 from projseg.table_layer.as_of import InstantLike, open_as_of
-from projseg.table_layer.storage import open_storage
+from projseg.table_layer.storage import StorageOptionsLike, open_storage
 from projseg.table_layer.table_properties import TARGET_SEGMENT_ROWS
 from projseg.table_layer.versions import holds_table
 from projseg.versioned_table import VersionedTable
@@ -22,13 +22,18 @@ if TYPE_CHECKING:
     from projseg.table_write import Commit, OnSegment
 
 
-def is_table(location: str | os.PathLike[str]) -> bool:
+def is_table(
+    location: str | os.PathLike[str], storage_options: StorageOptionsLike | None = None
+) -> bool:
     """Whether `location` holds a projseg table; a damaged one is an error, not False.
 
     Parameters
     ----------
     location : str or path
-        A directory or `file:` URI; it need not exist.
+        A directory, a `file:` URI, or a prefix of an object store (`s3://`, `gs://`, `az://`); it
+        need not exist.
+    storage_options : mapping or None
+        Of an object store, by obstore's key names, such as `region` and `endpoint`.
 
     Returns
     -------
@@ -42,7 +47,7 @@ def is_table(location: str | os.PathLike[str]) -> bool:
     StorageError, CorruptTableError
         If the metadata cannot be read, or is damaged.
     """
-    return holds_table(location)
+    return holds_table(location, storage_options)
 
 
 class Table(VersionedTable, CorrectedTable, MaintainedTable):
@@ -51,7 +56,7 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable):
     Parameters
     ----------
     location : str or path
-        A directory or `file:` URI.
+        A directory, a `file:` URI, or a prefix of an object store (`s3://`, `gs://`, `az://`).
     version : int or None
         The version to read, and not to write: a commit always follows the newest. None: the
         newest.
@@ -60,12 +65,16 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable):
         zone it is UTC.
     tag : str or None
         Instead of `version`: the version that has this name.
+    storage_options : mapping or None
+        Of an object store, by obstore's key names, such as `region` and `endpoint`; what is not
+        given is taken from the environment (`AWS_ACCESS_KEY_ID` and so on). Never kept in a table
+        nor shown in a message.
 
     Raises
     ------
     InvalidInputError
         PROJSEG_NOT_A_TABLE, PROJSEG_UNKNOWN_VERSION, PROJSEG_UNKNOWN_TAG, PROJSEG_BAD_LOCATION,
-        PROJSEG_BAD_ARGUMENT.
+        PROJSEG_BAD_ARGUMENT, PROJSEG_BAD_STORAGE_OPTION.
     UnsupportedFeatureError
         PROJSEG_UNSUPPORTED_STORAGE, PROJSEG_UNSUPPORTED_TABLE_VERSION.
     StorageError, CorruptTableError
@@ -78,8 +87,9 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable):
         version: int | None = None,
         timestamp: InstantLike | None = None,
         tag: str | None = None,
+        storage_options: StorageOptionsLike | None = None,
     ) -> None:
-        storage = open_storage(location)
+        storage = open_storage(location, storage_options)
         is_pinned = (version, timestamp, tag) != (None, None, None)
         snapshot = open_as_of(storage, version, timestamp, tag)
         super().__init__(storage, snapshot, is_pinned=is_pinned)
@@ -98,6 +108,7 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable):
         properties: Mapping[str, str] | None = None,
         data: RowsLike | None = None,
         on_segment: OnSegment | None = None,
+        storage_options: StorageOptionsLike | None = None,
     ) -> Table:
         """Create a table: empty, or with its first rows in the same commit.
 
@@ -121,6 +132,8 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable):
             Kept for the user.
         data, on_segment
             As of `append`. If the rows cannot be written, there is no table.
+        storage_options : mapping or None
+            As of `Table`.
 
         Returns
         -------
@@ -139,7 +152,7 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable):
         from projseg.table_write import create
 
         create(
-            open_storage(location),
+            open_storage(location, storage_options),
             schema,
             time_column=time_column,
             segment_granularity=segment_granularity,
@@ -150,7 +163,7 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable):
             data=data,
             on_segment=on_segment,
         )
-        return cls(location)
+        return cls(location, storage_options=storage_options)
 
     def append(self, data: RowsLike, *, on_segment: OnSegment | None = None) -> Commit:
         """Add rows as new segments with the projections declared now; all of them or none.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from projseg.algebra.expressions.sql_words import backquoted
-from projseg.errors import InvalidInputError
+from projseg.errors import InvalidInputError, UnsupportedFeatureError
 from projseg.segment_format.limits import name_problem
 from projseg.segment_format.types import type_name
 from projseg.table import Table
@@ -42,10 +42,22 @@ class Warehouse:
     ----------
     folder : str or path
         A directory or `file:` URI; it need not exist.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_STORAGE for a prefix of an object store.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self._folder = Path(open_storage(folder).location)
+        storage = open_storage(folder)
+        if storage.is_remote:
+            raise UnsupportedFeatureError(
+                "PROJSEG_UNSUPPORTED_STORAGE",
+                f"a warehouse is a folder, because stores cannot rename one; {storage.location} is "
+                "none: name each table in the store by its location",
+            )
+        self._folder = Path(storage.location)
 
     def namespaces(self) -> list[str]:
         """Return the names of the namespaces; `default` is always one."""

@@ -21,10 +21,10 @@ from projseg.segment_format.footer import (
     Footer,
     TableEntry,
 )
+from projseg.segment_format.frame import TAIL_LAYOUT, parse_tail
 from projseg.table_layer.commit import append
 from projseg.table_layer.paths import new_write_id, segment_name
 from projseg.table_layer.segment_entry import ColumnZone, SegmentEntry
-from projseg.table_layer.verify_entries import footer_checksum
 
 PAGES, PAGE_ROWS = 2_500, 65_536
 BUDGET_BYTES = 256 * 2**20
@@ -78,7 +78,7 @@ def constant_table(location, pages):
         write_id=write_id,
         row_count=pages * PAGE_ROWS,
         byte_count=len(content),
-        footer_checksum=footer_checksum(storage, name, len(content)),
+        footer_checksum=parse_tail(memoryview(content)[-TAIL_LAYOUT.size :], len(content), name)[1],
         columns={
             "n": ColumnZone(7, 7, 0, False, True, 8 * pages),
             "word": ColumnZone("a", "a", 0, False, True, 8 * pages),

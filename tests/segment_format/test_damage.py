@@ -15,7 +15,7 @@ from projseg.errors import (
     ProjsegError,
     UnsupportedFeatureError,
 )
-from projseg.segment_format import segment_file
+from projseg.segment_format import file_ending
 from projseg.segment_format.checksum import file_seed, part_checksum
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.frame import TAIL_LAYOUT
@@ -194,7 +194,7 @@ def test_a_footer_out_of_place_is_refused(small, offset):
 
 @pytest.mark.parametrize("tail_read", [TAIL_LAYOUT.size, 64 * 1024])
 def test_bytes_between_footer_and_tail_are_refused(small, tail_read, monkeypatch):
-    monkeypatch.setattr(segment_file, "_TAIL_READ_BYTES", tail_read)
+    monkeypatch.setattr(file_ending, "ENDING_BYTES", tail_read)
     assert verify_segment(open_segment(small))
     with pytest.raises(CorruptSegmentError, match="does not end at the tail"):
         open_segment(small[: -TAIL_LAYOUT.size] + bytes(8) + small[-TAIL_LAYOUT.size :])

@@ -40,6 +40,10 @@ class FaultStorage:
         return self.inner.location
 
     @property
+    def is_remote(self) -> bool:
+        return self.inner.is_remote
+
+    @property
     def was_reached(self) -> bool:
         return 0 < self.at <= self.count
 
@@ -60,11 +64,17 @@ class FaultStorage:
     def read_range(self, name, offset, size):
         return self._do("read", name, lambda: self.inner.read_range(name, offset, size))
 
+    def read_sized(self, name, offset, size):
+        return self._do("read", name, lambda: self.inner.read_sized(name, offset, size))
+
+    def read_ranges(self, name, ranges):
+        return self._do("read", name, lambda: self.inner.read_ranges(name, ranges))
+
     def put_if_absent(self, name, payload):
         self._do("put", name, lambda: self.inner.put_if_absent(name, payload), is_put=True)
 
-    def list_names(self, prefix):
-        return iter(self._do("list", prefix, lambda: list(self.inner.list_names(prefix))))
+    def list_names(self, prefix, after=""):
+        return iter(self._do("list", prefix, lambda: list(self.inner.list_names(prefix, after))))
 
     def delete(self, name):
         self._do("delete", name, lambda: self.inner.delete(name))

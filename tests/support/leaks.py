@@ -36,7 +36,8 @@ def descriptors():
             target = os.readlink(f"/proc/self/fd/{number}")
         except FileNotFoundError:
             continue
-        # Multiprocessing keeps the memory of its barriers; sockets belong to a Spark session.
-        if "/pym-" not in target and not target.startswith("socket:"):
+        # Multiprocessing keeps the memory of its barriers; sockets belong to a Spark session, or
+        # with the events that tell of them to the connections to an object store.
+        if "/pym-" not in target and not target.startswith(("socket:", "anon_inode:[event")):
             found.add((number, target))
     return found

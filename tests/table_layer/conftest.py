@@ -1,12 +1,47 @@
-"""Every test here is spared the wait for the disk, and checked to leave nothing open."""
+"""Every test here is spared the wait for the disk, and checked to leave nothing open.
+
+Tests that use `tmp_path` run twice: over a folder and over an S3-compatible server. Those that
+reach into a folder by other means than tables have the mark `folder`.
+"""
 
 import pytest
 from leaks import no_open_files, no_threads
 from recorded_os import UnsyncedOs
+from store_places import environment_of
 
 from projseg.table_layer import local_storage
 
 __all__ = ["no_open_files", "no_threads"]
+
+# Modules whose tests run over a store with every commit; those of the others wait for the night.
+OFTEN = {
+    "test_commit",
+    "test_versions",
+    "test_vacuum",
+    "test_tags",
+    "test_restore",
+    "test_as_of",
+}
+
+
+def pytest_generate_tests(metafunc):
+    if (
+        "tmp_path" in metafunc.fixturenames
+        and metafunc.definition.get_closest_marker("folder") is None
+    ):
+        often = metafunc.module.__name__ in OFTEN
+        store = pytest.param("store", marks=() if often else pytest.mark.slow)
+        metafunc.parametrize("tmp_path", ["folder", store], indirect=True)
+
+
+@pytest.fixture
+def tmp_path(request, tmp_path_factory, monkeypatch):
+    if getattr(request, "param", "folder") == "folder":
+        return tmp_path_factory.mktemp("table")
+    server = request.getfixturevalue("store_server")
+    for name, value in environment_of(server.options()).items():
+        monkeypatch.setenv(name, value)
+    return request.getfixturevalue("store_place")
 
 
 @pytest.fixture(autouse=True)

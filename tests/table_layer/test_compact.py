@@ -241,6 +241,7 @@ def test_a_column_that_older_segments_lack_is_null(table):
     assert table.verify(deep=True) == []
 
 
+@pytest.mark.folder
 def test_a_damaged_segment_is_reported_and_not_merged(table):
     entry, segment = table.snapshot.segments[4], opened_segments(table)[4]
     record = segment.directory("__base", "base", "price").records[0]
@@ -279,6 +280,7 @@ def test_an_append_that_arrives_meanwhile_stays(table):
     assert answers(table) == expected(pa.concat_tables([WANTED, late]))
 
 
+@pytest.mark.folder
 def test_a_materialisation_that_arrives_meanwhile_stays(table):
     seen = []
 
@@ -300,6 +302,7 @@ def test_a_materialisation_that_arrives_meanwhile_stays(table):
     assert written & on_disk == listed, "files that no version lists are removed"
 
 
+@pytest.mark.folder
 def test_of_two_compactions_one_wins_and_one_finds_nothing_to_do(table):
     seen, others = [], []
 
@@ -328,6 +331,7 @@ def append_some(location):
     return 0
 
 
+@pytest.mark.folder
 def test_two_processes_and_a_writer_at_once(table):
     made = run_processes(run, [(compact, table.location), (compact, table.location),
                                (append_some, table.location)])  # fmt: skip

@@ -50,10 +50,10 @@ class BytesStorage:
         self.name = name
         self.payload = payload
 
-    def size(self, name):
+    def read_sized(self, name, offset, size):
         if name != self.name:
             raise FileNotFoundError(name)
-        return len(self.payload)
+        return self.payload[offset : offset + size], len(self.payload)
 
     def read_range(self, name, offset, size):
         return self.payload[offset : offset + size]

@@ -164,6 +164,7 @@ def without_info(payload):
     )
 
 
+@pytest.mark.folder
 def test_snapshots_of_earlier_releases_are_read_and_say_less(table, tmp_path):
     for file in (tmp_path / "t" / "_projseg").glob("*.json"):
         file.write_bytes(without_info(file.read_bytes()))
@@ -177,6 +178,7 @@ def test_snapshots_of_earlier_releases_are_read_and_say_less(table, tmp_path):
     assert opened.restore(2).rows == 3
 
 
+@pytest.mark.folder
 def test_a_snapshot_names_the_features_it_has(table, tmp_path):
     newest = max((tmp_path / "t" / "_projseg").glob("*.json"))
     payload = newest.read_bytes()

@@ -113,6 +113,7 @@ def test_tags_are_bounded(tmp_path):
         change(storage, full, SetTags({"more": 0}))
 
 
+@pytest.mark.folder
 @pytest.mark.parametrize(
     ("tags", "told"),
     [

@@ -55,6 +55,7 @@ def table(tmp_path):
     return made
 
 
+@pytest.mark.folder
 def test_old_versions_go_and_the_newest_stays(table):
     before = all_files(table.location)
     told = table.vacuum(retention_hours=0, force=True)
@@ -109,6 +110,7 @@ def test_a_retention_is_hours(table, hours):
         table.vacuum(retention_hours=hours, force=True)
 
 
+@pytest.mark.folder
 def test_a_tagged_version_stays_whole_until_its_tag_is_dropped(table):
     table.tag("two", 2)
     for _ in range(2):
@@ -129,6 +131,7 @@ def test_a_tagged_version_stays_whole_until_its_tag_is_dropped(table):
     assert len([name for name in all_files(table.location) if name.startswith("data/")]) == 1
 
 
+@pytest.mark.folder
 def test_orphans_go_by_age_and_foreign_files_never(table, tmp_path):
     root, outside = tmp_path / "t", tmp_path / "outside.pseg"
     outside.write_bytes(b"mine")
@@ -154,6 +157,7 @@ def test_orphans_go_by_age_and_foreign_files_never(table, tmp_path):
     assert rows_of(projseg.Table(root, 2)) == [1, 2, 3]
 
 
+@pytest.mark.folder
 @pytest.mark.parametrize("folder", ["data", "_projseg/manifests"])
 def test_a_folder_that_leads_elsewhere_is_not_entered(table, tmp_path, folder):
     other = projseg.Table.create(tmp_path / "other", {"n": "int"})
@@ -205,6 +209,7 @@ def faults():
     yield from itertools.product(range(1, 200), (False, True), (False, True))
 
 
+@pytest.mark.folder
 def test_a_vacuum_that_fails_anywhere_leaves_readable_versions(tmp_path):
     """Each operation of the storage fails, once or from then on, before or after its effect."""
     count = 0
@@ -241,6 +246,7 @@ def _append_slowly(location, written, go_on):
     projseg.Table(location).append([{"n": 50}], on_segment=wait)
 
 
+@pytest.mark.folder
 def test_the_files_of_a_write_in_another_process_survive(table, tmp_path):
     orphan = tmp_path / "t" / segment_name(new_write_id(), 0, 0, 0)
     orphan.write_bytes(b"left by a job that died")
