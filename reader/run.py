@@ -31,6 +31,8 @@ from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.table_layer.deletion_vectors import deleted_rows
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
+from projseg.table_layer.table_schema import TableSchema
+from projseg.table_layer.views import viewed, viewed_projection
 
 # A source with fewer rows than this is not worth a second thread.
 _ROWS_A_TASK_MIN: Final = 4 * PAGE_ROWS_MAX
@@ -77,7 +79,7 @@ class _Task(msgspec.Struct, frozen=True):
 
     storage: Storage
     query: QuerySpec
-    schema: pa.Schema
+    schema: TableSchema
     entry: SegmentEntry
     plan: SourcePlan
     row_range: RowRange
@@ -133,14 +135,17 @@ def merges_states(plan: SourcePlan) -> bool:
 
 
 def open_source(
-    storage: Storage, entry: SegmentEntry, plan: SourcePlan, schema: pa.Schema
+    storage: Storage, entry: SegmentEntry, plan: SourcePlan, schema: TableSchema
 ) -> SegmentSource:
     """Return the table of a segment that a plan reads."""
     name = BASE_TABLE if plan.source is None else plan.source.name
     segment = open_segment(storage, entry, schema, plan.source)
+    view = (
+        viewed(segment, schema) if plan.source is None else viewed_projection(segment, plan.source)
+    )
     is_hiding = plan.source is None and entry.deletion_vector is not None
     deleted = deleted_rows(storage, entry) if is_hiding else None
-    return SegmentSource(segment, name, source_row_count(entry, plan), schema, deleted)
+    return SegmentSource(view, name, source_row_count(entry, plan), schema, deleted)
 
 
 def source_row_count(entry: SegmentEntry, plan: SourcePlan) -> int:

@@ -18,6 +18,7 @@ from projseg.reader.plan import QueryPlan, SegmentPlan
 from projseg.reader.read_columns import columns_read
 from projseg.reader.row_scan import scan_table
 from projseg.reader.run import run_partial, source_row_count
+from projseg.reader.version_facts import column_bytes
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
 
@@ -153,11 +154,12 @@ def _byte_count(plan: QueryPlan, entry: SegmentEntry, source: SourcePlan) -> int
         return 0
     grouping, states = columns_read(plan.query, source)
     names = grouping | states
-    sizes = _column_sizes(entry, source)
+    sizes = _column_sizes(plan, entry, source)
     return sum(size for name, size in sizes.items() if name in names)
 
 
-def _column_sizes(entry: SegmentEntry, source: SourcePlan) -> Mapping[str, int]:
+def _column_sizes(plan: QueryPlan, entry: SegmentEntry, source: SourcePlan) -> Mapping[str, int]:
     if source.source is None:
-        return {name: zone.bytes for name, zone in entry.columns.items()}
-    return next(p.column_bytes for p in entry.projections if p.name == source.source.name)
+        return {name: zone.bytes for name, zone in plan.schema.zones(entry).items()}
+    listed = next(p for p in entry.projections if p.name == source.source.name)
+    return column_bytes(listed, source.source)

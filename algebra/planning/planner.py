@@ -90,7 +90,7 @@ class Planner:
 
     def _group(self, facts: SegmentFacts) -> tuple[CandidateGroup, dict[str, Reason]]:
         deleted = "deleted" if facts.deleted_row_count else ""
-        key = (deleted, *(stored.spec.definition for stored in facts.projections))
+        key = (deleted, *(stored.spec.as_stored.definition for stored in facts.projections))
         if facts.not_built:
             key = (*key, *map(str, sorted(facts.not_built.items())))
         if key not in self._groups:
