@@ -97,7 +97,10 @@ class Planner:
             specs = [stored.spec for stored in facts.projections]
             barred = self._barred(specs, facts)
             allowed = [index for index, spec in enumerate(specs) if spec.name not in barred]
-            self._groups[key] = (CandidateGroup(self._query, specs, frozenset(allowed)), barred)
+            group = CandidateGroup(
+                self._query, specs, frozenset(allowed), has_deleted_rows=bool(deleted)
+            )
+            self._groups[key] = (group, barred)
         return self._groups[key]
 
     def _barred(self, specs: Sequence[ProjectionSpec], facts: SegmentFacts) -> dict[str, Reason]:
@@ -111,9 +114,6 @@ class Planner:
         for name in (*names, *barred):
             if (reason := self._ban(name)) is not None:
                 barred[name] = reason
-        if facts.deleted_row_count:
-            stale = Reason(ReasonCode.ROWS_DELETED)
-            barred = {**dict.fromkeys(names, stale), **barred}
         return barred
 
     def _ban(self, name: str) -> Reason | None:
