@@ -9,7 +9,6 @@ from matching_cases import (
     micros,
     only_plan,
     query,
-    reason,
     spec,
 )
 from msgspec.structs import replace
