@@ -117,7 +117,7 @@ class _Task(msgspec.Struct, frozen=True):
             primitives,
             row_count=reversal.row_count,
             value_counts=reversal.value_counts,
-            path=source.segment.path,
+            path=f"{self.storage.location}/{self.entry.file}",
         )
 
     def _deleted(self, base: SegmentSource, taken: TakenBack) -> Iterator[MaskedRows]:
