@@ -27,7 +27,9 @@ class ProjsegTable(
   override def columns(): Array[Column] = CatalogV2Util.structTypeToV2Columns(structure)
   override def properties(): util.Map[String, String] = known.asJava
   override def capabilities(): util.Set[TableCapability] =
-    util.EnumSet.of(TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE)
+    util.EnumSet.of(
+      TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE,
+      TableCapability.MICRO_BATCH_READ, TableCapability.STREAMING_WRITE)
 
   /** What says to the source which table is meant; nothing that a statement says comes before it. */
   def place: Map[String, String] = Map("path" -> location) ++ at.map("versionAsOf" -> _.toString)
