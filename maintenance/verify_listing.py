@@ -10,12 +10,11 @@ from projseg.table_layer.manifest import Manifest, ManifestReference, load_manif
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.storage import Storage
-from projseg.table_layer.table_schema import stored_schema
 
 
 def definition_mismatches(snapshot: Snapshot) -> Iterator[Mismatch]:
     """Yield definitions whose hash is not theirs, and declarations that differ from them."""
-    schema = stored_schema(snapshot.properties).columns
+    schema = snapshot.properties.schema
     for stated, definition in snapshot.definitions.items():
         computed = from_definition(definition, schema).definition_hash
         if stated != computed:

@@ -45,7 +45,7 @@ class Scan:
     def __init__(
         self, request: ReadRequest, definitions: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        self.storage = open_storage(request.location)
+        self.storage = storage_of(request)
         self.snapshot = _snapshot(self.storage, request)
         self.definitions = dict(definitions)
         if definitions.keys() - self.snapshot.definitions.keys():
@@ -139,6 +139,11 @@ class Scan:
     def _bound(self, request: ReadRequest) -> QuerySpec:
         properties = self.snapshot.properties
         return bind_query(properties.schema, properties.time_column, request.query)
+
+
+def storage_of(request: ReadRequest) -> Storage:
+    """Return where the table is that a request reads."""
+    return open_storage(request.location)
 
 
 def _snapshot(storage: Storage, request: ReadRequest) -> Snapshot:

@@ -17,11 +17,10 @@ from pyspark.sql.types import StructType
 
 from projseg.errors import InvalidInputError
 from projseg.spark_datasource.batch_reader import ProjsegReader
-from projseg.spark_datasource.scan import Scan, moment
+from projseg.spark_datasource.scan import Scan, moment, storage_of
 from projseg.spark_datasource.stream_request import LATEST, StreamRequest
 from projseg.table_layer.row_stream import Position, RowStream
 from projseg.table_layer.segment_entry import SegmentEntry
-from projseg.table_layer.storage import open_storage
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import (
@@ -151,7 +150,7 @@ class ProjsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _rows(self) -> RowStream:
         return RowStream(
-            open_storage(self._request.rows.location),
+            storage_of(self._request.rows),
             passes_deletes=self._request.ignores_deletes,
             rereads_changes=self._request.ignores_changes,
         )

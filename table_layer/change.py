@@ -9,20 +9,20 @@ import msgspec
 
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
-from projseg.table_layer.column_changes import NO_CHANGES, ColumnChanges, NewColumns
 from projseg.table_layer.manifest import ManifestReference
 from projseg.table_layer.segment_entry import SegmentEntry
-from projseg.table_layer.table_properties import ProjectionDeclaration, TableProperties
+from projseg.table_layer.table_properties import (
+    ColumnDeclaration,
+    ProjectionDeclaration,
+    TableProperties,
+)
 
 
 class Append(msgspec.Struct, frozen=True):
-    """Add segments, and make the changes of columns that they were written for.
-
-    Applies unless others changed the same columns, or replaced all columns.
-    """
+    """Add segments, and with `add_columns` the columns they bring. Always applies."""
 
     entries: tuple[SegmentEntry, ...]
-    columns: ColumnChanges = NO_CHANGES
+    add_columns: tuple[ColumnDeclaration, ...] = ()
 
 
 class Overwrite(msgspec.Struct, frozen=True):
@@ -38,14 +38,13 @@ class Overwrite(msgspec.Struct, frozen=True):
     interval : (int, int) or None
         `[start, end)` in microseconds UTC, and no entry has rows outside it; None for the whole
         table.
-    columns : ColumnChanges or NewColumns
-        The changes of columns that the new segments were written for. With new columns the whole
-        table is replaced, and whatever others committed since the base is a conflict.
+    add_columns : tuple of ColumnDeclaration
+        Columns that the new segments bring.
     """
 
     entries: tuple[SegmentEntry, ...]
     interval: tuple[int, int] | None = None
-    columns: ColumnChanges | NewColumns = NO_CHANGES
+    add_columns: tuple[ColumnDeclaration, ...] = ()
 
     def __post_init__(self) -> None:
         if self.interval is None:
@@ -69,17 +68,9 @@ class SetProperties(msgspec.Struct, frozen=True):
 
     add_projections: tuple[ProjectionDeclaration, ...] = ()
     drop_projections: tuple[str, ...] = ()
+    add_columns: tuple[ColumnDeclaration, ...] = ()
     properties: Mapping[str, str] = msgspec.field(default_factory=dict)
     drop_properties: tuple[str, ...] = ()
-
-
-class ChangeColumns(msgspec.Struct, frozen=True):
-    """Change the table's columns; segments stay as they are.
-
-    Conflicts if others changed one of them otherwise since the base, or declared what reads it.
-    """
-
-    columns: ColumnChanges
 
 
 class Replace(msgspec.Struct, frozen=True):
@@ -141,7 +132,7 @@ class Expire(msgspec.Struct, frozen=True):
     kept_from: int
 
 
-Change = Append | Overwrite | SetProperties | ChangeColumns | Replace | Restore | SetTags | Expire
+Change = Append | Overwrite | SetProperties | Replace | Restore | SetTags | Expire
 ChangeKind = Literal["create", "append", "overwrite", "set_properties", "replace"]
 
 
@@ -157,7 +148,7 @@ def kind_of(change: Change) -> ChangeKind:
             return "append"
         case Overwrite() | Restore():
             return "overwrite"
-        case SetProperties() | ChangeColumns() | SetTags() | Expire():
+        case SetProperties() | SetTags() | Expire():
             return "set_properties"
         case Replace():
             return "replace"

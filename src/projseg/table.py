@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from projseg.altered_table import AlteredTable
 from projseg.corrected_table import CorrectedTable
 from projseg.maintained_table import MaintainedTable, bounds_of
 from projseg.table_layer.as_of import InstantLike, open_as_of
@@ -51,7 +50,7 @@ def is_table(
     return holds_table(location, storage_options)
 
 
-class Table(VersionedTable, CorrectedTable, MaintainedTable, AlteredTable):
+class Table(VersionedTable, CorrectedTable, MaintainedTable):
     """A table at one version; a write through this object moves it to the version written.
 
     Parameters

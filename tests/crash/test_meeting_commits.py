@@ -8,19 +8,10 @@ from small_tables import HOUR_US, HOURLY, files_of, new_table, new_write_id, put
 
 from projseg.errors import CommitConflictError
 from projseg.table_layer import local_storage
-from projseg.table_layer.change import (
-    Append,
-    ChangeColumns,
-    Overwrite,
-    Replace,
-    SetProperties,
-    added_entries,
-)
-from projseg.table_layer.column_changes import ColumnChanges
+from projseg.table_layer.change import Append, Overwrite, Replace, SetProperties, added_entries
 from projseg.table_layer.commit import append, commit
 from projseg.table_layer.snapshot import list_versions, open_snapshot
-from projseg.table_layer.stored_columns import ColumnDeclaration
-from projseg.table_layer.table_properties import ProjectionDeclaration
+from projseg.table_layer.table_properties import ColumnDeclaration, ProjectionDeclaration
 
 KINDS = [
     "append",
@@ -74,7 +65,7 @@ def change_of(kind, storage, base, write_id):
         "declare": lambda: (SetProperties(add_projections=(HOURLY,)), set()),
         "declare otherwise": lambda: (SetProperties(add_projections=(other,)), set()),
         "add column": lambda: (
-            ChangeColumns(ColumnChanges(add=(ColumnDeclaration("deleted", "bigint"),))),
+            SetProperties(add_columns=(ColumnDeclaration("deleted", "bigint"),)),
             set(),
         ),
     }[kind]()
