@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,19 +20,25 @@ ROWS = [
 ]
 
 
-@pytest.fixture
-def sql(spark, tmp_path):
-    spark.conf.set("spark.projseg.enabled", "true")
+@pytest.fixture(scope="module")
+def template(spark, tmp_path_factory):
+    """A table of the rows, to be copied."""
+    place = tmp_path_factory.mktemp("changed") / "table"
     values = ", ".join(
         f"(TIMESTAMP'{time}', {text(k)}, {text(n)}, {text(x)})" for time, k, n, x in ROWS
     )
+    by_k = projseg.Projection("by_k", group_by=["k"], aggregators=["sum(n)", "count(*)"])
+    rows = spark.sql(f"SELECT * FROM VALUES {values} AS v (t, k, n, x)")
+    projseg.write(rows, place, timeColumn="t", segmentGranularity="day", projections=[by_k])
+    return place
+
+
+@pytest.fixture
+def sql(spark, template, tmp_path):
+    spark.conf.set("spark.projseg.enabled", "true")
     for name in ("changed", "unchanged"):
-        spark.sql(
-            f"CREATE TABLE {name} USING projseg LOCATION '{tmp_path / name}' "
-            "TBLPROPERTIES ('timeColumn' = 't', 'segmentGranularity' = 'day', 'projections' = "
-            """'[{"name": "by_k", "sql": "SELECT k, sum(n), count(*) GROUP BY k"}]') """
-            f"AS SELECT * FROM VALUES {values} AS v (t, k, n, x)"
-        )
+        shutil.copytree(template, tmp_path / name)
+        spark.sql(f"CREATE TABLE {name} USING projseg LOCATION '{tmp_path / name}'")
     before = files(tmp_path / "unchanged")
     try:
         yield spark.sql

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from spark_sql import assert_same, plan_of, using
+from spark_sql import assert_same, one_of, plan_of, using
 
 BELOW = """
 SELECT a.name, sum(f.n), count(*), avg(f.n), min(f.v), max(f.d) FROM {f} f JOIN ja a ON f.k = \
@@ -91,20 +91,22 @@ def is_below(frame):
 
 
 def check(spark, statement, fact, local="true", ansi="true"):
+    """Compare the answers; return whether groups stand below a join."""
     with using(spark, enabled="true", local_enabled=local, **{"spark.sql.ansi.enabled": ansi}):
         expected = spark.sql(statement.format(f=f"{fact}_parquet"))
-        assert_same(spark.sql(statement.format(f=f"{fact}_projseg")), expected)
+        found = spark.sql(statement.format(f=f"{fact}_projseg"))
+        assert_same(found, expected)
+        return is_below(found)
 
 
-def one_of(step, statements):
-    """Return statements of which all but each `step`-th are slow."""
-    marks = [[] if number % step == 0 else [pytest.mark.slow] for number in range(len(statements))]
-    return [pytest.param(one, marks=mark) for one, mark in zip(statements, marks, strict=True)]
+@pytest.mark.parametrize("statement", BELOW)
+def test_groups_below_joins_answer_as_over_parquet(spark, stars, statement):
+    assert check(spark, statement, "jf")
 
 
-@pytest.mark.parametrize("statement", BELOW + BESIDE)
-def test_joins_answer_as_over_parquet(spark, stars, statement):
-    check(spark, statement, "jf")
+@pytest.mark.parametrize("statement", BESIDE)
+def test_rows_are_joined_where_groups_would_not_be_exact_or_fewer(spark, stars, statement):
+    assert not check(spark, statement, "jf")
 
 
 @pytest.mark.parametrize("statement", one_of(3, BELOW))
@@ -112,7 +114,7 @@ def test_joins_of_shared_groups_answer_as_over_parquet(spark, stars, statement):
     check(spark, statement, "jf", local="false")
 
 
-@pytest.mark.parametrize("statement", one_of(4, BELOW + BESIDE))
+@pytest.mark.parametrize("statement", one_of(5, BELOW + BESIDE))
 def test_joins_answer_as_over_parquet_outside_of_ansi(spark, stars, statement):
     check(spark, statement, "jf", ansi="false")
 
@@ -120,15 +122,3 @@ def test_joins_answer_as_over_parquet_outside_of_ansi(spark, stars, statement):
 @pytest.mark.parametrize("statement", one_of(5, BELOW + BESIDE))
 def test_joins_of_no_rows_answer_as_over_parquet(spark, stars, statement):
     check(spark, statement, "jo")
-
-
-@pytest.mark.parametrize("statement", BELOW)
-def test_groups_are_made_below_the_join(spark, stars, statement):
-    with using(spark, enabled="true"):
-        assert is_below(spark.sql(statement.format(f="jf_projseg")))
-
-
-@pytest.mark.parametrize("statement", BESIDE)
-def test_rows_are_joined_where_groups_would_not_be_exact_or_fewer(spark, stars, statement):
-    with using(spark, enabled="true"):
-        assert not is_below(spark.sql(statement.format(f="jf_projseg")))

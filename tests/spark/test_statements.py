@@ -12,15 +12,21 @@ from pyspark.errors import AnalysisException, IllegalArgumentException
 import projseg
 
 
+@pytest.fixture(scope="module")
+def template(spark, tmp_path_factory):
+    """A table of one row, to be copied."""
+    place = tmp_path_factory.mktemp("stated") / "table"
+    rows = spark.sql("SELECT TIMESTAMP'2024-01-01' AS t, 'a' AS k, 1 AS n")
+    projseg.write(rows, place, timeColumn="t", segmentGranularity="day")
+    return place
+
+
 @pytest.fixture
-def sql(spark, tmp_path):
+def sql(spark, template, tmp_path):
     spark.conf.set("spark.projseg.enabled", "true")
-    spark.sql(
-        f"CREATE TABLE stated USING projseg LOCATION '{tmp_path / 'stated'}' "
-        "TBLPROPERTIES ('timeColumn' = 't', 'segmentGranularity' = 'day') "
-        "AS SELECT TIMESTAMP'2024-01-01' AS t, 'a' AS k, 1 AS n"
-    )
-    spark.sql("CREATE TABLE foreign_stated USING parquet AS SELECT 1 AS n")
+    shutil.copytree(template, tmp_path / "stated")
+    spark.sql(f"CREATE TABLE stated USING projseg LOCATION '{tmp_path / 'stated'}'")
+    spark.sql("CREATE TABLE foreign_stated (n int) USING parquet")
     try:
         yield spark.sql
     finally:

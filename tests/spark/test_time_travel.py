@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 
 import pytest
@@ -9,19 +10,33 @@ import pytest
 import projseg
 
 
-@pytest.fixture
-def sql(spark, tmp_path):
-    """Run statements with the extension on; `VERSIONS` is what `travelled` holds."""
+@pytest.fixture(scope="module")
+def template(spark, tmp_path_factory):
+    """A table whose versions hold what `VERSIONS` says, to be copied."""
+    place = tmp_path_factory.mktemp("travelled") / "table"
     spark.conf.set("spark.projseg.enabled", "true")
-    place = tmp_path / "Ältere Fassungen.v1"
-    spark.sql(
-        f"CREATE TABLE travelled (k string, n int, t timestamp) USING projseg LOCATION '{place}' "
-        "TBLPROPERTIES ('timeColumn' = 't', 'segmentGranularity' = 'day')"
-    )
     try:
+        spark.sql(
+            f"CREATE TABLE travelled (k string, n int, t timestamp) USING projseg LOCATION "
+            f"'{place}' TBLPROPERTIES ('timeColumn' = 't', 'segmentGranularity' = 'day')"
+        )
         spark.sql("INSERT INTO travelled VALUES ('a', 1, TIMESTAMP'2024-03-31')")
         spark.sql("INSERT INTO travelled VALUES ('b', 2, TIMESTAMP'2024-04-01')")
         spark.sql("INSERT OVERWRITE travelled VALUES ('c', 4, TIMESTAMP'2024-10-27')")
+    finally:
+        spark.conf.set("spark.projseg.enabled", "false")
+        spark.sql("DROP TABLE travelled")
+    return place
+
+
+@pytest.fixture
+def sql(spark, template, tmp_path):
+    """Run statements with the extension on, over `travelled`."""
+    spark.conf.set("spark.projseg.enabled", "true")
+    place = tmp_path / "Ältere Fassungen.v1"
+    shutil.copytree(template, place)
+    spark.sql(f"CREATE TABLE travelled USING projseg LOCATION '{place}'")
+    try:
         yield spark.sql
     finally:
         spark.conf.set("spark.projseg.enabled", "false")
