@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.reader.segment_source import null_vector
@@ -16,7 +15,9 @@ from projseg.segment_format.vectors import Vector
 from projseg.table_layer.footer_match import footer_mismatches, require_match
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
+from projseg.table_layer.table_schema import TableSchema
 from projseg.table_layer.verify_entries import listed_ending, read_listed
+from projseg.table_layer.views import viewed
 
 
 def open_uncached(storage: Storage, entry: SegmentEntry, ending: bytes = b"") -> SegmentFile:
@@ -29,7 +30,7 @@ def open_uncached(storage: Storage, entry: SegmentEntry, ending: bytes = b"") ->
     return SegmentFile.open(read_range, entry.byte_count, path=path, ending=ending)
 
 
-def open_checked(storage: Storage, entry: SegmentEntry, schema: pa.Schema) -> SegmentFile:
+def open_checked(storage: Storage, entry: SegmentEntry, schema: TableSchema) -> SegmentFile:
     """Return a listed segment, once its file is known to be what the table lists.
 
     Raises
@@ -52,13 +53,14 @@ class TableColumns:
         The open file.
     table : str
         `__base`, or the name of a stored projection.
-    schema : pa.Schema
-        The table's, with the types of base columns that the segment lacks: those are null.
+    schema : TableSchema
+        The table's under stored names: a base column may have an earlier one in the segment, and
+        one that the segment lacks is null.
     """
 
     segment: SegmentFile
     table: str
-    schema: pa.Schema
+    schema: TableSchema
     _held: dict[tuple[Role, str], Vector] = field(default_factory=dict)
 
     @property
@@ -75,9 +77,12 @@ class TableColumns:
 
     def read(self, role: Role, name: str) -> Vector:
         """Return a whole column without holding it."""
-        if role == "base" and not self.segment.has_column(self.table, role, name):
+        if role != "base":
+            return self.segment.column(self.table, role, name)
+        base = viewed(self.segment, self.schema)
+        if not base.has_column(self.table, role, name):
             return null_vector(self.schema.field(name).type, self.row_count)
-        return self.segment.column(self.table, role, name)
+        return base.column(self.table, role, name)
 
     def vector_of_rows(
         self, name: str, row_ids: NDArray[np.uint32], *, is_state: bool = False

@@ -28,6 +28,7 @@ from projseg.table_layer.commit_info import NO_NOTE, CommitNote
 from projseg.table_layer.next_version import now_us
 from projseg.table_layer.segment_entry import SegmentEntry, StoredProjection
 from projseg.table_layer.snapshot import Snapshot
+from projseg.table_layer.table_schema import stored_schema
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt
 from projseg.writer.segment_contents import SegmentContents
 from projseg.writer.segment_writer import (
@@ -199,10 +200,10 @@ class _Embedding:
 
     def write(self, file: NewFile, pool: Executor) -> SegmentEntry | None:
         """Build what is missing and write the file; None if nothing can be built, as before."""
-        schema = self.snapshot.properties.schema
+        schema = stored_schema(self.snapshot.properties)
         segment = open_checked(self.snapshot.storage, self.entry, schema)
         base = TableColumns(segment, BASE_TABLE, schema)
-        facts = VersionFacts(self.snapshot).of(self.entry)
+        facts = VersionFacts(self.snapshot, as_stored=True).of(self.entry)
         results = list(pool.map(lambda spec: build_from_segment(base, spec, facts), self.missing))
         is_built = any(isinstance(result, BuiltProjection) for result in results)
         if not is_built and set(not_built([*results, *self.recorded])) == set(self.entry.not_built):
@@ -237,5 +238,5 @@ def _stored_as(
     """
     if stored.name == spec.name:
         return None
-    built_by = from_definition(base.segment.table(stored.name).definition, base.schema)
+    built_by = from_definition(base.segment.table(stored.name).definition, base.schema.columns)
     return spec.name, replace(built_by, name=spec.name).definition

@@ -14,7 +14,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.filter_rows import filter_rows
@@ -34,6 +33,7 @@ from projseg.table_layer.deletion_vectors import live_row_ids
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.storage import Storage
+from projseg.table_layer.table_schema import TableSchema, in_stored_names, stored_schema
 from projseg.writer.merged_columns import merged_column, with_dictionary_of, with_values_in_use
 from projseg.writer.projection_builder import (
     BuiltProjection,
@@ -51,7 +51,7 @@ class _Input:
 
     entry: SegmentEntry
     segment: SegmentFile
-    schema: pa.Schema
+    schema: TableSchema
     live: NDArray[np.uint32] | None
 
     def column(self, name: str) -> Vector:
@@ -91,18 +91,20 @@ class Merging:
     def key(self) -> tuple[object, ...]:
         """The segments with their deleted rows, and what the table declares."""
         declared = ((spec.name, spec.definition_hash) for spec in self.layout.specs)
-        columns = self.snapshot.properties.columns
+        columns = in_stored_names(self.snapshot.properties).columns
         return (columns, *declared, *(entry.listed_as for entry in self.replaced))
 
     def write(self, file: NewFile, pool: Executor) -> SegmentEntry:
         """Write the segment."""
-        return write_merged(self.snapshot.storage, self.replaced, self.layout, file, pool)
+        schema = stored_schema(self.snapshot.properties)
+        return write_merged(self.snapshot.storage, self.replaced, self.layout, schema, file, pool)
 
 
 def write_merged(
     storage: Storage,
     entries: Sequence[SegmentEntry],
     layout: SegmentLayout,
+    schema: TableSchema,
     file: NewFile,
     pool: Executor,
 ) -> SegmentEntry:
@@ -116,6 +118,8 @@ def write_merged(
         The segments, the oldest first.
     layout : SegmentLayout
         What the table declares; deferred projections are built too.
+    schema : TableSchema
+        What the segments may hold, under stored names.
     file : NewFile
         The file to write.
     pool : Executor
@@ -131,8 +135,8 @@ def write_merged(
     inputs = [
         _Input(
             entry,
-            open_checked(storage, entry, layout.schema),
-            layout.schema,
+            open_checked(storage, entry, schema),
+            schema,
             None if entry.deletion_vector is None else live_row_ids(storage, entry),
         )
         for entry in entries

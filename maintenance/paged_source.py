@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.rows import RowRange, Rows
@@ -16,6 +15,8 @@ from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.segment_format.vectors import Vector
+from projseg.table_layer.table_schema import TableSchema
+from projseg.table_layer.views import viewed
 
 BATCH_ROWS: Final = 16 * PAGE_ROWS_MAX
 
@@ -28,12 +29,12 @@ class PagedSource:
     ----------
     segment : SegmentFile
         The open file.
-    schema : pa.Schema
+    schema : TableSchema
         The table's, with the types of columns that the segment lacks: those are null.
     """
 
     segment: SegmentFile
-    schema: pa.Schema
+    schema: TableSchema
 
     @property
     def row_count(self) -> int:
@@ -62,11 +63,12 @@ class PagedSource:
     def vector_of_range(self, name: str, first: int, end: int, *, is_state: bool = False) -> Vector:
         """Return the rows [first, end) of a column."""
         del is_state  # base tables have no states
-        if not self.segment.has_column(BASE_TABLE, "base", name):
+        base = viewed(self.segment, self.schema)
+        if not base.has_column(BASE_TABLE, "base", name):
             return null_vector(self.schema.field(name).type, end - first)
-        starts = self.segment.directory(BASE_TABLE, "base", name).row_starts
+        starts = base.directory(BASE_TABLE, "base", name).row_starts
         first_page = int(np.searchsorted(starts, first, side="right")) - 1
         page_end = int(np.searchsorted(starts, end, side="left"))
-        pages = self.segment.column(BASE_TABLE, "base", name, first_page, page_end)
+        pages = base.column(BASE_TABLE, "base", name, first_page, page_end)
         offset = int(starts[first_page])
         return pages.slice(first - offset, end - offset)

@@ -22,6 +22,7 @@ from projseg.table_layer.own_files import remove, removed_on_failure
 from projseg.table_layer.paths import new_write_id, segment_name
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.table_schema import stored_schema
 
 PLANS_MAX: Final = 10
 """How often the work is planned anew because others replaced its segments."""
@@ -185,7 +186,7 @@ class Replacement:
         entry = task.write(file, pool)
         if entry is not None:
             # What it replaces leaves the table, so the file must be what will be listed.
-            open_checked(self.base.storage, entry, self.base.properties.schema)
+            open_checked(self.base.storage, entry, stored_schema(self.base.properties))
         return entry
 
     def _finish(self, task: Task, future: Future[SegmentEntry | None]) -> None:

@@ -26,6 +26,7 @@ from projseg.table_layer.projection_scope import ProjectionScope
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.table_properties import TableProperties
+from projseg.table_layer.table_schema import named_schema
 from projseg.writer.table_writer import write_segments
 
 REWRITE_TRIES: Final = 3
@@ -218,7 +219,7 @@ def _updated(
     snapshot: Snapshot, values: Mapping[str, str], condition: Condition, done: Rewriting
 ) -> Iterator[pa.RecordBatch]:
     changed = QueryPlan(
-        scanned(snapshot.properties, condition, values), snapshot.properties.schema, ()
+        scanned(snapshot.properties, condition, values), named_schema(snapshot.properties), ()
     )
     for hit in hit_segments(snapshot, condition):
         done.updated += hit.row_count

@@ -19,6 +19,7 @@ from projseg.algebra.query.spec import QuerySpec
 from projseg.maintenance.listed_segment import TableColumns
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.table_layer.footer_match import projection_mismatches, require_match
+from projseg.table_layer.table_schema import TableSchema
 from projseg.writer.projection_builder import (
     BuiltProjection,
     NotBuilt,
@@ -55,7 +56,7 @@ def build_from_segment(
 
 
 def stored_groups(
-    segment: SegmentFile, spec: ProjectionSpec, schema: pa.Schema, stored_name: str
+    segment: SegmentFile, spec: ProjectionSpec, schema: TableSchema, stored_name: str
 ) -> Partial:
     """Return the groups of a projection that a segment stores, perhaps under another name."""
     source = projection_columns(segment, replace(spec, name=stored_name), schema)
@@ -65,7 +66,7 @@ def stored_groups(
 
 
 def projection_columns(
-    segment: SegmentFile, spec: ProjectionSpec, schema: pa.Schema
+    segment: SegmentFile, spec: ProjectionSpec, schema: TableSchema
 ) -> TableColumns:
     """Return a stored projection as a source, once it is known to be what its definition says.
 

@@ -24,6 +24,7 @@ from projseg.segment_format.types import (
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 from projseg.table_layer.footer_match import Mismatch
 from projseg.table_layer.segment_entry import ColumnZone, SegmentEntry
+from projseg.table_layer.table_schema import TableSchema
 from projseg.writer.column_zones import zone_of
 from projseg.writer.sort_order import sort_values
 
@@ -149,7 +150,7 @@ def order_mismatches(segment: SegmentFile) -> Iterator[Mismatch]:
     """Yield where base rows do not ascend by the columns that the footer says sort them."""
     names = segment.tables[0].sort_order
     before: list[NDArray[Any]] = []
-    for rows in PagedSource(segment, segment.schema).batches() if names else ():
+    for rows in PagedSource(segment, TableSchema(segment.schema)).batches() if names else ():
         vectors = [rows.vector(name) for name in names]
         if not all(isinstance(vector, Ids | Numbers) for vector in vectors):
             yield Mismatch("sort order", names, "a column that has no order")

@@ -10,11 +10,12 @@ from projseg.table_layer.manifest import Manifest, ManifestReference, load_manif
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.storage import Storage
+from projseg.table_layer.table_schema import stored_schema
 
 
 def definition_mismatches(snapshot: Snapshot) -> Iterator[Mismatch]:
     """Yield definitions whose hash is not theirs, and declarations that differ from them."""
-    schema = snapshot.properties.schema
+    schema = stored_schema(snapshot.properties).columns
     for stated, definition in snapshot.definitions.items():
         computed = from_definition(definition, schema).definition_hash
         if stated != computed:

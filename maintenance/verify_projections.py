@@ -30,6 +30,7 @@ from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.segment_format.vectors import Vector
 from projseg.table_layer.footer_match import Mismatch, projection_mismatches
+from projseg.table_layer.table_schema import TableSchema
 
 # Sums of doubles depend on the order of addition; anything beyond this share of the sum of absolute
 # values is a wrong projection.
@@ -38,11 +39,11 @@ _EPSILON: Final = float(np.finfo(np.float64).eps)
 
 
 def verify_projection(
-    segment: SegmentFile, table: TableEntry, schema: pa.Schema
+    segment: SegmentFile, table: TableEntry, schema: TableSchema
 ) -> Iterator[Mismatch]:
     """Yield where a stored projection differs from its definition or its recomputation."""
     owner = f"projection '{table.name}'"
-    spec = from_definition(table.definition, schema)
+    spec = from_definition(table.definition, schema.columns)
     is_sound = True
     for what, expected, found in projection_mismatches(spec, table):
         is_sound = False

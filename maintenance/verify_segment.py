@@ -30,6 +30,7 @@ from projseg.table_layer.footer_match import Mismatch, footer_mismatches
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.table_properties import TableProperties
+from projseg.table_layer.table_schema import in_stored_names, stored_schema
 from projseg.table_layer.verify_entries import listed_ending
 from projseg.writer.table_writer import segment_granularity
 
@@ -44,7 +45,7 @@ def verify_listed_segment(
         listed_ending(snapshot.storage, entry)
         segment = _opened(snapshot, entry)
         opened.append(segment)
-        yield from footer_mismatches(entry, segment, snapshot.properties.schema)
+        yield from footer_mismatches(entry, segment, stored_schema(snapshot.properties))
         yield from chunk_mismatches(entry, snapshot.properties)
         yield from size_mismatches(entry, segment)
 
@@ -83,11 +84,12 @@ def _structure(segment: SegmentFile) -> Iterator[Mismatch]:
 def _against_rows(
     snapshot: Snapshot, entry: SegmentEntry, segment: SegmentFile
 ) -> Iterator[Finding]:
-    properties = snapshot.properties
-    yield from findings(entry.file, column_mismatches(entry, segment, properties.time_column))
+    properties, schema = snapshot.properties, stored_schema(snapshot.properties)
+    time_column = in_stored_names(properties).time_column
+    yield from findings(entry.file, column_mismatches(entry, segment, time_column))
     yield from findings(entry.file, order_mismatches(segment))
     for table in segment.tables[1:]:
-        yield from findings(entry.file, verify_projection(segment, table, properties.schema))
+        yield from findings(entry.file, verify_projection(segment, table, schema))
 
 
 def chunk_mismatches(entry: SegmentEntry, properties: TableProperties) -> Iterator[Mismatch]:

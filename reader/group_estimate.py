@@ -29,7 +29,7 @@ def _estimated_groups(plan: QueryPlan) -> int:
     between their bounds. Conditions that name values of a column (`=` and `IN`) keep as many of
     those rows as they name of its possible values, if values are about equally frequent.
     """
-    zones = {segment.entry.file: segment.entry.columns for segment in plan.segments}
+    zones = {segment.entry.file: plan.schema.zones(segment.entry) for segment in plan.segments}
     named = _values_named(plan.query.conditions)
     keys = {column for key in plan.query.keys for column in key.expression.columns}
     types = {field.name: field.type for field in plan.schema}

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
-import pyarrow as pa
 
 from projseg.algebra.planning.forced_projections import check_excluded, check_forced
 from projseg.algebra.planning.planner import Planner
 from projseg.algebra.planning.source_plan import SourceChoice
-from projseg.algebra.projection.spec import ProjectionSpec, from_definition
+from projseg.algebra.projection.spec import ProjectionSpec, definition_name
 from projseg.algebra.query.spec import QuerySpec
 from projseg.memory.cache import KEPT
 from projseg.reader.version_facts import VersionFacts
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
+from projseg.table_layer.table_schema import TableSchema, named_schema
 
 
 class SegmentPlan(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class QueryPlan(msgspec.Struct, frozen=True):
     ----------
     query : QuerySpec
         What was asked.
-    schema : pa.Schema
+    schema : TableSchema
         The snapshot's.
     segments : tuple of SegmentPlan
         Segments to read.
@@ -42,7 +42,7 @@ class QueryPlan(msgspec.Struct, frozen=True):
     """
 
     query: QuerySpec
-    schema: pa.Schema
+    schema: TableSchema
     segments: tuple[SegmentPlan, ...]
     pruned_count: int = 0
 
@@ -98,7 +98,7 @@ def _plan(
     check_excluded(query, _projection_names(snapshot, facts.declared_specs(), to_read))
     check_forced(query, {plan.entry.file: plan.choice for plan in to_read})
     pruned_count = entry_count - len(to_read)
-    return QueryPlan(query, snapshot.properties.schema, to_read, pruned_count)
+    return QueryPlan(query, named_schema(snapshot.properties), to_read, pruned_count)
 
 
 def _projection_names(
@@ -106,8 +106,7 @@ def _projection_names(
 ) -> Iterator[str]:
     """Yield the names of projections that the table declares or declared, or a segment holds."""
     yield from (known.name for known in declared)
-    schema = snapshot.properties.schema
-    yield from (from_definition(text, schema).name for text in snapshot.definitions.values())
+    yield from map(definition_name, snapshot.definitions.values())
     for plan in planned:
         yield from plan.choice.rejected
 

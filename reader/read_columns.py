@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.planning.source_plan import (
@@ -16,7 +18,9 @@ from projseg.algebra.projection.stored_names import state_column_name
 from projseg.algebra.query.spec import QuerySpec
 
 
-def columns_read(query: QuerySpec, source: SourcePlan) -> tuple[set[str], set[str]]:
+def columns_read(
+    query: QuerySpec, source: SourcePlan, primitives: Sequence[Primitive] | None = None
+) -> tuple[set[str], set[str]]:
     """Return the names of the columns and of the state columns that are read from a source.
 
     Parameters
@@ -25,10 +29,13 @@ def columns_read(query: QuerySpec, source: SourcePlan) -> tuple[set[str], set[st
         What was asked.
     source : SourcePlan
         How one source of a segment answers it; not from metadata.
+    primitives : sequence of Primitive or None
+        What its feeds feed; None: the query's.
     """
     expressions = [*source.keys, *([] if source.filter is None else [source.filter])]
     states: set[str] = set()
-    for primitive, feed in zip(query.primitives, source.feeds, strict=True):
+    fed = query.primitives if primitives is None else primitives
+    for primitive, feed in zip(fed, source.feeds, strict=True):
         _collect(feed, primitive, expressions, states)
     names = {name for expression in expressions for name in expression.columns}
     for named in query.columns:

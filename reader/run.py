@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
 from projseg.aggregation.arrow_vectors import grouping_vector
 from projseg.aggregation.fold import fold, stored_partial
@@ -16,21 +17,25 @@ from projseg.aggregation.merge import merge_partials
 from projseg.aggregation.partial import FoldedPartial, Partial
 from projseg.aggregation.rows import MaskedRows, MemorySource, RowRange, Rows
 from projseg.aggregation.states.table import new_state
+from projseg.aggregation.taken_back import without
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
-from projseg.algebra.planning.source_plan import MergeStates, SourcePlan
+from projseg.algebra.planning.source_plan import MergeStates, SourcePlan, TakenBack
 from projseg.algebra.projection.stored_names import stored_column
 from projseg.algebra.query.spec import QuerySpec
 from projseg.reader.batches import cut, rows_at_a_time
 from projseg.reader.plan import QueryPlan, SegmentPlan
 from projseg.reader.read_columns import columns_read
 from projseg.reader.segment_source import SegmentSource, open_segment
-from projseg.reader.selection import select_rows
+from projseg.reader.selection import deleted_rows_of, select_rows
 from projseg.reader.threads import Workers, thread_count_of
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.table_layer.deletion_vectors import deleted_rows
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
+from projseg.table_layer.table_schema import TableSchema
+from projseg.table_layer.views import viewed, viewed_projection
 
 # A source with fewer rows than this is not worth a second thread.
 _ROWS_A_TASK_MIN: Final = 4 * PAGE_ROWS_MAX
@@ -77,35 +82,67 @@ class _Task(msgspec.Struct, frozen=True):
 
     storage: Storage
     query: QuerySpec
-    schema: pa.Schema
+    schema: TableSchema
     entry: SegmentEntry
     plan: SourcePlan
     row_range: RowRange
 
     def run(self, *, is_merged: bool = False) -> Partial:
         """Return the groups; with `is_merged` they may repeat, because the caller merges them."""
-        plan = self.plan
+        plan, primitives = self.plan, self.query.primitives
         if plan.is_metadata:
-            return self._fold(MaskedRows(Rows(MemorySource(1, {}), self.row_range)))
+            only = MaskedRows(Rows(MemorySource(1, {}), self.row_range))
+            return _folded([only], plan, primitives)
         source = open_source(self.storage, self.entry, plan, self.schema)
-        names, states = columns_read(self.query, plan)
+        if plan.taken_back is not None:
+            return self._without_deleted(source, plan.taken_back)
+        batches = self._batches(source, plan, primitives)
+        if len(batches) == 1 and (is_stored_answer(plan) or (is_merged and merges_states(plan))):
+            rows = self._select(source, batches[0]).compact()
+            return stored_partial(rows, plan.keys, primitives, plan.feeds)
+        return _folded((self._select(source, part) for part in batches), plan, primitives)
+
+    def _without_deleted(self, source: SegmentSource, taken: TakenBack) -> Partial:
+        """Return a projection's groups without what deleted rows contributed."""
+        reversal = taken.reversal
+        primitives = reversal.primitives
+        plan = replace(self.plan, feeds=(*self.plan.feeds, *reversal.feeds))
+        batches = self._batches(source, plan, primitives)
+        stored = _folded((self._select(source, part) for part in batches), plan, primitives)
+        base = open_source(self.storage, self.entry, taken.rows, self.schema)
+        deleted = _folded(self._deleted(base, taken), taken.rows, primitives)
+        return without(
+            stored,
+            deleted,
+            primitives,
+            row_count=reversal.row_count,
+            value_counts=reversal.value_counts,
+            path=f"{self.storage.location}/{self.entry.file}",
+        )
+
+    def _deleted(self, base: SegmentSource, taken: TakenBack) -> Iterator[MaskedRows]:
+        """Yield the deleted rows that the query would have asked for, some at a time."""
+        row_ids, plan = deleted_rows(self.storage, self.entry), taken.rows
+        names, _ = columns_read(self.query, plan, taken.reversal.primitives)
+        step = rows_at_a_time(base, names) or len(row_ids)
+        for start in range(0, len(row_ids), step):
+            yield deleted_rows_of(
+                base,
+                row_ids[start : start + step],
+                condition=plan.filter,
+                interval=plan.interval,
+                time_column=plan.time_column,
+            )
+
+    def _batches(
+        self, source: SegmentSource, plan: SourcePlan, primitives: Sequence[Primitive]
+    ) -> Sequence[RowRange]:
+        """Return the ranges of rows to decode one after the other."""
+        names, states = columns_read(self.query, plan, primitives)
         batch_rows = rows_at_a_time(source, names, states)
-        if batch_rows is not None:
-            return self._run_by_batches(source, cut(self.row_range, batch_rows, source, names))
-        selected = self._select(source, self.row_range)
-        if is_stored_answer(plan) or (is_merged and merges_states(plan)):
-            return stored_partial(selected.compact(), plan.keys, self.query.primitives, plan.feeds)
-        return self._fold(selected)
-
-    def _run_by_batches(self, source: SegmentSource, batches: Iterable[RowRange]) -> Partial:
-        """Fold rows batch by batch, then merge the results."""
-        primitives = self.query.primitives
-        found = (self._fold(self._select(source, row_range)) for row_range in batches)
-        return reduce(lambda before, partial: merge_partials([before, partial], primitives), found)
-
-    def _fold(self, selected: MaskedRows) -> Partial:
-        plan = self.plan
-        return fold(selected.rows, plan.keys, self.query.primitives, plan.feeds, mask=selected.mask)
+        if batch_rows is None:
+            return [self.row_range]
+        return list(cut(self.row_range, batch_rows, source, names))
 
     def _select(self, source: SegmentSource, row_range: RowRange) -> MaskedRows:
         return select_rows(
@@ -115,6 +152,16 @@ class _Task(msgspec.Struct, frozen=True):
             interval=self.plan.interval,
             time_column=self.plan.time_column,
         )
+
+
+def _folded(
+    selected: Iterable[MaskedRows], plan: SourcePlan, primitives: Sequence[Primitive]
+) -> Partial:
+    """Fold rows batch by batch, at least one, and merge the results."""
+    found = (
+        fold(batch.rows, plan.keys, primitives, plan.feeds, mask=batch.mask) for batch in selected
+    )
+    return reduce(lambda before, partial: merge_partials([before, partial], primitives), found)
 
 
 def is_stored_answer(plan: SourcePlan) -> bool:
@@ -133,14 +180,17 @@ def merges_states(plan: SourcePlan) -> bool:
 
 
 def open_source(
-    storage: Storage, entry: SegmentEntry, plan: SourcePlan, schema: pa.Schema
+    storage: Storage, entry: SegmentEntry, plan: SourcePlan, schema: TableSchema
 ) -> SegmentSource:
     """Return the table of a segment that a plan reads."""
     name = BASE_TABLE if plan.source is None else plan.source.name
     segment = open_segment(storage, entry, schema, plan.source)
+    view = (
+        viewed(segment, schema) if plan.source is None else viewed_projection(segment, plan.source)
+    )
     is_hiding = plan.source is None and entry.deletion_vector is not None
     deleted = deleted_rows(storage, entry) if is_hiding else None
-    return SegmentSource(segment, name, source_row_count(entry, plan), schema, deleted)
+    return SegmentSource(view, name, source_row_count(entry, plan), schema, deleted)
 
 
 def source_row_count(entry: SegmentEntry, plan: SourcePlan) -> int:
@@ -162,7 +212,7 @@ def _tasks(
     for number, (entry, source_plan) in enumerate(sources):
         is_left = number >= len(sources) - left_count
         row_count = source_row_count(entry, source_plan)
-        parts = parts_of_left if is_left else 1
+        parts = parts_of_left if is_left and source_plan.taken_back is None else 1
         if parts > 1 and _has_many_groups(storage, plan, entry, source_plan):
             parts = 1
         for row_range in _ranges(row_count, parts):

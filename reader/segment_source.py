@@ -14,6 +14,7 @@ from projseg.aggregation.rows import MaskedRows, RowRange, Rows
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.memory.cache import KEPT, CacheKey, Owner
 from projseg.segment_format.bitmap_index import BitmapIndex
+from projseg.segment_format.column_view import ColumnView
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.file_ending import ENDING_BYTES
 from projseg.segment_format.footer import BASE_TABLE, Role
@@ -28,6 +29,7 @@ from projseg.table_layer.footer_match import (
 )
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
+from projseg.table_layer.table_schema import TableSchema
 from projseg.table_layer.verify_entries import listed_ending, read_listed
 
 # Below this share of a column's pages, only those pages are decoded.
@@ -45,19 +47,20 @@ class _Opened(msgspec.Struct, frozen=True):
     entry: SegmentEntry
     specs: dict[str, ProjectionSpec] = msgspec.field(default_factory=dict)
 
-    def require(self, entry: SegmentEntry, schema: pa.Schema) -> None:
+    def require(self, entry: SegmentEntry, schema: TableSchema) -> None:
         if self.entry is not entry and self.entry != entry:
             require_match(footer_mismatches(entry, self.segment, schema), self.segment.path)
 
     def require_projection(self, spec: ProjectionSpec) -> None:
         if self.specs.get(spec.name) is not spec:
             where = f"{self.segment.path}: projection '{spec.name}'"
-            require_match(projection_mismatches(spec, self.segment.table(spec.name)), where)
+            table = self.segment.table(spec.name)
+            require_match(projection_mismatches(spec.as_stored, table), where)
             self.specs[spec.name] = spec
 
 
 def open_segment(
-    storage: Storage, entry: SegmentEntry, schema: pa.Schema, spec: ProjectionSpec | None = None
+    storage: Storage, entry: SegmentEntry, schema: TableSchema, spec: ProjectionSpec | None = None
 ) -> SegmentFile:
     """Return a listed segment, its footer read and checked once for each process.
 
@@ -67,7 +70,7 @@ def open_segment(
         The table.
     entry : SegmentEntry
         The segment as listed.
-    schema : pa.Schema
+    schema : TableSchema
         The snapshot's.
     spec : ProjectionSpec or None
         The projection that will be read, under the name it is stored by.
@@ -96,7 +99,7 @@ def open_segment(
     return opened.segment
 
 
-def _open(storage: Storage, entry: SegmentEntry, schema: pa.Schema, owner: Owner) -> _Opened:
+def _open(storage: Storage, entry: SegmentEntry, schema: TableSchema, owner: Owner) -> _Opened:
     def read_range(offset: int, size: int) -> bytes:
         return read_listed(storage, entry, offset, size)
 
@@ -112,22 +115,22 @@ class SegmentSource(msgspec.Struct, frozen=True):
 
     Parameters
     ----------
-    segment : SegmentFile
-        The open file.
+    segment : SegmentFile or ColumnView
+        The open file, or its columns by the names that are asked for.
     table_name : str
         `__base`, or the stored projection's name.
     row_count : int
         Rows of that table.
-    schema : pa.Schema
+    schema : TableSchema
         The snapshot's schema: types of columns that this segment does not have.
     deleted : uint32[k] or None
         Rows that no answer counts, ascending; None: there are none.
     """
 
-    segment: SegmentFile
+    segment: SegmentFile | ColumnView
     table_name: str
     row_count: int
-    schema: pa.Schema
+    schema: TableSchema
     deleted: NDArray[np.uint32] | None = None
 
     def live(self, rows: Rows) -> MaskedRows:
@@ -214,7 +217,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
         if not self.segment.has_column(self.table_name, role, name):
             return null_vector(self.schema.field(name).type, end - first)
         if first < end and not self.is_cached(name, is_state=is_state):
-            starts = self.segment.page_zones(self.table_name, role, name).row_starts
+            starts = self.segment.directory(self.table_name, role, name).row_starts
             first_page = int(np.searchsorted(starts, first, side="right")) - 1
             end_page = int(np.searchsorted(starts, end, side="left"))
             is_whole = self.is_whole(name, is_state=is_state)
@@ -252,7 +255,10 @@ class SegmentSource(msgspec.Struct, frozen=True):
 
     def is_cached(self, name: str, *, is_state: bool = False) -> bool:
         """Whether the whole column is in memory already."""
-        return self._cache_key("column", self._role(is_state), name) in KEPT
+        role = self._role(is_state)
+        if not self.segment.has_column(self.table_name, role, name):
+            return False
+        return self._cache_key("column", role, name) in KEPT
 
     def zones(self, name: str) -> PageZones | None:
         """Return the zone maps of a column's pages; None if it has none or the segment lacks it."""
@@ -289,7 +295,9 @@ class SegmentSource(msgspec.Struct, frozen=True):
             return None
         return self.segment.bitmap_index(self.table_name, role, name)
 
-    def _cache_key(self, kind: str, role: str, name: str) -> CacheKey:
+    def _cache_key(self, kind: str, role: Role, name: str) -> CacheKey:
+        if isinstance(self.segment, ColumnView):
+            return (kind, *self.segment.key_of(self.table_name, role, name))
         return (kind, self.segment.path, self.table_name, role, name)
 
     def _role(self, is_state: bool) -> Role:

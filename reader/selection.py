@@ -60,6 +60,21 @@ def select_rows(
     return mask_by_all(source.live(rows), residual)
 
 
+def deleted_rows_of(
+    source: SegmentSource,
+    row_ids: NDArray[np.uint32],
+    *,
+    condition: Expression | None,
+    interval: Interval | None,
+    time_column: str | None,
+) -> MaskedRows:
+    """Return those of a source's deleted rows, uint32[k], that a query would have asked for."""
+    rows = Rows(source, RowIds(row_ids))
+    if interval is not None and time_column is not None:
+        rows = rows_in_interval(rows, time_column, interval)
+    return mask_by_all(MaskedRows(rows), conjuncts(condition))
+
+
 def _initial_rows(
     source: SegmentSource, row_range: RowRange, pages: Pages, row_ids: NDArray[np.uint32] | None
 ) -> Rows:

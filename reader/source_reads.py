@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from projseg.algebra.planning.source_plan import (
     Reason,
     SourcePlan,
+    TakenBack,
 )
 from projseg.algebra.time.interval import Interval, micros_to_iso
 from projseg.reader.answer import answer
@@ -18,6 +19,7 @@ from projseg.reader.plan import QueryPlan, SegmentPlan
 from projseg.reader.read_columns import columns_read
 from projseg.reader.row_scan import scan_table
 from projseg.reader.run import run_partial, source_row_count
+from projseg.reader.version_facts import column_bytes
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
 
@@ -34,7 +36,8 @@ class SourceRead(msgspec.Struct, frozen=True):
     source : str or None
         A projection's name, None for base rows, `metadata`.
     row_count, byte_count : int
-        Rows scanned, and stored bytes of the columns touched in proportion to them.
+        Rows scanned, and stored bytes of the columns touched in proportion to them; with the
+        deleted rows whose part is taken back from a projection's.
     rejected : mapping of str to Reason
         Why each other candidate is not used.
     milliseconds : float or None
@@ -127,15 +130,24 @@ def _measured(
 def _planned(plan: QueryPlan, segment: SegmentPlan, source: SourcePlan) -> SourceRead:
     held = source_row_count(segment.entry, source)
     row_count = 0 if source.is_metadata else min(source.row_count or held, held)
-    share = row_count / max(held, 1)
+    byte_count = int(_byte_count(plan, segment.entry, source) * row_count / max(held, 1))
+    if source.taken_back is not None:
+        deleted = _deleted(plan, segment, source.taken_back)
+        row_count, byte_count = row_count + deleted.row_count, byte_count + deleted.byte_count
     return SourceRead(
         segment=segment.entry.file,
         interval=_interval(segment.entry, source.interval),
         source=source.source_name,
         row_count=row_count,
-        byte_count=int(_byte_count(plan, segment.entry, source) * share),
+        byte_count=byte_count,
         rejected=segment.choice.rejected,
     )
+
+
+def _deleted(plan: QueryPlan, segment: SegmentPlan, taken: TakenBack) -> SourceRead:
+    """Return what is read of the deleted rows that a projection's answer is freed of."""
+    rows = replace(taken.rows, feeds=taken.rows.feeds[: len(plan.query.primitives)])
+    return _planned(plan, segment, rows)
 
 
 def _interval(entry: SegmentEntry, interval: Interval | None) -> str | None:
@@ -153,11 +165,12 @@ def _byte_count(plan: QueryPlan, entry: SegmentEntry, source: SourcePlan) -> int
         return 0
     grouping, states = columns_read(plan.query, source)
     names = grouping | states
-    sizes = _column_sizes(entry, source)
+    sizes = _column_sizes(plan, entry, source)
     return sum(size for name, size in sizes.items() if name in names)
 
 
-def _column_sizes(entry: SegmentEntry, source: SourcePlan) -> Mapping[str, int]:
+def _column_sizes(plan: QueryPlan, entry: SegmentEntry, source: SourcePlan) -> Mapping[str, int]:
     if source.source is None:
-        return {name: zone.bytes for name, zone in entry.columns.items()}
-    return next(p.column_bytes for p in entry.projections if p.name == source.source.name)
+        return {name: zone.bytes for name, zone in plan.schema.zones(entry).items()}
+    listed = next(p for p in entry.projections if p.name == source.source.name)
+    return column_bytes(listed, source.source)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 
 import pyarrow as pa
-from msgspec.structs import replace
 
-from projseg.algebra.projection.spec import ProjectionSpec, from_definition
+from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts, SegmentFacts
 from projseg.errors import CorruptTableError, one_line
 from projseg.table_layer.column_bounds import bound_decoder
+from projseg.table_layer.projection_names import declared_spec, named_spec, stored_spec
 from projseg.table_layer.segment_entry import ColumnZone, SegmentEntry, StoredProjection
 from projseg.table_layer.snapshot import Snapshot
+from projseg.table_layer.table_schema import named_schema, stored_schema
 
 
 class VersionFacts:
@@ -26,22 +26,36 @@ class VersionFacts:
     ----------
     snapshot : Snapshot
         The version.
+    as_stored : bool
+        Whether columns are called what segments call them, and not what the table does.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, *, as_stored: bool = False) -> None:
         self._snapshot = snapshot
-        self._schema = snapshot.properties.schema
+        self._as_stored = as_stored
+        properties = snapshot.properties
+        self._schema = stored_schema(properties) if as_stored else named_schema(properties)
         self._types = {field.name: field.type for field in self._schema}
-        self._specs: dict[tuple[str, str], ProjectionSpec] = {}
+        self._specs: dict[tuple[str, str], ProjectionSpec | str] = {}
 
     def declared_specs(self) -> tuple[ProjectionSpec, ...]:
-        """Return the table's present projections."""
-        declared = self._snapshot.properties.projections
-        return tuple(_spec(p.name, p.definition, self._schema) for p in declared)
+        """Return the table's present projections, over the table's names."""
+        properties = self._snapshot.properties
+        return tuple(declared_spec(declared, properties) for declared in properties.projections)
 
     def of(self, entry: SegmentEntry) -> SegmentFacts:
         """Return the facts of one listed segment."""
-        zones = {name: zone for name, zone in entry.columns.items() if name in self._types}
+        zones = self._schema.zones(entry)
+        not_built = {name: one_line(reason) for name, _, reason in entry.not_built}
+        projections = []
+        for listed in entry.projections:
+            spec = self._spec(listed)
+            if isinstance(spec, str):
+                not_built[listed.name] = f"for the present columns: {one_line(spec)}"
+            else:
+                sizes = column_bytes(listed, spec)
+                facts = ProjectionFacts(spec, listed.row_count, listed.byte_count, sizes)
+                projections.append(facts)
         return SegmentFacts(
             name=entry.file,
             row_count=entry.row_count,
@@ -49,27 +63,28 @@ class VersionFacts:
             column_bytes={name: zone.bytes for name, zone in zones.items()},
             time_minimum_us=entry.min_time_us,
             time_maximum_us=entry.max_time_us,
-            projections=tuple(map(self._projection, entry.projections)),
-            not_built={name: one_line(reason) for name, _, reason in entry.not_built},
+            projections=tuple(projections),
+            not_built=not_built,
             deleted_row_count=entry.deleted_row_count,
         )
 
-    def _projection(self, listed: StoredProjection) -> ProjectionFacts:
+    def _spec(self, listed: StoredProjection) -> ProjectionSpec | str:
         key = (listed.name, listed.definition_hash)
         spec = self._specs.get(key)
         if spec is None:
-            spec = self._specs[key] = self._stored_spec(*key)
-        return ProjectionFacts(spec, listed.row_count, listed.byte_count, listed.column_bytes)
+            spec = self._specs[key] = self._read_spec(*key)
+        return spec
 
-    def _stored_spec(self, name: str, definition_hash: str) -> ProjectionSpec:
+    def _read_spec(self, name: str, definition_hash: str) -> ProjectionSpec | str:
         """Return the spec of an embedded projection, whose hash must be that of its definition."""
+        properties = self._snapshot.properties
         definition = self._snapshot.definitions.get(definition_hash)
         problem = "which no definition has"
         if definition is not None:
-            spec = _spec(name, definition, self._schema)
-            if spec.definition_hash == definition_hash:
-                return spec
-            problem = f"whose definition has the hash {spec.definition_hash}"
+            stored = stored_spec(name, definition, properties)
+            if stored.definition_hash == definition_hash:
+                return stored if self._as_stored else named_spec(name, definition, properties)
+            problem = f"whose definition has the hash {stored.definition_hash}"
         raise CorruptTableError(
             "PROJSEG_CORRUPT_TABLE",
             f"version {self._snapshot.version} of {self._snapshot.storage.location}: a segment "
@@ -78,10 +93,13 @@ class VersionFacts:
         )
 
 
-@lru_cache(maxsize=4096)
-def _spec(name: str, definition: str, schema: pa.Schema) -> ProjectionSpec:
-    """Return a definition under the name that it is stored by, which may not be its own."""
-    return replace(from_definition(definition, schema), name=name)
+def column_bytes(listed: StoredProjection, spec: ProjectionSpec) -> Mapping[str, int]:
+    """Return the stored bytes of a projection's columns, by the names that its spec gives them."""
+    sizes = listed.column_bytes
+    if spec.stored is None:
+        return sizes
+    names = (*spec.stored.grouping, *spec.stored.states)
+    return {name: sizes[stored] for name, stored in names if stored in sizes}
 
 
 class _LazyColumns(Mapping[str, ColumnFacts]):

@@ -22,6 +22,7 @@ from projseg.spark_datasource.commit_message import SegmentsWritten
 from projseg.spark_datasource.write_request import WriteRequest
 from projseg.spark_datasource.write_target import WriteTarget, overtaken_target
 from projseg.table_layer.change import Append, Change, Overwrite
+from projseg.table_layer.column_changes import ColumnChanges
 from projseg.table_layer.commit import commit, create_table
 from projseg.table_layer.commit_info import CommitNote
 from projseg.table_layer.own_files import remove, removed_on_failure
@@ -165,8 +166,9 @@ class WriteJob:
 
     def _change(self, target: WriteTarget, entries: tuple[SegmentEntry, ...]) -> Change:
         if self.overwrite:
-            return Overwrite(entries, target.interval, target.added_columns)
-        return Append(entries, target.added_columns)
+            return Overwrite(entries, target.interval, target.columns)
+        assert isinstance(target.columns, ColumnChanges), "only an overwrite replaces all columns"
+        return Append(entries, target.columns)
 
     def _note(self, target: WriteTarget) -> CommitNote:
         note = self.request.note

@@ -6,20 +6,23 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-from msgspec.structs import replace
 
 from projseg.declarations import check_declared, declare_properties
 from projseg.errors import InvalidInputError
 from projseg.maintenance.matched_rows import Condition, scanned
 from projseg.spark_datasource.session_zone import depends_on_zone, zone_missing
 from projseg.spark_datasource.write_request import WriteRequest
+from projseg.table_layer.column_changes import (
+    NO_CHANGES,
+    ColumnChanges,
+    NewColumns,
+    merged_columns,
+    with_changes,
+)
 from projseg.table_layer.snapshot import Snapshot, holds_table, open_snapshot
 from projseg.table_layer.storage import Storage, open_storage
-from projseg.table_layer.table_properties import (
-    ColumnDeclaration,
-    TableProperties,
-    columns_of,
-)
+from projseg.table_layer.table_properties import TableProperties
+from projseg.table_layer.table_schema import stored_by_name
 from projseg.writer.input_rows import check_schema
 
 _WRITE_AGAIN: Final = "write again, as an append to that table"
@@ -38,8 +41,8 @@ class WriteTarget:
     properties : TableProperties
         The properties that segments are written for: the table's, with the columns that this write
         adds.
-    added_columns : tuple of ColumnDeclaration
-        Columns that an existing table gets.
+    columns : ColumnChanges or NewColumns
+        How the columns of an existing table change.
     interval : (int, int) or None
         `[start, end)` to replace, in microseconds UTC.
     condition : Condition or None
@@ -51,7 +54,7 @@ class WriteTarget:
     storage: Storage
     base_version: int | None
     properties: TableProperties
-    added_columns: tuple[ColumnDeclaration, ...] = ()
+    columns: ColumnChanges | NewColumns = NO_CHANGES
     interval: tuple[int, int] | None = None
     condition: Condition | None = None
     reason_to_skip: str = ""
@@ -74,7 +77,7 @@ def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) ->
     if not holds_table(request.location):
         properties = _new_properties(request, schema)
         condition = _condition(request, properties)
-        return WriteTarget(storage, None, properties, (), interval, condition)
+        return WriteTarget(storage, None, properties, interval=interval, condition=condition)
     snapshot = open_snapshot(storage)
     properties = snapshot.properties
     if reason := _reason_to_skip(request, snapshot):
@@ -87,12 +90,11 @@ def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) ->
         target_segment_rows=request.target_segment_rows,
         projections=request.projections or (),
     )
-    added = _added_columns(properties, schema) if request.merges_schema else ()
-    if added:
-        properties = replace(properties, columns=(*properties.columns, *added))
+    columns = _columns(request, properties, schema)
+    properties = with_changes(properties, columns)
     check_schema(schema, properties.schema)
     condition = _condition(request, properties)
-    return WriteTarget(storage, snapshot.version, properties, added, interval, condition)
+    return WriteTarget(storage, snapshot.version, properties, columns, interval, condition)
 
 
 def overtaken_target(request: WriteRequest, wanted: WriteTarget, *, overwrite: bool) -> WriteTarget:
@@ -110,7 +112,9 @@ def overtaken_target(request: WriteRequest, wanted: WriteTarget, *, overwrite: b
     if found.reason_to_skip:
         return found
     made = found.properties
-    types = {column.name: column.type for column in made.columns}
+    # The segments have each column under its own name.
+    stored = stored_by_name(made)
+    types = {c.name: c.type for c in made.columns if stored[c.name] == c.name}
     for column in wanted.properties.columns:
         if types.get(column.name) != column.type:
             there = f"is {types[column.name]} in" if column.name in types else "is not in"
@@ -189,9 +193,11 @@ def _condition(request: WriteRequest, properties: TableProperties) -> Condition 
     return Condition(text, timezone=zone or "UTC")
 
 
-def _added_columns(properties: TableProperties, schema: pa.Schema) -> tuple[ColumnDeclaration, ...]:
-    known = {column.name.casefold() for column in properties.columns}
-    return tuple(c for c in columns_of(schema) if c.name.casefold() not in known)
+def _columns(
+    request: WriteRequest, properties: TableProperties, schema: pa.Schema
+) -> ColumnChanges | NewColumns:
+    """Return how the columns of the table change for rows of `schema`."""
+    return merged_columns(properties, schema) if request.merges_schema else NO_CHANGES
 
 
 def _check_mode(request: WriteRequest, *, overwrite: bool) -> None:

@@ -9,20 +9,20 @@ import msgspec
 
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
+from projseg.table_layer.column_changes import NO_CHANGES, ColumnChanges, NewColumns
 from projseg.table_layer.manifest import ManifestReference
 from projseg.table_layer.segment_entry import SegmentEntry
-from projseg.table_layer.table_properties import (
-    ColumnDeclaration,
-    ProjectionDeclaration,
-    TableProperties,
-)
+from projseg.table_layer.table_properties import ProjectionDeclaration, TableProperties
 
 
 class Append(msgspec.Struct, frozen=True):
-    """Add segments, and with `add_columns` the columns they bring. Always applies."""
+    """Add segments, and make the changes of columns that they were written for.
+
+    Applies unless others changed the same columns, or replaced all columns.
+    """
 
     entries: tuple[SegmentEntry, ...]
-    add_columns: tuple[ColumnDeclaration, ...] = ()
+    columns: ColumnChanges = NO_CHANGES
 
 
 class Overwrite(msgspec.Struct, frozen=True):
@@ -38,13 +38,14 @@ class Overwrite(msgspec.Struct, frozen=True):
     interval : (int, int) or None
         `[start, end)` in microseconds UTC, and no entry has rows outside it; None for the whole
         table.
-    add_columns : tuple of ColumnDeclaration
-        Columns that the new segments bring.
+    columns : ColumnChanges or NewColumns
+        The changes of columns that the new segments were written for. With new columns the whole
+        table is replaced, and whatever others committed since the base is a conflict.
     """
 
     entries: tuple[SegmentEntry, ...]
     interval: tuple[int, int] | None = None
-    add_columns: tuple[ColumnDeclaration, ...] = ()
+    columns: ColumnChanges | NewColumns = NO_CHANGES
 
     def __post_init__(self) -> None:
         if self.interval is None:
@@ -68,9 +69,17 @@ class SetProperties(msgspec.Struct, frozen=True):
 
     add_projections: tuple[ProjectionDeclaration, ...] = ()
     drop_projections: tuple[str, ...] = ()
-    add_columns: tuple[ColumnDeclaration, ...] = ()
     properties: Mapping[str, str] = msgspec.field(default_factory=dict)
     drop_properties: tuple[str, ...] = ()
+
+
+class ChangeColumns(msgspec.Struct, frozen=True):
+    """Change the table's columns; segments stay as they are.
+
+    Conflicts if others changed one of them otherwise since the base, or declared what reads it.
+    """
+
+    columns: ColumnChanges
 
 
 class Replace(msgspec.Struct, frozen=True):
@@ -132,7 +141,7 @@ class Expire(msgspec.Struct, frozen=True):
     kept_from: int
 
 
-Change = Append | Overwrite | SetProperties | Replace | Restore | SetTags | Expire
+Change = Append | Overwrite | SetProperties | ChangeColumns | Replace | Restore | SetTags | Expire
 ChangeKind = Literal["create", "append", "overwrite", "set_properties", "replace"]
 
 
@@ -148,7 +157,7 @@ def kind_of(change: Change) -> ChangeKind:
             return "append"
         case Overwrite() | Restore():
             return "overwrite"
-        case SetProperties() | SetTags() | Expire():
+        case SetProperties() | ChangeColumns() | SetTags() | Expire():
             return "set_properties"
         case Replace():
             return "replace"

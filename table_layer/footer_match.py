@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.projection.stored_names import state_column_name, stored_column
 from projseg.errors import CorruptTableError
@@ -18,6 +16,7 @@ from projseg.segment_format.footer import Role, TableEntry
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.segment_format.types import type_name
 from projseg.table_layer.segment_entry import SegmentEntry
+from projseg.table_layer.table_schema import TableSchema
 
 
 class Mismatch(NamedTuple):
@@ -32,7 +31,7 @@ class Mismatch(NamedTuple):
 
 
 def footer_mismatches(
-    entry: SegmentEntry, segment: SegmentFile, schema: pa.Schema
+    entry: SegmentEntry, segment: SegmentFile, schema: TableSchema
 ) -> Iterator[Mismatch]:
     """Yield where an entry, or the table's schema, contradicts the footer of the entry's file.
 
@@ -42,7 +41,7 @@ def footer_mismatches(
         As listed.
     segment : SegmentFile
         The file, open.
-    schema : pa.Schema
+    schema : TableSchema
         The table's; it may have columns that were added after the segment was written.
     """
     base, *projections = segment.tables
@@ -51,8 +50,8 @@ def footer_mismatches(
     fields = {field.name: field.type for field in segment.footer.fields}
     if entry.columns.keys() != fields.keys():
         yield Mismatch("columns", sorted(entry.columns), sorted(fields))
-    for name in fields.keys() & set(schema.names):
-        wanted = type_name(schema.field(name).type)
+    for name in fields.keys() & schema.stored_types.keys():
+        wanted = schema.stored_types[name]
         if fields[name] != wanted:
             yield Mismatch(f"type of column '{name}'", wanted, fields[name])
     listed = [(p.name, p.definition_hash, p.row_count) for p in entry.projections]

@@ -11,10 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from projseg.algebra.projection.spec import from_definition
 from projseg.segment_format.types import TIMESTAMP
+from projseg.table_layer.projection_names import declared_spec
 from projseg.table_layer.snapshot import Snapshot, kept_versions
 from projseg.table_layer.storage import Storage
+from projseg.table_layer.table_schema import named_schema
 
 _HISTORY = pa.schema(
     [
@@ -155,7 +156,6 @@ def segments(snapshot: Snapshot) -> pa.Table:
 
 def projections(snapshot: Snapshot) -> pa.Table:
     """Return one row per declared projection, with the number of segments that hold it."""
-    schema = snapshot.properties.schema
     segment_count: Counter[str] = Counter()
     row_count: Counter[str] = Counter()
     byte_count: Counter[str] = Counter()
@@ -166,8 +166,7 @@ def projections(snapshot: Snapshot) -> pa.Table:
             byte_count[stored.definition_hash] += stored.byte_count
     rows = []
     for declared in snapshot.properties.projections:
-        spec = from_definition(declared.definition, schema)
-        content = json.loads(declared.definition)
+        content = json.loads(declared_spec(declared, snapshot.properties).definition)
         found = segment_count[declared.definition_hash]
         rows.append(
             {
@@ -175,7 +174,7 @@ def projections(snapshot: Snapshot) -> pa.Table:
                 "group_by": [f"{sql} AS {name}" for name, sql in content["groupBy"]],
                 "aggregators": [f"{text} AS {name}" for name, text in content["aggregators"]],
                 "filter": content["filter"],
-                "definition_hash": spec.definition_hash,
+                "definition_hash": declared.definition_hash,
                 "segments": found,
                 "segments_missing": len(snapshot.segments) - found,
                 "rows": row_count[declared.definition_hash],
@@ -190,8 +189,9 @@ def columns(snapshot: Snapshot) -> pa.Table:
     byte_count: Counter[str] = Counter()
     null_count: Counter[str] = Counter()
     segment_count: Counter[str] = Counter()
+    schema = named_schema(snapshot.properties)
     for entry in snapshot.segments:
-        for name, zone in entry.columns.items():
+        for name, zone in schema.zones(entry).items():
             byte_count[name] += zone.bytes
             null_count[name] += zone.null_count
             segment_count[name] += 1

@@ -5,17 +5,17 @@ Manifests are read here; nothing is written, which is left to `commit`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
-from typing import NoReturn
 
 from msgspec.structs import replace
 
-from projseg.errors import CommitConflictError, InvalidInputError, did_you_mean
+from projseg.errors import InvalidInputError, did_you_mean
 from projseg.table_layer.change import (
     Append,
     Change,
+    ChangeColumns,
     ChangeKind,
     Expire,
     Overwrite,
@@ -23,17 +23,26 @@ from projseg.table_layer.change import (
     Restore,
     SetProperties,
     SetTags,
+    added_entries,
 )
+from projseg.table_layer.column_changes import NewColumns
 from projseg.table_layer.manifest import ManifestReference
+from projseg.table_layer.rebase_columns import (
+    check_entries,
+    check_reads,
+    conflict,
+    rebased_columns,
+    without_forgetting,
+)
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.table_properties import (
-    ColumnDeclaration,
     ProjectionDeclaration,
     TableProperties,
     check_projection_count,
     check_properties,
 )
+from projseg.table_layer.table_schema import named_schema
 from projseg.table_layer.tags import changed_tags
 
 
@@ -92,31 +101,28 @@ def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
     """
     current = since[-1] if since else base
     if current.properties.table_id != base.properties.table_id:
-        _conflict("the table was dropped and created anew")
+        conflict("the table was dropped and created anew")
     match change:
         case Append():
-            properties = _with_columns(current.properties, change.add_columns)
+            properties = rebased_columns(change.columns, base.properties, current.properties)
             draft = Draft("append", properties, current.file.manifests, change.entries)
         case Overwrite():
             draft = _overwritten(change, base, since, current)
+        case ChangeColumns():
+            properties = rebased_columns(change.columns, base.properties, current.properties)
+            draft = replace_fields(_unchanged(current), properties=properties)
         case Replace():
             draft = _replaced(change, since, current)
         case Restore():
             _require_kept(current, change.version)
-            draft = _restored(change)
-        case SetTags():
-            for version in change.add.values():
-                _require_kept(current, version)
-            tags = changed_tags(base.tags, current.tags, change.add, change.drop)
-            draft = replace_fields(_unchanged(current), tags=tags)
-        case Expire():
-            kept_from = max(change.kept_from, current.kept_from)
-            draft = replace_fields(_unchanged(current), kept_from=kept_from)
+            draft = _restored(change, current.properties)
+        case SetTags() | Expire():
+            draft = _retained(change, base, current)
         case SetProperties():
             properties = _changed_properties(change, base.properties, current.properties)
             draft = Draft("set_properties", properties, current.file.manifests, ())
     check_properties(draft.properties)
-    _check_columns(draft)
+    check_entries(added_entries(change), base, since, draft.properties)
     return draft
 
 
@@ -126,15 +132,27 @@ def _overwritten(
     for snapshot in since:
         other = snapshot.file.change_interval
         if snapshot.file.change == "overwrite" and _intersect(change.interval, other):
-            _conflict(f"version {snapshot.version} overwrote the same time")
+            conflict(f"version {snapshot.version} overwrote the same time")
+        if isinstance(change.columns, NewColumns) and snapshot.file.change != "set_properties":
+            conflict(f"version {snapshot.version} added rows of the columns to be replaced")
     if change.interval is None:
         removed, kept_whole = _everything_of(base, current)
         kept, survivors = _without(current, removed, kept_whole)
     else:
         kept, survivors = _without(current, _inside(base, change.interval))
-    properties = _with_columns(current.properties, change.add_columns)
+    properties = rebased_columns(change.columns, base.properties, current.properties)
     entries = (*survivors, *change.entries)
     return Draft("overwrite", properties, kept, entries, change.interval)
+
+
+def _retained(change: SetTags | Expire, base: Snapshot, current: Snapshot) -> Draft:
+    if isinstance(change, Expire):
+        kept_from = max(change.kept_from, current.kept_from)
+        return replace_fields(_unchanged(current), kept_from=kept_from)
+    for version in change.add.values():
+        _require_kept(current, version)
+    tags = changed_tags(base.tags, current.tags, change.add, change.drop)
+    return replace_fields(_unchanged(current), tags=tags)
 
 
 def _unchanged(current: Snapshot) -> Draft:
@@ -144,7 +162,7 @@ def _unchanged(current: Snapshot) -> Draft:
 def _replaced(change: Replace, since: Sequence[Snapshot], current: Snapshot) -> Draft:
     for snapshot in since:
         if change.depends_on_all and snapshot.file.change != "set_properties":
-            _conflict(f"version {snapshot.version} changed which rows there are")
+            conflict(f"version {snapshot.version} changed which rows there are")
     kept, survivors = _without(current, change.removed)
     entries = (*survivors, *change.entries, *change.masked)
     return Draft("replace", current.properties, kept, entries)
@@ -152,14 +170,13 @@ def _replaced(change: Replace, since: Sequence[Snapshot], current: Snapshot) -> 
 
 def _require_kept(current: Snapshot, version: int) -> None:
     if not current.keeps(version):
-        _conflict(f"version {version} is no longer kept: a vacuum removes its files")
+        conflict(f"version {version} is no longer kept: a vacuum removes its files")
 
 
-def _restored(change: Restore) -> Draft:
+def _restored(change: Restore, current: TableProperties) -> Draft:
     # Whatever was committed meanwhile is replaced, as by an overwrite of the whole table.
-    return Draft(
-        "overwrite", change.properties, change.manifests, (), definitions=change.definitions
-    )
+    properties = without_forgetting(change.properties, current)
+    return Draft("overwrite", properties, change.manifests, (), definitions=change.definitions)
 
 
 def _intersect(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
@@ -190,7 +207,7 @@ def _inside(base: Snapshot, interval: tuple[int, int]) -> frozenset[str]:
         )
     found = base.segments_between(*interval)
     for entry in found:
-        zone = entry.columns.get(time_column)
+        zone = named_schema(base.properties).zones(entry).get(time_column)
         has_nulls = zone is not None and zone.null_count > 0
         first, last = entry.min_time_us, entry.max_time_us
         assert first is not None
@@ -222,7 +239,7 @@ def _without(
         survivors += [manifest.entry(i) for i in range(len(listed)) if listed[i] not in removed]
         missing.difference_update(listed)
     if missing:
-        _conflict(f"segment {min(missing)} was replaced or removed by another commit")
+        conflict(f"segment {min(missing)} was replaced or removed by another commit")
     return kept, survivors
 
 
@@ -235,13 +252,14 @@ def _changed_properties(
         del declared[name]
     for projection in change.add_projections:
         _check_addable(projection, base, declared)
+        check_reads(projection, current)
         declared[projection.name] = projection
     for key in (*change.properties, *change.drop_properties):
         if current.properties.get(key) != base.properties.get(key):
-            _conflict(f"property '{key}' was changed by another commit")
+            conflict(f"property '{key}' was changed by another commit")
     stay = {k: v for k, v in current.properties.items() if k not in change.drop_properties}
     changed = replace(
-        _with_columns(current, change.add_columns),
+        current,
         projections=tuple(declared.values()),
         properties={**stay, **change.properties},
     )
@@ -259,7 +277,7 @@ def _check_droppable(name: str, base: TableProperties, current: TableProperties)
             "PROJSEG_UNKNOWN_PROJECTION", f"projection '{name}' is not declared{near}"
         )
     if now != before:
-        _conflict(f"projection '{name}' was dropped or redefined by another commit")
+        conflict(f"projection '{name}' was dropped or redefined by another commit")
 
 
 def _check_addable(
@@ -276,36 +294,4 @@ def _check_addable(
             f"projection '{projection.name}' is declared otherwise; drop it first or choose "
             "another name",
         )
-    _conflict(f"projection '{projection.name}' was declared otherwise by another commit")
-
-
-def _with_columns(
-    properties: TableProperties, added: Iterable[ColumnDeclaration]
-) -> TableProperties:
-    columns = {column.name: column for column in properties.columns}
-    for column in added:
-        if columns.setdefault(column.name, column) != column:
-            raise InvalidInputError(
-                "PROJSEG_COLUMN_EXISTS",
-                f"column '{column.name}' cannot be added as {column.type}: the table has it as "
-                f"{columns[column.name].type}",
-            )
-    return replace(properties, columns=tuple(columns.values()))
-
-
-def _check_columns(draft: Draft) -> None:
-    known = {column.name for column in draft.properties.columns}
-    for entry in draft.entries:
-        unknown = entry.columns.keys() - known
-        if unknown:
-            raise InvalidInputError(
-                "PROJSEG_UNKNOWN_COLUMN",
-                f"segment {entry.file} has column '{min(unknown)}', which the table has not; add "
-                "it with mergeSchema",
-            )
-
-
-def _conflict(what: str) -> NoReturn:
-    raise CommitConflictError(
-        "PROJSEG_COMMIT_CONFLICT", f"nothing was committed: {what}; open the table and try again"
-    )
+    conflict(f"projection '{projection.name}' was declared otherwise by another commit")

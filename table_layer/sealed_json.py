@@ -21,7 +21,9 @@ from projseg.table_layer.metadata_limits import METADATA_BYTES_MAX, METADATA_DEP
 from projseg.table_layer.storage_contract import Storage
 
 METADATA_FORMAT_VERSION: Final = 1
-SUPPORTED_FEATURES: Final = frozenset({"commit_info", "deletion_vectors", "tags", "vacuum"})
+SUPPORTED_FEATURES: Final = frozenset(
+    {"stored_columns", "commit_info", "deletion_vectors", "tags", "vacuum"}
+)
 
 _FIRST_READ_BYTES: Final = 1 << 20  # one read fetches most files
 _PREFIX: Final = b'{"checksum":"'

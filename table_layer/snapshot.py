@@ -23,6 +23,7 @@ from projseg.table_layer.paths import kept_name, snapshot_name
 from projseg.table_layer.sealed_json import SealedFile, read_sealed, seal, unseal
 from projseg.table_layer.segment_entry import Count, Micros, SegmentEntry
 from projseg.table_layer.storage_contract import Storage
+from projseg.table_layer.stored_columns import STORED_COLUMNS
 from projseg.table_layer.table_properties import TableProperties, check_properties
 from projseg.table_layer.tags import tags_problem
 from projseg.table_layer.versions import holds_table, latest_version, list_versions
@@ -70,7 +71,12 @@ class SnapshotFile(SealedFile, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def features(self) -> tuple[str, ...]:
         """The features that a reader of these fields must know."""
-        found = {COMMIT_INFO: self.commit, TAGS: self.tags, VACUUM: self.kept_from}
+        found = {
+            STORED_COLUMNS: self.properties.stored_columns,
+            COMMIT_INFO: self.commit,
+            TAGS: self.tags,
+            VACUUM: self.kept_from,
+        }
         return tuple(name for name, value in found.items() if value is not msgspec.UNSET)
 
 

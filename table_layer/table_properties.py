@@ -18,16 +18,14 @@ from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.limits import name_problem
 from projseg.segment_format.types import is_nested, normal_type, parse_type_name, type_name
 from projseg.table_layer.metadata_limits import COLUMNS_MAX, PROJECTIONS_MAX
+from projseg.table_layer.stored_columns import (
+    ColumnDeclaration,
+    StoredColumns,
+    stored_columns_problem,
+)
 
 TARGET_SEGMENT_ROWS: Final = 3_000_000
 _TARGET_SEGMENT_ROWS_MAX: Final = 2**32 - 1
-
-
-class ColumnDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A column of the table: its name and the name of its type (`types.type_name`)."""
-
-    name: str
-    type: str
 
 
 class ProjectionDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,11 +57,12 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     target_segment_rows: int = TARGET_SEGMENT_ROWS
     projections: tuple[ProjectionDeclaration, ...] = ()
     properties: dict[str, str] = msgspec.field(default_factory=dict)
+    stored_columns: StoredColumns | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def schema(self) -> pa.Schema:
         """The columns as an Arrow schema, in projseg's normal types; every column is nullable."""
-        return _schema_of(self.columns)
+        return schema_of_columns(self.columns)
 
     @classmethod
     def declare(
@@ -102,7 +101,8 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 @lru_cache(maxsize=1024)
-def _schema_of(columns: tuple[ColumnDeclaration, ...]) -> pa.Schema:
+def schema_of_columns(columns: tuple[ColumnDeclaration, ...]) -> pa.Schema:
+    """Return declared columns as an Arrow schema."""
     return pa.schema([(column.name, parse_type_name(column.type)) for column in columns])
 
 
@@ -124,6 +124,10 @@ def check_properties(properties: TableProperties) -> None:
     )
     _check_names("column", schema.names)
     _require(len(schema) > 0, "PROJSEG_EMPTY_SCHEMA", "a table needs at least one column")
+    if properties.stored_columns is not msgspec.UNSET:
+        problem = stored_columns_problem(properties.stored_columns, properties.columns)
+        _require(problem is None, "PROJSEG_BAD_SCHEMA", f"stored columns {problem}")
+        _check_names("stored column", [form.name for form in properties.stored_columns.every])
     _check_names("projection", [p.name for p in properties.projections])
     if properties.time_column is not None:
         time_type = _column_type(schema, properties.time_column, "timeColumn")

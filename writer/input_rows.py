@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from projseg.algebra.aggregates.result_types import DECIMAL_DIGITS_MAX
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.types import DOUBLE_DIGITS, INTEGER_DIGITS, normal_type, type_name
 
@@ -106,6 +107,8 @@ def _convert(array: pa.Array, field: pa.Field) -> pa.Array:
     if isinstance(array.type, pa.DictionaryType):
         array = array.dictionary_decode()
     try:
+        if pa.types.is_integer(array.type) and pa.types.is_decimal(field.type):
+            array = _wide_decimals(array, field.type)
         converted = array.cast(field.type, safe=True)
         converted.validate(full=pa.types.is_string(field.type))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -115,6 +118,13 @@ def _convert(array: pa.Array, field: pa.Field) -> pa.Array:
             f"{str(error).splitlines()[0]}",
         ) from error
     return converted
+
+
+def _wide_decimals(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return integers as decimals of the target's scale that hold any: Arrow checks types first."""
+    digits = INTEGER_DIGITS.get(normal_type(array.type), DECIMAL_DIGITS_MAX)
+    precision = min(digits + target.scale, DECIMAL_DIGITS_MAX)
+    return array.cast(pa.decimal128(precision, target.scale), safe=True)
 
 
 def _check_times(times: pa.Array, name: str) -> None:

@@ -20,6 +20,7 @@ from projseg.table_layer.segment_entry import SegmentEntry, StoredProjection
 from projseg.table_layer.storage import PutOutcomeUnknownError, Storage
 from projseg.table_layer.storage_errors import storage_error
 from projseg.table_layer.table_properties import TableProperties
+from projseg.table_layer.table_schema import in_stored_names
 from projseg.writer.column_vectors import vectors_of
 from projseg.writer.column_zones import column_zone, time_bounds
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt, build_projection
@@ -30,7 +31,7 @@ from projseg.writer.sort_order import sort_columns, sorted_row_ids
 
 @dataclass(frozen=True, slots=True)
 class SegmentLayout:
-    """The layout of every segment of a table.
+    """The layout of every new segment of a table, under stored names.
 
     Parameters
     ----------
@@ -61,12 +62,13 @@ class SegmentLayout:
         InvalidInputError
             If a property that states a projection's scope is malformed.
         """
+        stored = in_stored_names(properties)
         declared = properties.projections
         return cls(
-            properties.schema,
-            properties.time_column,
-            properties.cluster_by,
-            tuple(from_definition(p.definition, properties.schema) for p in declared),
+            stored.schema,
+            stored.time_column,
+            stored.cluster_by,
+            tuple(from_definition(p.definition, stored.schema) for p in declared),
             {p.name: scope_of(properties.properties, p.name) for p in declared},
         )
 
@@ -107,7 +109,7 @@ def write_segment(
     Parameters
     ----------
     rows : pa.Table
-        At least one row, in the table's schema, all of one time chunk.
+        At least one row, in the layout's schema, all of one time chunk.
     layout : SegmentLayout
         Sort order and projections.
     storage : Storage

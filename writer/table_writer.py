@@ -16,6 +16,7 @@ from projseg.table_layer.paths import segment_name
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
 from projseg.table_layer.table_properties import TableProperties
+from projseg.table_layer.table_schema import in_stored_names
 from projseg.writer.input_rows import normalise_batches
 from projseg.writer.segment_writer import SegmentLayout, write_segment
 from projseg.writer.time_chunks import cut_into_segments
@@ -61,12 +62,13 @@ def write_segments(
     StorageError
         If a file cannot be written.
     """
-    schema = properties.schema
+    stored = in_stored_names(properties)
     granularity = segment_granularity(properties)
     layout = SegmentLayout.of(properties)
+    normal = normalise_batches(batches, properties.schema, properties.time_column)
     segments = cut_into_segments(
-        normalise_batches(batches, schema, properties.time_column),
-        time_column=properties.time_column,
+        (batch.rename_columns(stored.schema.names) for batch in normal),
+        time_column=stored.time_column,
         granularity=granularity,
         target_segment_rows=properties.target_segment_rows,
     )

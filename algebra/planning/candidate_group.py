@@ -17,10 +17,11 @@ from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.predicates import conjuncts, not_null
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.planning.column_index import ColumnIndex
+from projseg.algebra.planning.deleted_rows import reversal_of
 from projseg.algebra.planning.projection_match import Match, match_projection
 from projseg.algebra.planning.segment_view import Refinement, SegmentView
 from projseg.algebra.planning.source_cost import ReadShape, read_shape
-from projseg.algebra.planning.source_plan import Reason
+from projseg.algebra.planning.source_plan import Reason, Reversal
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.filter_simplify import ZoneSets, outcomes
 from projseg.algebra.proofs.integer_ranges import in_type_range
@@ -45,12 +46,15 @@ class Fitting(msgspec.Struct, frozen=True):
         What is read and computed for each of its rows.
     rank : tuple
         Which wins at equal cost: the coarser, then fewer grouping columns, then by name.
+    reversal : Reversal or None
+        What frees its answer of deleted rows; None: there are none.
     """
 
     index: int
     match: Match
     shape: ReadShape
     rank: tuple[int, int, str]
+    reversal: Reversal | None = None
 
 
 class Verdicts(msgspec.Struct, frozen=True):
@@ -71,14 +75,22 @@ class CandidateGroup:
         The projections that each segment of the group stores, in the same order.
     allowed : frozenset of int
         Positions of those that the query context allows.
+    has_deleted_rows : bool
+        Whether rows of each segment of the group were deleted.
     """
 
     def __init__(
-        self, query: QuerySpec, specs: Sequence[ProjectionSpec], allowed: frozenset[int]
+        self,
+        query: QuerySpec,
+        specs: Sequence[ProjectionSpec],
+        allowed: frozenset[int],
+        *,
+        has_deleted_rows: bool = False,
     ) -> None:
         self._query = query
         self._specs = tuple(specs)
         self._allowed = allowed
+        self._has_deleted_rows = has_deleted_rows
         self._verdicts: dict[SegmentView, Verdicts] = {}
         self._index = ColumnIndex(self._specs)
         own = [self._specs[index] for index in sorted(allowed)]
@@ -131,14 +143,18 @@ class CandidateGroup:
             found = match_projection(self._query, spec, view)
             if isinstance(found, Reason):
                 rejected[spec.name] = found
-            else:
-                shape = read_shape(
-                    found.keys,
-                    tuple(conjuncts(found.filter)),
-                    self._query.primitives,
-                    found.feeds,
-                )
-                fitting.append(Fitting(index, found, shape, _rank(spec)))
+                continue
+            reversal = reversal_of(self._query, found, view) if self._has_deleted_rows else None
+            if isinstance(reversal, Reason):
+                rejected[spec.name] = reversal
+                continue
+            shape = read_shape(
+                found.keys,
+                tuple(conjuncts(found.filter)),
+                self._query.primitives,
+                found.feeds,
+            )
+            fitting.append(Fitting(index, found, shape, _rank(spec), reversal))
         return Verdicts(tuple(fitting), rejected)
 
 

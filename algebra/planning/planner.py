@@ -90,14 +90,17 @@ class Planner:
 
     def _group(self, facts: SegmentFacts) -> tuple[CandidateGroup, dict[str, Reason]]:
         deleted = "deleted" if facts.deleted_row_count else ""
-        key = (deleted, *(stored.spec.definition for stored in facts.projections))
+        key = (deleted, *(stored.spec.as_stored.definition for stored in facts.projections))
         if facts.not_built:
             key = (*key, *map(str, sorted(facts.not_built.items())))
         if key not in self._groups:
             specs = [stored.spec for stored in facts.projections]
             barred = self._barred(specs, facts)
             allowed = [index for index, spec in enumerate(specs) if spec.name not in barred]
-            self._groups[key] = (CandidateGroup(self._query, specs, frozenset(allowed)), barred)
+            group = CandidateGroup(
+                self._query, specs, frozenset(allowed), has_deleted_rows=bool(deleted)
+            )
+            self._groups[key] = (group, barred)
         return self._groups[key]
 
     def _barred(self, specs: Sequence[ProjectionSpec], facts: SegmentFacts) -> dict[str, Reason]:
@@ -111,9 +114,6 @@ class Planner:
         for name in (*names, *barred):
             if (reason := self._ban(name)) is not None:
                 barred[name] = reason
-        if facts.deleted_row_count:
-            stale = Reason(ReasonCode.ROWS_DELETED)
-            barred = {**dict.fromkeys(names, stale), **barred}
         return barred
 
     def _ban(self, name: str) -> Reason | None:

@@ -15,8 +15,10 @@ from projseg.algebra.planning.source_plan import (
     AddRows,
     Reason,
     ReasonCode,
+    Reversal,
     SourceChoice,
     SourcePlan,
+    TakenBack,
 )
 from projseg.algebra.projection.spec import ProjectionSpec, TimeGrouping
 from projseg.algebra.projection.stored_names import stored_column
@@ -24,6 +26,7 @@ from projseg.algebra.proofs.segment_facts import SegmentFacts
 from projseg.algebra.query.spec import QuerySpec
 from projseg.algebra.query.time_bounds import interval_conditions
 from projseg.algebra.time.interval import Interval
+from projseg.segment_format.limits import PAGE_ROWS_MAX
 
 _EVERYTHING = Cover(None)
 
@@ -144,7 +147,8 @@ class SegmentOffers:
 
     def _cost(self, candidate: Fitting, found: Cover) -> int:
         stored = self._facts.projections[candidate.index]
-        return candidate.shape.cost(
+        deleted = 0 if candidate.reversal is None else self._deleted_cost(found.buckets)
+        return deleted + candidate.shape.cost(
             stored.row_count,
             stored.column_bytes,
             stored.byte_count,
@@ -166,6 +170,7 @@ class SegmentOffers:
     def _projection_plan(self, candidate: Fitting, found: Cover) -> SourcePlan:
         match = candidate.match
         stored = self._facts.projections[candidate.index]
+        reversal = candidate.reversal
         plan = SourcePlan(
             source=match.spec,
             keys=match.keys,
@@ -173,8 +178,31 @@ class SegmentOffers:
             filter=match.filter,
             row_count=round(stored.row_count * self._share(found)),
             cost=self._cost(candidate, found),
+            taken_back=None if reversal is None else self._taken_back(reversal, found.buckets),
         )
         return plan if found.buckets is None else _within(plan, match.spec, found.buckets)
+
+    def _taken_back(self, reversal: Reversal, buckets: Interval | None) -> TakenBack:
+        """Return the plan of the deleted rows among those that the projection answers for."""
+        rows = replace(
+            self._base_plan(buckets),
+            feeds=tuple(AddRows(p.arguments, p.filter) for p in reversal.primitives),
+            row_count=round(self._facts.deleted_row_count * self._base_share(buckets)),
+            cost=self._deleted_cost(buckets),
+        )
+        if buckets is not None:
+            rows = replace(rows, interval=buckets, time_column=self._query.time_column)
+        return TakenBack(rows, reversal)
+
+    def _deleted_cost(self, buckets: Interval | None) -> int:
+        """Return the cost of reading the deleted rows, each perhaps in a page of its own."""
+        facts = self._facts
+        share = min(1.0, facts.deleted_row_count * PAGE_ROWS_MAX / facts.row_count)
+        column_bytes = {name: round(size * share) for name, size in facts.column_bytes.items()}
+        byte_count = sum(column_bytes.values())
+        return self._base.shape.cost(
+            facts.deleted_row_count, column_bytes, byte_count, self._base_share(buckets)
+        )
 
     def _base_share(self, interval: Interval | None) -> float:
         return 1.0 if interval is None or self._data is None else share_of(interval, self._data)

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
+from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.time.interval import Interval
@@ -115,6 +116,42 @@ class Known(msgspec.Struct, frozen=True):
 Feed = AddRows | AddWeighted | MergeStates | FoldSeveral | Known
 
 
+class Reversal(msgspec.Struct, frozen=True):
+    """What has to be known to take deleted rows back.
+
+    Parameters
+    ----------
+    primitives : tuple of Primitive
+        The query's, and counts beside them.
+    feeds : tuple of Feed
+        One for each of these counts, over the projection.
+    row_count : int or None
+        Which of the primitives counts the rows of a group; None: the query has no keys.
+    value_counts : tuple of int or None
+        For each of the query's primitives, which one counts its values; None: it is a count.
+    """
+
+    primitives: tuple[Primitive, ...]
+    feeds: tuple[Feed, ...]
+    row_count: int | None
+    value_counts: tuple[int | None, ...]
+
+
+class TakenBack(msgspec.Struct, frozen=True):
+    """Deleted rows of a segment, whose states are subtracted from those of a projection.
+
+    Parameters
+    ----------
+    rows : SourcePlan
+        How they are folded as base rows: one feed for each of the reversal's primitives.
+    reversal : Reversal
+        What is subtracted.
+    """
+
+    rows: SourcePlan
+    reversal: Reversal
+
+
 class SourcePlan(msgspec.Struct, frozen=True):
     """How one source of a segment answers the query, or one interval of it.
 
@@ -139,6 +176,9 @@ class SourcePlan(msgspec.Struct, frozen=True):
         Rows of the source that are expected to be scanned.
     cost : int
         The estimate by which the choice was made, in bytes and byte-equivalents of work.
+    taken_back : TakenBack or None
+        What a projection has to be freed of; None: no row of the segment was deleted, or the source
+        is another.
     """
 
     source: ProjectionSpec | None
@@ -150,6 +190,7 @@ class SourcePlan(msgspec.Struct, frozen=True):
     is_metadata: bool = False
     row_count: int = 0
     cost: int = 0
+    taken_back: TakenBack | None = None
 
     @property
     def source_name(self) -> str | None:

@@ -74,6 +74,22 @@ class StoredFloor(msgspec.Struct, frozen=True):
     start: Expression
 
 
+class StoredAs(msgspec.Struct, frozen=True):
+    """How segments store a projection whose columns have other names or types there.
+
+    Parameters
+    ----------
+    spec : ProjectionSpec
+        The projection over stored names.
+    grouping, states : tuple of (str, str)
+        Names of stored columns: by this projection's trees, and as segments have them.
+    """
+
+    spec: ProjectionSpec
+    grouping: tuple[tuple[str, str], ...]
+    states: tuple[tuple[str, str], ...]
+
+
 class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
     """A checked projection, its expressions over the base table's columns.
 
@@ -89,6 +105,8 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
         Only rows where it is true are in the projection.
     time_column : str or None
         The table's time column.
+    stored : StoredAs or None
+        How segments store it if its columns have other names or types there; None: as it is.
     """
 
     name: str
@@ -96,6 +114,12 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
     aggregators: tuple[AggregateCall, ...]
     filter: Expression | None = None
     time_column: str | None = None
+    stored: StoredAs | None = None
+
+    @property
+    def as_stored(self) -> ProjectionSpec:
+        """The projection as segments store it."""
+        return self if self.stored is None else self.stored.spec
 
     @cached_property
     def primitives(self) -> tuple[Primitive, ...]:
@@ -216,8 +240,8 @@ def from_definition(definition: str, schema: pa.Schema) -> ProjectionSpec:
     CorruptTableError
         PROJSEG_BAD_DEFINITION, if `definition` cannot have made the text.
     """
+    stored = _decoded(definition)
     try:
-        stored = _DEFINITION_DECODER.decode(definition)
         return ProjectionSpec(
             name=stored.name,
             grouping=tuple(NamedExpression(name, bind(text, schema)) for name, text in stored.keys),
@@ -230,7 +254,29 @@ def from_definition(definition: str, schema: pa.Schema) -> ProjectionSpec:
             filter=None if stored.filter is None else bind(stored.filter, schema),
             time_column=stored.time_column,
         )
+    except ValueError as error:
+        raise _bad(error) from error
+
+
+def definition_name(definition: str) -> str:
+    """Return the name in a definition, whatever columns it mentions.
+
+    Raises
+    ------
+    CorruptTableError
+        PROJSEG_BAD_DEFINITION.
+    """
+    return _decoded(definition).name
+
+
+def _decoded(definition: str) -> _Definition:
+    try:
+        return _DEFINITION_DECODER.decode(definition)
     except (msgspec.MsgspecError, ValueError) as error:
-        raise CorruptTableError(
-            "PROJSEG_BAD_DEFINITION", f"a stored projection definition cannot be read: {error}"
-        ) from error
+        raise _bad(error) from error
+
+
+def _bad(error: Exception) -> CorruptTableError:
+    return CorruptTableError(
+        "PROJSEG_BAD_DEFINITION", f"a stored projection definition cannot be read: {error}"
+    )

@@ -75,8 +75,7 @@ class SegmentFacts(msgspec.Struct, frozen=True):
     not_built : mapping of str to str
         Why a projection could not be built, by its name.
     deleted_row_count : int
-        Number of rows hidden by later deletes. If there are any, stored states and metadata still
-        count them, so only base rows can answer.
+        Number of rows hidden by later deletes. Stored states and all other facts still count them.
     """
 
     name: str

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from projseg.algebra.expressions.type_text import parse_type
 from projseg.algebra.projection.parse import parse_projection, parse_projections
-from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.errors import InvalidInputError
 from projseg.projection import Projection
 from projseg.segment_format.types import normal_type
+from projseg.table_layer.projection_names import stored_declaration
 from projseg.table_layer.table_properties import (
     TARGET_SEGMENT_ROWS,
     ProjectionDeclaration,
@@ -92,7 +92,10 @@ def declare_properties(
         segment_granularity=segment_granularity,
         cluster_by=cluster_by,
         target_segment_rows=target_segment_rows,
-        projections=[stored_declaration(spec) for spec in specs],
+        projections=[
+            ProjectionDeclaration(spec.name, spec.definition_hash, spec.definition)
+            for spec in specs
+        ],
         properties=properties,
     )
 
@@ -127,7 +130,7 @@ def check_declared(
         time_column=properties.time_column,
         segment_granularity=properties.segment_granularity,
     ):
-        if known.get(spec.name) != spec.definition_hash:
+        if known.get(spec.name) != stored_declaration(spec, properties).definition_hash:
             state = "declares it otherwise" if spec.name in known else "does not declare it"
             raise InvalidInputError(
                 "PROJSEG_OPTION_CONTRADICTS_TABLE",
@@ -158,8 +161,3 @@ def declaration_of(declaration: ProjectionLike) -> Mapping[str, Any] | Projectio
             f"projection {declaration[:80]!r} is a JSON {type(parsed).__name__}, not an object",
         )
     return parsed
-
-
-def stored_declaration(spec: ProjectionSpec) -> ProjectionDeclaration:
-    """Return a projection's entry in a table's metadata."""
-    return ProjectionDeclaration(spec.name, spec.definition_hash, spec.definition)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from projseg.altered_table import AlteredTable
 from projseg.corrected_table import CorrectedTable
 from projseg.maintained_table import MaintainedTable, bounds_of
 from projseg.table_layer.as_of import InstantLike, open_as_of
@@ -50,7 +51,7 @@ def is_table(
     return holds_table(location, storage_options)
 
 
-class Table(VersionedTable, CorrectedTable, MaintainedTable):
+class Table(VersionedTable, CorrectedTable, MaintainedTable, AlteredTable):
     """A table at one version; a write through this object moves it to the version written.
 
     Parameters

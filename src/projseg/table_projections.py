@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from projseg.algebra.projection.parse import parse_projection
-from projseg.declarations import ProjectionLike, declaration_of, stored_declaration
+from projseg.declarations import ProjectionLike, declaration_of
 from projseg.maintenance.materialize import materialize
 from projseg.table_layer.change import Change, SetProperties
 from projseg.table_layer.commit import commit
 from projseg.table_layer.commit_info import CommitNote
 from projseg.table_layer.paths import new_write_id
+from projseg.table_layer.projection_names import stored_declaration
 from projseg.table_layer.projection_scope import declare_scope, scope_keys
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_write import Commit, OnSegment, commit_of
@@ -51,7 +52,9 @@ def add_projection(
     stated = scope.to_properties(spec.name)
     others = tuple(key for key in scope_keys(spec.name) if key not in stated)
     change = SetProperties(
-        add_projections=(stored_declaration(spec),), properties=stated, drop_properties=others
+        add_projections=(stored_declaration(spec, properties),),
+        properties=stated,
+        drop_properties=others,
     )
     note = note.asking(projection=spec.name, **stated)
     return _set_projections(base, change, "add projection", note), spec.name

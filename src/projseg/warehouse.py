@@ -23,6 +23,7 @@ from projseg.table import Table
 from projseg.table_layer.change import SetProperties
 from projseg.table_layer.commit import commit
 from projseg.table_layer.paths import METADATA_PREFIX, new_write_id
+from projseg.table_layer.projection_names import declared_spec
 from projseg.table_layer.storage import open_storage
 from projseg.table_layer.table_properties import (
     TARGET_SEGMENT_ROWS,
@@ -220,7 +221,7 @@ def options_of(properties: TableProperties) -> dict[str, str]:
 
     Options that a write would take for granted are left out.
     """
-    projections = [_declaration(projection) for projection in properties.projections]
+    projections = [_declaration(projection, properties) for projection in properties.projections]
     granularity, rows = properties.segment_granularity, properties.target_segment_rows
     options = {
         "timeColumn": properties.time_column,
@@ -232,8 +233,8 @@ def options_of(properties: TableProperties) -> dict[str, str]:
     return {name: text for name, text in options.items() if text is not None}
 
 
-def _declaration(projection: ProjectionDeclaration) -> dict[str, Any]:
-    definition = json.loads(projection.definition)
+def _declaration(projection: ProjectionDeclaration, properties: TableProperties) -> dict[str, Any]:
+    definition = json.loads(declared_spec(projection, properties).definition)
     texts = {
         key: [f"{text} AS {backquoted(name)}" for name, text in definition[key]]
         for key in ("groupBy", "aggregators")

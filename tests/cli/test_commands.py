@@ -111,6 +111,18 @@ def test_projections_are_added_and_dropped_with_yes_only(shell, location):
     assert "did you mean 'daily'?" in shell.error
 
 
+def test_columns_are_changed_and_dropped_with_yes_only(shell, location):
+    assert shell("add-column", location, "note", "int")[0]["columns"]["note"] == "int"
+    assert shell("widen-column", location, "note", "bigint")[0]["columns"]["note"] == "bigint"
+    assert "remark" in shell("rename-column", location, "note", "remark")[0]["columns"]
+    assert shell("drop-column", location, "remark")[0]["would_drop"] == "remark"
+    assert "remark" in projseg.Table(location).schema.names
+    assert "remark" not in shell("drop-column", location, "remark", "--yes")[0]["columns"]
+    shell("drop-column", location, "added", exits=1)
+    assert "PROJSEG_COLUMN_IN_USE" in shell.error
+    assert "'daily'" in shell.error
+
+
 def test_a_projection_is_built_in_older_segments_with_its_scope(shell, location):
     total = "total=SELECT sum(added) AS added GROUP BY ALL"
     shell("add-projection", location, total, "--materialize", "--interval", "2015-09-12/P1D")

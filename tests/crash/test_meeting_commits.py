@@ -8,10 +8,19 @@ from small_tables import HOUR_US, HOURLY, files_of, new_table, new_write_id, put
 
 from projseg.errors import CommitConflictError
 from projseg.table_layer import local_storage
-from projseg.table_layer.change import Append, Overwrite, Replace, SetProperties, added_entries
+from projseg.table_layer.change import (
+    Append,
+    ChangeColumns,
+    Overwrite,
+    Replace,
+    SetProperties,
+    added_entries,
+)
+from projseg.table_layer.column_changes import ColumnChanges
 from projseg.table_layer.commit import append, commit
 from projseg.table_layer.snapshot import list_versions, open_snapshot
-from projseg.table_layer.table_properties import ColumnDeclaration, ProjectionDeclaration
+from projseg.table_layer.stored_columns import ColumnDeclaration
+from projseg.table_layer.table_properties import ProjectionDeclaration
 
 KINDS = [
     "append",
@@ -65,7 +74,7 @@ def change_of(kind, storage, base, write_id):
         "declare": lambda: (SetProperties(add_projections=(HOURLY,)), set()),
         "declare otherwise": lambda: (SetProperties(add_projections=(other,)), set()),
         "add column": lambda: (
-            SetProperties(add_columns=(ColumnDeclaration("deleted", "bigint"),)),
+            ChangeColumns(ColumnChanges(add=(ColumnDeclaration("deleted", "bigint"),))),
             set(),
         ),
     }[kind]()

@@ -16,6 +16,7 @@ from projseg.maintenance.listed_segment import TableColumns, open_checked
 from projseg.maintenance.stored_groups import build_from_segment
 from projseg.reader.version_facts import VersionFacts
 from projseg.segment_format.footer import BASE_TABLE
+from projseg.table_layer.table_schema import stored_schema
 
 TABLES = 1_000 if IS_NIGHTLY else 25
 FINE = "SELECT date_trunc('HOUR', time) AS hour, channel, robot, {} GROUP BY ALL"
@@ -77,10 +78,11 @@ def test_base_rows_are_read_only_where_a_finer_projection_does_not_do(
     table.add_projection({"name": "coarse", "sql": f"SELECT {wanted} GROUP BY ALL"})
     (entry,) = table.snapshot.segments
     spec = VersionFacts(table.snapshot).declared_specs()[1]
-    segment = open_checked(table.snapshot.storage, entry, table.schema)
+    schema = stored_schema(table.properties)
+    segment = open_checked(table.snapshot.storage, entry, schema)
     READ.clear()
     built = build_from_segment(
-        Watched(segment, BASE_TABLE, table.schema), spec, VersionFacts(table.snapshot).of(entry)
+        Watched(segment, BASE_TABLE, schema), spec, VersionFacts(table.snapshot).of(entry)
     )
     assert built.row_count > 0
     assert bool(READ) == reads

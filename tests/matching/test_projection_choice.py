@@ -9,7 +9,6 @@ from matching_cases import (
     micros,
     only_plan,
     query,
-    reason,
     spec,
 )
 from msgspec.structs import replace
@@ -326,8 +325,16 @@ def test_a_planner_gives_each_segment_what_choose_gives():
     assert together == [chosen(question, segment, [HOURLY]) for segment in segments] * 2
 
 
-def test_deleted_rows_leave_only_base_rows():
-    assert reason(BY_CHANNEL, HOURLY, facts(HOURLY, deleted_row_count=1)) == "ROWS_DELETED"
+def test_few_deleted_rows_are_taken_back_and_many_cost_more_than_base_rows():
+    few = only_plan(BY_CHANNEL, facts(HOURLY, deleted_row_count=10))
+    whole = only_plan(BY_CHANNEL, facts(HOURLY))
+    assert few.source == whole.source == HOURLY
+    assert few.taken_back.rows.row_count == 10
+    assert whole.taken_back is None
+    assert few.cost == whole.cost + few.taken_back.rows.cost
+    many = chosen(BY_CHANNEL, facts(HOURLY, deleted_row_count=BASE_ROWS - 1))
+    assert [plan.source for plan in many.plans] == [None]
+    assert str(many.rejected["hourly"]).startswith("COSTLIER")
 
 
 def test_the_data_interval_holds_both_ends():

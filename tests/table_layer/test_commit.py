@@ -24,7 +24,8 @@ from projseg.errors import (
 )
 from projseg.maintenance.later_files import later_manifests
 from projseg.memory.cache import ENTRY_BYTES, Cache
-from projseg.table_layer.change import Append, Overwrite, Replace, SetProperties
+from projseg.table_layer.change import Append, ChangeColumns, Overwrite, Replace, SetProperties
+from projseg.table_layer.column_changes import ColumnChanges
 from projseg.table_layer.commit import commit, create_table
 from projseg.table_layer.manifest import write_manifests
 from projseg.table_layer.manifest_cache import ManifestCache
@@ -38,7 +39,8 @@ from projseg.table_layer.snapshot import (
     open_snapshot,
 )
 from projseg.table_layer.storage import open_storage
-from projseg.table_layer.table_properties import ColumnDeclaration, ProjectionDeclaration
+from projseg.table_layer.stored_columns import ColumnDeclaration
+from projseg.table_layer.table_properties import ProjectionDeclaration
 from projseg.table_layer.verify_entries import listed_ending
 
 
@@ -228,7 +230,8 @@ def test_set_properties_adds_and_drops(tmp_path):
     base = do(storage, base, Overwrite(()))
     assert base.definitions == {}
     column = ColumnDeclaration("deleted", "bigint")
-    base = do(storage, base, SetProperties(add_columns=(column,), properties={"owner": "us"}))
+    base = do(storage, base, ChangeColumns(ColumnChanges(add=(column,))))
+    base = do(storage, base, SetProperties(properties={"owner": "us"}))
     assert base.properties.schema.names[-1] == "deleted"
     assert base.properties.properties == {"owner": "us"}
 
@@ -275,11 +278,12 @@ def test_columns_come_with_an_append(tmp_path):
     entry = put_segment(storage, write_id, columns={"channel": zone, "deleted": zone})
     with pytest.raises(InvalidInputError, match="PROJSEG_UNKNOWN_COLUMN"):
         do(storage, base, Append((entry,)), write_id)
-    columns = (ColumnDeclaration("deleted", "string"),)
+    columns = ColumnChanges(add=(ColumnDeclaration("deleted", "string"),))
     after = do(storage, base, Append((entry,), columns), write_id)
     assert after.properties.schema.names[-1] == "deleted"
+    other = ColumnChanges(add=(ColumnDeclaration("deleted", "int"),))
     with pytest.raises(InvalidInputError, match="PROJSEG_COLUMN_EXISTS"):
-        do(storage, after, SetProperties(add_columns=(ColumnDeclaration("deleted", "int"),)))
+        do(storage, after, ChangeColumns(other))
 
 
 def test_the_same_write_id_lands_once(tmp_path):

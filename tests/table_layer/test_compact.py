@@ -222,16 +222,8 @@ def test_what_is_no_number_is_refused(tmp_path, properties, target, code):
 
 
 def test_a_column_that_older_segments_lack_is_null(table):
-    from projseg.table_layer.change import SetProperties
-    from projseg.table_layer.commit import commit
-    from projseg.table_layer.table_properties import ColumnDeclaration
-
-    snapshot = table.snapshot
-    change = SetProperties(
-        add_columns=(ColumnDeclaration("country", "string"), ColumnDeclaration("l", "array<int>"))
-    )
-    commit(snapshot.storage, snapshot, change, write_id=new_write_id(), operation="add columns")
-    table.refresh()
+    table.add_column("country", "string")
+    table.add_column("l", "array<int>")
     country = pa.array(["at", None, "at", "be"])
     table.append(rows(0, count=4).append_column("country", country))
     before = table.query("country", "count(*) AS n, count(l) AS l").to_pylist()

@@ -170,17 +170,9 @@ def test_a_failed_build_is_recorded_and_tried_again(table):
 
 
 def test_a_column_that_older_segments_lack_is_null_in_them(tmp_path):
-    from projseg.table_layer.change import SetProperties
-    from projseg.table_layer.commit import commit
-    from projseg.table_layer.paths import new_write_id
-    from projseg.table_layer.table_properties import ColumnDeclaration
-
     table = new_table(tmp_path / "t")
     table.append(days(2))
-    change = SetProperties(add_columns=(ColumnDeclaration("country", "string"),))
-    snapshot = table.snapshot
-    commit(snapshot.storage, snapshot, change, write_id=new_write_id(), operation="add column")
-    table.refresh()
+    table.add_column("country", "string")
     table.append(rows(3).append_column("country", pa.array(["at"] * 40)))
     table.add_projection(
         {"name": "c", "sql": "SELECT country, count(*) AS n GROUP BY ALL"}, materialize=True

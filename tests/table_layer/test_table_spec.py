@@ -19,6 +19,7 @@ from projseg.table_layer.segment_entry import (
     StoredProjection,
 )
 from projseg.table_layer.snapshot import SnapshotFile, Transaction
+from projseg.table_layer.stored_columns import StoredColumns
 from projseg.table_layer.table_properties import TableProperties
 
 SPEC = Path(__file__).parents[2] / "SPEC.md"
@@ -55,6 +56,7 @@ def fields(table):
                 list(TableProperties.__struct_fields__),
             ],
         ),
+        ("Table: stored columns", [list(StoredColumns.__struct_fields__)]),
         ("Table: manifest references", [list(ManifestReference.__struct_fields__)]),
         (
             "Table: manifests",
@@ -123,7 +125,8 @@ def test_every_field_is_written(tmp_path):
         stored = msgspec.json.decode(name.read_bytes())
     assert list(stored) == every_field
     assert stored["required_features"] == ["commit_info", "tags", "vacuum"]
-    assert list(stored["properties"]) == list(TableProperties.__struct_fields__)
+    declared = list(TableProperties.__struct_fields__)
+    assert list(stored["properties"]) == declared[: declared.index("stored_columns")]
     manifest = msgspec.json.decode((tmp_path / snapshot.file.manifests[0].name).read_bytes())
     assert list(manifest) == list(_ManifestFile.__struct_fields__)
     assert SegmentEntry.__struct_fields__[-1] == "deletion_vector"  # of no deleted rows left out

@@ -22,6 +22,7 @@ import typer
 from projseg import __version__
 from projseg.cli import (
     change,
+    columns,
     compact,
     demo,
     describe,
@@ -91,6 +92,10 @@ app.command("inspect")(inspect.inspect)
 app.command("add-projection")(change.add_projection)
 app.command("materialize-projection")(change.materialize_projection)
 app.command("drop-projection")(change.drop_projection)
+app.command("add-column")(columns.add_column)
+app.command("rename-column")(columns.rename_column)
+app.command("drop-column")(columns.drop_column)
+app.command("widen-column")(columns.widen_column)
 app.command("restore")(versions.restore)
 app.command("compact")(compact.compact)
 app.command("tag")(versions.tag)
