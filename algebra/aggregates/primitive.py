@@ -41,6 +41,8 @@ class PrimitiveKind(msgspec.Struct, frozen=True):
         Folding a row costs less than gathering it from its column.
     is_set : bool
         A state is a set or a sketch of one; adding to it and merging it cost more.
+    is_reversible : bool
+        What some rows contributed can be taken out of a state again, unless it is a double.
     """
 
     fields: Callable[..., Fields]
@@ -50,6 +52,7 @@ class PrimitiveKind(msgspec.Struct, frozen=True):
     is_by_time: bool = False
     is_quick: bool = False
     is_set: bool = False
+    is_reversible: bool = False
 
 
 class Primitive(msgspec.Struct, frozen=True, dict=True):
@@ -156,8 +159,10 @@ def _merged_moments() -> dict[str, str]:
 
 
 PRIMITIVES: Final[dict[str, PrimitiveKind]] = {
-    "count": PrimitiveKind(_count, _alone("count", "sum"), is_quick=True),
-    "sum": PrimitiveKind(_sum, _alone("sum", "sum"), is_weighable=True, is_quick=True),
+    "count": PrimitiveKind(_count, _alone("count", "sum"), is_quick=True, is_reversible=True),
+    "sum": PrimitiveKind(
+        _sum, _alone("sum", "sum"), is_weighable=True, is_quick=True, is_reversible=True
+    ),
     "min": PrimitiveKind(_value, _alone("value", "min"), is_idempotent=True, is_quick=True),
     "max": PrimitiveKind(_value, _alone("value", "max"), is_idempotent=True, is_quick=True),
     "min_by": PrimitiveKind(
@@ -169,7 +174,9 @@ PRIMITIVES: Final[dict[str, PrimitiveKind]] = {
     "moments": PrimitiveKind(_moments, _merged_moments(), is_weighable=True),
     "bit_and": PrimitiveKind(_bits, _alone("bits", "bit_and"), is_idempotent=True),
     "bit_or": PrimitiveKind(_bits, _alone("bits", "bit_or"), is_idempotent=True),
-    "bit_xor": PrimitiveKind(_bits, _alone("bits", "bit_xor"), is_weighable=True),
+    "bit_xor": PrimitiveKind(
+        _bits, _alone("bits", "bit_xor"), is_weighable=True, is_reversible=True
+    ),
     "distinct": PrimitiveKind(_values, is_idempotent=True, is_set=True),
     "hll": PrimitiveKind(
         _sketch, _alone("sketch", "hll_union_agg"), is_idempotent=True, is_set=True

@@ -64,9 +64,8 @@ def reversal_of(query: QuerySpec, match: Match, view: SegmentView) -> Reversal |
 
 def is_reversible(primitive: Primitive) -> bool:
     """Whether the state of some rows can be taken out of a state exactly: not a sum of doubles."""
-    if primitive.function == "sum":
-        return not any(pa.types.is_floating(arrow_type) for _, arrow_type in primitive.fields)
-    return primitive.function in ("count", "bit_xor")
+    is_exact = not any(pa.types.is_floating(arrow_type) for _, arrow_type in primitive.fields)
+    return primitive.kind.is_reversible and is_exact
 
 
 def _value_count(primitive: Primitive, feed: Feed) -> Primitive | None:
