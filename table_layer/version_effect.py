@@ -66,14 +66,20 @@ def effect_of(snapshot: Snapshot) -> VersionEffect | None:
 def _difference(before: Snapshot, snapshot: Snapshot) -> VersionEffect:
     old = {entry.file: entry for entry in _unshared(before, snapshot)}
     new = {entry.file: entry for entry in _unshared(snapshot, before)}
-    added = _appended(entry for file, entry in new.items() if file not in old)
-    is_taken = any(new.get(file) != entry for file, entry in old.items())
     operation = snapshot.file.operation
+    is_restore = operation == _RESTORE
+    # Rows that were taken out of a segment that stays come back by a restore, and only by that.
+    added = _appended(
+        entry
+        for file, entry in new.items()
+        if file not in old or (is_restore and old[file] != entry)
+    )
+    is_taken = any(new.get(file) != entry for file, entry in old.items())
     if is_taken and (operation in _TAKING or not added.entries):
         return VersionEffect("delete")
-    if operation == _RESTORE and _is_same_again(snapshot):
+    if is_restore and _is_same_again(snapshot):
         return NOTHING
-    is_replaced = is_taken or operation == _RESTORE
+    is_replaced = is_taken or is_restore
     return VersionEffect("rewrite", added.entries) if is_replaced and added.entries else added
 
 

@@ -20,6 +20,7 @@ from projseg.reader import row_scan
 from projseg.reader.plan import plan_query
 from projseg.table_layer.change import Append, Replace
 from projseg.table_layer.commit import commit
+from projseg.table_layer.metadata_limits import SMALL_MANIFESTS_MAX
 from projseg.table_layer.row_stream import Position, RowStream
 from projseg.table_layer.snapshot import open_snapshot
 from projseg.table_layer.storage import open_storage
@@ -230,6 +231,17 @@ def test_a_merge_that_only_adds_rows_adds_rows(table):
     assert sorted(read_on(stream_of(table), start)[0]) == [100, 101]
 
 
+def test_rows_that_a_restore_brings_back_into_a_segment_are_not_passed_over(table):
+    table.append(rows(range(0, 40, 2)))  # one segment
+    table.delete("n = 4")
+    assert len(table.segments()) == 1
+    start = stream_of(table).newest()
+    table.restore(1)
+    assert "replaced rows" in refusal(stream_of(table, passes_deletes=True), start)
+    found, _ = read_on(stream_of(table, rereads_changes=True), start)
+    assert sorted(found) == list(range(0, 40, 2))
+
+
 def test_a_restore_that_undoes_a_compaction_changes_no_row(table):
     table.append(rows(range(4)))
     table.append(rows(range(4, 8)))
@@ -239,6 +251,10 @@ def test_a_restore_that_undoes_a_compaction_changes_no_row(table):
     table.restore(before)
     found, behind = read_on(stream_of(table), start)
     assert (found, behind) == ([], stream_of(table).newest())
+    table.compact(target_segment_rows=100)
+    table.restore(before)  # it is not followed past another restore
+    assert "replaced rows" in refusal(stream_of(table), stream_of(table).at_version(table.version))
+    behind = stream_of(table).newest()
     table.restore(0)
     assert "PROJSEG_ROWS_CHANGED" in refusal(stream_of(table), behind)
 
@@ -274,6 +290,24 @@ def relisted(version, entry, other):
         change="replace", operation="delete",
     )  # fmt: skip
     return publish(version.storage, file)
+
+
+def test_segments_that_move_to_another_manifest_are_not_new(tmp_path):
+    storage, base = new_table(tmp_path / "t")
+    stream, files = RowStream(storage), []
+    start = stream.newest()
+    for number in range(SMALL_MANIFESTS_MAX + 3):
+        write_id = new_write_id()
+        entry = put_segment(storage, write_id, hour=-number)
+        files.append(entry.file)
+        base = commit(storage, base, Append((entry,)), write_id=write_id, operation="append")
+    assert len(base.file.manifests) < SMALL_MANIFESTS_MAX
+    found = [
+        (snapshot.version, entry.file)
+        for snapshot, entries in stream.between(start, stream.advance(start))
+        for entry in entries
+    ]
+    assert found == list(enumerate(files, 1))
 
 
 def test_a_stream_starts_at_a_version_a_time_or_the_end(table):
