@@ -45,6 +45,19 @@ class _State:
         self.log: list[dict[str, Any]] = []
         self.lock = Lock()
         self.own = local()
+        self.under_way = 0
+
+    def begin(self) -> int:
+        """Return how many other requests are under way."""
+        with self.lock:
+            self.under_way += 1
+            return self.under_way - 1
+
+    def end(self, **told: Any) -> None:
+        """Keep what is told of a request."""
+        with self.lock:
+            self.under_way -= 1
+            self.log.append(told)
 
     def connection(self) -> http.client.HTTPConnection:
         if not hasattr(self.own, "connection"):
@@ -62,7 +75,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path.startswith(_CONTROL):
             self._control(body)
             return
-        faults = self.state.faults
+        faults, beside = self.state.faults, self.state.begin()
         time.sleep(faults.get("delay", 0))
         may_be_spoiled = self.command in faults.get("only", [self.command])
         kind = None
@@ -71,21 +84,20 @@ class _Handler(BaseHTTPRequestHandler):
         status, headers, content = _NO_REPLY
         refusal = faults.get("refuse_conditions") if _CONDITION in self.headers else None
         if (answer := refusal or faults.get("answer")) is not None:
+            self.state.end(method=self.command, path=self.path, status=answer, bytes=0)
             self._reply(answer, [], b"")
             return
         for _ in range({"drop": 0, "twice": 2}.get(kind or "", 1)):
             status, headers, content = self._forwarded(body)
-        with self.state.lock:
-            self.state.log.append(
-                {
-                    "method": self.command,
-                    "path": self.path,
-                    "range": self.headers.get("Range"),
-                    "status": status,
-                    "bytes": len(content),
-                    "fault": kind,
-                }
-            )
+        self.state.end(
+            method=self.command,
+            path=self.path,
+            range=self.headers.get("Range"),
+            status=status,
+            bytes=len(content),
+            fault=kind,
+            beside=beside,
+        )
         if kind in ("cut", "drop"):
             self.close_connection = True
             return

@@ -23,8 +23,8 @@ from projseg.maintenance.matched_rows import (
     rows_as_batches,
 )
 from projseg.reader.plan import QueryPlan, SegmentPlan
-from projseg.reader.run import open_source
 from projseg.reader.segment_source import SegmentSource
+from projseg.reader.sources import open_source
 from projseg.segment_format.limits import DELETED_ROWS_MAX
 from projseg.table_layer.change import Replace
 from projseg.table_layer.deletion_vectors import deleted_rows, live_row_ids, with_deleted_rows

@@ -20,9 +20,9 @@ from projseg.reader.batches import cut, rows_at_a_time
 from projseg.reader.plan import QueryPlan, SegmentPlan, plan_query
 from projseg.reader.read_columns import columns_read
 from projseg.reader.row_scan import batches_of
-from projseg.reader.run import open_source
 from projseg.reader.segment_source import SegmentSource
 from projseg.reader.selection import select_rows
+from projseg.reader.sources import open_source
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.table_properties import TableProperties

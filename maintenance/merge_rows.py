@@ -27,8 +27,8 @@ from projseg.maintenance.matched_rows import (
 )
 from projseg.maintenance.row_changes import Corrected, rewrite
 from projseg.reader.plan import QueryPlan, SegmentPlan
-from projseg.reader.run import open_source
 from projseg.reader.segment_source import SegmentSource
+from projseg.reader.sources import open_source
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.segment_format.types import type_name
 from projseg.table_layer.commit_info import CommitNote

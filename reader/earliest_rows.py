@@ -20,9 +20,9 @@ from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.reader.plan import QueryPlan, SegmentPlan
-from projseg.reader.run import open_source, source_row_count
 from projseg.reader.segment_source import SegmentSource
 from projseg.reader.selection import select_rows, times_by_id
+from projseg.reader.sources import open_source, source_row_count
 from projseg.reader.threads import Workers
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.segment_format.types import MICROS_A_DAY

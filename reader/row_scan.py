@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from itertools import chain, count
 from typing import Final
@@ -24,10 +24,11 @@ from projseg.algebra.query.result_order import OrderTerm, ascending
 from projseg.algebra.query.spec import QuerySpec
 from projseg.reader.batches import BATCH_BYTES, cut, rows_at_a_time
 from projseg.reader.earliest_rows import EarliestRows
+from projseg.reader.fetch_ahead import fetched_ahead
 from projseg.reader.plan import QueryPlan, SegmentPlan
 from projseg.reader.read_columns import columns_read
-from projseg.reader.run import open_source
 from projseg.reader.selection import select_rows
+from projseg.reader.sources import open_source
 from projseg.reader.threads import Workers, thread_count_of
 from projseg.reader.top_rows import Positions, Ranks, sorted_positions, term_ranks
 from projseg.segment_format.arrow_arrays import primitive_array
@@ -160,11 +161,17 @@ def _batches(
         return [rows.slice(first, min(first + step, len(rows))) for first in firsts]
 
     workers = Workers(thread_count)
-    cut_up = workers.map_ahead(partial(_ranges, storage, plan), sources, ahead=thread_count - 1)
-    ranges = chain.from_iterable(cut_up)
-    selected = workers.map_ahead(select, ranges, ahead=thread_count - 1)
-    parts = chain.from_iterable(selected)
-    with closing(cut_up), closing(selected):
+    # A limit may make the first sources enough.
+    is_whole = plan.query.limit is None
+    fetched = fetched_ahead(storage, plan, sources, lambda one: one) if is_whole else None
+    with ExitStack() as stack:
+        ready = sources if fetched is None else stack.enter_context(fetched)
+        cut_up = workers.map_ahead(partial(_ranges, storage, plan), ready, ahead=thread_count - 1)
+        stack.callback(cut_up.close)
+        ranges = chain.from_iterable(cut_up)
+        selected = workers.map_ahead(select, ranges, ahead=thread_count - 1)
+        stack.callback(selected.close)
+        parts = chain.from_iterable(selected)
         found = workers.map_ahead(partial(_begun, plan), parts, ahead=2 * thread_count)
         yield from chain.from_iterable(found)
 

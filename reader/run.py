@@ -24,18 +24,18 @@ from projseg.algebra.planning.source_plan import MergeStates, SourcePlan, TakenB
 from projseg.algebra.projection.stored_names import stored_column
 from projseg.algebra.query.spec import QuerySpec
 from projseg.reader.batches import cut, rows_at_a_time
+from projseg.reader.fetch_ahead import fetch_source, fetched_ahead
 from projseg.reader.plan import QueryPlan, SegmentPlan
 from projseg.reader.read_columns import columns_read
-from projseg.reader.segment_source import SegmentSource, open_segment
+from projseg.reader.segment_source import SegmentSource
 from projseg.reader.selection import deleted_rows_of, select_rows
+from projseg.reader.sources import open_source, source_row_count
 from projseg.reader.threads import Workers, thread_count_of
-from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.table_layer.deletion_vectors import deleted_rows
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
 from projseg.table_layer.table_schema import TableSchema
-from projseg.table_layer.views import viewed, viewed_projection
 
 # A source with fewer rows than this is not worth a second thread.
 _ROWS_A_TASK_MIN: Final = 4 * PAGE_ROWS_MAX
@@ -59,12 +59,15 @@ def run_partial(
     thread_count = threads or thread_count_of(query)
     tasks = list(_tasks(storage, plan, segments, thread_count))
     is_small = sum(len(task.row_range) for task in tasks) < _ROWS_INLINE_MAX
-    if thread_count == 1 or len(tasks) == 1 or is_small:
-        # Where stored states are few, merge them once for all segments and not in each segment
-        # first.
-        partials = [task.run(is_merged=is_small and len(tasks) > 1) for task in tasks]
-    else:
-        partials = Workers(thread_count).map(_Task.run, tasks)
+    with fetched_ahead(storage, plan, tasks, _Task.source) as ready:
+        if thread_count == 1 or len(tasks) == 1 or is_small:
+            # Where stored states are few, merge them once for all segments and not in each
+            # segment first.
+            partials = [task.run(is_merged=is_small and len(tasks) > 1) for task in ready]
+        else:
+            # What is fetched waits for a thread; tasks that fetch nothing need not be held back.
+            ahead = 2 * thread_count if storage.is_remote else len(tasks)
+            partials = list(Workers(thread_count).map_ahead(_Task.run, ready, ahead=ahead))
     if not partials:
         return _partial_of_no_rows(query)
     return merge_partials(partials, query.primitives)
@@ -86,6 +89,10 @@ class _Task(msgspec.Struct, frozen=True):
     entry: SegmentEntry
     plan: SourcePlan
     row_range: RowRange
+
+    def source(self) -> tuple[SegmentEntry, SourcePlan]:
+        """Return what the task reads."""
+        return self.entry, self.plan
 
     def run(self, *, is_merged: bool = False) -> Partial:
         """Return the groups; with `is_merged` they may repeat, because the caller merges them."""
@@ -179,29 +186,6 @@ def merges_states(plan: SourcePlan) -> bool:
     )
 
 
-def open_source(
-    storage: Storage, entry: SegmentEntry, plan: SourcePlan, schema: TableSchema
-) -> SegmentSource:
-    """Return the table of a segment that a plan reads."""
-    name = BASE_TABLE if plan.source is None else plan.source.name
-    segment = open_segment(storage, entry, schema, plan.source)
-    view = (
-        viewed(segment, schema) if plan.source is None else viewed_projection(segment, plan.source)
-    )
-    is_hiding = plan.source is None and entry.deletion_vector is not None
-    deleted = deleted_rows(storage, entry) if is_hiding else None
-    return SegmentSource(view, name, source_row_count(entry, plan), schema, deleted)
-
-
-def source_row_count(entry: SegmentEntry, plan: SourcePlan) -> int:
-    """Return how many rows the source of a plan holds."""
-    if plan.is_metadata:
-        return 1
-    if plan.source is None:
-        return entry.row_count
-    return next(p.row_count for p in entry.projections if p.name == plan.source.name)
-
-
 def _tasks(
     storage: Storage, plan: QueryPlan, segments: Sequence[SegmentPlan], thread_count: int
 ) -> Iterator[_Task]:
@@ -225,6 +209,8 @@ def _has_many_groups(
     """Whether groups may be so many that merging two halves costs more than folding a whole."""
     if source_plan.is_metadata:
         return False
+    if storage.is_remote:
+        fetch_source(storage, plan, entry, source_plan)
     source = open_source(storage, entry, source_plan, plan.schema)
     names = [key.name for key in source_plan.keys if isinstance(key, Column)]
     dictionaries = [source.dictionary(name) for name in names]

@@ -22,15 +22,16 @@ from projseg.segment_format.limits import PAGE_ROWS_MAX, expanded_bytes_max
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.segment_format.vectors import Ids, Numbers, Vector
 from projseg.segment_format.zone_map import PageZones
+from projseg.table_layer.fetched_ranges import FetchedRanges
 from projseg.table_layer.footer_match import (
     footer_mismatches,
     projection_mismatches,
     require_match,
 )
 from projseg.table_layer.segment_entry import SegmentEntry
-from projseg.table_layer.storage import Storage
+from projseg.table_layer.storage import ByteRange, Storage
 from projseg.table_layer.table_schema import TableSchema
-from projseg.table_layer.verify_entries import listed_ending, read_listed
+from projseg.table_layer.verify_entries import listed_ending
 
 # Below this share of a column's pages, only those pages are decoded.
 _PAGE_SHARE_MAX: Final = 0.25
@@ -100,11 +101,11 @@ def open_segment(
 
 
 def _open(storage: Storage, entry: SegmentEntry, schema: TableSchema, owner: Owner) -> _Opened:
-    def read_range(offset: int, size: int) -> bytes:
-        return read_listed(storage, entry, offset, size)
-
+    read_range = FetchedRanges(storage, entry)
     path = f"{storage.location}/{entry.file}"
     ending = listed_ending(storage, entry, ENDING_BYTES)
+    if storage.is_remote:
+        read_range.hold_ending(ending)
     segment = SegmentFile.open(read_range, entry.byte_count, path=path, owner=owner, ending=ending)
     require_match(footer_mismatches(entry, segment, schema), path)
     return _Opened(segment, entry)
@@ -259,6 +260,14 @@ class SegmentSource(msgspec.Struct, frozen=True):
         if not self.segment.has_column(self.table_name, role, name):
             return False
         return self._cache_key("column", role, name) in KEPT
+
+    def ranges_to_read(self, name: str, *, is_state: bool = False) -> list[ByteRange]:
+        """Return the reads that a whole column takes; none if it is in memory or missing."""
+        role = self._role(is_state)
+        is_there = self.segment.has_column(self.table_name, role, name)
+        if not is_there or self.is_cached(name, is_state=is_state):
+            return []
+        return [ByteRange(*one) for one in self.segment.ranges_of(self.table_name, role, name)]
 
     def zones(self, name: str) -> PageZones | None:
         """Return the zone maps of a column's pages; None if it has none or the segment lacks it."""

@@ -18,7 +18,8 @@ from projseg.reader.answer import answer
 from projseg.reader.plan import QueryPlan, SegmentPlan
 from projseg.reader.read_columns import columns_read
 from projseg.reader.row_scan import scan_table
-from projseg.reader.run import run_partial, source_row_count
+from projseg.reader.run import run_partial
+from projseg.reader.sources import source_row_count
 from projseg.reader.version_facts import column_bytes
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage

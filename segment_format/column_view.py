@@ -10,6 +10,7 @@ import pyarrow as pa
 from projseg.memory.cache import Owner
 from projseg.segment_format.bitmap_index import BitmapIndex
 from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.file_ending import ReadRange
 from projseg.segment_format.footer import ColumnEntry, Role
 from projseg.segment_format.page_directory import PageDirectory
 from projseg.segment_format.segment_file import SegmentFile
@@ -51,6 +52,15 @@ class ColumnView:
     def byte_count(self) -> int:
         """The size of the file."""
         return self.file.byte_count
+
+    @property
+    def read_range(self) -> ReadRange:
+        """The file's reads."""
+        return self.file.read_range
+
+    def ranges_of(self, table: str, role: Role, name: str) -> list[tuple[int, int]]:
+        """Return (offset, size) of each read that decoding a whole column takes."""
+        return self.file.ranges_of(table, role, self._stored(role, name))
 
     def key_of(self, table: str, role: Role, name: str) -> tuple[str, ...]:
         """Return what tells the column from every other, of any file and in any type."""

@@ -78,7 +78,7 @@ class SegmentFile:
         owner: Owner | None = None,
     ) -> None:
         self.footer, self.tail, self.path = footer, tail, path
-        self._read_range, self._seed = read_range, file_seed(footer.file_id)
+        self.read_range, self._seed = read_range, file_seed(footer.file_id)
         self._tables = {table.name: table for table in footer.tables}
         self._columns = {
             (table.name, column.role, column.name): column
@@ -314,6 +314,18 @@ class SegmentFile:
             raise corrupt(self.path, part_name, problem)
         return Dictionary(values, self._hashes(entry, part_name), self._owner)
 
+    def ranges_of(self, table: str, role: Role, name: str) -> list[tuple[int, int]]:
+        """Return (offset, size) of each read that decoding a whole column takes."""
+        entry = self.column_entry(table, role, name)
+        ranges = [_extent(self.directory(table, role, name).records)]
+        if entry.dictionary is not None:
+            dictionary = self.footer.dictionaries[entry.dictionary]
+            if dictionary.name not in self._dictionaries:
+                ranges.append(_extent(self.dictionary_directory(dictionary).records))
+                hashes = dictionary.hashes
+                ranges += [] if hashes is None else [(hashes.file_offset, hashes.byte_count)]
+        return [(offset, size) for offset, size in ranges if size]
+
     @property
     def _dictionary_bytes_left(self) -> int:
         """Bytes left for dictionaries not loaded yet: a multiple of the file's size bounds all.
@@ -341,7 +353,7 @@ class SegmentFile:
 
     def read(self, file_offset: int, byte_count: int) -> bytes:
         """Return bytes of the file as they are; prefer `part`, which proves their checksum."""
-        return read_exactly(self._read_range, file_offset, byte_count, self.path)
+        return read_exactly(self.read_range, file_offset, byte_count, self.path)
 
     def part(self, entry: PartEntry, name: str) -> bytes:
         """Read a part and prove its checksum.
@@ -367,10 +379,16 @@ class SegmentFile:
             )
         records, content = directory.records[first_page:page_end], b""
         if len(records):
-            start, last = int(records["file_offset"][0]), records[-1]
-            end = int(last["file_offset"]) + int(last["stored_bytes"])
-            content = self.read(start, end - start)
+            content = self.read(*_extent(records))
         return PageRun(records, content, self._seed, path=self.path, part_name=part_name)
+
+
+def _extent(records: Any) -> tuple[int, int]:
+    """Return (offset, size) of neighbouring pages; (0, 0) if there are none."""
+    if len(records) == 0:
+        return 0, 0
+    start, last = int(records["file_offset"][0]), records[-1]
+    return start, int(last["file_offset"]) + int(last["stored_bytes"]) - start
 
 
 def _unknown(message: str, name: str, known: Any) -> InvalidInputError:

@@ -5,9 +5,12 @@ Manifests are immutable, so an entry is never stale; it is only dropped for room
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Final
 
 from projseg.memory.cache import KEPT, Cache, Owner
+from projseg.memory.side_by_side import side_by_side
 from projseg.table_layer.manifest import Manifest, ManifestReference, load_manifest
 from projseg.table_layer.storage_contract import Storage
 
@@ -43,6 +46,16 @@ class ManifestCache:
             key, (loaded, owner), byte_count, stands_for=owner
         )
         return kept[0]
+
+    def load_all(
+        self, storage: Storage, references: Iterable[ManifestReference]
+    ) -> Iterator[Manifest]:
+        """Yield manifests in order, read side by side where each read is a round trip."""
+        load = partial(self.load, storage)
+        if storage.is_remote:
+            yield from side_by_side(load, references)
+        else:
+            yield from map(load, references)
 
 
 def _held_bytes(manifest: Manifest, reference: ManifestReference) -> int:

@@ -99,8 +99,7 @@ class SegmentList(Sequence[SegmentEntry]):
         return self._ends[-1] if self._ends else 0
 
     def __iter__(self) -> Iterator[SegmentEntry]:
-        for reference in self._references:
-            manifest = MANIFESTS.load(self._storage, reference)
+        for manifest in MANIFESTS.load_all(self._storage, self._references):
             for index in range(len(manifest)):
                 yield manifest.entry(index)
 
@@ -209,11 +208,14 @@ class Snapshot:
         Segments without any time value cannot match.
         """
         found = []
-        for reference in self.file.manifests:
-            if reference.min_time_us < end_us and reference.max_time_us >= start_us:
-                manifest = self.load(reference)
-                chosen = manifest.overlapping(start_us, end_us).tolist()
-                found += [manifest.entry(index) for index in chosen]
+        within = [
+            reference
+            for reference in self.file.manifests
+            if reference.min_time_us < end_us and reference.max_time_us >= start_us
+        ]
+        for manifest in MANIFESTS.load_all(self.storage, within):
+            chosen = manifest.overlapping(start_us, end_us).tolist()
+            found += [manifest.entry(index) for index in chosen]
         return found
 
     def load(self, reference: ManifestReference) -> Manifest:

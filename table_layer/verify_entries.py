@@ -6,7 +6,8 @@ made, one attempt for each partition, and the file must exist whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from projseg.errors import (
@@ -16,6 +17,7 @@ from projseg.errors import (
     InvalidInputError,
     ProjsegError,
 )
+from projseg.memory.side_by_side import side_by_side
 from projseg.segment_format.frame import TAIL_LAYOUT, parse_tail
 from projseg.table_layer.entry_checks import entry_problem
 from projseg.table_layer.manifest import is_storable
@@ -26,7 +28,7 @@ from projseg.table_layer.paths import (
     segment_name,
 )
 from projseg.table_layer.segment_entry import SegmentEntry
-from projseg.table_layer.storage_contract import Storage
+from projseg.table_layer.storage_contract import ByteRange, Storage
 
 _LOST: Final = "removed by hand, or by a vacuum if this version is old? restore it from a copy"
 
@@ -43,7 +45,8 @@ def verify_entries(storage: Storage, entries: Iterable[SegmentEntry], write_id: 
     """
     attempts: dict[int, int] = {}
     files: set[str] = set()
-    for entry in entries:
+    checked = list(entries)
+    for entry in checked:
         name = _derived_name(entry, write_id)
         if entry.file in files:
             raise _refused(entry, "is listed twice")
@@ -51,7 +54,9 @@ def verify_entries(storage: Storage, entries: Iterable[SegmentEntry], write_id: 
             raise _refused(entry, f"is a second attempt at partition {name.partition}")
         files.add(entry.file)
         _check_values(entry)
-        _ending(storage, entry)
+    check_file = partial(_ending, storage)
+    for _ in side_by_side(check_file, checked) if storage.is_remote else map(check_file, checked):
+        pass
 
 
 def verify_masked(storage: Storage, entries: Iterable[SegmentEntry], write_id: str) -> None:
@@ -135,8 +140,17 @@ def read_listed(storage: Storage, entry: SegmentEntry, offset: int, size: int) -
     StorageError
         If it cannot be read.
     """
+    return read_listed_ranges(storage, entry, [ByteRange(offset, size)])[0]
+
+
+def read_listed_ranges(
+    storage: Storage, entry: SegmentEntry, ranges: Sequence[ByteRange]
+) -> list[bytes]:
+    """Return several ranges of a listed segment; errors as of `read_listed`."""
     try:
-        return storage.read_range(entry.file, offset, size)
+        if len(ranges) == 1:
+            return [storage.read_range(entry.file, *ranges[0])]
+        return storage.read_ranges(entry.file, ranges)
     except FileNotFoundError as missing:
         raise CorruptTableError(
             "PROJSEG_SEGMENT_MISSING",

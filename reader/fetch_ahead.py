@@ -1,0 +1,104 @@
+"""Fetch what sources need before they are read, many segments side by side.
+
+Of a table in a folder nothing is fetched ahead. In an object store each source takes two round
+trips: the segment's end, which says where its parts lie, and then its parts.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from typing import Final, TypeVar
+
+from projseg.algebra.planning.source_plan import SourcePlan
+from projseg.memory.side_by_side import IN_FLIGHT_MAX, side_by_side
+from projseg.reader.plan import QueryPlan
+from projseg.reader.read_columns import columns_read
+from projseg.reader.sources import open_source
+from projseg.table_layer.fetched_ranges import FetchedRanges
+from projseg.table_layer.segment_entry import SegmentEntry
+from projseg.table_layer.storage import Storage
+
+_FETCHED_BYTES_MAX: Final = 4 << 20
+"""A source whose parts take more is read as it is needed: bytes then take longer than trips."""
+
+Item = TypeVar("Item")
+Source = tuple[SegmentEntry, SourcePlan]
+
+
+@contextmanager
+def fetched_ahead(
+    storage: Storage, plan: QueryPlan, items: Iterable[Item], source_of: Callable[[Item], Source]
+) -> Iterator[Iterable[Item]]:
+    """Yield items in order, each of which comes once its source is fetched.
+
+    What was fetched is held until it is read, or until the context is left, or until far later
+    items come.
+
+    Parameters
+    ----------
+    storage : Storage
+        The table.
+    plan : QueryPlan
+        What is asked.
+    items : iterable
+        Pieces of work.
+    source_of : callable
+        Returns the segment and the source that a piece of work reads.
+    """
+    if not storage.is_remote:
+        yield items
+        return
+
+    def fetch(item: Item) -> tuple[Item, FetchedRanges | None]:
+        return item, fetch_source(storage, plan, *source_of(item))
+
+    begun: deque[FetchedRanges | None] = deque()
+
+    def fetched() -> Iterator[Item]:
+        for item, ranges in results:
+            begun.append(ranges)
+            yield item
+            if len(begun) > 2 * IN_FLIGHT_MAX:
+                _forget(begun.popleft())
+
+    with closing(side_by_side(fetch, items)) as results:
+        try:
+            yield fetched()
+        finally:
+            for ranges in begun:
+                _forget(ranges)
+
+
+def fetch_source(
+    storage: Storage, plan: QueryPlan, entry: SegmentEntry, source_plan: SourcePlan
+) -> FetchedRanges | None:
+    """Open a source and fetch the parts of its columns that are not in memory; None if it has none.
+
+    Raises
+    ------
+    CorruptionError, StorageError
+        As of `open_source`.
+    """
+    if source_plan.is_metadata:
+        return None
+    source = open_source(storage, entry, source_plan, plan.schema)
+    names, states = columns_read(plan.query, source_plan)
+    ranges = {
+        one
+        for is_state, some in ((False, names), (True, states))
+        for name in some
+        for one in source.ranges_to_read(name, is_state=is_state)
+    }
+    reads = source.segment.read_range
+    if not isinstance(reads, FetchedRanges):
+        return None
+    if sum(one.size for one in ranges) <= _FETCHED_BYTES_MAX:
+        reads.fetch(sorted(ranges))
+    return reads
+
+
+def _forget(ranges: FetchedRanges | None) -> None:
+    if ranges is not None:
+        ranges.forget()

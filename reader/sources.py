@@ -1,0 +1,35 @@
+"""The sources that plans choose, as tables of open segments."""
+
+from __future__ import annotations
+
+from projseg.algebra.planning.source_plan import SourcePlan
+from projseg.reader.segment_source import SegmentSource, open_segment
+from projseg.segment_format.footer import BASE_TABLE
+from projseg.table_layer.deletion_vectors import deleted_rows
+from projseg.table_layer.segment_entry import SegmentEntry
+from projseg.table_layer.storage import Storage
+from projseg.table_layer.table_schema import TableSchema
+from projseg.table_layer.views import viewed, viewed_projection
+
+
+def open_source(
+    storage: Storage, entry: SegmentEntry, plan: SourcePlan, schema: TableSchema
+) -> SegmentSource:
+    """Return the table of a segment that a plan reads."""
+    name = BASE_TABLE if plan.source is None else plan.source.name
+    segment = open_segment(storage, entry, schema, plan.source)
+    view = (
+        viewed(segment, schema) if plan.source is None else viewed_projection(segment, plan.source)
+    )
+    is_hiding = plan.source is None and entry.deletion_vector is not None
+    deleted = deleted_rows(storage, entry) if is_hiding else None
+    return SegmentSource(view, name, source_row_count(entry, plan), schema, deleted)
+
+
+def source_row_count(entry: SegmentEntry, plan: SourcePlan) -> int:
+    """Return how many rows the source of a plan holds."""
+    if plan.is_metadata:
+        return 1
+    if plan.source is None:
+        return entry.row_count
+    return next(p.row_count for p in entry.projections if p.name == plan.source.name)
