@@ -53,7 +53,8 @@ def options_page() -> str:
             "",
             "Made by `python docs/make_reference.py`. Names are read without regard to case. Lists "
             "are comma-separated SQL or JSON arrays. The column *stream* is of `readStream`; what "
-            "`writeStream` takes is in [streams](streams.md).",
+            "`writeStream` takes is in [streams](streams.md). Options that begin with `storage.` "
+            "are those of an [object store](object-stores.md), by its own keys.",
             "",
             "| option | takes | read | write | stream | meaning |",
             "|---|---|---|---|---|---|",

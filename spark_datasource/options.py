@@ -14,6 +14,7 @@ from typing import Final
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.spark_datasource.option import Option, OptionKind
 from projseg.spark_datasource.stream_options import STREAM_OPTIONS
+from projseg.table_layer.storage_options import StorageOptions
 
 
 def _read(name: str, kind: OptionKind, meaning: str) -> Option:
@@ -220,6 +221,8 @@ _ADDED_BY_EXTENSION: Final = frozenset(
         "projseg.hint.noprojections",
     }
 )
+STORAGE_PREFIX: Final = "storage."
+"""Before the key of a storage option."""
 _ADDED_PREFIX: Final = "option."
 
 
@@ -239,8 +242,12 @@ class Options:
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._text_by_name: dict[str, str] = {}
+        of_storage = {}
         for key, text in given.items():
             folded = key.lower()
+            if folded.startswith(STORAGE_PREFIX):
+                of_storage[folded.removeprefix(STORAGE_PREFIX)] = text
+                continue
             if folded in _ADDED_BY_SPARK | _ADDED_BY_EXTENSION or folded.startswith(_ADDED_PREFIX):
                 continue
             option = _BY_FOLDED_NAME.get(folded)
@@ -251,6 +258,7 @@ class Options:
                     f"'{key}' is not an option of projseg{did_you_mean(key, known)}",
                 )
             self._text_by_name[option.name] = text
+        self.storage_options = StorageOptions(of_storage)
 
     def require_readable(self) -> None:
         """Refuse options that only a write understands."""

@@ -14,7 +14,13 @@ from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError
 from projseg.spark_datasource.options import Options, parse_choice
 from projseg.spark_datasource.table_location import read_location
-from projseg.table_layer.storage import is_uri
+from projseg.table_layer.storage import (
+    NO_OPTIONS,
+    Storage,
+    StorageOptions,
+    is_uri,
+    open_storage,
+)
 from projseg.table_layer.versions import holds_table
 
 METADATA_TABLES: Final = ("segments", "projections", "projectionStats", "columns", "history")
@@ -51,6 +57,8 @@ class ReadRequest:
         The query; its time zone is None where the options name none.
     fills_missing : bool
         Whether columns that Spark wants and the answer lacks are null.
+    storage_options : StorageOptions
+        Of the object store that the table is in.
     """
 
     location: str
@@ -61,6 +69,12 @@ class ReadRequest:
     is_explain: bool = False
     query: Query = field(default_factory=Query)
     fills_missing: bool = False
+    storage_options: StorageOptions = NO_OPTIONS
+
+    @property
+    def storage(self) -> Storage:
+        """The table's storage."""
+        return open_storage(self.location, self.storage_options)
 
     def pinned(self, version: int) -> ReadRequest:
         """Return the same request of exactly one table version."""
@@ -104,6 +118,7 @@ def parse_read_request(given: Mapping[str, str]) -> ReadRequest:
         is_explain=options.flag("explain"),
         query=_query(options),
         fills_missing=options.flag("fillMissingColumns"),
+        storage_options=options.storage_options,
     )
     _require_one_version(options)
     _require_one_answer(request, options)

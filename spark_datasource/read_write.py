@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,10 +23,11 @@ from projseg.declarations import ProjectionLike, declaration_of
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
 from projseg.projection import Projection
 from projseg.spark_datasource.datasource import ProjsegDataSource
-from projseg.spark_datasource.options import OPTIONS
+from projseg.spark_datasource.options import OPTIONS, STORAGE_PREFIX
 from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.session_zone import SESSION_ZONE
 from projseg.spark_datasource.spark_errors import error_in
+from projseg.table_layer.storage_options import StorageOptions, StorageOptionsLike
 
 LocationLike = str | os.PathLike[str]
 
@@ -58,6 +60,7 @@ def read(
     granularity: str | None = None,
     context: Mapping[str, Any] | None = None,
     version: int | None = None,
+    storage_options: StorageOptionsLike | None = None,
 ) -> DataFrame:
     """Return a query's final rows as a DataFrame whose work Spark divides among its tasks.
 
@@ -80,6 +83,8 @@ def read(
         As of `Table.query`; `timezone` is the session's unless given.
     version : int or None
         The table version; None: the newest.
+    storage_options : mapping or None
+        As of `Table`; they become options `storage.<key>` of the read.
 
     Returns
     -------
@@ -102,13 +107,20 @@ def read(
     )
     if query.query_context.timezone is None:
         query = query.in_zone(str(spark.conf.get(SESSION_ZONE)))
-    merging = None if query.is_row_scan else _merging(spark, location, query, version)
+    load = partial(_load, spark, location, version, StorageOptions(storage_options))
+    merging = None if query.is_row_scan else _merging(load, query)
     if merging is None:
-        return _load(spark, location, query, version)
-    return _merged(_load(spark, location, replace(query, aggregation="partial"), version), merging)
+        return load(query)
+    return _merged(load(replace(query, aggregation="partial")), merging)
 
 
-def write(df: DataFrame, location: LocationLike, mode: str = "error", **options: Any) -> None:
+def write(
+    df: DataFrame,
+    location: LocationLike,
+    mode: str = "error",
+    storage_options: StorageOptionsLike | None = None,
+    **options: Any,
+) -> None:
     """Write a DataFrame to a table, made if it is not there.
 
     Spark itself refuses the modes `error` and `ignore` for sources written in Python.
@@ -121,6 +133,8 @@ def write(df: DataFrame, location: LocationLike, mode: str = "error", **options:
         The table.
     mode : str
         `error`: refuse where there is a table; `ignore`: do nothing then; `append`; `overwrite`.
+    storage_options : mapping or None
+        As of `Table`; they become options `storage.<key>` of the write.
     **options
         The options of a write, in `camelCase` or `snake_case`; lists as they are, and projections
         as `Projection`, mapping or JSON, one or several. `timezone` is the session's unless given.
@@ -149,6 +163,7 @@ def write(df: DataFrame, location: LocationLike, mode: str = "error", **options:
         if value is not None:
             text = _projections_text(value) if name == "projections" else _option_text(value)
             writer = writer.option(name, text)
+    writer = writer.options(**_stored_options(storage_options))
     _make_own_session(df.sparkSession)
     try:
         writer.save(os.fspath(location))
@@ -167,9 +182,7 @@ def _make_own_session(session: SparkSession) -> None:
     session.createDataFrame([], "nothing int")
 
 
-def _merging(
-    spark: SparkSession, location: LocationLike, query: Query, version: int | None
-) -> list[MergeableAggregate] | None:
+def _merging(load: Callable[[Query], DataFrame], query: Query) -> list[MergeableAggregate] | None:
     """Return how the states of each aggregate are merged, or None if tasks cannot share the query.
 
     A query that does not bind is left to one task: the source, which knows the whole table, answers
@@ -177,7 +190,7 @@ def _merging(
     """
     if query.having or query.order_by or query.limit is not None:
         return None
-    schema = stored_schema(_load(spark, location, Query(), version).schema)
+    schema = stored_schema(load(Query()).schema)
     try:
         calls = [
             bind_aggregate(t, schema, timezone=query.query_context.zone) for t in query.aggregators
@@ -198,12 +211,22 @@ def _merged(partial: DataFrame, merging: list[MergeableAggregate]) -> DataFrame:
 
 
 def _load(
-    spark: SparkSession, location: LocationLike, query: Query, version: int | None
+    spark: SparkSession,
+    location: LocationLike,
+    version: int | None,
+    storage_options: StorageOptions,
+    query: Query,
 ) -> DataFrame:
     reader = spark.read.format(ProjsegDataSource.name()).option("query", query.to_json())
+    reader = reader.options(**_stored_options(storage_options))
     if version is not None:
         reader = reader.option("versionAsOf", version)
     return reader.load(os.fspath(location))
+
+
+def _stored_options(given: StorageOptionsLike | None) -> dict[str, str]:
+    """Return storage options under the names that Spark hands on."""
+    return {STORAGE_PREFIX + key: value for key, value in StorageOptions(given).items()}
 
 
 def _option_name(name: str) -> str:

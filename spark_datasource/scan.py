@@ -23,7 +23,7 @@ from projseg.spark_datasource.session_zone import depends_on_zone, zone_missing
 from projseg.table_layer.as_of import INSTANT_FORM, instant_us, open_as_of, version_at
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
-from projseg.table_layer.storage import Storage, open_storage
+from projseg.table_layer.storage import Storage
 
 
 class Scan:
@@ -45,7 +45,7 @@ class Scan:
     def __init__(
         self, request: ReadRequest, definitions: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        self.storage = storage_of(request)
+        self.storage = request.storage
         self.snapshot = _snapshot(self.storage, request)
         self.definitions = dict(definitions)
         if definitions.keys() - self.snapshot.definitions.keys():
@@ -139,11 +139,6 @@ class Scan:
     def _bound(self, request: ReadRequest) -> QuerySpec:
         properties = self.snapshot.properties
         return bind_query(properties.schema, properties.time_column, request.query)
-
-
-def storage_of(request: ReadRequest) -> Storage:
-    """Return where the table is that a request reads."""
-    return open_storage(request.location)
 
 
 def _snapshot(storage: Storage, request: ReadRequest) -> Snapshot:

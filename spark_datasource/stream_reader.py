@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from projseg.errors import InvalidInputError
 from projseg.spark_datasource.batch_reader import ProjsegReader
-from projseg.spark_datasource.scan import Scan, moment, storage_of
+from projseg.spark_datasource.scan import Scan, moment
 from projseg.spark_datasource.stream_request import LATEST, StreamRequest
 from projseg.table_layer.row_stream import Position, RowStream
 from projseg.table_layer.segment_entry import SegmentEntry
@@ -150,7 +150,7 @@ class ProjsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _rows(self) -> RowStream:
         return RowStream(
-            storage_of(self._request.rows),
+            self._request.rows.storage,
             passes_deletes=self._request.ignores_deletes,
             rereads_changes=self._request.ignores_changes,
         )

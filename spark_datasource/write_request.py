@@ -13,6 +13,7 @@ from projseg.spark_datasource.options import Options
 from projseg.spark_datasource.session_zone import depends_on_zone, zone_missing
 from projseg.spark_datasource.table_location import write_location
 from projseg.table_layer.commit_info import NO_NOTE, CommitNote
+from projseg.table_layer.storage import NO_OPTIONS, Storage, StorageOptions, open_storage
 
 IF_EXISTS: Final = ("append", "error", "ignore")
 _OF_ONE_WRITE: Final = ("ifExists", "replaceInterval", "replaceWhere", "txnAppId", "txnVersion")
@@ -48,6 +49,8 @@ class WriteRequest:
         Application and number under which this write happens at most once.
     note : CommitNote
         What the table's history is to say of the commit.
+    storage_options : StorageOptions
+        Of the object store that the table is in.
     """
 
     location: str
@@ -63,6 +66,12 @@ class WriteRequest:
     merges_schema: bool = False
     transaction: tuple[str, int] | None = None
     note: CommitNote = NO_NOTE
+    storage_options: StorageOptions = NO_OPTIONS
+
+    @property
+    def storage(self) -> Storage:
+        """Where the table is or will be."""
+        return open_storage(self.location, self.storage_options)
 
 
 def parse_write_request(given: Mapping[str, str]) -> WriteRequest:
@@ -95,6 +104,7 @@ def parse_write_request(given: Mapping[str, str]) -> WriteRequest:
         merges_schema=options.flag("mergeSchema"),
         transaction=_transaction(options),
         note=CommitNote({}, options.text("userName"), options.text("userMetadata")),
+        storage_options=options.storage_options,
     )
 
 

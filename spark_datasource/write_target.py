@@ -20,7 +20,7 @@ from projseg.table_layer.column_changes import (
     with_changes,
 )
 from projseg.table_layer.snapshot import Snapshot, holds_table, open_snapshot
-from projseg.table_layer.storage import Storage, open_storage
+from projseg.table_layer.storage import Storage
 from projseg.table_layer.table_properties import TableProperties
 from projseg.table_layer.table_schema import stored_by_name
 from projseg.writer.input_rows import check_schema
@@ -70,11 +70,11 @@ def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) ->
     StorageError
         If files can certainly not be written there.
     """
-    storage = open_storage(request.location)
+    storage = request.storage
     storage.check_writable()
     _check_mode(request, overwrite=overwrite)
     interval = request.replace_interval
-    if not holds_table(request.location):
+    if not holds_table(request.location, request.storage_options):
         properties = _new_properties(request, schema)
         condition = _condition(request, properties)
         return WriteTarget(storage, None, properties, interval=interval, condition=condition)

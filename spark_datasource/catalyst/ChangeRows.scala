@@ -67,7 +67,8 @@ object ChangeRows {
 /** The location of a table that is named as it is, with no version and no other options. */
 private object Target {
   def unapply(plan: LogicalPlan): Option[String] = EliminateSubqueryAliases(plan) match {
-    case relation: DataSourceV2Relation => Table.unapply(relation).filter(_.version.isEmpty).map(_.location)
+    case relation: DataSourceV2Relation =>
+      Table.unapply(relation).filter(one => one.version.isEmpty && one.storage.isEmpty).map(_.location)
     case _ => None
   }
 }

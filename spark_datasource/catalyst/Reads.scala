@@ -58,6 +58,7 @@ class Reads(session: SparkSession, settings: Settings, zone: String) {
   def load(table: Table, query: JsonNode): Either[Refusal, DataFrame] = {
     val reader = session.read.format("projseg").option("query", Engine.json.writeValueAsString(query))
     table.version.foreach(version => reader.option("versionAsOf", version))
+    table.storage.foreach { case (key, value) => reader.option(Table.Storage + key, value) }
     try Right(reader.load(table.location).asInstanceOf[DataFrame])
     catch { case error: AnalysisException => Left(Refusal("the source refused", error.getMessage)) }
   }

@@ -2,6 +2,10 @@ package org.apache.spark.sql.projseg
 
 import java.time.LocalDate
 
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+
 import org.apache.spark.sql.catalyst.analysis.NamedRelation
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, UnaryExpression}
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
@@ -67,6 +71,8 @@ class RebalanceWrites extends Rule[LogicalPlan] {
     Seq("location" -> "path", "time_column" -> "timecolumn", "segment_granularity" -> "segmentgranularity")
       .foreach { case (field, option) => known.get(option).foreach(request.put(field, _)) }
     if (!request.has("location")) return None
+    val storage = Table.storageOf(known)
+    if (storage.nonEmpty) request.set[JsonNode]("storage_options", Engine.json.valueToTree[JsonNode](storage.asJava))
     new Requests(settings).reply(request).toOption.map(_.content).flatMap { layout =>
       val months = layout.get("months").asInt
       val micros = layout.get("micros").asLong

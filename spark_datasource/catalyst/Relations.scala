@@ -17,6 +17,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 case class Table(relation: LogicalPlan, location: String, version: Option[Long], options: Map[String, String]) {
   val isPinned: Boolean = options.contains(Table.Pinned)
 
+  /** Options of the object store that the table is in, by the store's own keys. */
+  val storage: Map[String, String] = Table.storageOf(options)
+
+  /** Without the options, which may hold a secret. */
+  override def toString: String = s"Table($location, $version)"
+
   /** Whether the relation has its columns as a reply says that they are stored: a schema given may differ. */
   def isAsStored(reply: Reply): Boolean = {
     val stored = reply.content.get("columns").properties().asScala
@@ -28,6 +34,8 @@ case class Table(relation: LogicalPlan, location: String, version: Option[Long],
 object Table {
   /** Says that the version is not the user's, but the one that was newest at the analysis. */
   val Pinned = "projseg.pinned"
+  /** Before the key of an object store's option. */
+  val Storage = "storage."
   private val known = Set("path", "versionasof", Pinned) ++ ProjectionHints.names
 
   def unapply(plan: LogicalPlan): Option[Table] = {
@@ -43,7 +51,7 @@ object Table {
       }
       val options = (optionsOf(found) ++ place).map { case (key, value) => key.toLowerCase -> value }
       val version = options.get("versionasof")
-      val isPlain = options.keySet.subsetOf(known) && version.forall(_.toLongOption.isDefined)
+      val isPlain = options.keySet.filterNot(_.startsWith(Storage)).subsetOf(known) && version.forall(_.toLongOption.isDefined)
       options.get("path").filter(path => isPlain && !path.contains("#")).map { path =>
         Table(plan, path, version.map(_.toLong), options)
       }
@@ -55,6 +63,11 @@ object Table {
 
   def withOptions(relation: DataSourceV2Relation, options: Map[String, String]): DataSourceV2Relation =
     relation.copy(options = new CaseInsensitiveStringMap(options.asJava))
+
+  /** The options of an object store among those of a relation or a write, which are in lower case. */
+  def storageOf(options: Map[String, String]): Map[String, String] = options.collect {
+    case (name, value) if name.startsWith(Storage) => name.stripPrefix(Storage) -> value
+  }
 
   def isOfPin(option: String): Boolean = Set(Pinned, "versionasof").contains(option.toLowerCase)
 
@@ -76,7 +89,8 @@ object ByPath {
 /** Requests to the engine. */
 class Requests(settings: Settings) {
   def of(operation: String, table: Table): ObjectNode =
-    Engine.request(operation, Map("location" -> table.location) ++ table.version.map("version" -> _))
+    Engine.request(operation, Map("location" -> table.location) ++ table.version.map("version" -> _) ++
+      Option.when(table.storage.nonEmpty)("storage_options" -> table.storage))
 
   /** A request for groups: of `query`, with keys named g0 and on, and aggregates named a0 and on. */
   def groups(

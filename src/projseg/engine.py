@@ -14,12 +14,11 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO, Final
 
-from projseg.engine_answers import answered, scanned, snapshot_of, states_to_join
+from projseg.engine_answers import answered, scanned, snapshot_of, states_to_join, storage_of
 from projseg.engine_statements import STATEMENTS, Reply
 from projseg.engine_tables import TABLES
 from projseg.errors import ProjsegError
 from projseg.table_layer.as_of import version_at
-from projseg.table_layer.storage import open_storage
 
 _REQUEST_BYTES_MAX: Final = 64 << 20
 
@@ -60,7 +59,7 @@ def reply_to(request: bytes) -> Reply:
 def _version(request: Mapping[str, Any]) -> Reply:
     """Tell a table's newest version, or the newest committed at or before `timestamp_us`."""
     if (instant := request.get("timestamp_us")) is not None:
-        return {"version": version_at(open_storage(request["location"]), instant).version}, b""
+        return {"version": version_at(storage_of(request), instant).version}, b""
     return {"version": snapshot_of(request).version}, b""
 
 

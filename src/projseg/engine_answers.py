@@ -24,7 +24,7 @@ from projseg.reader.plan import QueryPlan, plan_query
 from projseg.reader.source_reads import plan_figures, planned_reads
 from projseg.segment_format.types import type_name
 from projseg.table_layer.snapshot import Snapshot, open_snapshot
-from projseg.table_layer.storage import open_storage
+from projseg.table_layer.storage import Storage, open_storage
 
 _REFUSALS_TOLD: Final = 8
 
@@ -57,7 +57,7 @@ def answered(request: Mapping[str, Any]) -> Reply:
     told = _told(snapshot, plan)
     told["types"] = [type_name(field.type) for field in bound.output_schema]
     if told["bytes"] <= request["max_bytes"]:
-        rows, told["milliseconds"] = _timed_answer(request["location"], plan)
+        rows, told["milliseconds"] = _timed_answer(storage_of(request), plan)
         if _is_small(rows, request):
             return {**told, "answered": True}, arrow_stream(rows)
     return {**told, "answered": False, "merging": _merging(snapshot, query, bound)}, b""
@@ -95,7 +95,7 @@ def states_to_join(request: Mapping[str, Any]) -> Reply:
     told["states"] = bound.output_schema.names[len(bound.keys) :]
     told["merging"] = merging
     if told["bytes"] <= request["max_bytes"]:
-        rows, told["milliseconds"] = _timed_answer(request["location"], plan)
+        rows, told["milliseconds"] = _timed_answer(storage_of(request), plan)
         if len(rows) > GROUPS_SHARE_MAX * plan.row_count:
             return {"reducing": False}, b""
         if _is_small(rows, request):
@@ -150,15 +150,15 @@ def scanned(request: Mapping[str, Any]) -> Reply:
     # The first rows in stored order are found without reading the rest.
     is_cheap = not (conditions or query.order_by) or told["bytes"] <= request["max_bytes"]
     if query.limit is not None and is_whole and is_cheap:
-        rows, told["milliseconds"] = _timed_answer(request["location"], plan)
+        rows, told["milliseconds"] = _timed_answer(storage_of(request), plan)
         if _is_small(rows, request):
             return {**told, "answered": True}, arrow_stream(rows)
     return told, b""
 
 
-def _timed_answer(location: str, plan: QueryPlan) -> tuple[pa.Table, float]:
+def _timed_answer(storage: Storage, plan: QueryPlan) -> tuple[pa.Table, float]:
     started = time.perf_counter()
-    rows = answer(open_storage(location), plan)
+    rows = answer(storage, plan)
     return rows, (time.perf_counter() - started) * 1000
 
 
@@ -169,7 +169,12 @@ def _is_small(rows: pa.Table, request: Mapping[str, Any]) -> bool:
 
 def snapshot_of(request: Mapping[str, Any]) -> Snapshot:
     """Return the version of a table that a request names, or the newest."""
-    return open_snapshot(open_storage(request["location"]), request.get("version"))
+    return open_snapshot(storage_of(request), request.get("version"))
+
+
+def storage_of(request: Mapping[str, Any]) -> Storage:
+    """Return the storage of the table that a request names, with its `storage_options` if any."""
+    return open_storage(request["location"], request.get("storage_options"))
 
 
 def _query_of(request: Mapping[str, Any]) -> Query:

@@ -181,7 +181,7 @@ def _vacuum(request: Mapping[str, Any]) -> Reply:
 
 
 def _table(request: Mapping[str, Any]) -> Table:
-    return Table(request["location"])
+    return Table(request["location"], storage_options=request.get("storage_options"))
 
 
 def _declared(table: Table) -> list[dict[str, Any]]:

@@ -36,7 +36,8 @@ def _layout(request: Request) -> Reply:
     Of a table that is not made yet, they are those of the request.
     """
     try:
-        properties = Table(request["location"]).properties
+        options = request.get("storage_options")
+        properties = Table(request["location"], storage_options=options).properties
         column, granularity = properties.time_column, properties.segment_granularity
     except InvalidInputError as error:
         if error.code != "PROJSEG_NOT_A_TABLE":

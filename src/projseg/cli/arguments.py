@@ -9,7 +9,7 @@ import typer
 from projseg.algebra.expressions.bind import split_list
 from projseg.cli.output import OutputFormat
 
-Location = Annotated[str, typer.Argument(help="Where the table is: a path or a file: URI.")]
+Location = Annotated[str, typer.Argument(help="Where the table is: a path or a URI.")]
 Output = Annotated[
     OutputFormat | None,
     typer.Option("-o", "--output", help="Default: table on a terminal, json in a pipe."),

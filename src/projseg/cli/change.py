@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-import projseg
 from projseg.cli.arguments import Location, Output, Yes
 from projseg.cli.declarations import parse_declaration
 from projseg.cli.output import print_fields
 from projseg.cli.progress import COUNTED, shown_progress
+from projseg.cli.stores import open_table
 from projseg.errors import InvalidInputError, did_you_mean
 
 
@@ -41,7 +41,7 @@ def add_projection(
     output: Output = None,
 ) -> None:
     """Declare a projection; segments written from now on embed it."""
-    table = projseg.Table(location)
+    table = open_table(location)
     for declared in parse_declaration(declaration):
         table.add_projection(
             declared,
@@ -66,7 +66,7 @@ def materialize_projection(
     output: Output = None,
 ) -> None:
     """Build declared projections in the segments that lack them; base rows are copied as stored."""
-    table = projseg.Table(location)
+    table = open_table(location)
     with shown_progress(*COUNTED) as progress:
         task = progress.add_task("segments", total=None)
         made = table.materialize_projection(
@@ -83,7 +83,7 @@ def drop_projection(
     output: Output = None,
 ) -> None:
     """Stop using a projection; segments that embed it keep its bytes until they are rewritten."""
-    table = projseg.Table(location)
+    table = open_table(location)
     known = table.projections()["name"].to_pylist()
     if name not in known:
         raise InvalidInputError(
@@ -100,6 +100,6 @@ def drop_projection(
 
 
 def _print_outcome(location: str, output: Output) -> None:
-    table = projseg.Table(location)
+    table = open_table(location)
     names = table.projections()["name"].to_pylist()
     print_fields({"location": location, "version": table.version, "projections": names}, output)

@@ -9,6 +9,7 @@ import typer
 import projseg
 from projseg.cli.arguments import Location, Output, Yes
 from projseg.cli.output import print_fields
+from projseg.cli.stores import open_table
 from projseg.segment_format.types import type_name
 
 _Name = Annotated[str, typer.Argument(help="The column.")]
@@ -21,7 +22,7 @@ def add_column(
     output: Output = None,
 ) -> None:
     """Add a column, which is null in the rows that are there."""
-    table = projseg.Table(location)
+    table = open_table(location)
     table.add_column(name, type)
     _print_outcome(location, table, output)
 
@@ -33,7 +34,7 @@ def rename_column(
     output: Output = None,
 ) -> None:
     """Give a column another name, also where projections mention it; no segment is written."""
-    table = projseg.Table(location)
+    table = open_table(location)
     table.rename_column(old, new)
     _print_outcome(location, table, output)
 
@@ -43,7 +44,7 @@ def drop_column(location: Location, name: _Name, yes: Yes = False, output: Outpu
     from projseg.table_columns import dropping
     from projseg.table_layer.column_changes import with_changes
 
-    table = projseg.Table(location)
+    table = open_table(location)
     if not yes:
         with_changes(table.properties, dropping(table.properties, [name]))
         print_fields(
@@ -61,7 +62,7 @@ def widen_column(
     output: Output = None,
 ) -> None:
     """Give a column a wider type; segments that are there are read in it."""
-    table = projseg.Table(location)
+    table = open_table(location)
     table.widen_column(name, type)
     _print_outcome(location, table, output)
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-import projseg
 from projseg.cli.arguments import Location, Output
 from projseg.cli.output import print_fields, print_rows
 from projseg.cli.progress import COUNTED, shown_progress
+from projseg.cli.stores import open_table
 
 
 def compact(
@@ -26,7 +26,7 @@ def compact(
     output: Output = None,
 ) -> None:
     """Merge small segments of a time chunk into larger ones; rows and answers stay."""
-    table = projseg.Table(location)
+    table = open_table(location)
     if dry_run:
         print_rows(table.compact(interval, target_segment_rows, dry_run=True), output)
         return

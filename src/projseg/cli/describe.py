@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-import projseg
 from projseg.cli.arguments import Location, Output, Tag, Timestamp, Version
 from projseg.cli.output import print_fields, print_rows
+from projseg.cli.stores import open_table
 from projseg.segment_format.types import type_name
 
 
@@ -18,7 +18,7 @@ def describe(
     output: Output = None,
 ) -> None:
     """Say what a table holds: version, rows, segments, bytes, properties, projections."""
-    print_fields(projseg.Table(location, version, timestamp, tag).detail(), output, title=location)
+    print_fields(open_table(location, version, timestamp, tag).detail(), output, title=location)
 
 
 def schema(
@@ -29,7 +29,7 @@ def schema(
     output: Output = None,
 ) -> None:
     """List a table's columns and their types."""
-    stored = projseg.Table(location, version, timestamp, tag).schema
+    stored = open_table(location, version, timestamp, tag).schema
     names = pa.array(stored.names, pa.string())
     types = pa.array([type_name(field.type) for field in stored], pa.string())
     print_rows(pa.table({"column": names, "type": types}), output)
@@ -43,7 +43,7 @@ def segments(
     output: Output = None,
 ) -> None:
     """List a table's segments: file, interval, rows, bytes."""
-    print_rows(projseg.Table(location, version, timestamp, tag).segments(), output)
+    print_rows(open_table(location, version, timestamp, tag).segments(), output)
 
 
 def projections(
@@ -54,9 +54,9 @@ def projections(
     output: Output = None,
 ) -> None:
     """List a table's projections and how many segments hold each."""
-    print_rows(projseg.Table(location, version, timestamp, tag).projections(), output)
+    print_rows(open_table(location, version, timestamp, tag).projections(), output)
 
 
 def history(location: Location, output: Output = None) -> None:
     """List the commits of a table, newest first."""
-    print_rows(projseg.Table(location).history(), output)
+    print_rows(open_table(location).history(), output)

@@ -17,6 +17,7 @@ from projseg.cli.arguments import Location, Output, sql_list
 from projseg.cli.declarations import parse_declarations
 from projseg.cli.output import print_fields
 from projseg.cli.progress import shown_progress
+from projseg.cli.stores import given_options, open_table
 from projseg.declarations import check_declared
 
 Files = Annotated[
@@ -79,8 +80,8 @@ def load(
     }
     given: dict[str, Any] = {name: v for name, v in properties.items() if v is not None}
     byte_count = sum(map(input_files.stored_bytes, files))
-    if projseg.is_table(location):
-        table = projseg.Table(location)
+    if projseg.is_table(location, given_options()):
+        table = open_table(location)
         check_declared(table.properties, **given)
         input_files.check_types(types or [], table.schema)
         with _reading(files, byte_count, table.schema) as rows:
@@ -89,7 +90,9 @@ def load(
         found = input_files.open_file(files[0], lambda _: None).schema
         schema = input_files.table_schema(found, types or [], time_column)
         with _reading(files, byte_count, schema) as rows:
-            table = projseg.Table.create(location, schema, data=rows, **given)
+            table = projseg.Table.create(
+                location, schema, data=rows, storage_options=given_options(), **given
+            )
     seconds = time.perf_counter() - started
     added = table.snapshot.metrics
     done = {

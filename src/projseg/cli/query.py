@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-import projseg
 from projseg.algebra.query.request import Query
 from projseg.cli import arguments as given
 from projseg.cli.output import OutputFormat, chosen_format, print_rows, terminal
 from projseg.cli.query_options import takes_query
+from projseg.cli.stores import open_table
 
 
 @takes_query
@@ -24,7 +24,7 @@ def query(
     output: given.Output = None,
 ) -> None:
     """Answer a query; without --group-by and --agg, return rows."""
-    print_rows(projseg.Table(location, version, timestamp, tag).query(query), output)
+    print_rows(open_table(location, version, timestamp, tag).query(query), output)
 
 
 @takes_query
@@ -41,7 +41,7 @@ def explain(
     output: given.Output = None,
 ) -> None:
     """Say how a query would be answered, segment by segment, and why."""
-    explained = projseg.Table(location, version, timestamp, tag).explain(query, analyze=analyze)
+    explained = open_table(location, version, timestamp, tag).explain(query, analyze=analyze)
     if chosen_format(output) is OutputFormat.TABLE:
         terminal().print(explained)
     else:

@@ -12,6 +12,7 @@ import projseg
 from projseg.cli import input_files
 from projseg.cli.arguments import Location, Output, Yes
 from projseg.cli.output import print_fields
+from projseg.cli.stores import open_table
 from projseg.errors import InvalidInputError
 
 WhenMatched = Literal["update", "delete", "ignore"]
@@ -44,7 +45,7 @@ def delete(
             f"nothing says which rows of {location} to delete; give --filter or --interval, or "
             "use truncate",
         )
-    table = projseg.Table(location)
+    table = open_table(location)
     if not yes:
         _print_would("delete", table, filter, interval, timezone, output)
         return
@@ -53,7 +54,7 @@ def delete(
 
 def truncate(location: Location, yes: Yes = False, output: Output = None) -> None:
     """Remove all rows; earlier versions keep them."""
-    table = projseg.Table(location)
+    table = open_table(location)
     if not yes:
         _print_would("delete", table, None, None, "UTC", output)
         return
@@ -80,7 +81,7 @@ def update(
                 "PROJSEG_BAD_ARGUMENT", f"--set '{text}' is not of the form COLUMN=EXPRESSION"
             )
         assigned[name.strip()] = expression
-    table = projseg.Table(location)
+    table = open_table(location)
     if not yes:
         _print_would("update", table, filter, interval, timezone, output)
         return
@@ -101,7 +102,7 @@ def merge(
     output: Output = None,
 ) -> None:
     """Update or delete rows by the keys of a file, and insert its other rows."""
-    table = projseg.Table(location)
+    table = open_table(location)
     # A reader that is open when Python ends may abort the process: it reads ahead in a thread.
     with input_files.open_file(file, lambda _: None) as reader:
         given = pa.schema([field for field in table.schema if field.name in reader.schema.names])

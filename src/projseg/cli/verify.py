@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-import projseg
 from projseg.cli.arguments import Location, Output, Tag, Timestamp, Version
 from projseg.cli.output import print_fields, print_rows
 from projseg.cli.progress import shown_progress
+from projseg.cli.stores import open_table
 from projseg.maintenance.later_files import later_manifests
 from projseg.maintenance.verify import verify_table
 
@@ -28,7 +28,7 @@ def verify(
     output: Output = None,
 ) -> None:
     """Check every file and all that the table says of it; exit with 3 if something is wrong."""
-    snapshot = projseg.Table(location, version, timestamp, tag).snapshot
+    snapshot = open_table(location, version, timestamp, tag).snapshot
     with shown_progress() as progress:
         task = progress.add_task("verifying", total=len(snapshot.segments))
         findings = verify_table(

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-import projseg
 from projseg.cli.arguments import Location, Output, Yes
 from projseg.cli.output import print_fields, print_rows
+from projseg.cli.stores import open_table
 
 _Name = Annotated[str, typer.Argument(help="The tag.")]
 
@@ -25,9 +25,9 @@ def restore(
     output: Output = None,
 ) -> None:
     """Make a table what it was at an earlier version; the versions since then are kept."""
-    table = projseg.Table(location)
+    table = open_table(location)
     if not yes and (version, timestamp, tag) != (None, None, None):
-        old = projseg.Table(location, version, timestamp, tag)
+        old = open_table(location, version, timestamp, tag)
         would = {"would_restore": old.version, "rows": old.detail()["rows"]}
         print_fields({**would, "location": location, "to_do_it": "repeat with --yes"}, output)
         return
@@ -52,24 +52,24 @@ def tag(
     output: Output = None,
 ) -> None:
     """Give a version a name, which keeps its files from vacuum."""
-    projseg.Table(location).tag(name, version)
+    open_table(location).tag(name, version)
     tags(location, output)
 
 
 def drop_tag(location: Location, name: _Name, yes: Yes = False, output: Output = None) -> None:
     """Take a version's name away, so that vacuum may remove the version."""
     if not yes:
-        old = projseg.Table(location, tag=name)
+        old = open_table(location, tag=name)
         would = {"would_drop": name, "version": old.version}
         print_fields({**would, "location": location, "to_do_it": "repeat with --yes"}, output)
         return
-    projseg.Table(location).drop_tag(name)
+    open_table(location).drop_tag(name)
     tags(location, output)
 
 
 def tags(location: Location, output: Output = None) -> None:
     """List a table's tags and their versions."""
-    print_rows(projseg.Table(location).tags(), output)
+    print_rows(open_table(location).tags(), output)
 
 
 def vacuum(
@@ -86,7 +86,7 @@ def vacuum(
     output: Output = None,
 ) -> None:
     """Remove versions that were replaced long ago, and files that no version needs."""
-    done = projseg.Table(location).vacuum(retention_hours, not yes, force=force)
+    done = open_table(location).vacuum(retention_hours, not yes, force=force)
     if files:
         print_rows(done.files, output)
         return
