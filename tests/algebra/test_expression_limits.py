@@ -105,29 +105,34 @@ def test_depth_does_not_depend_on_the_callers(shape):
     assert later == at_once
 
 
+HOSTILE = [
+    "(" * 40_000 + "v" + ")" * 40_000,
+    "NOT " * 20_000 + "b",
+    "CAST(" * 5_000 + "v" + " AS INT)" * 5_000,
+    "[" * 40_000,
+    "{" * 40_000,
+    "INTERVAL " * 10_000 + "1 DAY",
+    "(SELECT " * 10_000 + "1" + ")" * 10_000,
+    "s" + " LIKE 'a'" * 10_000,
+    "v" * (TEXT_CHARACTERS_MAX + 1),
+]
+HOSTILE_AT_NIGHT = [
+    "- " * 40_000 + "v",
+    "~ " * 40_000 + "v",
+    "abs(" * 15_000 + "v" + ")" * 15_000,
+    "CASE WHEN " * 4_000 + "b" + " THEN b END" * 4_000,
+    "CAST(v AS " + "array<" * 10_000 + "int" + ">" * 10_000 + ")",
+    " + ".join(["v"] * 20_000),
+    " = ".join(["b"] * 20_000),
+    " ^ ".join(["v"] * 20_000),
+    "v" + " IS NULL" * 10_000,
+    "s" + "::string" * 10_000,
+]
+
+
 @pytest.mark.parametrize(
     "text",
-    [
-        "(" * 40_000 + "v" + ")" * 40_000,
-        "NOT " * 20_000 + "b",
-        pytest.param("- " * 40_000 + "v", marks=pytest.mark.slow),
-        "~ " * 40_000 + "v",
-        "abs(" * 15_000 + "v" + ")" * 15_000,
-        "CASE WHEN " * 4_000 + "b" + " THEN b END" * 4_000,
-        "CAST(" * 5_000 + "v" + " AS INT)" * 5_000,
-        "[" * 40_000,
-        "{" * 40_000,
-        "INTERVAL " * 10_000 + "1 DAY",
-        "CAST(v AS " + "array<" * 10_000 + "int" + ">" * 10_000 + ")",
-        "(SELECT " * 10_000 + "1" + ")" * 10_000,
-        " + ".join(["v"] * 20_000),
-        pytest.param(" = ".join(["b"] * 20_000), marks=pytest.mark.slow),
-        pytest.param(" ^ ".join(["v"] * 20_000), marks=pytest.mark.slow),
-        "v" + " IS NULL" * 10_000,
-        "s" + " LIKE 'a'" * 10_000,
-        pytest.param("s" + "::string" * 10_000, marks=pytest.mark.slow),
-        "v" * (TEXT_CHARACTERS_MAX + 1),
-    ],
+    [*HOSTILE, *(pytest.param(text, marks=pytest.mark.slow) for text in HOSTILE_AT_NIGHT)],
     ids=lambda text: text[:12],
 )
 def test_hostile_texts_are_refused_in_one_line(text):
