@@ -78,14 +78,15 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
 
   override def alterTable(named: Identifier, changes: TableChange*): CatalogTable = {
     val location = loadTable(named).asInstanceOf[ProjsegTable].location
-    val texts = changes.map {
+    val (ofColumns, others) = changes.partition(_.isInstanceOf[TableChange.ColumnChange])
+    val texts = others.map {
       case set: TableChange.SetProperty => free(set.property) -> set.value
       case removed: TableChange.RemoveProperty => free(removed.property) -> null
       case other => throw new UnsupportedOperationException(
-        s"${other.getClass.getSimpleName} of table ${shown(named)}: this catalog changes free properties only; " +
-          "create the table anew for other columns")
+        s"${other.getClass.getSimpleName} of table ${shown(named)}: this catalog changes columns and free properties only")
     }
-    ask("set_properties", named, "location" -> location, "properties" -> texts.toMap)
+    if (ofColumns.nonEmpty) ask("change_table", named, "location" -> location, "changes" -> ColumnChanges.told(ofColumns))
+    if (texts.nonEmpty) ask("set_properties", named, "location" -> location, "properties" -> texts.toMap)
     loadTable(named)
   }
 

@@ -15,7 +15,7 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPostHocResolutionRule(session => new DescribeCatalogTables(session))
     extensions.injectPostHocResolutionRule(_ => new PinVersions)
     extensions.injectPostHocResolutionRule(_ => new RebalanceWrites)
-    extensions.injectParser((_, parser) => Statements.parser(parser))
+    extensions.injectParser((session, parser) => Statements.parser(session, parser))
     extensions.injectTableFunction(QueryLog.function)
     extensions.injectPlannerStrategy(_ => PlanAnswers)
     extensions.injectPreCBORule(session => new AnswerFromProjections(session))

@@ -2,6 +2,7 @@ package org.apache.spark.sql.projseg
 
 import java.lang.reflect.{InvocationTargetException, Method, Proxy}
 
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.parser.ParserInterface
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.internal.SQLConf
@@ -9,13 +10,15 @@ import org.apache.spark.sql.internal.SQLConf
 /** SQL statements about projections, segments and versions; all others are the parser's below. */
 object Statements {
   /** Returns a parser that knows these statements. Releases add methods, which a proxy passes on. */
-  def parser(below: ParserInterface): ParserInterface = {
+  def parser(session: SparkSession, below: ParserInterface): ParserInterface = {
     def answered(method: Method, arguments: Array[AnyRef]): AnyRef = {
       val isPlan = method.getName == "parsePlan" || method.getName == "parsePlanWithParameters"
       val own = if (isPlan) of(arguments(0).asInstanceOf[String], below) else None
       own.getOrElse {
-        try method.invoke(below, Option(arguments).getOrElse(Array.empty[AnyRef]): _*)
-        catch { case error: InvocationTargetException => throw error.getCause }
+        try method.invoke(below, Option(arguments).getOrElse(Array.empty[AnyRef]): _*) match {
+          case plan: LogicalPlan if isPlan && new Settings(SQLConf.get).isEnabled => ColumnChanges.of(plan, session)
+          case other => other
+        } catch { case error: InvocationTargetException => throw error.getCause }
       }
     }
     Proxy.newProxyInstance(

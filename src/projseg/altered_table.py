@@ -48,7 +48,7 @@ class AlteredTable(WritableTable):
         """
         from projseg.table_columns import adding
 
-        return self._change_columns("ADD COLUMNS", adding(self.properties, {name: type}))
+        return self._change_columns(adding(self.properties, {name: type}))
 
     def rename_column(self, old: str, new: str) -> int:
         """Give a column another name, also where the table's projections mention it.
@@ -72,7 +72,7 @@ class AlteredTable(WritableTable):
         """
         from projseg.table_columns import renaming
 
-        return self._change_columns("RENAME COLUMN", renaming(self.properties, old, new))
+        return self._change_columns(renaming(self.properties, old, new))
 
     def drop_column(self, name: str) -> int:
         """Take a column out of the table; compaction removes its values from the files.
@@ -97,7 +97,7 @@ class AlteredTable(WritableTable):
         """
         from projseg.table_columns import dropping
 
-        return self._change_columns("DROP COLUMNS", dropping(self.properties, [name]))
+        return self._change_columns(dropping(self.properties, [name]))
 
     def widen_column(self, name: str, type: str | pa.DataType) -> int:
         """Give a column a type that holds every value of its present one.
@@ -130,11 +130,11 @@ class AlteredTable(WritableTable):
         """
         from projseg.table_columns import widening
 
-        return self._change_columns("CHANGE COLUMN", widening(self.properties, name, type))
+        return self._change_columns(widening(self.properties, name, type))
 
-    def _change_columns(self, operation: str, changes: ColumnChanges) -> int:
+    def _change_columns(self, changes: ColumnChanges) -> int:
         from projseg.table_columns import change_columns
 
         self._check_newest()
-        self._snapshot = change_columns(self._snapshot, operation, changes, self._note)
+        self._snapshot = change_columns(self._snapshot, changes, self._note)
         return self._snapshot.version

@@ -6,14 +6,19 @@ in `spark_datasource/catalyst/Statements.scala`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
 import pyarrow as pa
 
 from projseg.errors import InvalidInputError, did_you_mean
+from projseg.segment_format.types import type_name
 from projseg.table import Table
+from projseg.table_columns import adding, change_columns, dropping, renaming, widening
+from projseg.table_layer.column_changes import ColumnChanges
+from projseg.table_layer.commit_info import CommitNote
+from projseg.warehouse import options_of
 
 Reply = tuple[dict[str, Any], bytes]
 
@@ -42,6 +47,7 @@ _CHANGED: Final = pa.schema(
 _MERGED: Final = pa.schema(
     [("min_time", _INSTANT), ("max_time", _INSTANT), ("segments", pa.int64()), *_COUNTS]
 )
+_DECLARED: Final = pa.schema([("kind", pa.string()), ("name", pa.string()), ("text", pa.string())])
 _FILES: Final = pa.schema([("file", pa.string()), ("bytes", pa.int64())])
 _TEXTS: Final = pa.map_(pa.string(), pa.string())
 _VERSIONS: Final = pa.schema(
@@ -180,6 +186,47 @@ def _vacuum(request: Mapping[str, Any]) -> Reply:
     return _rows(told.files.to_pylist(), _FILES)
 
 
+def _change_columns(request: Mapping[str, Any]) -> Reply:
+    """Change columns in one commit; tell all columns, and the options that declare the table."""
+    table = _table(request)
+    change_columns_as_told(table, request["changes"])
+    told = [("column", field.name, type_name(field.type)) for field in table.schema]
+    told += [("option", name, text) for name, text in options_of(table.properties).items()]
+    return _rows([dict(zip(_DECLARED.names, row, strict=True)) for row in told], _DECLARED)
+
+
+def change_columns_as_told(table: Table, changes: Sequence[Mapping[str, Any]]) -> None:
+    """Make the changes of one ALTER TABLE, in one commit.
+
+    Parameters
+    ----------
+    table : Table
+        The newest version; it moves to the one written.
+    changes : sequence of mapping
+        `{"add": name, "type": type}`, `{"rename": name, "to": name}`, `{"drop": name, "lenient":
+        whether it may be missing}` or `{"widen": name, "type": type}`.
+    """
+    properties = table.properties
+    known = {name.casefold() for name in table.schema.names}
+    dropped = [
+        one["drop"]
+        for one in changes
+        if "drop" in one and not (one["lenient"] and one["drop"].casefold() not in known)
+    ]
+    if not dropped and all("drop" in one for one in changes):
+        return
+    renamed = [renaming(properties, one["rename"], one["to"]) for one in changes if "to" in one]
+    widened = [widening(properties, one["widen"], one["type"]) for one in changes if "widen" in one]
+    asked = ColumnChanges(
+        rename=tuple(pair for one in renamed for pair in one.rename),
+        drop=dropping(properties, dropped).drop,
+        widen=tuple(column for one in widened for column in one.widen),
+        add=adding(properties, {one["add"]: one["type"] for one in changes if "add" in one}).add,
+    )
+    change_columns(table.snapshot, asked, CommitNote())
+    table.refresh()
+
+
 def _table(request: Mapping[str, Any]) -> Table:
     return Table(request["location"], storage_options=request.get("storage_options"))
 
@@ -218,4 +265,5 @@ STATEMENTS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     "optimize": _optimize,
     "restore": _restore,
     "vacuum": _vacuum,
+    "change_columns": _change_columns,
 }

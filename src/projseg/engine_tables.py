@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from projseg.algebra.time.granularity import Granularity
-from projseg.engine_statements import Reply
+from projseg.engine_statements import Reply, change_columns_as_told
 from projseg.errors import InvalidInputError
 from projseg.table import Table
 from projseg.table_layer.as_of import version_at
@@ -69,6 +69,7 @@ _ACTS: Final[dict[str, Callable[[Warehouse, Request], object]]] = {
         r["namespace"], r["table"], r["new_namespace"], r["new_table"]
     ),
     "drop_table": lambda w, r: w.drop(r["namespace"], r["table"]),
+    "change_table": lambda _, r: change_columns_as_told(Table(r["location"]), r["changes"]),
     "set_properties": lambda _, r: set_properties(Table(r["location"]), r["properties"]),
 }
 TABLES: Final = {

@@ -53,17 +53,13 @@ def widening(properties: TableProperties, name: str, type: str | pa.DataType) ->
     return ColumnChanges(widen=columns_of(schema_of({column: type})))
 
 
-def change_columns(
-    base: Snapshot, operation: str, changes: ColumnChanges, note: CommitNote
-) -> Snapshot:
+def change_columns(base: Snapshot, changes: ColumnChanges, note: CommitNote) -> Snapshot:
     """Publish a change of columns, and return the version that has it.
 
     Parameters
     ----------
     base : Snapshot
         The version that the change was made for.
-    operation : str
-        For the table's history, in Delta's words.
     changes : ColumnChanges
         The change.
     note : CommitNote
@@ -81,9 +77,20 @@ def change_columns(
         base,
         ChangeColumns(changes),
         write_id=new_write_id(),
-        operation=operation,
+        operation=_operation(changes),
         note=note.asking(**_parameters(changes)),
     )
+
+
+def _operation(changes: ColumnChanges) -> str:
+    """Return what the history calls the change, in Delta's words."""
+    if changes.add:
+        return "ADD COLUMNS"
+    if changes.drop:
+        return "DROP COLUMNS"
+    if changes.rename:
+        return "RENAME COLUMN"
+    return "CHANGE COLUMN" if len(changes.widen) == 1 else "CHANGE COLUMNS"
 
 
 def _parameters(changes: ColumnChanges) -> dict[str, str]:
@@ -96,6 +103,9 @@ def _parameters(changes: ColumnChanges) -> dict[str, str]:
         told["columns"] = json.dumps(list(changes.drop))
     for old, new in changes.rename:
         told |= {"oldColumnPath": old, "newColumnPath": new}
-    for column in changes.widen:
-        told["column"] = json.dumps({"name": column.name, "type": column.type})
+    widened = [{"name": column.name, "type": column.type} for column in changes.widen]
+    if len(widened) == 1:
+        told["column"] = json.dumps(widened[0])
+    elif widened:
+        told["columns"] = json.dumps(widened)
     return told
