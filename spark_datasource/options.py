@@ -183,7 +183,12 @@ OPTIONS: Final[tuple[Option, ...]] = (
     _write(
         "mergeSchema",
         OptionKind.FLAG,
-        "Add columns that the table lacks instead of refusing them.",
+        "Add columns that the table lacks, and widen those whose rows have a wider type.",
+    ),
+    _write(
+        "overwriteSchema",
+        OptionKind.FLAG,
+        "With mode `overwrite`: put the columns of the rows in place of the table's.",
     ),
     _write(
         "userName",

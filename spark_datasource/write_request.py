@@ -16,7 +16,14 @@ from projseg.table_layer.commit_info import NO_NOTE, CommitNote
 from projseg.table_layer.storage import NO_OPTIONS, Storage, StorageOptions, open_storage
 
 IF_EXISTS: Final = ("append", "error", "ignore")
-_OF_ONE_WRITE: Final = ("ifExists", "replaceInterval", "replaceWhere", "txnAppId", "txnVersion")
+_OF_ONE_WRITE: Final = (
+    "ifExists",
+    "replaceInterval",
+    "replaceWhere",
+    "overwriteSchema",
+    "txnAppId",
+    "txnVersion",
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,9 @@ class WriteRequest:
     timezone : str or None
         The time zone that the options name.
     merges_schema : bool
-        Whether columns that the table lacks are added to it.
+        Whether columns that the table lacks are added to it, and narrower ones widened.
+    overwrites_schema : bool
+        Whether the columns of the rows replace the table's.
     transaction : (str, int) or None
         Application and number under which this write happens at most once.
     note : CommitNote
@@ -64,6 +73,7 @@ class WriteRequest:
     replace_where: str | None = None
     timezone: str | None = None
     merges_schema: bool = False
+    overwrites_schema: bool = False
     transaction: tuple[str, int] | None = None
     note: CommitNote = NO_NOTE
     storage_options: StorageOptions = NO_OPTIONS
@@ -102,6 +112,7 @@ def parse_write_request(given: Mapping[str, str]) -> WriteRequest:
         replace_where=options.text("replaceWhere"),
         timezone=options.text("timezone"),
         merges_schema=options.flag("mergeSchema"),
+        overwrites_schema=options.flag("overwriteSchema"),
         transaction=_transaction(options),
         note=CommitNote({}, options.text("userName"), options.text("userMetadata")),
         storage_options=options.storage_options,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from projseg.table_layer.column_changes import (
 )
 from projseg.table_layer.snapshot import Snapshot, holds_table, open_snapshot
 from projseg.table_layer.storage import Storage
-from projseg.table_layer.table_properties import TableProperties
+from projseg.table_layer.table_properties import TableProperties, columns_of
 from projseg.table_layer.table_schema import stored_by_name
 from projseg.writer.input_rows import check_schema
 
@@ -197,6 +198,8 @@ def _columns(
     request: WriteRequest, properties: TableProperties, schema: pa.Schema
 ) -> ColumnChanges | NewColumns:
     """Return how the columns of the table change for rows of `schema`."""
+    if request.overwrites_schema:
+        return NewColumns(columns_of(schema))
     return merged_columns(properties, schema) if request.merges_schema else NO_CHANGES
 
 
@@ -217,6 +220,7 @@ def _check_mode(request: WriteRequest, *, overwrite: bool) -> None:
             "PROJSEG_BAD_OPTION",
             f"option '{given[0]}' needs mode('overwrite'); mode('append') replaces nothing",
         )
+    _check_new_columns(request, given, overwrite=overwrite)
     if request.replace_where is not None and (len(given) > 1 or request.merges_schema):
         other = "replaceInterval" if len(given) > 1 else "mergeSchema"
         raise InvalidInputError(
@@ -228,3 +232,16 @@ def _check_mode(request: WriteRequest, *, overwrite: bool) -> None:
                 else "add the columns by an append first"
             ),
         )
+
+
+def _check_new_columns(request: WriteRequest, replaced: Sequence[str], *, overwrite: bool) -> None:
+    if not request.overwrites_schema:
+        return
+    others = [*replaced, *(["mergeSchema"] if request.merges_schema else [])]
+    if not overwrite:
+        problem = "needs mode('overwrite'); mode('append') adds columns with option 'mergeSchema'"
+    elif others:
+        problem = f"and '{others[0]}' do not go together: new columns need all rows replaced"
+    else:
+        return
+    raise InvalidInputError("PROJSEG_BAD_OPTION", f"option 'overwriteSchema' {problem}")

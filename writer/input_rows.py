@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from projseg.algebra.aggregates.result_types import DECIMAL_DIGITS_MAX
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.types import DOUBLE_DIGITS, INTEGER_DIGITS, normal_type, type_name
+from projseg.segment_format.widening import may_widen
 
 # Years 1 to 9999 in microseconds: what Spark's timestamps and ISO dates can say.
 TIME_MIN_US: Final = -62_135_596_800_000_000
@@ -44,8 +45,14 @@ def check_schema(found: pa.Schema, schema: pa.Schema) -> None:
             raise InvalidInputError(
                 "PROJSEG_SCHEMA_MISMATCH",
                 f"column '{field.name}' holds {type_name(normal_type(field.type))}, the table's is "
-                f"{type_name(target)}; cast it before the append",
+                f"{type_name(target)}; cast it before the append{_if_wider(field.type, target)}",
             )
+
+
+def _if_wider(found: pa.DataType, target: pa.DataType) -> str:
+    if not may_widen(target, normal_type(found)):
+        return ""
+    return ", or widen the column with widen_column, in Spark also by option mergeSchema"
 
 
 def _normalise(batch: pa.RecordBatch, schema: pa.Schema, time_column: str | None) -> pa.RecordBatch:
@@ -84,7 +91,7 @@ def _match(name: str, schema: pa.Schema) -> str:
     raise InvalidInputError(
         "PROJSEG_SCHEMA_MISMATCH",
         f"column '{name}' is not in the table{did_you_mean(name, schema.names)}; leave it out, or "
-        "add it by a write through Spark with option mergeSchema",
+        "add it with add_column, or in Spark by option mergeSchema",
     )
 
 

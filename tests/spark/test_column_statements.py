@@ -112,3 +112,51 @@ def test_a_table_of_the_catalog_of_its_own(spark, sql, tmp_path):
         spark.conf.unset(f"spark.sql.catalog.{name}")
         spark.conf.unset(f"spark.sql.catalog.{name}.warehouse")
         shutil.rmtree(tmp_path / "house", ignore_errors=True)
+
+
+def test_a_write_merges_or_replaces_columns(spark, tmp_path):
+    place = str(tmp_path / "merged")
+
+    def save(query, mode="append", **options):
+        spark.sql(query).write.format("projseg").mode(mode).options(**options).save(place)
+
+    save("SELECT 'a' AS k, 1 AS n, 0.5F AS f, DATE'2024-01-01' AS d", clusterBy="k")
+    wider = "SELECT 'b' AS k, 1.5D AS n, 0.25D AS f, DATE'2024-01-02' AS d, 'x' AS note"
+    with pytest.raises(Exception, match="mergeSchema"):
+        save(wider)
+    with pytest.raises(Exception, match="mergeSchema"):
+        save("SELECT 1.5D AS n")
+    save(wider, mergeSchema="true")
+    read = spark.read.format("projseg").load(place).orderBy("k")
+    assert dict(read.dtypes) == {
+        "k": "string", "n": "double", "f": "double", "d": "date", "note": "string"
+    }  # fmt: skip
+    assert rows(read.drop("d")) == [("a", 1.0, 0.5, None), ("b", 1.5, 0.25, "x")]
+    save("SELECT 'c' AS k, 2 AS n", mergeSchema="true")  # narrower rows fit
+    with pytest.raises(Exception, match="PROJSEG_SCHEMA_MISMATCH"):
+        save("SELECT TIMESTAMP'2024-01-01' AS d", mergeSchema="true")
+
+    table = projseg.Table(place)
+    table.add_projection({"name": "by_k", "sql": "SELECT k, sum(n) AS n GROUP BY ALL"})
+    fresh = "SELECT 'z' AS k, 'text' AS n, 7 AS extra"
+    with pytest.raises(Exception, match="PROJSEG_SCHEMA_MISMATCH"):
+        save(fresh, "overwrite")
+    with pytest.raises(Exception, match="by_k"):
+        save(fresh, "overwrite", overwriteSchema="true")
+    for options in ({"mergeSchema": "true"}, {"replaceWhere": "n = 1"}):
+        with pytest.raises(Exception, match="do not go together"):
+            save(fresh, "overwrite", overwriteSchema="true", **options)
+    with pytest.raises(Exception, match="needs mode"):
+        save(fresh, overwriteSchema="true")
+    with pytest.raises(Exception, match="sorted by"):
+        save("SELECT 1 AS other", "overwrite", overwriteSchema="true")
+    table.refresh().drop_projection("by_k")
+    stale = projseg.Table(place)
+    save(fresh, "overwrite", overwriteSchema="true")
+    assert rows(spark.read.format("projseg").load(place)) == [("z", "text", 7)]
+    assert spark.read.format("projseg").load(place).columns == ["k", "n", "extra"]
+    with pytest.raises(projseg.ProjsegError, match="PROJSEG_COMMIT_CONFLICT"):
+        stale.append({"k": ["y"], "n": [1.0]})
+    old = spark.read.format("projseg").option("versionAsOf", table.version).load(place)
+    assert old.count() == 3
+    assert not projseg.Table(place).verify(deep=True)

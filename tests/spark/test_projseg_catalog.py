@@ -218,8 +218,6 @@ def test_properties_change(sql, edits, warehouse):
     assert folder(warehouse, "edits").properties.properties == {"owner of it": "me"}
     with pytest.raises(Exception, match="fixed when a table is made"):
         sql(f"ALTER TABLE {edits} SET TBLPROPERTIES ('segmentGranularity' = 'hour')")
-    with pytest.raises(Exception, match="free properties only"):
-        sql(f"ALTER TABLE {edits} RENAME COLUMN k TO key")
 
 
 def test_tables_are_renamed_and_dropped(sql, edits, warehouse):
