@@ -45,7 +45,7 @@ object Settings {
     named("rebalance", "Put the rows of a chunk of time together before they are written.")
       .booleanConf.createWithDefault(true)
   val approximateDistinct: ConfigEntry[Boolean] =
-    named("approximateDistinct", "Answer approx_count_distinct from stored sketches.")
+    named("approximateDistinct", "Answer approx_count_distinct, and Spark's sketch functions, from stored sketches.")
       .booleanConf.createWithDefault(true)
   val logQueries: ConfigEntry[Int] =
     named("queryLog.maxQueries", "Queries that the query log keeps.")
