@@ -54,6 +54,8 @@ def table(tmp_path):
     )
 
 
+# PySpark 4.0 leaves sockets of foreachBatch open.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_rows_come_once_over_restarts_and_compactions(spark, table, tmp_path):
     table.append(rows(1, 2))
     assert run(spark, table, tmp_path / "checkpoint") == [[1, 2]]
@@ -61,6 +63,8 @@ def test_rows_come_once_over_restarts_and_compactions(spark, table, tmp_path):
     table.append(rows(3, 4, 5))
     table.compact(target_segment_rows=100)
     found = run(spark, table, tmp_path / "checkpoint")
+    if not LIMITS_BATCHES:  # then a run that repeats a batch ends with it
+        found += run(spark, table, tmp_path / "checkpoint")
     assert found == [[1, 2], *([[3, 4], [5]] if LIMITS_BATCHES else [[3, 4, 5]])]
     table.delete("n = 2")
     with pytest.raises(Exception, match=r"PROJSEG_ROWS_CHANGED.*ignoreDeletes"):
