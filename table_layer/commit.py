@@ -18,7 +18,7 @@ from typing import Final
 from projseg.errors import CommitConflictError, CommitError, InvalidInputError, StorageError
 from projseg.table_layer.change import Append, Change, Replace, added_entries, kind_of
 from projseg.table_layer.commit_info import NO_NOTE, CommitNote
-from projseg.table_layer.metadata_limits import COMMIT_TRIES_MAX
+from projseg.table_layer.metadata_limits import COMMIT_TRIES_MAX, REMOTE_COMMIT_TRIES_MAX
 from projseg.table_layer.next_version import CommitLabel, NewManifests, next_file, now_us
 from projseg.table_layer.own_files import remove, removed_on_failure
 from projseg.table_layer.paths import new_write_id
@@ -34,6 +34,8 @@ from projseg.table_layer.verify_entries import verify_entries, verify_masked
 _RANDOM: Final = random.SystemRandom()
 _FIRST_PAUSE_SECONDS: Final = 0.002
 _LONGEST_PAUSE_SECONDS: Final = 1.0
+# A store gives nobody a turn: who waits longer than a commit takes is overtaken again and again.
+_REMOTE_PAUSE_SECONDS: Final = 0.2
 
 
 def create_table(
@@ -217,8 +219,10 @@ class _PendingCommit:
         verify_entries(self.storage, added_entries(self.change), self.label.write_id)
         if isinstance(self.change, Replace):
             verify_masked(self.storage, self.change.masked, self.label.write_id)
-        for failed_tries in range(COMMIT_TRIES_MAX):
-            _pause(failed_tries)
+        is_remote = self.storage.is_remote
+        tries_max = REMOTE_COMMIT_TRIES_MAX if is_remote else COMMIT_TRIES_MAX
+        for failed_tries in range(tries_max):
+            _pause(failed_tries, _REMOTE_PAUSE_SECONDS if is_remote else _LONGEST_PAUSE_SECONDS)
             with self.storage.turn():
                 landed = self.try_once()
             if landed is not None:
@@ -226,7 +230,7 @@ class _PendingCommit:
         raise CommitConflictError(
             "PROJSEG_COMMIT_CONFLICT",
             f"nothing was committed to {self.storage.location}: other writers took "
-            f"{COMMIT_TRIES_MAX} versions in a row; try again",
+            f"{tries_max} versions in a row; try again",
         )
 
     def try_once(self) -> Snapshot | None:
@@ -298,9 +302,9 @@ def _check_same(landed: Snapshot, change: Change, label: CommitLabel) -> None:
         )
 
 
-def _pause(failed_tries: int) -> None:
+def _pause(failed_tries: int, most: float) -> None:
     if failed_tries:
-        longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**failed_tries)
+        longest = min(most, _FIRST_PAUSE_SECONDS * 2**failed_tries)
         time.sleep(_RANDOM.uniform(0, longest))
 
 

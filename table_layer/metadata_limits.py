@@ -36,6 +36,9 @@ COMMIT_TEXT_BYTES_MAX: Final = 65_536
 COMMIT_TRIES_MAX: Final = 20
 """Versions one commit tries to publish before it reports a conflict."""
 
+REMOTE_COMMIT_TRIES_MAX: Final = 200
+"""The same in an object store, where writers that lose are not given a turn."""
+
 TAGS_MAX: Final = 1_000
 """Tags of one table: each version repeats them."""
 

@@ -55,6 +55,7 @@ _CLIENT_KEYS: Final = (
 )
 """Storage options about the connection; obstore takes them apart from those about the store."""
 
+_OF_LOCATION: Final = ("bucket", "bucket_name", "container", "container_name")
 _PROVIDER: Final = re.compile("aws_|azure_|google_")
 
 _used_by: int | None = None
@@ -110,6 +111,12 @@ def _new_client(
     }
     for key, value in options.items():
         bare = _PROVIDER.sub("", key)
+        if bare in _OF_LOCATION:
+            raise InvalidInputError(
+                "PROJSEG_BAD_STORAGE_OPTION",
+                f"storage option '{key}' contradicts {location}, which names the bucket or "
+                "container itself; leave it out",
+            )
         if bare in _CLIENT_KEYS:
             connection[bare] = value
         else:

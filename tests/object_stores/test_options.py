@@ -76,6 +76,12 @@ def test_a_directory_bucket_is_refused():
         ("s3://bucket/t", {"timeout": SECRET}, "a value of timeout is not"),
         ("s3://bucket/t", {"aws_allow_http": SECRET}, "a value of aws_allow_http is not"),
         ("s3://bucket/t", {"secret_access_key": 1.5}, "of type float"),
+        ("s3://bucket/t", {"bucket": SECRET}, "names the bucket or container itself"),
+        (
+            "s3://bucket/t",
+            {"region": "", "aws_region": SECRET},
+            "a value of aws_region, region",
+        ),
         ("s3://bucket/t", SECRET, "of type str; give a mapping"),
         ("az://container/t", {}, "give storage option account_name"),
         ("/tmp/t", {"region": SECRET}, "no meaning for /tmp/t"),

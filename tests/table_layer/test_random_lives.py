@@ -2,10 +2,12 @@
 
 import shutil
 import tempfile
+import uuid
 from collections import defaultdict
 from contextlib import suppress
 
 import pyarrow as pa
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -17,6 +19,7 @@ from hypothesis.stateful import (
 )
 from life_tables import SCHEMA, answers, keyed, new_table, rows
 from scale import IS_NIGHTLY
+from store_places import environment_of
 
 import projseg
 from projseg.errors import ProjectionNotUsableError
@@ -81,9 +84,8 @@ class Life(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.folder = tempfile.mkdtemp()
         self.table = new_table(
-            f"{self.folder}/t",
+            self.new_location(),
             target_segment_rows=60,
             projections=[{"name": "a", "sql": DECLARATIONS["a"][0]}],
             properties={"maxDeletedRatio": "0.6"},
@@ -94,6 +96,11 @@ class Life(RuleBasedStateMachine):
         self.versions = {0: {}}
         self.contents = {0: ({}, {"a": 0})}
         self.tagged = set()
+
+    def new_location(self):
+        """Return where a table may be made."""
+        self.folder = tempfile.mkdtemp()
+        return f"{self.folder}/t"
 
     def next_rows(self, number, count):
         self.written += count
@@ -253,6 +260,10 @@ class Life(RuleBasedStateMachine):
                 wanted or expected({})
             )
         assert self.table.verify(deep=True) == []
+        self.remove()
+
+    def remove(self):
+        """Remove the table."""
         shutil.rmtree(self.folder)
 
 
@@ -295,3 +306,23 @@ def test_random_lives():
     )
     assert Life.hidden_rows > 0
     assert Life.freed_answers > 0
+
+
+@pytest.mark.folder
+@pytest.mark.parametrize(
+    ("examples", "steps"), [(2, 15), pytest.param(100, 25, marks=pytest.mark.slow)]
+)
+def test_random_lives_in_a_store(store_server, monkeypatch, examples, steps):
+    for name, value in environment_of(store_server.options()).items():
+        monkeypatch.setenv(name, value)
+
+    class StoreLife(Life):
+        def new_location(self):
+            return f"s3://tables/{uuid.uuid4().hex}"
+
+        def remove(self):
+            """Leave it to the server, which forgets all tables."""
+
+    run_state_machine_as_test(
+        StoreLife, settings=settings(max_examples=examples, stateful_step_count=steps)
+    )
