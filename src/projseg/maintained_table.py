@@ -187,10 +187,11 @@ class MaintainedTable(WritableTable):
     ) -> Commit | pa.Table:
         """Merge small segments of a time chunk into larger ones, in one commit.
 
-        The rows stay the same. Each new segment embeds the projections that are declared, deferred
-        ones too, merged from the stored groups where a segment has them. The table's property
-        `compactMinSegments` says how few segments are left as they are (2 if it is not set).
-        Appends that arrive meanwhile stay; of two compactions of the same segments one wins.
+        The rows stay the same; those that are deleted are left behind, and a segment that has some
+        is written anew even alone. Each new segment embeds the projections that are declared,
+        deferred ones too, merged from the stored groups where a segment has them. The table's
+        property `compactMinSegments` says how few segments are left as they are (2 if it is not
+        set). Appends that arrive meanwhile stay; of two compactions of the same segments one wins.
 
         Parameters
         ----------

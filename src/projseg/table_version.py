@@ -263,7 +263,7 @@ class TableVersion:
         -------
         pa.Table
             segment (its file), interval_start, interval_end, min_time, max_time, rows, bytes,
-            projections (names), not_built (reason by name).
+            projections (names), not_built (reason by name), deleted_rows (hidden; not in rows).
         """
         return metadata_tables.segments(self._snapshot)
 
