@@ -214,6 +214,19 @@ class Life(RuleBasedStateMachine):
                 None, lambda row: {**row, "added": new[row["page"]]} if row["page"] in new else row
             )
 
+    @rule(verb=st.sampled_from(["add", "widen", "rename", "drop"]))
+    def change_a_column(self, verb):
+        """Change a column of no values, so that stored names come and go between segments."""
+        side = next((name for name in self.table.schema.names if name.startswith("side")), None)
+        if side is None:
+            self.table.add_column("side", "int")
+        elif verb == "widen":
+            self.table.widen_column(side, "bigint")
+        elif verb == "rename":
+            self.table.rename_column(side, "side" if side != "side" else "side 2")
+        elif verb == "drop":
+            self.table.drop_column(side)
+
     @rule(data=st.data())
     def restore(self, data):
         version = data.draw(st.sampled_from(sorted(self.versions)))
