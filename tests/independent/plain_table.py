@@ -6,12 +6,15 @@ exactly as the document says.
 
 import json
 import re
+import struct
 from pathlib import Path
 
 import xxhash
+from plain_reader import roaring
 
 ID, NUMBER = "[0-9a-f]{32}", "(?:0|[1-9][0-9]*)"
 SEGMENT_NAME = re.compile(f"data/({ID})-{NUMBER}-{NUMBER}-{NUMBER}\\.pseg")
+VECTOR_NAME = re.compile(f"data/{ID}-{ID}\\.pdel")
 MANIFEST_NAME = re.compile(f"_projseg/manifests/{ID}\\.json")
 SNAPSHOT_NAME = re.compile(r"[0-9]{20}\.json")
 ESCAPES = {
@@ -51,6 +54,8 @@ PROPERTIES = [
     "projections",
     "properties",
 ]
+VECTOR = ["file", "byte_count", "file_checksum", "row_count"]
+DELETED = ["deletion_vector"]  # the last field of an entry, left out if no row is deleted
 REFERENCE = [
     "name",
     "byte_count",
@@ -129,7 +134,8 @@ def read_sealed(content, kind, names):
     before = len('{"checksum":"",') + len(checksum)
     assert xxhash.xxh3_128_hexdigest(content[before:]) == checksum
     features = found["required_features"]
-    assert list(found) == SEAL + names + [FIELDS_OF_FEATURES[feature] for feature in features]
+    added = [FIELDS_OF_FEATURES[feature] for feature in features if kind == "snapshot"]
+    assert list(found) == SEAL + names + added
     assert (found["kind"], found["format_version"]) == (kind, 1)
     return {"checksum": checksum} | found
 
@@ -151,7 +157,9 @@ def read_manifest(table, reference):
     assert MANIFEST_NAME.fullmatch(reference["name"])
     content = (Path(table) / reference["name"]).read_bytes()
     found = read_sealed(content, "manifest", MANIFEST)
-    entries = [fields(one, ENTRY) for one in found["entries"]]
+    entries = [fields(one, ENTRY + DELETED[: len(one) - len(ENTRY)]) for one in found["entries"]]
+    hidden = [fields(e["deletion_vector"], VECTOR) for e in entries if "deletion_vector" in e]
+    assert found["required_features"] == (["deletion_vectors"] if hidden else [])
     for entry in entries:
         assert SEGMENT_NAME.fullmatch(entry["file"]).group(1) == entry["write_id"]
         entry["columns"] = {name: fields(zone, ZONE) for name, zone in entry["columns"].items()}
@@ -171,9 +179,28 @@ def read_manifest(table, reference):
         "byte_count": len(content),
         "checksum": found["checksum"],
         "segment_count": len(entries),
-        "row_count": sum(e["row_count"] for e in entries),
+        "row_count": sum(e["row_count"] for e in entries) - sum(v["row_count"] for v in hidden),
         "data_bytes": sum(e["byte_count"] for e in entries),
         "min_time_us": min(least),
         "max_time_us": max(most),
     }
     return entries
+
+
+def deleted_rows(table, entry):
+    """The deleted rows of a segment, after checking what its entry says of their file."""
+    if "deletion_vector" not in entry:
+        return []
+    listed = fields(entry["deletion_vector"], VECTOR)
+    assert VECTOR_NAME.fullmatch(listed["file"])
+    content = (Path(table) / listed["file"]).read_bytes()
+    magic, version, count, owner = struct.unpack("<8sIIQ", content[:24])
+    (stated,) = struct.unpack("<Q", content[-8:])
+    assert (magic, version) == (bytes.fromhex("89 50 53 45 47 44 45 4c"), 1)
+    assert stated == xxhash.xxh3_64_intdigest(content[:-8]) == listed["file_checksum"]
+    assert (len(content), count) == (listed["byte_count"], listed["row_count"])
+    assert owner == entry["footer_checksum"]
+    rows = list(roaring(content[24:-8]))
+    assert len(rows) == count
+    assert 0 <= rows[0] <= rows[-1] < entry["row_count"]
+    return rows

@@ -16,7 +16,7 @@ from generated_rows import SCHEMA, generated_rows, plain
 from plain_names import columns_of, definition_hash, stored_name
 from plain_reader import PageRecord, PlainSegment, records
 from plain_states import bits, close, distinct, grouped, order, state_value
-from plain_table import float_text, read_manifest, read_snapshot
+from plain_table import deleted_rows, float_text, read_manifest, read_snapshot
 from segment_bytes import read_everything
 
 import projseg
@@ -360,3 +360,21 @@ def test_long_names_follow_from_the_document():
 def test_floats_of_sealed_json_follow_from_the_document():
     found = {exact: float_text(float.fromhex(exact)) for exact in EXAMPLES["floats"]}
     assert found == EXAMPLES["floats"]
+
+
+def test_deleted_rows_follow_from_the_document(tmp_path):
+    table = projseg.Table.create(tmp_path / "t", pa.schema([("n", pa.int64())]))
+    for first in (0, 1000):
+        table.append({"n": list(range(first, first + 1000))})
+    table.delete("n < 70 OR n % 200 = 199")
+    table.delete("n = 500")
+    references = read_snapshot(tmp_path / "t")["manifests"]
+    entries = [entry for one in references for entry in read_manifest(tmp_path / "t", one)]
+    left = []
+    for entry in entries:
+        segment = PlainSegment((tmp_path / "t" / entry["file"]).read_bytes())
+        gone = set(deleted_rows(tmp_path / "t", entry))
+        numbers = segment.read_table("__base")["base", "n"]
+        left += [number for row, number in enumerate(numbers) if row not in gone]
+    assert sorted(left) == table.query(columns="n", order_by="n")["n"].to_pylist()
+    assert len(left) == 2000 - 70 - 10 - 1
