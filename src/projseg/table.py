@@ -217,7 +217,7 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable, AlteredTable):
             Without a filter it must consist of whole time chunks of the table's segment
             granularity, and nothing is read.
         filter : str or None
-            Spark SQL. Segments that hold other rows besides are written anew, as by `delete`.
+            Spark SQL. Of segments that hold other rows besides, rows are taken as by `delete`.
         timezone : str
             Of the filter, and of an interval beside it.
 
