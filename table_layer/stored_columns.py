@@ -82,7 +82,15 @@ def new_stored_name(wanted: str, taken: Iterable[str]) -> str:
 
 
 def stored_columns_problem(stored: StoredColumns, columns: Forms) -> str | None:
-    """Return why stored names cannot be those of a table's columns, or None if they can."""
+    """Return why stored names cannot be those of a table's columns, or None if they can.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_TYPE_NAME.
+    """
+    for form in stored.retired:
+        parse_type_name(form.type)
     if len(stored.columns) != len(columns) or not all(stored.columns):
         return f"name {len(stored.columns)} columns of {len(columns)}, or one by no name"
     for column, forms in zip(columns, stored.columns, strict=True):
