@@ -22,15 +22,20 @@ OFTEN = {
     "test_restore",
     "test_as_of",
 }
+# Modules that are about folders: their names, and files damaged in place.
+OF_FOLDERS = {
+    "test_damaged_metadata",
+    "test_hostile_metadata",
+    "test_paths",
+    "test_warehouse",
+}
 
 
 def pytest_generate_tests(metafunc):
-    if (
-        "tmp_path" in metafunc.fixturenames
-        and metafunc.definition.get_closest_marker("folder") is None
-    ):
-        often = metafunc.module.__name__ in OFTEN
-        store = pytest.param("store", marks=() if often else pytest.mark.slow)
+    module = metafunc.module.__name__
+    is_marked = metafunc.definition.get_closest_marker("folder") is not None
+    if "tmp_path" in metafunc.fixturenames and not is_marked and module not in OF_FOLDERS:
+        store = pytest.param("store", marks=() if module in OFTEN else pytest.mark.slow)
         metafunc.parametrize("tmp_path", ["folder", store], indirect=True)
 
 

@@ -205,6 +205,7 @@ def damage(table, part):
     return entry.file
 
 
+@pytest.mark.folder
 @pytest.mark.parametrize("part", ["pages", "dictionary"])
 def test_a_damaged_segment_is_reported_and_not_copied_on(table, part):
     table.add_projection({"name": "n", "sql": "SELECT robot, count(*) AS n GROUP BY ALL"})
@@ -327,6 +328,7 @@ def materialize(location):
     return projseg.Table(location).materialize_projection().segments
 
 
+@pytest.mark.folder
 def test_two_processes_at_once(table):
     """Each segment is rebuilt once in the table, whoever wins, and no file is left over."""
     table.add_projection(HOURLY)
@@ -340,6 +342,7 @@ def test_two_processes_at_once(table):
     assert table.materialize_projection().segments == 0
 
 
+@pytest.mark.folder
 def test_a_table_made_anew_is_not_touched(table):
     table.add_projection(HOURLY)
     seen = []

@@ -377,6 +377,7 @@ def test_history_has_deltas_words(table):
     ]
 
 
+@pytest.mark.folder
 def test_only_what_needs_stored_names_asks_for_a_reader_that_knows_them(table, monkeypatch):
     table.add_column("x", "int")
     assert "stored_columns" not in metadata(table)["required_features"]
