@@ -19,7 +19,7 @@ from projseg.algebra.expressions.tree import Column
 from projseg.algebra.projection.renamed import mentioned_columns, renamed
 from projseg.algebra.projection.spec import ProjectionSpec, StoredAs, from_definition
 from projseg.algebra.projection.stored_names import state_column_name, stored_column
-from projseg.errors import ProjsegError
+from projseg.errors import CorruptTableError, ProjsegError
 from projseg.segment_format.types import INTEGER_DIGITS, parse_type_name
 from projseg.table_layer.stored_columns import ColumnDeclaration, StoredColumns
 from projseg.table_layer.table_properties import (
@@ -42,9 +42,20 @@ def stored_declaration(spec: ProjectionSpec, properties: TableProperties) -> Pro
 
 
 def declared_spec(declared: ProjectionDeclaration, properties: TableProperties) -> ProjectionSpec:
-    """Return a declared projection over the table's names."""
+    """Return a declared projection over the table's names.
+
+    Raises
+    ------
+    CorruptTableError
+        PROJSEG_CORRUPT_TABLE if it reads what is no column of the table, PROJSEG_BAD_DEFINITION.
+    """
     spec = named_spec(declared.name, declared.definition, properties)
-    assert isinstance(spec, ProjectionSpec), "a table declares projections over its own columns"
+    if isinstance(spec, str):
+        raise CorruptTableError(
+            "PROJSEG_CORRUPT_TABLE",
+            f"the table declares projection '{declared.name}' over other columns than it has: "
+            f"{spec}; restore the snapshot from a copy",
+        )
     return spec
 
 

@@ -215,6 +215,11 @@ def change_columns_as_told(table: Table, changes: Sequence[Mapping[str, Any]]) -
     ]
     if not dropped and all("drop" in one for one in changes):
         return
+    added = [one["add"] for one in changes if "add" in one]
+    if len({name.casefold() for name in added}) < len(added):
+        raise InvalidInputError(
+            "PROJSEG_DUPLICATE_NAME", f"a column is added twice by one statement: {added}"
+        )
     renamed = [renaming(properties, one["rename"], one["to"]) for one in changes if "to" in one]
     widened = [widening(properties, one["widen"], one["type"]) for one in changes if "widen" in one]
     asked = ColumnChanges(

@@ -1,6 +1,7 @@
 """A table whose columns were changed, written once and never again: it reads as ever."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,28 @@ def test_its_snapshots_are_written_as_they_are():
         assert encode_snapshot(open_snapshot(storage, version).file) == stored
 
 
+def forged(folder, change):
+    """Return the golden table's newest version with other stored columns, rightly sealed."""
+    name = f"{6:020}.json"
+    file = json.loads((GOLDEN / "_projseg" / name).read_bytes())
+    change(file["properties"]["stored_columns"])
+    payload = bytearray(json.dumps(file, separators=(",", ":"), ensure_ascii=False).encode())
+    payload[13:45] = sealed_json._digest(payload)
+    shutil.copytree(GOLDEN, folder)
+    (folder / "_projseg" / name).write_bytes(payload)
+    return folder
+
+
+def test_a_declared_projection_reads_columns_of_the_table(tmp_path):
+    def retire_the_key(stored):
+        stored["retired"] += stored["columns"][0]
+        stored["columns"][0] = [{"name": "k#2", "type": "string"}]
+
+    table = Table(forged(tmp_path / "t", retire_the_key))
+    with pytest.raises(CorruptTableError, match="by_k"):
+        table.query("key", "count(*) AS n")
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -63,13 +86,6 @@ def test_its_snapshots_are_written_as_they_are():
     ],
 )
 def test_a_snapshot_that_lies_about_stored_names_is_refused(tmp_path, change):
-    name = f"{6:020}.json"
-    file = json.loads((GOLDEN / "_projseg" / name).read_bytes())
-    change(file["properties"]["stored_columns"])
-    payload = bytearray(json.dumps(file, separators=(",", ":"), ensure_ascii=False).encode())
-    payload[13:45] = sealed_json._digest(payload)
-    folder = tmp_path / "t" / "_projseg"
-    folder.mkdir(parents=True)
-    (folder / name).write_bytes(payload)
+    folder = forged(tmp_path / "t", change)
     with pytest.raises(CorruptTableError):
-        open_snapshot(open_storage(tmp_path / "t"), 6)
+        open_snapshot(open_storage(folder), 6)
