@@ -96,7 +96,7 @@ def test_truncation_at_every_byte_is_found(small):
 
 def test_a_file_that_shrinks_under_the_reader_is_found(small):
     segment = open_segment(small)
-    segment._read_range = lambda offset, size: small[offset : offset + size][: size - 1]
+    segment.read_range = lambda offset, size: small[offset : offset + size][: size - 1]
     with pytest.raises(CorruptSegmentError, match="truncated"):
         segment.column("__base", "base", "n")
 
@@ -142,10 +142,15 @@ def refooted(content, old, new):
     return retailed(content[: fields[0]] + footer.replace(old, new) + content[-TAIL_LAYOUT.size :])
 
 
-@pytest.mark.parametrize("seed", range(5_000 if IS_NIGHTLY else 60))
-def test_random_damage_is_found(seed):
+@pytest.fixture(scope="module")
+def large():
     content = sorted_segment()
-    expected = read_everything(content)
+    return content, read_everything(content)
+
+
+@pytest.mark.parametrize("seed", range(5_000 if IS_NIGHTLY else 200))
+def test_random_damage_is_found(large, seed):
+    content, expected = large
     rng = np.random.default_rng(seed)
     damaged = bytearray(content)
     start = int(rng.integers(0, len(content)))
