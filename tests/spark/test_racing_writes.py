@@ -1,4 +1,4 @@
-"""First writes that race for one location, without a JVM: Spark only carries their messages."""
+"""Writes that race for one location or are repeated, without a JVM: Spark only carries messages."""
 
 from __future__ import annotations
 
@@ -88,6 +88,18 @@ def test_a_transaction_is_written_once_though_two_attempts_make_the_table(locati
     late, early = Write(location, [0], **txn), Write(location, [0], **txn)
     early.commit()
     late.commit()
+    assert values_of(location) == [0]
+    assert is_clean(location)
+
+
+def test_a_write_that_is_aborted_after_its_commit_stands_and_is_not_repeated(location):
+    """Spark aborts a commit that it had no answer of, and who asked for it may ask again."""
+    txn = {"txnAppId": "loader", "txnVersion": "1"}
+    write = Write(location, [0], **txn)
+    messages = [write.writer.write(iter(pa.table(write.rows).to_batches()))]
+    write.writer.commit(messages)
+    write.writer.abort(messages)
+    Write(location, [0], **txn).commit()
     assert values_of(location) == [0]
     assert is_clean(location)
 
