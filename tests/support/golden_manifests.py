@@ -13,6 +13,7 @@ from projseg.table_layer.segment_entry import (
     SegmentEntry,
     StoredProjection,
 )
+from projseg.table_layer.storage_contract import SizedRead
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 HOUR = 3_600_000_000
@@ -27,11 +28,8 @@ class OneFile:
     def put_if_absent(self, name, payload):
         self.name, self.payload = name, payload
 
-    def size(self, name):
-        return len(self.payload)
-
-    def read_range(self, name, offset, size):
-        return self.payload[offset : offset + size]
+    def read_sized(self, name, offset, size):
+        return SizedRead(self.payload[offset : offset + size], len(self.payload))
 
 
 def entry(number, **facts):
