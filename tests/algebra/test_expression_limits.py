@@ -106,7 +106,6 @@ def test_depth_does_not_depend_on_the_callers(shape):
 
 
 HOSTILE = [
-    "(" * 40_000 + "v" + ")" * 40_000,
     "NOT " * 20_000 + "b",
     "CAST(" * 5_000 + "v" + " AS INT)" * 5_000,
     "[" * 40_000,
@@ -117,6 +116,7 @@ HOSTILE = [
     "v" * (TEXT_CHARACTERS_MAX + 1),
 ]
 HOSTILE_AT_NIGHT = [
+    "(" * 40_000 + "v" + ")" * 40_000,
     "- " * 40_000 + "v",
     "~ " * 40_000 + "v",
     "abs(" * 15_000 + "v" + ")" * 15_000,
@@ -171,6 +171,7 @@ def test_a_text_within_the_limit_whose_canonical_text_is_not_is_refused_at_once(
         parse_projection({"name": "p", "aggregators": [text]}, ROWS.schema)
 
 
+@pytest.mark.slow
 def test_the_canonical_text_of_the_deepest_expression_is_read_back():
     for shape in SHAPES.values():
         depth = max(n for n in range(DEPTH_MAX - 6, DEPTH_MAX + 7) if accepted(shape(n)))

@@ -30,6 +30,7 @@ QUERIES = select_queries(
 )
 
 
+@pytest.mark.slow
 def test_engines_take_turns_and_agree(tmp_path):
     plan = Plan(
         EditStream(3000),

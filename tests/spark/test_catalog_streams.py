@@ -9,6 +9,7 @@ import projseg
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.slow
 def test_tables_of_the_catalog_are_streamed_by_name(spark, tmp_path):
     spark.conf.set("spark.sql.catalog.flow", "org.apache.spark.sql.projseg.ProjsegCatalog")
     spark.conf.set("spark.sql.catalog.flow.warehouse", str(tmp_path / "house"))

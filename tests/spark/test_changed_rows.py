@@ -49,7 +49,7 @@ def sql(spark, template, tmp_path):
             spark.sql(f"DROP TABLE {name}")
 
 
-@pytest.fixture(params=["name", "path"])
+@pytest.fixture(params=["name", pytest.param("path", marks=pytest.mark.slow)])
 def table(request, tmp_path):
     return "changed" if request.param == "name" else f"projseg.`{tmp_path / 'changed'}`"
 

@@ -95,6 +95,7 @@ def test_an_engine_that_prints_and_breaks_keeps_no_worker_from_starting():
     assert "RuntimeError: broken" in told.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_writes_and_reads_with_workers_of_the_daemon(tmp_path):
     told = run(_SPARK, str(tmp_path / "t"))

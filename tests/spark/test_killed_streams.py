@@ -68,6 +68,7 @@ def has_grown(before, after, of_both):
     return all(grown) if of_both else any(grown)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kills", "files"),
     [(2, 30), pytest.param(20, 600, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])],

@@ -35,7 +35,7 @@ def sql(spark, template, tmp_path):
         spark.sql("DROP TABLE foreign_stated")
 
 
-@pytest.fixture(params=["name", "path"])
+@pytest.fixture(params=["name", pytest.param("path", marks=pytest.mark.slow)])
 def table(request, tmp_path):
     return "stated" if request.param == "name" else f"projseg.`{tmp_path / 'stated'}`"
 

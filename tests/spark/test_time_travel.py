@@ -44,7 +44,7 @@ def sql(spark, template, tmp_path):
         spark.sql("DROP TABLE travelled")
 
 
-@pytest.fixture(params=["name", "path"])
+@pytest.fixture(params=["name", pytest.param("path", marks=pytest.mark.slow)])
 def table(request, sql, tmp_path):
     return "travelled" if request.param == "name" else direct(tmp_path)
 

@@ -49,6 +49,7 @@ def table(tmp_path):
 WANTED = pa.concat_tables(batches(24))
 
 
+@pytest.mark.slow
 def test_many_micro_batches_become_one_segment_a_day(tmp_path):
     table = new_table(tmp_path / "t", projections=[HOURLY, BY_CHANNEL])
     written = batches(500, size=2)
