@@ -70,7 +70,16 @@ def check(page, folder, with_slow=False):
         assert all(is_like(*pair) for pair in pairs), (command, printed)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+LONG = "command-line.md"  # its eighty commands take a process each
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.name, marks=[pytest.mark.slow] if page.name == LONG else [])
+        for page in PAGES
+    ],
+)
 def test_the_shell_examples_of_a_page_print_what_they_say(page, tmp_path, monkeypatch):
     """A page's examples in Python come first: they make the tables that are asked."""
     monkeypatch.chdir(tmp_path)

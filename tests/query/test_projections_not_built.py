@@ -9,6 +9,7 @@ import projseg
 from projseg.errors import EvaluationError, ProjsegError
 
 
+@pytest.mark.slow
 def test_a_state_that_the_format_cannot_hold_gives_up_its_projection_only(tmp_path):
     count = 4_300_000  # a list of so many distinct values passes LIST_ITEMS_MAX
     rows = pa.table({"channel": ["#a"] * count, "user": np.arange(count) * 7919})

@@ -55,7 +55,7 @@ def test_a_day_is_one_segment_and_not_one_for_each_task(scattered, spark, tmp_pa
 @pytest.mark.parametrize(
     ("time", "granularity", "count"),
     [
-        ("t", "hour", DAYS * 24),
+        pytest.param("t", "hour", DAYS * 24, marks=pytest.mark.slow),
         ("t", "week", 8),
         ("t", "month", 2),
         ("t", "P5D", 10),
