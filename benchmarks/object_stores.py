@@ -11,13 +11,9 @@ same of a commit. Answers are compared with those of the same table in a folder.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,11 +22,12 @@ import pyarrow as pa
 
 import projseg
 from projseg.benchmarks.generator import SCHEMA, SPAN_US, START_US, EditStream
+from projseg.benchmarks.publish import publish
 from projseg.benchmarks.store_server import StoreServer, store_server
+from projseg.benchmarks.table_life import DAY_US
 from projseg.errors import InvalidInputError
 from projseg.memory.cache import KEPT
 
-DAY_US: Final = 86_400_000_000
 BY_CHANNEL: Final = projseg.Projection(
     "by_channel",
     ["channel", "robot"],
@@ -95,11 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         table = projseg.Table(_LOCATION, storage_options=options)
         few = rows.slice(0, 1000)
         commit = _measured(server, lambda: table.append(few), asked.repeat)
-    record = {
-        "command": "python -m projseg.benchmarks.object_stores",
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "load_average": round(os.getloadavg()[0], 2),
-        "processors": os.cpu_count(),
+    figures = {
         "segments": asked.segments,
         "rows": len(rows),
         "bytes": stored.snapshot.data_bytes,
@@ -107,10 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "queries": cases,
         "append of 1000 rows": commit,
     }
-    text = json.dumps(record, indent=1)
-    sys.stdout.write(text + "\n")
-    if asked.output is not None:
-        asked.output.write_text(text + "\n", encoding="utf-8")
+    publish("python -m projseg.benchmarks.object_stores", figures, asked.output)
 
 
 def _rows(segments: int, rows_a_segment: int) -> pa.Table:

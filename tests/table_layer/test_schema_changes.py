@@ -21,31 +21,17 @@ COLUMNS = {
     "price": "decimal(9,2)",
     "ratio": "float",
 }
-BY_CHANNEL = Projection(
-    "by_channel",
-    group_by=["channel"],
-    aggregators=[
-        "sum(added) AS added",
-        "avg(added) AS mean",
-        "min(added) AS least",
-        "max(price) AS dearest",
-        "sum(price) AS price",
-        "sum(ratio) AS ratio",
-        "count(*) AS n",
-    ],
-)
-ANSWER = {
-    "group_by": "channel",
-    "aggregators": [
-        "sum(added) AS added",
-        "avg(added) AS mean",
-        "min(added) AS least",
-        "max(price) AS dearest",
-        "sum(price) AS price",
-        "sum(ratio) AS ratio",
-        "count(*) AS n",
-    ],
-}
+AGGREGATORS = [
+    "sum(added) AS added",
+    "avg(added) AS mean",
+    "min(added) AS least",
+    "max(price) AS dearest",
+    "sum(price) AS price",
+    "sum(ratio) AS ratio",
+    "count(*) AS n",
+]
+BY_CHANNEL = Projection("by_channel", group_by=["channel"], aggregators=AGGREGATORS)
+ANSWER = {"group_by": "channel", "aggregators": AGGREGATORS}
 FORCED = {"useProjection": "by_channel", "forceProjections": True}
 UNUSED = {"noProjections": True}
 
