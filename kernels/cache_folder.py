@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -72,11 +76,8 @@ def _private_folder(base: Path) -> Path:
     OSError
         If it does not exist and cannot be made, or if somebody else could write to it.
     """
-    # Imported here: the shell's verbs import this module, and few of them need Numba.
-    from numba import __version__ as numba_version
-
     user = os.geteuid()
-    folder = base / f"projseg-{__version__}-numba-{numba_version}-{user}"
+    folder = base / f"projseg-{__version__}-numba-{_numba_version()}-{user}"
     for path in (*reversed(base.parents), base, folder):
         if not path.exists():
             path.mkdir(mode=0o700, exist_ok=True)
@@ -87,6 +88,20 @@ def _private_folder(base: Path) -> Path:
         raise PermissionError(f"{folder} is not this user's alone")
     tempfile.TemporaryFile(dir=folder).close()  # a read-only file system shows itself only so
     return folder.resolve()
+
+
+def _numba_version() -> str:
+    """Return Numba's release, read from its files where they are as usual: importing it is slow."""
+    spec = None if "numba" in sys.modules else find_spec("numba")
+    if spec is not None and spec.origin is not None:
+        with suppress(OSError, UnicodeDecodeError):
+            text = (Path(spec.origin).parent / "_version.py").read_text("utf-8")
+            if found := re.search(r'"version": "([^"]+)"', text):
+                return found[1]
+    # Imported here, because few processes get here.
+    from numba import __version__ as numba_version
+
+    return str(numba_version)
 
 
 def _refuse_strange_owners(folder: Path) -> None:

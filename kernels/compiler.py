@@ -16,6 +16,8 @@ from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
 
 from projseg.kernels.cache_folder import cache_folder
+from projseg.kernels.numba_code import stored_kernel
+from projseg.kernels.stored_code import may_run, store
 from projseg.memory.forks import hold_while_forking
 
 __all__ = ["compiled", "intrinsic"]
@@ -26,13 +28,23 @@ LOGGER: Final = logging.getLogger("projseg")
 hold_while_forking(global_compiler_lock)
 
 
-def compiled(function: Callable[..., Any], *, is_inlined: bool) -> Any:
-    """Return a callable that compiles the function once for each signature it is called with."""
+def compiled(function: Callable[..., Any], *, is_inlined: bool, name: str, source: int) -> Any:
+    """Return a callable that compiles the function once for each signature it is called with.
+
+    Parameters
+    ----------
+    function : callable
+        What is compiled.
+    is_inlined : bool
+        Whether it is compiled into each that calls it.
+    name, source : str, int
+        Under which name its machine code is kept, and the stamp of its sources.
+    """
     options: Any = {"inline": "always"} if is_inlined else {}
     dispatcher: Any = njit(nogil=True, **options)(function)
     # Numba's own cache would take a folder that others can write.
     if cache_folder() is not None:
-        dispatcher._cache = _KernelCache(dispatcher.py_func)
+        dispatcher._cache = _KernelCache(dispatcher.py_func, name, source)
     return dispatcher
 
 
@@ -81,6 +93,10 @@ class _KernelCache(FunctionCache):
 
     _impl_class = _KernelCacheImpl
 
+    def __init__(self, function: Callable[..., Any], name: str, source: int) -> None:
+        super().__init__(function)
+        self._code_name, self._code_source = name, source
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the kernel compiled for the types `sig`, or None if it is not to be had.
 
@@ -98,6 +114,13 @@ class _KernelCache(FunctionCache):
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a compiled kernel, if that is possible."""
         self._guarded(lambda: super(_KernelCache, self).save_overload(sig, data))
+        self._guarded(lambda: self._store(data))
+
+    def _store(self, compiled: Any) -> None:
+        """Keep its machine code for processes that do without Numba."""
+        kernel = stored_kernel(compiled, self._code_source) if may_run() else None
+        if kernel is not None:
+            store(kernel, self._code_name)
 
     def _guarded(self, change: Callable[[], None]) -> None:
         try:

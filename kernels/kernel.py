@@ -1,31 +1,53 @@
 """Kernels: functions of arrays that Numba compiles at their first call over many values.
 
-Importing Numba and loading the first compiled kernels takes about 0.4 seconds, as long as all else
-from the start of a process to its first answer. Many answers come from a few thousand rows, so
-kernels that are marked as `interpretable` run as the Python they are written in until the process
-has spent a part of that time on it.
+Importing Numba and loading the first compiled kernels takes longer than most queries. So what Numba
+compiled is also kept as machine code, which a process that has made few calls runs without it
+(`stored_code`). Where no such code is kept yet, kernels that are marked as `interpretable` run as
+the Python they are written in until the process has spent a part of the time of that import on it.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from types import FunctionType
 from typing import Any, Final, overload
 
 import numpy as np
+import xxhash
 
+from projseg.kernels.call_types import KernelFailedError, TypeKey, type_key, type_of
 from projseg.memory.forks import hold_while_forking
+from projseg.memory.lazy import cached_property
 
 INTERPRETED_VALUES_MAX: Final = 300_000  # values of all calls together, at 0.4 us each
+# Machine code of a kernel is loaded in the time of interpreting so many values.
+VALUES_TO_LOAD_FOR: Final = 1_000
+# Of all kernels; each is up to ten microseconds slower than by Numba.
+CALLS_OF_STORED_MAX: Final = 20_000
 _IS_INTERPRETER_WANTED: Final = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+_STAMP_FACTOR: Final = 0x9E3779B97F4A7C15
+_STAMP_MAX: Final = 2**64 - 1
 
 # A child forked while another thread imports Numba could never import it itself.
 _loading: Final = threading.RLock()
 hold_while_forking(_loading)
+
+
+@cache
+def _source_stamp(module: str) -> int:
+    """Return a number that changes with the source of a module."""
+    spec = sys.modules[module].__spec__
+    assert spec is not None
+    assert spec.origin is not None
+    loader: Any = spec.loader
+    return xxhash.xxh3_64_intdigest(loader.get_data(spec.origin))  # reads zip archives, too
 
 
 class Interpreter:
@@ -33,11 +55,10 @@ class Interpreter:
 
     def __init__(self, values_max: float) -> None:
         self._values_left = values_max
+        self.is_retired = False
 
-    def takes(self, arguments: tuple[Any, ...]) -> bool:
-        """Whether a call over these arguments is to be interpreted; count them if so."""
-        sizes = (argument.size for argument in arguments if isinstance(argument, np.ndarray))
-        value_count = sum(sizes)
+    def takes(self, value_count: int) -> bool:
+        """Whether a call over so many values is to be interpreted; count them if so."""
         if value_count > self._values_left:
             self._values_left = 0
             return False
@@ -45,11 +66,13 @@ class Interpreter:
         return True
 
     def retire(self) -> None:
-        """Interpret nothing from now on."""
+        """Let Numba run every kernel from now on."""
         self._values_left = 0
+        self.is_retired = True
 
 
 interpreter = Interpreter(math.inf if _IS_INTERPRETER_WANTED else INTERPRETED_VALUES_MAX)
+_calls_of_stored: Final = itertools.count()
 
 
 class Kernel:
@@ -71,20 +94,74 @@ class Kernel:
     def __init__(
         self, function: Callable[..., Any], *, is_interpretable: bool, is_inlined: bool
     ) -> None:
+        assert isinstance(function, FunctionType)
         self.function = function
         self.is_interpretable = is_interpretable
         self._is_inlined = is_inlined
         self._compiled: Any = None
+        self._value_count = 0  # of all calls before it is compiled
+        self._by_types: dict[tuple[TypeKey, ...], Callable[..., Any] | None] = {}
 
     def __call__(self, *arguments: Any) -> Any:
         """Call it, interpreted or compiled."""
         if self._compiled is not None:
             return self._compiled(*arguments)
-        if self.is_interpretable and interpreter.takes(arguments):
+        value_count = 0
+        for argument in arguments:
+            if isinstance(argument, np.ndarray):
+                value_count += argument.size
+        self._value_count += value_count
+        is_early = self.is_interpretable and self._value_count <= VALUES_TO_LOAD_FOR
+        stored = None if is_early else self._stored(arguments)
+        if stored is not None:
+            # What raises an error is called again, compiled by Numba, which names the error.
+            with suppress(KernelFailedError):
+                return stored(*arguments)
+        elif self.is_interpretable and interpreter.takes(value_count):
             # NumPy warns where the arithmetic of its scalars wraps around, as Numba's does.
             with np.errstate(all="ignore"), suppress(OverflowError):
                 return self.function(*arguments)
         return self.compiled()(*arguments)
+
+    def _stored(self, arguments: tuple[Any, ...]) -> Callable[..., Any] | None:
+        """Return the machine code for these types of arguments, if a file has it."""
+        if interpreter.is_retired or next(_calls_of_stored) >= CALLS_OF_STORED_MAX:
+            return None
+        key = tuple(map(type_key, arguments))
+        if key not in self._by_types:
+            types = [text for one in arguments if (text := type_of(one)) is not None]
+            is_plain = len(types) == len(key) and not _IS_INTERPRETER_WANTED
+            self._by_types[key] = self._loaded(types) if is_plain else None
+        return self._by_types[key]
+
+    def _loaded(self, types: list[str]) -> Callable[..., Any] | None:
+        with _loading:
+            # Imported here, because many processes load no machine code.
+            from projseg.kernels.stored_code import load, may_run
+
+            return load(self.name, types, self.stamp) if may_run() else None
+
+    @property
+    def name(self) -> str:
+        """A name that no other kernel has."""
+        module, function = self.function.__module__.rpartition(".")[2], self.function
+        return f"{module}.{function.__qualname__}-{function.__code__.co_firstlineno}"
+
+    @cached_property
+    def stamp(self) -> int:
+        """A number that changes with the sources of the kernel and of those it calls."""
+        stamp = _source_stamp(self.function.__module__)
+        for _, called in self._called():
+            if isinstance(called, Kernel):
+                stamp = stamp * _STAMP_FACTOR + called.stamp & _STAMP_MAX
+        return stamp
+
+    def _called(self) -> Iterator[tuple[str, Kernel | Intrinsic]]:
+        """Yield the kernels and intrinsics that the function names."""
+        for name in self.function.__code__.co_names:
+            value = self.function.__globals__.get(name)
+            if isinstance(value, Kernel | Intrinsic):
+                yield name, value
 
     def compiled(self) -> Any:
         """Return what Numba makes of it; each signature is compiled at its first call."""
@@ -93,17 +170,18 @@ class Kernel:
                 # Imported here, because it imports Numba.
                 from projseg.kernels.compiler import compiled
 
-                self._compiled = compiled(self._linked(), is_inlined=self._is_inlined)
+                self._compiled = compiled(
+                    self._linked(),
+                    is_inlined=self._is_inlined,
+                    name=self.name,
+                    source=self.stamp,
+                )
         return self._compiled
 
     def _linked(self) -> FunctionType:
         """Return the function over what Numba knows: the compiled forms of what it calls."""
         function = self.function
-        assert isinstance(function, FunctionType)
-        named = ((name, function.__globals__.get(name)) for name in function.__code__.co_names)
-        called = {
-            name: value.compiled() for name, value in named if isinstance(value, Kernel | Intrinsic)
-        }
+        called = {name: value.compiled() for name, value in self._called()}
         names = function.__globals__ | called
         linked = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
         linked.__qualname__, linked.__module__ = function.__qualname__, function.__module__

@@ -1,0 +1,167 @@
+"""Cut a kernel's machine code out of the object file that Numba makes of it.
+
+The object also holds wrappers through which Python calls the kernel, and these need Numba. The code
+itself needs nothing: it addresses what it uses by 64-bit words, which are known once the code has a
+place in memory. What does not fit this picture is not cut out, and Numba runs it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+_MAGIC: Final = b"\x7fELF\x02\x01"  # 64 bits, little-endian
+_X86_64: Final = 62
+_SECTION: Final = np.dtype(
+    [
+        ("name", "<u4"),
+        ("type", "<u4"),
+        ("flags", "<u8"),
+        ("address", "<u8"),
+        ("offset", "<u8"),
+        ("size", "<u8"),
+        ("link", "<u4"),
+        ("info", "<u4"),
+        ("alignment", "<u8"),
+        ("entry_bytes", "<u8"),
+    ]
+)
+_SYMBOL: Final = np.dtype(
+    [
+        ("name", "<u4"),
+        ("info", "u1"),
+        ("other", "u1"),
+        ("section", "<u2"),
+        ("value", "<u8"),
+        ("size", "<u8"),
+    ]
+)
+_RELOCATION: Final = np.dtype(
+    [("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("add", "<i8")]
+)
+_SYMBOLS, _RELOCATIONS = 2, 4  # types of sections
+_WRITABLE, _IN_MEMORY = 1, 2  # flags of sections
+_ABSOLUTE_64: Final = 1
+_WORD_BYTES: Final = 8
+_WRAPPERS: Final = ("_ZN7cpython", "cfunc.")
+# Called when the last reference to an array that Numba made is gone: kernels here make none.
+_NEVER_CALLED: Final = "NRT_MemInfo_call_dtor"
+_IMPORTED: Final = frozenset(("memcpy", "memmove", "memset"))
+
+
+class MachineCode(msgspec.Struct, frozen=True, array_like=True):
+    """Code and its constants, to be put anywhere in memory.
+
+    Parameters
+    ----------
+    image : bytes
+        Both.
+    entry : int
+        Where in the image the function begins.
+    places : list of int
+        Words of the image to which the image's address is to be added.
+    imports : list of (int, str)
+        Words of the image that are to hold the address of a function of the C library.
+    """
+
+    image: bytes
+    entry: int
+    places: list[int]
+    imports: list[tuple[int, str]]
+
+
+def machine_code(content: bytes, function: str) -> MachineCode | None:
+    """Return a function of an object file with all that it calls, or None if it needs more.
+
+    Parameters
+    ----------
+    content : bytes
+        An object file that Numba made for this machine.
+    function : str
+        The symbol of the function.
+    """
+    if content[:6] != _MAGIC or int.from_bytes(content[18:20], "little") != _X86_64:
+        return None
+    return _Object(content).cut(function)
+
+
+class _Object:
+    """An ELF object file, parsed."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        start, count = int.from_bytes(content[40:48], "little"), content[60]
+        self._sections = np.frombuffer(content, _SECTION, count, start)
+        (table,) = self._sections[self._sections["type"] == _SYMBOLS]
+        self._symbols = self._records(table, _SYMBOL)
+        names = self._bytes(self._sections[table["link"]])
+        self._names = [
+            names[start : names.index(b"\0", start)].decode()
+            for start in self._symbols["name"].tolist()
+        ]
+        self._starts: dict[int, int] = {}  # where in the image a section begins
+        self._image = bytearray()
+
+    def cut(self, function: str) -> MachineCode | None:
+        """Return the code and what it uses, or None."""
+        self._place_sections()
+        places, imports = list[int](), list[tuple[int, str]]()
+        for place, record in self._relocations():
+            name, section = (
+                self._names[record["symbol"]],
+                int(self._symbols[record["symbol"]]["section"]),
+            )
+            if record["type"] != _ABSOLUTE_64:
+                return None
+            if section in self._starts:
+                value = self._starts[section] + int(self._symbols[record["symbol"]]["value"])
+                word = value + int(record["add"])
+                self._image[place : place + _WORD_BYTES] = word.to_bytes(_WORD_BYTES, "little")
+                places.append(place)
+            elif name in _IMPORTED:
+                imports.append((place, name))
+            elif name != _NEVER_CALLED:
+                return None
+        symbol = self._symbols[self._names.index(function)]
+        entry = self._starts[int(symbol["section"])] + int(symbol["value"])
+        return MachineCode(bytes(self._image), entry, places, imports)
+
+    def _place_sections(self) -> None:
+        """Put code and constants into the image; what is writable stays out."""
+        for index, section in enumerate(self._sections):
+            if section["flags"] & (_WRITABLE | _IN_MEMORY) != _IN_MEMORY or not section["size"]:
+                continue
+            self._image += bytes(-len(self._image) % max(int(section["alignment"]), 1))
+            self._starts[index] = len(self._image)
+            self._image += self._bytes(section)
+
+    def _relocations(self) -> Any:
+        """Yield (word of the image, record) for all that is not a wrapper's or a debugger's."""
+        for section in self._sections[self._sections["type"] == _RELOCATIONS]:
+            target = int(section["info"])
+            if target not in self._starts or self._is_unwinding(target):
+                continue
+            skipped = [
+                (int(symbol["value"]), int(symbol["value"] + symbol["size"]))
+                for name, symbol in zip(self._names, self._symbols, strict=True)
+                if symbol["section"] == target and name.startswith(_WRAPPERS)
+            ]
+            for record in self._records(section, _RELOCATION):
+                offset = int(record["offset"])
+                if not any(start <= offset < end for start, end in skipped):
+                    yield self._starts[target] + offset, record
+
+    def _is_unwinding(self, section: int) -> bool:
+        """Whether a section is `.eh_frame`, which only C++ exceptions and debuggers read."""
+        names = self._sections[int.from_bytes(self._content[62:64], "little")]
+        start = int(self._sections[section]["name"])
+        return self._bytes(names)[start:].startswith(b".eh_frame\0")
+
+    def _records(self, section: Any, dtype: np.dtype[Any]) -> Any:
+        return np.frombuffer(self._bytes(section), dtype)
+
+    def _bytes(self, section: Any) -> bytes:
+        start = int(section["offset"])
+        return self._content[start : start + int(section["size"])]
