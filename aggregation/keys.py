@@ -1,7 +1,7 @@
 """A grouping key over rows: an id for each row, and the value that each id stands for.
 
-A key's ids ascend with its values (nulls first), so groups numbered by mixed radix or by packed
-keys come out in the order of the grouping columns.
+Where it is asked for, a key's ids ascend with its values (nulls first), so groups numbered by mixed
+radix or by packed keys come out in the order of the grouping columns.
 """
 
 from __future__ import annotations
@@ -11,16 +11,31 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.arrow_vectors import encode_sorted
 from projseg.kernels.doubles import plain_doubles
-from projseg.kernels.grouping import UnsignedIds, distinct_keys
+from projseg.kernels.gather import gather, gather_text
+from projseg.kernels.grouping import UnsignedIds, distinct_keys, occupied_groups, ranks_of
+from projseg.memory.late_import import late_import
+from projseg.segment_format.arrow_arrays import (
+    primitive_array,
+    text_array,
+    text_buffers,
+    valid_values,
+)
 from projseg.segment_format.dictionary import narrow_id_dtype
+from projseg.segment_format.types import is_text
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
-# Integers in a range up to this wide get `value - minimum` as id, even if few of them occur.
+# Integers in a range up to this wide, or as wide as there are rows, get `value - minimum` as id.
 _DENSE_RANGE_MAX: Final = 1 << 16
+# The values that occur are ranked, without hashing, in a range of at most so many for each row.
+_RANKED_RANGE_A_ROW: Final = 8
+_RANKED_RANGE_MAX: Final = 1 << 26
+# So many texts are hashed in compiled code; fewer are sorted sooner than that is loaded.
+_HASHED_TEXTS_MIN: Final = 1 << 16
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -29,7 +44,7 @@ class Key(msgspec.Struct, frozen=True):
     Parameters
     ----------
     ids : uint8[n], uint16[n] or uint32[n]
-        Below `cardinality`; ascending with the value, null lowest.
+        Below `cardinality`; null lowest.
     cardinality : int
         Number of ids that may occur.
     values_of : callable
@@ -41,27 +56,72 @@ class Key(msgspec.Struct, frozen=True):
     values_of: Callable[[UnsignedIds], Vector]
 
 
-def make_key(vector: Vector) -> Key:
-    """Return the key that groups rows by `vector`."""
+def make_key(vector: Vector, *, in_order: bool = True, may_be_sparse: bool = False) -> Key:
+    """Return the key that groups rows by `vector`.
+
+    Parameters
+    ----------
+    vector : Vector
+        A value for each row.
+    in_order : bool
+        Whether ids must ascend with the values, which costs a sort where many values differ.
+    may_be_sparse : bool
+        Whether only some of the ids need to occur, though there are several for each row.
+    """
     if isinstance(vector, Opaque):
+        key = None if in_order else _text_key(vector.array)
+        if key is not None:
+            return key
         vector = encode_sorted(vector.array)
     if isinstance(vector, Ids):
         dictionary = vector.dictionary
         return Key(vector.ids, len(dictionary), lambda ids: Ids(ids, dictionary))
     if vector.values.dtype.kind == "f":
-        return _float_key(vector)
+        return _float_key(vector, in_order=in_order)
     if vector.values.dtype == object:
         return _distinct_key(vector, *_sorted_objects(vector.values))
-    return _integer_key(vector)
+    return _integer_key(vector, in_order=in_order, may_be_sparse=may_be_sparse)
 
 
-def _integer_key(vector: Numbers) -> Key:
+def _text_key(texts: pa.Array) -> Key | None:
+    """Return the key of many texts in the order of their first rows; None: they need sorting."""
+    if len(texts) < _HASHED_TEXTS_MIN or not is_text(texts.type):
+        return None
+    with late_import:
+        from projseg.kernels.text_groups import group_texts
+
+    offsets, content = text_buffers(texts)
+    found = group_texts(offsets, content)
+    if found is None:
+        return None
+    ids, rows = found
+    has_null = bool(texts.null_count)
+    if has_null:
+        validity = valid_values(texts)
+        ids += np.uint32(1)
+        ids[~validity] = 0
+        rows = np.concatenate([np.array([validity.argmin()], np.uint32), rows])
+
+    def values_of(group_ids: UnsignedIds) -> Opaque:
+        gathered = gather_text(offsets, content, rows[group_ids])
+        if gathered is None:  # they pass what one array may hold
+            return Opaque(texts.take(primitive_array(rows[group_ids])))
+        return Opaque(text_array(*gathered, texts.type, group_ids > 0 if has_null else None))
+
+    return Key(ids, len(rows), values_of)
+
+
+def _integer_key(vector: Numbers, *, in_order: bool, may_be_sparse: bool) -> Key:
     values, validity = vector.values, vector.validity
     low, high = _bounds(values, validity)
     spread = high - low + 1
-    if spread > max(_DENSE_RANGE_MAX, len(values)):
+    may_be_ranked = spread <= min(_RANKED_RANGE_A_ROW * len(values), _RANKED_RANGE_MAX)
+    is_dense = spread <= max(_DENSE_RANGE_MAX, len(values))
+    if not (is_dense or (may_be_sparse and may_be_ranked)):
+        if may_be_ranked:
+            return _ranked_key(vector, low, spread)
         keys = values.view(np.uint64) ^ np.uint64(1 << 63) if values.dtype == np.int64 else values
-        ids, distinct = distinct_keys(keys.astype(np.uint64, copy=False))
+        ids, distinct = distinct_keys(keys.astype(np.uint64, copy=False), in_order=in_order)
         if values.dtype == np.int64:
             distinct = distinct ^ np.uint64(1 << 63)
         return _distinct_key(vector, ids, distinct.astype(np.int64))
@@ -81,6 +141,16 @@ def _integer_key(vector: Numbers) -> Key:
     return Key(ids, spread + shift, values_of)
 
 
+def _ranked_key(vector: Numbers, low: int, spread: int) -> Key:
+    """Return the key whose ids are the ranks of the values that occur."""
+    shifted = _shifted(vector.values, low, 0, spread)
+    if vector.validity is not None:
+        shifted = np.where(vector.validity, shifted, shifted.dtype.type(0))
+    occurs = occupied_groups(shifted, spread)
+    ids = gather(ranks_of(occurs), shifted.astype(np.uint32, copy=False))
+    return _distinct_key(vector, ids, np.flatnonzero(occurs) + low)
+
+
 def _bounds(values: NDArray[Any], validity: NDArray[np.bool_] | None) -> tuple[int, int]:
     known = values if validity is None else values[validity]
     return (int(known.min()), int(known.max())) if len(known) else (0, 0)
@@ -91,15 +161,20 @@ def _shifted(values: NDArray[Any], low: int, shift: int, cardinality: int) -> Un
     dtype = narrow_id_dtype(cardinality)
     if low == shift == 0 and values.dtype == dtype:
         return values
-    return (values.astype(np.int64, copy=False) - low + shift).astype(dtype)
+    if values.dtype.kind == "u" and values.dtype.itemsize >= dtype.itemsize:
+        below = values.dtype.type((low - shift) % (1 << 8 * values.dtype.itemsize))
+        ids: UnsignedIds = (values - below).astype(dtype, copy=False)  # modulo the width
+        return ids
+    above = values.astype(np.int64, copy=False) - low
+    return (above + shift if shift else above).astype(dtype)
 
 
-def _float_key(vector: Numbers) -> Key:
+def _float_key(vector: Numbers, *, in_order: bool) -> Key:
     """Group by bit pattern, after making all NaNs equal and -0.0 equal to 0.0; Spark's order."""
     bits = plain_doubles(vector.values).view(np.uint64)
     negative = bits >> np.uint64(63) != 0
     ordered = np.where(negative, ~bits, bits | np.uint64(1 << 63))
-    ids, distinct = distinct_keys(ordered)
+    ids, distinct = distinct_keys(ordered, in_order=in_order)
     positive = distinct >> np.uint64(63) != 0
     back = np.where(positive, distinct ^ np.uint64(1 << 63), ~distinct).view(np.float64)
     return _distinct_key(vector, ids, back.astype(vector.values.dtype))

@@ -1,8 +1,8 @@
-"""The distinct (group, id) pairs of rows, by two counting sorts."""
+"""The distinct (group, id) pairs of rows: a mark for each possible pair, or two counting sorts."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,11 @@ from projseg.errors import InvalidInputError
 from projseg.kernels.array_types import Narrow
 from projseg.kernels.fold_guard import GroupIds, Validity, check_rows
 from projseg.kernels.kernel import kernel
+from projseg.memory.pool import zeros
+
+# Pairs are marked while at most so many are possible for each row.
+_MARKS_A_ROW: Final = 8
+_MARKS_MIN: Final = 1 << 16
 
 
 def distinct_pairs(
@@ -51,6 +56,11 @@ def distinct_pairs(
         raise InvalidInputError(
             "PROJSEG_BAD_GROUP_IDS", f"id {ids.max()} is not below the id count {id_count}"
         )
+    if group_count * id_count <= max(_MARKS_MIN, _MARKS_A_ROW * len(ids)):
+        marks = zeros(group_count * id_count, np.bool_)
+        wide_groups = None if group_ids is None else group_ids.astype(np.uint32, copy=False)
+        _mark_pairs(wide_groups, ids.astype(np.uint32, copy=False), validity, id_count, marks)
+        return _marked_pairs(marks, group_count, id_count)
     groups_by_id = np.empty(len(ids), np.uint32)
     id_starts = np.zeros(id_count + 1, np.int64)
     _sort_by_id(group_ids, ids, validity, id_starts, groups_by_id)
@@ -62,6 +72,37 @@ def distinct_pairs(
     last_ids[:] = 0
     _write_pairs(id_starts, groups_by_id, last_ids, starts[:-1].copy(), pairs)
     return starts, pairs
+
+
+def _marked_pairs(
+    marks: NDArray[np.bool_], group_count: int, id_count: int
+) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    pairs = np.flatnonzero(marks)
+    starts = np.searchsorted(pairs, np.arange(group_count + 1) * id_count)
+    if group_count > 1:
+        pairs -= np.repeat(np.arange(group_count) * id_count, np.diff(starts))
+    return starts, pairs.astype(np.uint32)
+
+
+@kernel(interpretable=True)
+def _mark_pairs(
+    group_ids: NDArray[np.uint32] | None,
+    ids: NDArray[np.uint32],
+    validity: NDArray[np.bool_] | None,
+    id_count: int,
+    marks: NDArray[np.bool_],
+) -> None:
+    """Mark group * id_count + id of each row.
+
+    Shapes: group_ids, ids, validity [n]; marks [g * d].
+    Oracle: tests/oracle/folds.py::distinct.
+    """
+    for row in range(len(ids)):
+        if validity is None or validity[row]:
+            if group_ids is None:
+                marks[ids[row]] = True
+            else:
+                marks[np.int64(group_ids[row]) * id_count + np.int64(ids[row])] = True
 
 
 @kernel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,13 @@ from projseg.errors import InvalidInputError
 from projseg.kernels.array_types import Narrow
 from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.kernel import kernel
+from projseg.kernels.key_slots import shift_for, slot_of
+from projseg.kernels.partitioned_keys import number_in_parts
 from projseg.memory.pool import empty
+
+# From so many keys on, and for so many rows, rows are dealt to small tables.
+_DEALT_KEYS_MIN: Final = 1 << 16
+_DEALT_ROWS_MIN: Final = 1 << 18
 
 UnsignedIds = NDArray[np.unsignedinteger[Any]]
 
@@ -68,7 +74,7 @@ def distinct_keys(
     packed : uint64[n]
         The key of each row; n is below 2**32.
     in_order : bool
-        Whether the distinct keys must ascend; otherwise they are in order of first appearance.
+        Whether the distinct keys must ascend; otherwise they come in no particular order.
 
     Returns
     -------
@@ -88,6 +94,10 @@ def distinct_keys(
     while True:
         row, key_count = _number_keys(packed, row, group_ids, table, keys, key_count)
         if row == len(packed):
+            break
+        if key_count >= _DEALT_KEYS_MIN and len(packed) >= _DEALT_ROWS_MIN:
+            keys = number_in_parts(packed, group_ids)
+            key_count = len(keys)
             break
         table, keys = _grown(keys, key_count)
     keys = keys[:key_count]
@@ -111,38 +121,16 @@ def _grown(
 
 
 @kernel(interpretable=True)
-def _slot_of(key: np.uint64, shift: np.uint64) -> Any:
-    """Fibonacci hashing: the high bits of key * 2**64 / golden ratio (Knuth, TAOCP 3, 6.4).
-
-    Part of: `_number_keys`.
-    """
-    mixed = (key ^ (key >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
-    return mixed >> shift
-
-
-@kernel(interpretable=True)
-def _shift_for(slot_count: int) -> Any:
-    """Return the shift that leaves as many bits as number the slots.
-
-    Part of: `_number_keys`.
-    """
-    bits = 0
-    while (1 << bits) < slot_count:
-        bits += 1
-    return np.uint64(64 - bits)
-
-
-@kernel(interpretable=True)
 def _rehash(keys: NDArray[np.uint64], key_count: int, table: NDArray[np.uint32]) -> None:
     """Fill an empty table with the keys found so far.
 
     Shapes: keys [k]; table [s].
     Oracle: tests/oracle/grouping.py::distinct_keys.
     """
-    shift = _shift_for(len(table))
+    shift = shift_for(len(table))
     last = np.uint64(len(table) - 1)
     for number in range(key_count):
-        slot = _slot_of(keys[number], shift)
+        slot = slot_of(keys[number], shift)
         while table[slot] != 0:
             slot = (slot + np.uint64(1)) & last
         table[slot] = number + 1
@@ -164,11 +152,11 @@ def _number_keys(
     Shapes: packed, group_ids [n]; table [s]; keys [k].
     Oracle: tests/oracle/grouping.py::distinct_keys.
     """
-    shift = _shift_for(len(table))
+    shift = shift_for(len(table))
     last = np.uint64(len(table) - 1)
     while row < len(packed):
         key = packed[row]
-        slot = _slot_of(key, shift)
+        slot = slot_of(key, shift)
         while True:
             entry = table[slot]
             if entry == 0:
@@ -217,6 +205,26 @@ def occupied_groups(group_ids: UnsignedIds, group_count: int) -> NDArray[np.bool
         require_ids_below(group_ids, group_count)
         _mark(widened_ids(group_ids), occupied)
     return occupied
+
+
+def ranks_of(occupied: NDArray[np.bool_]) -> NDArray[np.uint32]:
+    """Return how many positions before each are occupied, uint32[n]; n is below 2**32."""
+    ranks = empty(len(occupied), np.uint32)
+    _rank(occupied, ranks)
+    return ranks
+
+
+@kernel(interpretable=True)
+def _rank(occupied: NDArray[np.bool_], ranks: NDArray[np.uint32]) -> None:
+    """Add up.
+
+    Shapes: occupied, ranks [n].
+    Oracle: numpy.cumsum.
+    """
+    count: Any = 0
+    for position in range(len(occupied)):
+        ranks[position] = count
+        count += np.int64(occupied[position])
 
 
 def require_ids_below(ids: UnsignedIds, cardinality: int) -> None:
