@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from projseg.aggregation.arrow_vectors import grouping_vector
 from projseg.aggregation.concat import concat_vectors
+from projseg.aggregation.expressions_in_blocks import evaluated_in_blocks
 from projseg.aggregation.rows import Rows
 from projseg.aggregation.time_buckets import bucket_vector
+from projseg.aggregation.values_by_id import values_by_id
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.functions.text_budget import (
     TEXT_BYTES_MAX,
@@ -22,7 +24,6 @@ from projseg.algebra.expressions.functions.text_budget import (
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.time.granularity import Granularity
 from projseg.segment_format.arrow_arrays import filled_values, primitive_array
-from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import is_text
 from projseg.segment_format.vectors import Ids, Numbers, Vector, held_bytes, text_bytes
 
@@ -51,6 +52,9 @@ def evaluate_over(expression: Expression, rows: Rows) -> Vector:
         buckets = _floor_of_plain_column(expression, vector)
         if buckets is not None:
             return buckets
+    in_blocks = evaluated_in_blocks(expression, rows)
+    if in_blocks is not None:
+        return in_blocks
     if len(rows) <= 1 or _text_bytes(expression, rows) <= _TEXT_BYTES_MAX:
         with suppress(TextsTooLargeError):
             columns = {name: rows.vector(name).to_arrow() for name in expression.columns}
@@ -96,29 +100,6 @@ def _evaluate_over_dictionary(expression: Expression, name: str, vector: Ids) ->
     return by_id.take(vector.ids)
 
 
-def values_by_id(expression: Expression, name: str, dictionary: Dictionary) -> Vector:
-    """Return the value of `expression` for each id of the dictionary of its one column.
-
-    It is computed once and kept with the dictionary, for all queries and pages.
-    """
-
-    def compute() -> Vector:
-        values = dictionary.values
-        return grouping_vector(evaluate(expression, {name: values}, len(values)))
-
-    return dictionary.memo(("values by id", expression), compute, held_bytes)
-
-
-def truth_by_id(condition: Expression, name: str, dictionary: Dictionary) -> NDArray[np.bool_]:
-    """Return where `condition` is true (not false, not null), bool[ids]; computed once."""
-
-    def compute() -> NDArray[np.bool_]:
-        values = dictionary.values
-        return filled_values(evaluate(condition, {name: values}, len(values)), False)
-
-    return dictionary.memo(("truth by id", condition), compute, lambda truths: truths.nbytes)
-
-
 def truth(vector: Vector) -> NDArray[np.bool_]:
     """Return where a boolean vector is true (not false, not null), bool[n]."""
     if isinstance(vector, Ids):
@@ -126,5 +107,6 @@ def truth(vector: Vector) -> NDArray[np.bool_]:
         mask: NDArray[np.bool_] = by_id[vector.ids]
         return mask
     assert isinstance(vector, Numbers)
-    mask = vector.wide() != 0
+    is_byte = vector.values.dtype == np.uint8 and vector.base == 0
+    mask = (vector.values if is_byte else vector.wide()) != 0
     return mask if vector.validity is None else mask & vector.validity

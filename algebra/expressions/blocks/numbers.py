@@ -1,0 +1,223 @@
+"""Arithmetic in blocks: exact numbers as scaled integers whose bounds prove that none overflows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import pyarrow as pa
+from msgspec.structs import replace
+
+from projseg.algebra.expressions.blocks.builder import BlockBuilder
+from projseg.algebra.expressions.blocks.value import (
+    NotInBlocksError,
+    Value,
+    is_exact,
+    require_long,
+    scale_of,
+)
+from projseg.algebra.expressions.tree import Call
+from projseg.algebra.time.period import DAY
+from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
+from projseg.kernels.block_steps import Operation
+from projseg.segment_format.types import number_limits
+
+Form = Callable[[Call, Sequence[Value], BlockBuilder], Value]
+"""(call, its arguments, builder) -> its value."""
+
+_SIGN_BIT: Final = -(1 << 63)
+
+
+def exact(
+    blocks: BlockBuilder, operation: Operation, left: Value, right: Value, low: int, high: int
+) -> Value:
+    """Return the value of a step over integers, which lies in [low, high].
+
+    Raises
+    ------
+    NotInBlocksError
+        If that passes 64 bits.
+    """
+    require_long(low, high)
+    register = blocks.emit(operation, left.register, right.register)
+    return Value(register, low, high, blocks.both(left.validity, right.validity))
+
+
+def fitted(blocks: BlockBuilder, value: Value, arrow_type: pa.DataType) -> Value:
+    """Return a value that is required to lie within the limits of a type."""
+    return blocks.required(value, *number_limits(arrow_type))
+
+
+def scaled(blocks: BlockBuilder, value: Value, factor: int) -> Value:
+    """Return a value times a positive constant."""
+    if factor == 1:
+        return value
+    low, high = value.low * factor, value.high * factor
+    return exact(blocks, Operation.MULTIPLY, value, blocks.constant(factor), low, high)
+
+
+def rescaled(blocks: BlockBuilder, value: Value, scale: int, wanted: int) -> Value:
+    """Return an unscaled number at another scale, rounded half away from zero."""
+    if wanted >= scale:
+        return scaled(blocks, value, 10 ** (wanted - scale))
+    divisor = 10 ** (scale - wanted)
+    register = blocks.emit(Operation.DIVIDE_HALF_UP, value.register, low=divisor)
+    return Value(register, value.low // divisor, -(-value.high // divisor), value.validity)
+
+
+def aligned(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> tuple[Value, Value]:
+    """Return two exact operands at the larger of their scales."""
+    scales = [scale_of(argument.type) for argument in call.arguments]
+    left, right = (
+        scaled(blocks, value, 10 ** (max(scales) - scale))
+        for value, scale in zip(arguments, scales, strict=True)
+    )
+    return left, right
+
+
+def _aligned_scale(call: Call) -> int:
+    return max(scale_of(argument.type) for argument in call.arguments)
+
+
+def _of_doubles(blocks: BlockBuilder, operation: Operation, arguments: Sequence[Value]) -> Value:
+    left, right = arguments
+    register = blocks.emit(operation, left.register, right.register)
+    return Value(register, validity=blocks.both(left.validity, right.validity))
+
+
+def _result(call: Call, value: Value, scale: int, blocks: BlockBuilder) -> Value:
+    return fitted(blocks, rescaled(blocks, value, scale, scale_of(call.type)), call.type)
+
+
+def _add(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    if not is_exact(call.type):
+        return _of_doubles(blocks, Operation.ADD_DOUBLES, arguments)
+    left, right = aligned(call, arguments, blocks)
+    bounds = left.low + right.low, left.high + right.high
+    total = exact(blocks, Operation.ADD, left, right, *bounds)
+    return _result(call, total, _aligned_scale(call), blocks)
+
+
+def _subtract(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    if not is_exact(call.type):
+        return _of_doubles(blocks, Operation.SUBTRACT_DOUBLES, arguments)
+    left, right = aligned(call, arguments, blocks)
+    bounds = left.low - right.high, left.high - right.low
+    difference = exact(blocks, Operation.SUBTRACT, left, right, *bounds)
+    return _result(call, difference, _aligned_scale(call), blocks)
+
+
+def _multiply(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    if not is_exact(call.type):
+        return _of_doubles(blocks, Operation.MULTIPLY_DOUBLES, arguments)
+    left, right = arguments
+    edges = [x * y for x in (left.low, left.high) for y in (right.low, right.high)]
+    product = exact(blocks, Operation.MULTIPLY, left, right, min(edges), max(edges))
+    scale = sum(scale_of(argument.type) for argument in call.arguments)
+    return _result(call, product, scale, blocks)
+
+
+def _negative(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    (value,) = arguments
+    if not is_exact(call.type):
+        sign = blocks.constant(_SIGN_BIT).register
+        return replace(value, register=blocks.emit(Operation.XOR, value.register, sign))
+    zero = blocks.constant(0)
+    return fitted(
+        blocks, exact(blocks, Operation.SUBTRACT, zero, value, -value.high, -value.low), call.type
+    )
+
+
+def _absolute(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    (value,) = arguments
+    if not is_exact(call.type):
+        rest = blocks.constant(~_SIGN_BIT).register
+        return replace(value, register=blocks.emit(Operation.AND, value.register, rest))
+    zero = blocks.constant(0)
+    opposite = exact(blocks, Operation.SUBTRACT, zero, value, -value.high, -value.low)
+    is_negative = blocks.emit(Operation.LESS, value.register, zero.register)
+    register = blocks.emit(Operation.SELECT, is_negative, opposite.register, value.register)
+    high = max(-value.low, value.high)
+    low = 0 if value.low < 0 < value.high else min(abs(value.low), abs(value.high))
+    return fitted(blocks, Value(register, low, high, value.validity), call.type)
+
+
+def _require_not_zero(blocks: BlockBuilder, left: Value, right: Value, *, exact: bool) -> None:
+    if exact and (right.low > 0 or right.high < 0):
+        return
+    operation = Operation.EQUAL if exact else Operation.EQUAL_DOUBLES
+    zero = blocks.constant(0).register  # whose bits are those of 0.0
+    is_zero = blocks.emit(operation, right.register, zero)
+    validity = blocks.both(left.validity, right.validity)
+    blocks.required(Value(is_zero, 0, 1, validity), 0, 0)
+
+
+def _divide(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    if is_exact(call.type):
+        raise NotInBlocksError("quotients of decimals need more digits")
+    _require_not_zero(blocks, *arguments, exact=False)
+    return _of_doubles(blocks, Operation.DIVIDE_DOUBLES, arguments)
+
+
+def _whole_divide(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    left, right = aligned(call, arguments, blocks)
+    _require_not_zero(blocks, left, right, exact=True)
+    high = max(abs(left.low), abs(left.high))
+    return fitted(blocks, exact(blocks, Operation.DIVIDE, left, right, -high, high), call.type)
+
+
+def _remainder(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    if not is_exact(call.type):
+        raise NotInBlocksError("remainders of doubles")
+    left, right = aligned(call, arguments, blocks)
+    _require_not_zero(blocks, left, right, exact=True)
+    high = max(abs(right.low), abs(right.high)) - 1
+    low = -min(high, -left.low) if left.low < 0 else 0
+    high = min(high, left.high) if left.high > 0 else 0
+    rest = exact(blocks, Operation.REMAINDER, left, right, low, max(high, 0))
+    return _result(call, rest, _aligned_scale(call), blocks)
+
+
+def _positive_remainder(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    rest = _remainder(call, arguments, blocks)
+    _, right = aligned(call, arguments, blocks)
+    if right.low <= 0 or _aligned_scale(call) != scale_of(call.type):
+        raise NotInBlocksError("a divisor that may be negative")
+    moved = exact(blocks, Operation.ADD, rest, right, rest.low + right.low, rest.high + right.high)
+    zero = blocks.constant(0).register
+    is_negative = blocks.emit(Operation.LESS, rest.register, zero)
+    register = blocks.emit(Operation.SELECT, is_negative, moved.register, rest.register)
+    return replace(rest, register=register, low=0, high=right.high - 1)
+
+
+def _days_between(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    left, right = arguments
+    bounds = left.low - right.high, left.high - right.low
+    return fitted(blocks, exact(blocks, Operation.SUBTRACT, left, right, *bounds), call.type)
+
+
+def _later_date(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    date, days = arguments
+    if call.function == "date_add":
+        bounds = date.low + days.low, date.high + days.high
+        moved = exact(blocks, Operation.ADD, date, days, *bounds)
+    else:
+        bounds = date.low - days.high, date.high - days.low
+        moved = exact(blocks, Operation.SUBTRACT, date, days, *bounds)
+    return blocks.required(moved, MIN_MICROS // DAY, MAX_MICROS // DAY - 1)
+
+
+FORMS: Final[dict[str, Form]] = {
+    "+": _add,
+    "-": _subtract,
+    "*": _multiply,
+    "/": _divide,
+    "div": _whole_divide,
+    "%": _remainder,
+    "pmod": _positive_remainder,
+    "negative": _negative,
+    "abs": _absolute,
+    "datediff": _days_between,
+    "date_add": _later_date,
+    "date_sub": _later_date,
+}

@@ -1,0 +1,60 @@
+"""What the steps of a block program compute: numbers in registers, and what is known of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from projseg.algebra.expressions.coercion import is_datetime, is_decimal, is_integral
+
+LONG_LEAST: Final = -(1 << 63)
+LONG_GREATEST: Final = (1 << 63) - 1
+
+
+class NotInBlocksError(Exception):
+    """An expression, or its columns' values, ask for more than block programs do."""
+
+
+class Value(msgspec.Struct, frozen=True):
+    """The value of an expression in each row.
+
+    Parameters
+    ----------
+    register : int
+        64-bit numbers in the form that `vectors.Numbers` describes; doubles as their bits. What a
+        null row holds means nothing.
+    low, high : int
+        Bounds of the values that are not null; they mean nothing for doubles.
+    validity : int or None
+        The register that holds 1 where there is a value and 0 where it is null; None: no null.
+    """
+
+    register: int
+    low: int = 0
+    high: int = 0
+    validity: int | None = None
+
+
+def is_exact(arrow_type: pa.DataType) -> bool:
+    """Whether values are integers in some form: of numbers, decimals, times or truth."""
+    is_number = is_integral(arrow_type) or is_decimal(arrow_type)
+    return is_number or is_datetime(arrow_type) or bool(pa.types.is_boolean(arrow_type))
+
+
+def scale_of(arrow_type: pa.DataType) -> int:
+    """Return how many digits of an unscaled number are its fraction."""
+    return int(arrow_type.scale) if is_decimal(arrow_type) else 0
+
+
+def require_long(low: int, high: int) -> None:
+    """Refuse bounds that pass 64 bits.
+
+    Raises
+    ------
+    NotInBlocksError
+        If they do.
+    """
+    if low < LONG_LEAST or high > LONG_GREATEST:
+        raise NotInBlocksError("values may pass 64 bits")

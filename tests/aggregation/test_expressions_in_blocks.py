@@ -1,0 +1,173 @@
+"""Block programs against the evaluator over Arrow arrays, which is their twin."""
+
+import block_cases
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from projseg.aggregation import expressions_in_blocks
+from projseg.aggregation.arrow_vectors import encode_sorted
+from projseg.aggregation.expressions_in_blocks import block_values, evaluated_in_blocks
+from projseg.aggregation.expressions_over_rows import evaluate_over
+from projseg.aggregation.feeds import feed_states
+from projseg.aggregation.filter_rows import filter_rows
+from projseg.aggregation.rows import MemorySource, all_rows
+from projseg.aggregation.states.state import Groups
+from projseg.aggregation.states.table import new_state
+from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.blocks.compile import FORMS, LAZY_FORMS
+from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.functions.record import Lazy
+from projseg.algebra.expressions.functions.table import FUNCTIONS
+from projseg.algebra.planning.source_plan import AddRows
+from projseg.errors import EvaluationError, InvalidInputError
+from projseg.segment_format.vectors import Numbers, Opaque
+
+IN_BLOCKS_MIN = 0.3  # of the expressions that are drawn
+
+
+@pytest.fixture(autouse=True)
+def few_rows_in_blocks(monkeypatch):
+    monkeypatch.setattr(expressions_in_blocks, "BLOCK_ROWS_MIN", 0)
+
+
+def twin(expression, rows):
+    columns = {name: rows.vector(name).to_arrow() for name in expression.columns}
+    try:
+        return evaluate(expression, columns, len(rows))
+    except EvaluationError:
+        return None
+
+
+def is_same(found, expected):
+    """Whether values agree, bit by bit but for the payload of NaN; nulls hold 0."""
+    array = found.to_arrow()
+    if array.type != expected.type or array.is_valid() != expected.is_valid():
+        return False
+    if found.validity is not None and found.values[~found.validity].any():
+        return False
+    if array.type == pa.float64():
+        held = (np.array(each.fill_null(0.0)) for each in (array, expected))
+        one, other = (np.where(np.isnan(each), np.nan, each) for each in held)
+        return np.array_equal(one.view(np.int64), other.view(np.int64))
+    return array.equals(expected)
+
+
+def compared(seed):
+    """Return whether the expression of a seed was computed in blocks; fail if it differs."""
+    rng = block_cases.generator(seed)
+    text = block_cases.expression(rng)
+    rows = block_cases.random_rows(rng)
+    try:
+        expression = bind(text, block_cases.SCHEMA)
+    except InvalidInputError:  # a type that the function does not take
+        return None
+    found = evaluated_in_blocks(expression, rows)
+    if found is None:
+        return False
+    expected = twin(expression, rows)
+    assert expected is not None, (seed, text, "refused")
+    assert is_same(found, expected), (seed, text, found.to_arrow(), expected)
+    return True
+
+
+def test_expressions_are_what_the_evaluator_says():
+    outcomes = [compared(seed) for seed in range(400)]
+    assert outcomes.count(True) > IN_BLOCKS_MIN * len(outcomes)
+
+
+@pytest.mark.slow
+def test_many_expressions_are_what_the_evaluator_says():
+    outcomes = [compared(seed) for seed in range(1000, 21_000)]
+    assert outcomes.count(True) > IN_BLOCKS_MIN * len(outcomes)
+    print(len(outcomes), {each: outcomes.count(each) for each in (True, False, None)})
+
+
+def rows_of(**columns):
+    return all_rows(MemorySource(len(next(iter(columns.values()))), columns))
+
+
+def whole(values, arrow_type=None, validity=None):
+    return Numbers(np.array(values, np.int64), arrow_type or pa.int64(), 0, validity)
+
+
+def test_every_form_is_of_a_function_and_lazy_where_that_is():
+    assert {*FORMS, *LAZY_FORMS} <= {*FUNCTIONS}
+    lazy = {name for name, record in FUNCTIONS.items() if isinstance(record.evaluate, Lazy)}
+    assert {*LAZY_FORMS} == lazy & {*FORMS, *LAZY_FORMS}
+
+
+@pytest.mark.parametrize(
+    ("text", "is_computed"),
+    [
+        ("b + c", True),
+        ("b * 4611686018427387904L", False),  # may pass 64 bits
+        ("b % c", False),  # a divisor is zero
+        ("if(c <> 0, b % c, 0)", True),
+        ("c <> 0 AND b % c = 1", True),
+        ("b % c = 1 AND c <> 0", True),  # what may fail comes last
+        ("coalesce(nullif(c, 0), b % c)", False),
+        ("CAST(b AS TINYINT)", False),
+        ("CASE WHEN b < 100 THEN CAST(b AS TINYINT) END", True),
+        ("concat(s, 'x') = 'ax'", False),
+        ("s = 'a' OR b > c", True),
+    ],
+)
+def test_a_program_computes_what_cannot_fail_for_a_row_that_needs_it(text, is_computed):
+    rows = rows_of(b=whole([7, 300, 9]), c=whole([2, 0, 0]), s=Opaque(pa.array(["a", "b", None])))
+    if "s = " in text and is_computed:
+        rows = rows_of(**rows.source.vectors | {"s": encode_sorted(pa.array(["a", "b", None]))})
+    expression = bind(text, block_cases.SCHEMA)
+    found = evaluated_in_blocks(expression, rows)
+    assert (found is not None) == is_computed
+    if found is not None:
+        assert is_same(found, twin(expression, rows))
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("b % c", "PROJSEG_EVALUATION_DIVIDE_BY_ZERO"),
+        ("CAST(b AS TINYINT)", "PROJSEG_EVALUATION_OVERFLOW"),
+        ("b * 9223372036854775807L", "PROJSEG_EVALUATION_OVERFLOW"),
+        ("CAST(b AS INT) * 2000000000", "PROJSEG_EVALUATION_OVERFLOW"),
+    ],
+)
+def test_what_fails_raises_the_evaluators_error(text, code):
+    rows = rows_of(b=whole([7, 300]), c=whole([2, 0]))
+    with pytest.raises(EvaluationError, match=code):
+        evaluate_over(bind(text, block_cases.SCHEMA), rows)
+
+
+def test_rows_that_are_few_are_left_to_the_evaluator(monkeypatch):
+    rows = rows_of(b=whole([1, 2]), c=whole([3, 4]))
+    monkeypatch.setattr(expressions_in_blocks, "BLOCK_ROWS_MIN", 3)
+    assert block_values(bind("b + c", block_cases.SCHEMA), rows) is None
+
+
+@pytest.mark.parametrize("has_nulls", [False, True])
+def test_sums_of_chunks_are_the_sum(has_nulls):
+    row_count = 150_000
+    b, c = np.arange(row_count) % 1000, np.arange(row_count) % 7 - 3
+    validity = b % 3 > 0 if has_nulls else None
+    rows = rows_of(b=whole(b if validity is None else b * validity, validity=validity), c=whole(c))
+    (argument,) = [bind("b * c", block_cases.SCHEMA)]
+    primitive = Primitive("sum", (argument,))
+    for ids in (None, (np.arange(row_count) % 5).astype(np.uint8)):
+        groups = Groups(ids, 1 if ids is None else 5, row_count)
+        state = new_state(primitive, groups.count)
+        feed_states([state], [primitive], [AddRows((argument,), None)], rows, groups)
+        products = b * c if validity is None else b * c * validity
+        ids = np.zeros(row_count, np.uint8) if ids is None else ids
+        expected = [int(products[ids == group].sum()) for group in range(groups.count)]
+        assert state.finish().to_pylist() == expected
+
+
+def test_conditions_on_two_columns_keep_the_rows_that_meet_them():
+    rng = np.random.default_rng(1)
+    b, c, i = (rng.integers(0, 100, 1000) for _ in range(3))
+    rows = rows_of(b=whole(b), c=whole(c), i=whole(i, pa.int32()))
+    kept = filter_rows(rows, bind("b < c AND c < i AND b % i < 20 AND i > 0", block_cases.SCHEMA))
+    expected = (b < c) & (c < i) & (b % np.maximum(i, 1) < 20)
+    assert kept.vector("b").wide().tolist() == b[expected].tolist()
