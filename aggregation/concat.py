@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 from projseg.aggregation.arrow_vectors import encode_sorted, grouping_vector
 from projseg.aggregation.dictionary_merge import merge_dictionaries
+from projseg.errors import LimitExceededError
 from projseg.memory.pool import empty
+from projseg.segment_format.arrow_arrays import text_buffers
 from projseg.segment_format.vectors import Ids, Numbers, Vector
 
 # Where rows are fewer than 1 / this of their dictionaries' values, only the values used are merged.
 _SPARSE_SHARE: Final = 4
+_TEXT_BYTES_MAX: Final = (1 << 31) - 1  # what Arrow's 32-bit offsets reach
 
 
 def concat_vectors(vectors: Sequence[Vector]) -> Vector:
@@ -27,6 +30,25 @@ def concat_vectors(vectors: Sequence[Vector]) -> Vector:
     if all(isinstance(vector, Numbers) for vector in vectors):
         return _concat_numbers([vector for vector in vectors if isinstance(vector, Numbers)])
     return grouping_vector(pa.concat_arrays([vector.to_arrow() for vector in vectors]))
+
+
+def concat_texts(arrays: Sequence[pa.Array]) -> pa.Array:
+    """Return the strings or binary values of several arrays, one after the other.
+
+    Raises
+    ------
+    LimitExceededError
+        PROJSEG_TEXT_TOO_LONG, if they pass what one array may hold.
+    """
+    ends = (text_buffers(array)[0] for array in arrays if len(array))
+    byte_count = sum(int(offsets[-1]) - int(offsets[0]) for offsets in ends)
+    if byte_count > _TEXT_BYTES_MAX:
+        raise LimitExceededError(
+            "PROJSEG_TEXT_TOO_LONG",
+            f"the distinct texts of several sources take {byte_count} bytes together; one grouping "
+            f"takes {_TEXT_BYTES_MAX}: filter rows, or group by a hash or a part of the text",
+        )
+    return pa.concat_arrays(arrays)
 
 
 def _concat_ids(vectors: Sequence[Ids]) -> Ids:

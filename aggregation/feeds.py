@@ -11,12 +11,13 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.aggregation.arrow_vectors import grouping_vector
+from projseg.aggregation.expressions_in_blocks import block_values
 from projseg.aggregation.expressions_over_rows import evaluate_over
 from projseg.aggregation.filter_rows import condition_mask
 from projseg.aggregation.linear_sums import Term, linear_terms
 from projseg.aggregation.rows import Rows
 from projseg.aggregation.states.inputs import valid_rows
-from projseg.aggregation.states.state import Groups, State
+from projseg.aggregation.states.state import Groups, State, WeighedState
 from projseg.aggregation.states.table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column, Expression
@@ -115,7 +116,21 @@ def _add_rows(
         if terms is not None:
             _add_terms(state, primitive, terms, groups, column_sums)
             return
+        if _add_in_blocks(state, feed.arguments[0], rows, groups):
+            return
     state.add(groups, [evaluate_over(argument, rows) for argument in feed.arguments])
+
+
+def _add_in_blocks(state: State, argument: Expression, rows: Rows, groups: Groups) -> bool:
+    """Add an expression's values as they are computed, if they are exact and cannot fail."""
+    values = block_values(argument, rows)
+    if values is None or values.may_fail or argument.type == pa.float64():
+        return False
+    for start, numbers in values.chunks(len(rows)):
+        end = start + len(numbers)
+        ids = None if groups.ids is None else groups.ids[start:end]
+        state.add(Groups(ids, groups.count, len(numbers)), [numbers])
+    return True
 
 
 def _add_terms(
@@ -173,6 +188,9 @@ def _add_weighted(
         validity = valid_rows(inputs[0]) if inputs else None
         counted = weights if validity is None else np.where(validity, weights, 0)
         state.merge(groups, {"count": Numbers(counted, pa.int64())})
+        return
+    if isinstance(state, WeighedState):
+        state.add_weighted(groups, inputs, weights)
         return
     product = _integer_product(inputs[0], weights) if primitive.function == "sum" else None
     if product is not None:

@@ -9,9 +9,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.aggregation.expressions_over_rows import evaluate_over, truth, truth_by_id
+from projseg.aggregation.expressions_in_blocks import evaluated_in_blocks
+from projseg.aggregation.expressions_over_rows import evaluate_over, truth
 from projseg.aggregation.number_ranges import NumberRange, value_range
 from projseg.aggregation.rows import MaskedRows, Rows
+from projseg.aggregation.values_by_id import truth_by_id
+from projseg.algebra.expressions.fallible import may_fail
 from projseg.algebra.expressions.functions.text_budget import TextsTooLargeError
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.tree import Call, Expression
@@ -66,6 +69,10 @@ def _mask_together(
                 selected = _masked(selected, inside)
             conditions = [c for c, found in ranges.items() if found is None or not found.is_exact]
     for condition in conditions:
+        in_blocks = evaluated_in_blocks(condition, selected.rows)
+        if in_blocks is not None:  # quicker than to fetch the rows that are left, and never fails
+            selected = _masked(selected, truth(in_blocks))
+            continue
         rows = selected.compact()
         selected = _masked(MaskedRows(rows), condition_mask(condition, rows))
     return selected
@@ -97,35 +104,38 @@ def allowed_ids(
     return reduce(np.logical_and, masks)
 
 
-def condition_mask(condition: Expression, rows: Rows) -> NDArray[np.bool_]:
+def condition_mask(condition: Expression, rows: Rows) -> Mask:
     """Return where `condition` is true, as bool[len(rows)].
 
     AND is true where all its operands are, OR where one is, so the operands are evaluated one by
-    one, each over its own dictionary where it has a single column.
+    one, each over its own dictionary where it has a single column. One that may fail is evaluated
+    for those rows alone that the operands before it leave undecided.
     """
-    if isinstance(condition, Call) and condition.function == "and":
-        return reduce(np.logical_and, (condition_mask(part, rows) for part in condition.arguments))
-    mask = np.zeros(len(rows), np.bool_)
-    is_or = isinstance(condition, Call) and condition.function == "or"
-    for part in condition.children if is_or else (condition,):
-        _set_where_true(mask, part, rows)
+    if not isinstance(condition, Call) or condition.function not in ("and", "or"):
+        return _mask_of_one(condition, rows)
+    is_and = condition.function == "and"
+    mask = np.full(len(rows), is_and)
+    for part in condition.arguments:
+        if may_fail(part):
+            undecided = mask if is_and else ~mask
+            mask[undecided] = condition_mask(part, rows.where(undecided))
+        elif is_and:
+            mask &= condition_mask(part, rows)
+        else:
+            mask |= condition_mask(part, rows)
     return mask
 
 
-def _set_where_true(mask: NDArray[np.bool_], condition: Expression, rows: Rows) -> None:
-    if isinstance(condition, Call) and condition.function in ("and", "or"):
-        mask |= condition_mask(condition, rows)
-        return
+def _mask_of_one(condition: Expression, rows: Rows) -> Mask:
+    """Return where a condition that is no AND or OR is true."""
     if len(condition.columns) == 1:
         (name,) = condition.columns
         vector = rows.vector(name)
         if isinstance(vector, Ids):
             allowed = allowed_ids([condition], name, vector.dictionary)
             if allowed is not None:
-                mask |= allowed_rows(vector.ids, allowed)
-                return
+                return allowed_rows(vector.ids, allowed)
         found = value_range(condition)
         if isinstance(vector, Numbers) and found is not None and found.is_exact:
-            mask |= found.mask(vector)
-            return
-    mask |= truth(evaluate_over(condition, rows))
+            return found.mask(vector)
+    return truth(evaluate_over(condition, rows))

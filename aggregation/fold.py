@@ -87,10 +87,10 @@ def _fold_together(
 ) -> Partial:
     if mask is not None and not _may_fold_all(keys, primitives, feeds):
         rows, mask = rows.where(mask), None
-    group_keys = [make_key(evaluate_over(key, rows)) for key in keys]
+    group_keys = [make_key(evaluate_over(key, rows), in_order=in_order) for key in keys]
     if mask is not None and not is_dense(group_keys, len(rows)):
         rows, mask = rows.where(mask), None
-        group_keys = [make_key(evaluate_over(key, rows)) for key in keys]
+        group_keys = [make_key(evaluate_over(key, rows), in_order=in_order) for key in keys]
     grouped = group_rows(group_keys, len(rows), in_order=in_order)
     if mask is not None:
         grouped = grouped.with_rest(mask)

@@ -10,13 +10,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from projseg.aggregation.concat import concat_vectors
+from projseg.aggregation.concat import concat_texts, concat_vectors
 from projseg.aggregation.group_rows import GroupedRows, group_rows
 from projseg.aggregation.keys import make_key
-from projseg.aggregation.partial import FoldedPartial, Partial
+from projseg.aggregation.partial import FoldedPartial, Partial, with_keys
 from projseg.aggregation.states.state import Groups, State
 from projseg.aggregation.states.table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
+from projseg.segment_format.types import is_text
+from projseg.segment_format.vectors import Opaque, Vector
 
 
 def merge_partials(
@@ -35,10 +37,33 @@ def merge_partials(
     """
     if len(partials) == 1:
         return partials[0]
+    return _merged(partials, primitives, in_order=in_order)
+
+
+def regrouped(partial: Partial, keys: Sequence[Vector], primitives: Sequence[Primitive]) -> Partial:
+    """Return the groups of a partial by other keys, which its groups may have in common.
+
+    Parameters
+    ----------
+    partial : Partial
+        The groups.
+    keys : sequence of Vector
+        One row for each of them.
+    primitives : sequence of Primitive
+        The primitives of their states, in order.
+    """
+    return _merged([with_keys(partial, keys)], primitives, in_order=False)
+
+
+def _merged(
+    partials: Sequence[Partial], primitives: Sequence[Primitive], *, in_order: bool
+) -> Partial:
     row_count = sum(partial.group_count for partial in partials)
     key_count = len(partials[0].keys)
-    keys = [concat_vectors([partial.keys[k] for partial in partials]) for k in range(key_count)]
-    grouped = group_rows([make_key(key) for key in keys], row_count, in_order=in_order)
+    keys = [_concat_keys([partial.keys[k] for partial in partials]) for k in range(key_count)]
+    grouped = group_rows(
+        [make_key(key, in_order=in_order) for key in keys], row_count, in_order=in_order
+    )
     states = [new_state(primitive, grouped.groups.count) for primitive in primitives]
     start = 0
     for partial in partials:
@@ -47,6 +72,13 @@ def merge_partials(
             state.merge(groups, partial.state_columns(index))
         start += partial.group_count
     return partial_of(grouped, states)
+
+
+def _concat_keys(vectors: Sequence[Vector]) -> Vector:
+    """Return the rows of all vectors as one; texts without a dictionary are not sorted into one."""
+    if is_text(vectors[0].type) and any(isinstance(vector, Opaque) for vector in vectors):
+        return Opaque(concat_texts([vector.to_arrow() for vector in vectors]))
+    return concat_vectors(vectors)
 
 
 def partial_of(grouped: GroupedRows, states: Sequence[State]) -> Partial:

@@ -11,6 +11,9 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.expressions.value_order import BOTTOM, TOP
+from projseg.algebra.proofs.predicate_truth import truth_of
+from projseg.algebra.proofs.value_set import ANYTHING
 from projseg.kernels.select import between
 from projseg.segment_format.arrow_arrays import array_of
 from projseg.segment_format.types import arrow_to_numbers
@@ -25,6 +28,8 @@ _COMPARISONS: Final = {
     ">": (True, False),
     ">=": (True, False),
 }
+
+_INT64_LIMIT: Final = 1 << 63
 
 
 class NumberRange(msgspec.Struct, frozen=True):
@@ -121,11 +126,16 @@ class NumberRange(msgspec.Struct, frozen=True):
 
 
 def value_range(condition: Expression) -> NumberRange | None:
-    """Return the range that a comparison of a column with constants implies; None of the rest."""
-    if not isinstance(condition, Call) or condition.function not in _COMPARISONS:
+    """Return the range of a column that a condition implies; None if no such range is known.
+
+    It is known of comparisons with constants, also of functions of the column with an inverse.
+    """
+    if not isinstance(condition, Call):
         return None
     column, *others = condition.arguments
-    if not isinstance(column, Column) or not all(isinstance(o, Literal) for o in others):
+    if condition.function not in _COMPARISONS or not isinstance(column, Column):
+        return _inverted_range(condition)
+    if not all(isinstance(other, Literal) for other in others):
         return None
     numbers = [_physical(o.value, column.type) for o in others if isinstance(o, Literal)]
     if any(number is None for number in numbers):
@@ -140,6 +150,37 @@ def value_range(condition: Expression) -> NumberRange | None:
         is_high_open=condition.function == "<",
         is_exact=len(numbers) == 1,
     )
+
+
+def _inverted_range(condition: Call) -> NumberRange | None:
+    """Return the range of values between the outermost cuts of where a condition is true.
+
+    A condition that raises for some value has none, so that its error is not lost.
+    """
+    truth = truth_of(condition)
+    if truth is None or not isinstance(truth.term, Column) or truth.defined != ANYTHING:
+        return None
+    cuts, arrow_type = truth.true.cuts, truth.term.type
+    if not cuts or truth.true.has_null or not _is_by_integers(arrow_type):
+        return None
+    if (cuts[0], cuts[-1]) == (BOTTOM, TOP):
+        return None
+    low, high = cuts[0], cuts[-1]
+    if any(len(cut) > 1 and not -_INT64_LIMIT <= cut[1] < _INT64_LIMIT for cut in (low, high)):
+        return None
+    return NumberRange(
+        truth.term.name,
+        None if low == BOTTOM else low[1],
+        None if high == TOP else high[1],
+        is_high_open=True,
+        is_exact=len(cuts) == 2,
+    )
+
+
+def _is_by_integers(arrow_type: pa.DataType) -> bool:
+    """Whether the physical numbers of a type are its order keys."""
+    is_time = pa.types.is_timestamp(arrow_type) or pa.types.is_date32(arrow_type)
+    return is_time or bool(pa.types.is_integer(arrow_type))
 
 
 def _physical(value: object, arrow_type: pa.DataType) -> Any:

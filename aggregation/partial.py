@@ -118,6 +118,14 @@ class StoredPartial(msgspec.Struct, frozen=True, dict=True):
         return selection
 
 
+def with_keys(partial: Partial, keys: Sequence[Vector]) -> Partial:
+    """Return the same groups and states under other keys, one row for each group."""
+    if isinstance(partial, FoldedPartial):
+        return FoldedPartial(keys, partial.states, partial.group_ids, partial.group_count)
+    assert isinstance(partial, StoredPartial)
+    return StoredPartial(keys, partial.primitives, partial.columns, partial.group_count)
+
+
 def key_arrow(partial: Partial, index: int, selection: NDArray[Any] | None = None) -> pa.Array:
     """Return a grouping column's values for the groups at `selection`, int[m], or for all."""
     key = partial.keys[index]

@@ -41,7 +41,7 @@ def count_into(
     if group_ids is None:
         counts[0] += row_count if validity is None else int(np.count_nonzero(validity))
     elif group_ids.dtype == np.uint8:
-        _count_few(group_ids, validity, counts)
+        _count_few(group_ids, validity, np.zeros((4, 256), np.int64), counts)
     else:
         _count(group_ids, validity, counts)
 
@@ -89,14 +89,16 @@ def _count(
 
 @kernel
 def _count_few(
-    group_ids: NDArray[np.uint8], validity: NDArray[np.bool_] | None, counts: NDArray[np.int64]
+    group_ids: NDArray[np.uint8],
+    validity: NDArray[np.bool_] | None,
+    tables: NDArray[np.int64],
+    counts: NDArray[np.int64],
 ) -> None:
-    """Count into four tables in turn, so that runs of one group do not wait for each other.
+    """Count into four tables of zeros in turn, so that runs of a group do not wait for each other.
 
-    Shapes: group_ids, validity [n]; counts [g].
+    Shapes: group_ids, validity [n]; tables [4, 256]; counts [g].
     Oracle: tests/oracle/folds.py::count.
     """
-    tables = np.zeros((4, 256), np.int64)
     for row in range(len(group_ids)):
         if validity is None:
             tables[row & 3, group_ids[row]] += 1

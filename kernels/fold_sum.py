@@ -70,10 +70,11 @@ def sum_into(
         largest = int(values.max()) if largest is None else largest
         _sum_narrow_few(totals, group_ids, values, base, validity, largest)
     elif group_ids.dtype == np.uint8 and values.dtype.kind == "f" and row_counts is not None:
-        _sum_floats_few(group_ids, values, totals)
+        _sum_floats_few(group_ids, values, np.zeros((4, 256)), totals)
         totals[:, 1] += row_counts
     elif group_ids.dtype == np.uint8:
-        _sum_few(group_ids, values, np.int64(base), validity, totals)
+        tables = np.zeros((4, 256, 2), totals.dtype)
+        _sum_few(group_ids, values, np.int64(base), validity, tables, totals)
     elif values.dtype.kind == "f" and _is_clustered(group_ids):
         _sum_clustered(group_ids, values, validity, totals)
     else:
@@ -158,7 +159,9 @@ def _sum_narrow_few(
     for start in range(0, len(values), step):
         end = start + step
         part = None if validity is None else validity[start:end]
-        _sum_packed(group_ids[start:end], values[start:end], np.int64(base), part, totals)
+        tables = np.zeros((4, 256), np.uint64)
+        ids, part_of_values = group_ids[start:end], values[start:end]
+        _sum_packed(ids, part_of_values, np.int64(base), part, tables, totals)
 
 
 @kernel(interpretable=True)
@@ -187,14 +190,14 @@ def _sum_few(
     values: Integers | NDArray[np.float64],
     base: int,
     validity: NDArray[np.bool_] | None,
+    tables: NDArray[np.int64] | NDArray[np.float64],
     totals: NDArray[np.int64] | NDArray[np.float64],
 ) -> None:
-    """Add into four tables in turn, so that neighbours of one group do not wait for each other.
+    """Add into four tables of zeros in turn, so that rows of a group do not wait for each other.
 
-    Shapes: group_ids, values, validity [n]; totals [g, 2].
+    Shapes: group_ids, values, validity [n]; tables [4, 256, 2]; totals [g, 2].
     Oracle: tests/oracle/folds.py::total.
     """
-    tables = np.zeros((4, 256, 2), totals.dtype)
     for row in range(len(group_ids)):
         if validity is None or validity[row]:
             tables[row & 3, group_ids[row], 0] += values[row] + base
@@ -207,14 +210,16 @@ def _sum_few(
 
 @kernel
 def _sum_floats_few(
-    group_ids: NDArray[np.uint8], values: NDArray[np.float64], totals: NDArray[np.float64]
+    group_ids: NDArray[np.uint8],
+    values: NDArray[np.float64],
+    tables: NDArray[np.float64],
+    totals: NDArray[np.float64],
 ) -> None:
     """Do as `_sum_few` without counting.
 
-    Shapes: group_ids, values [n]; totals [g, 2].
+    Shapes: group_ids, values [n]; tables [4, 256]; totals [g, 2].
     Oracle: tests/oracle/folds.py::total.
     """
-    tables = np.zeros((4, 256))
     for row in range(len(group_ids)):
         tables[row & 3, group_ids[row]] += values[row]
     for group in range(min(256, len(totals))):
@@ -251,17 +256,17 @@ def _sum_packed(
     values: Narrow,
     base: int,
     validity: NDArray[np.bool_] | None,
+    tables: NDArray[np.uint64],
     totals: NDArray[np.int64],
 ) -> None:
-    """Add value and count as one word, into four tables in turn.
+    """Add value and count as one word, into four tables of zeros in turn.
 
     One addition a row instead of two, and neighbours of one group do not wait for each other.
 
-    Shapes: group_ids, values, validity [n]; totals [g, 2].
+    Shapes: group_ids, values, validity [n]; tables [4, 256]; totals [g, 2].
     Oracle: tests/oracle/folds.py::total.
     """
     one = np.uint64(1 << _COUNT_SHIFT)
-    tables = np.zeros((4, 256), np.uint64)
     for row in range(len(group_ids)):
         if validity is None:
             word = np.uint64(values[row]) + one

@@ -16,14 +16,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.errors import CorruptSegmentError, InvalidInputError, LimitExceededError
+from projseg.errors import InvalidInputError, LimitExceededError
 from projseg.kernels.hll_coupons import LG_K_MAX, LG_K_MIN
 from projseg.kernels.hll_registers import register_sums
 from projseg.kernels.kernel import kernel
-from projseg.kernels.little_endian import write_word
+from projseg.kernels.little_endian import read_word, write_word
+from projseg.kernels.sketch_checks import SKETCH_BYTES_MAX, check_offsets, require_sound
 from projseg.kernels.text_order import read_only
-
-SKETCH_BYTES_MAX: Final = (1 << 31) - 1  # Arrow's binary offsets
 
 _LIST_BYTES: Final = 8
 _SET_BYTES: Final = 12
@@ -116,16 +115,11 @@ def parse_sketches(
     CorruptSegmentError
         PROJSEG_CORRUPT_SEGMENT, naming the first bad sketch.
     """
-    ends_inside = len(offsets) > 0 and int(offsets[0]) >= 0 and int(offsets[-1]) <= len(content)
-    if not ends_inside or (np.diff(offsets) < 0).any():
-        raise CorruptSegmentError("PROJSEG_CORRUPT_SEGMENT", "sketch offsets leave their content")
+    check_offsets(offsets, content)
     modes = np.zeros(len(offsets) - 1, np.int8)
     counts = np.zeros(len(offsets) - 1, np.int64)
     bad, problem = _parse(offsets, read_only(content), lg_k, modes, counts)
-    if problem:
-        raise CorruptSegmentError(
-            "PROJSEG_CORRUPT_SEGMENT", f"HLL sketch of row {bad} {_PROBLEMS[problem]}"
-        )
+    require_sound("HLL", bad, problem, _PROBLEMS)
     return modes, counts
 
 
@@ -278,7 +272,7 @@ def _parse_one(
     if mode == 2:
         has_size = len(sketch) == header + (1 << sketch[3])
         return _register_problem(sketch, header) if has_size else 5
-    counts[row] = sketch[6] if mode == 0 else np.int64(_read_word(sketch, 8))
+    counts[row] = sketch[6] if mode == 0 else np.int64(read_word(sketch, 8, 4))
     return _coupon_problem(sketch, header) if len(sketch) == header + 4 * counts[row] else 5
 
 
@@ -322,22 +316,9 @@ def _coupon_problem(sketch: NDArray[np.uint8], header: int) -> Any:
     Oracle: tests/oracle/hll.py::sketch.
     """
     for at in range(header, len(sketch), 4):
-        if _read_word(sketch, at) >> np.uint64(26) == np.uint64(0):
+        if read_word(sketch, at, 4) >> np.uint64(26) == np.uint64(0):
             return 6
     return 0
-
-
-@kernel
-def _read_word(content: NDArray[np.uint8], at: int) -> Any:
-    """Read four bytes, little-endian.
-
-    Shapes: content [bytes].
-    Oracle: tests/oracle/hll.py::sketch.
-    """
-    word = np.uint64(0)
-    for i in range(4):
-        word |= np.uint64(content[at + i]) << np.uint64(8 * i)
-    return word
 
 
 @kernel
@@ -357,7 +338,7 @@ def _coupons(
     for row in range(len(modes)):
         at = np.int64(offsets[row]) + 8 + 4 * modes[row]
         for i in range(counts[row]):
-            coupons[count] = _read_word(content, at + 4 * i)
+            coupons[count] = read_word(content, at + 4 * i, 4)
             count += 1
 
 

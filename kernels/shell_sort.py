@@ -9,7 +9,7 @@ from projseg.kernels.kernel import kernel
 
 
 @kernel
-def shell_sort(values: NDArray[np.uint32] | NDArray[np.uint64]) -> None:
+def shell_sort(values: NDArray[np.uint32] | NDArray[np.uint64] | NDArray[np.int64]) -> None:
     """Sort in place; meant for up to some ten thousand values.
 
     After: Marcin Ciura, "Best increments for the average case of Shellsort", 2001.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,7 +31,7 @@ def first_disorder(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> in
     return int(_first_disorder(offsets, read_only(content)))
 
 
-def read_only(array: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """Return a read-only view, so that kernels are compiled for one kind of array."""
     view = array.view()
     view.setflags(write=False)

@@ -18,12 +18,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.errors import CorruptSegmentError, InvalidInputError, LimitExceededError
+from projseg.errors import InvalidInputError, LimitExceededError
 from projseg.kernels.kernel import kernel
-from projseg.kernels.little_endian import write_word
+from projseg.kernels.little_endian import read_word, write_word
+from projseg.kernels.sketch_checks import SKETCH_BYTES_MAX, check_offsets, require_sound
 from projseg.kernels.theta_fold import THETA_MAX, Hashes
 
-_BYTES_MAX: Final = (1 << 31) - 1
 _FLAGS: Final = 0x1A  # read-only, compact, ordered
 _EMPTY_FLAG: Final = 0x04
 _SINGLE_FLAG: Final = 0x20
@@ -65,11 +65,11 @@ def theta_bytes(
     sizes = np.zeros(len(thetas), np.int64)
     _sizes(starts, hashes, thetas, sizes)
     total = int(sizes.sum())
-    if total > _BYTES_MAX:
+    if total > SKETCH_BYTES_MAX:
         raise LimitExceededError(
             "PROJSEG_LIMIT_EXCEEDED",
-            f"theta sketches of {len(thetas)} groups take {total} bytes, more than {_BYTES_MAX};"
-            " group by less or use a smaller lgK",
+            f"theta sketches of {len(thetas)} groups take {total} bytes, more than "
+            f"{SKETCH_BYTES_MAX}; group by less or use a smaller lgK",
         )
     offsets = np.zeros(len(thetas) + 1, np.int32)
     np.cumsum(sizes, out=offsets[1:])
@@ -97,24 +97,17 @@ def parse_thetas(
     CorruptSegmentError
         PROJSEG_CORRUPT_SEGMENT, naming the first bad sketch.
     """
-    ends_inside = len(offsets) > 0 and int(offsets[0]) >= 0 and int(offsets[-1]) <= len(content)
-    if not ends_inside or (np.diff(offsets) < 0).any():
-        raise CorruptSegmentError("PROJSEG_CORRUPT_SEGMENT", "sketch offsets leave their content")
+    check_offsets(offsets, content)
     counts = np.zeros(len(offsets) - 1, np.int64)
-    _require(*_count_entries(offsets, content, counts))
+    row, problem = _count_entries(offsets, content, counts)
+    require_sound("theta", row, problem, _PROBLEMS)
     starts = np.zeros(len(offsets), np.int64)
     np.cumsum(np.minimum(counts, size_max), out=starts[1:])
     hashes = np.empty(int(starts[-1]), np.uint64)
     thetas = np.full(len(counts), THETA_MAX, np.uint64)
-    _require(*_read_entries(offsets, content, counts, starts, hashes, thetas))
+    row, problem = _read_entries(offsets, content, counts, starts, hashes, thetas)
+    require_sound("theta", row, problem, _PROBLEMS)
     return starts, hashes, thetas
-
-
-def _require(row: int, problem: int) -> None:
-    if problem:
-        raise CorruptSegmentError(
-            "PROJSEG_CORRUPT_SEGMENT", f"theta sketch of row {row} {_PROBLEMS[problem]}"
-        )
 
 
 @kernel
@@ -235,19 +228,6 @@ def _write_entries(hashes: NDArray[np.uint64], entry_bits: int, content: NDArray
 
 
 @kernel
-def _little_endian(content: NDArray[np.uint8], at: int, byte_count: int) -> Any:
-    """Read a word.
-
-    Shapes: content [bytes].
-    Oracle: int.from_bytes.
-    """
-    word = np.uint64(0)
-    for i in range(byte_count):
-        word |= np.uint64(content[at + i]) << np.uint64(8 * i)
-    return word
-
-
-@kernel
 def _count_entries(
     offsets: NDArray[np.int64], content: NDArray[np.uint8], counts: NDArray[np.int64]
 ) -> Any:
@@ -276,7 +256,7 @@ def _count_entries(
         header = 8 * np.int64(longs) + count_bytes
         if version != 4 or entry_bits > 63 or count_bytes > 4 or size < header:
             return row, 2
-        count = np.int64(_little_endian(content, at + 8 * longs, count_bytes))
+        count = np.int64(read_word(content, at + 8 * longs, count_bytes))
         # Entries ascend from 1, so each takes a bit at least.
         if (count > 0 and entry_bits == 0) or size != header + (count * entry_bits + 7) // 8:
             return row, 3
@@ -306,14 +286,14 @@ def _read_entries(
         longs, entry_bits = np.int64(content[at]), np.int64(content[at + 3])
         if content[at + 1] == 3:
             if counts[row] == 1:
-                value = _little_endian(content, at + 8, 8)
+                value = read_word(content, at + 8, 8)
                 if value == 0 or value >= thetas[row]:
                     return row, 4
                 if len(target):
                     target[0] = value
             continue
         if longs == 2:
-            thetas[row] = _little_endian(content, at + 8, 8)
+            thetas[row] = read_word(content, at + 8, 8)
         if thetas[row] > np.uint64(THETA_MAX):
             return row, 4
         start = at + 8 * longs + np.int64(content[at + 4])

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.arrow_vectors import merge_values, numbers_of_array
+from projseg.aggregation.states.extreme_texts import extreme_candidates
 from projseg.aggregation.states.inputs import ids_of, taken
 from projseg.aggregation.states.state import Groups
 from projseg.algebra.aggregates.primitive import Primitive
@@ -76,6 +77,8 @@ class ExtremumState:
             keys, base = number_keys(numbers)
             self._numbers.fold(groups, keys, base=base, validity=numbers.validity)
             return
+        if isinstance(vector, Opaque) and is_text(self._type):
+            groups, vector = extreme_candidates(groups, vector, is_min=self._is_min)
         ids = ids_of(vector)
         best = self._part_of(ids.dictionary)
         best.fold(groups, ids.ids, first_key=int(ids.dictionary.has_null))

@@ -11,6 +11,11 @@ from numpy.typing import NDArray
 from projseg.algebra.aggregates.result_types import average_type
 from projseg.errors import EvaluationError
 from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN
+from projseg.segment_format.arrow_arrays import (
+    primitive_array,
+    valid_values,
+    validity_bitmap,
+)
 from projseg.segment_format.types import numbers_to_arrow, type_name
 
 _EXACT_AS_DOUBLE: Final = 1 << 53
@@ -21,6 +26,8 @@ def exact_to_arrow(
     final: pa.DataType,
     validity: NDArray[np.bool_] | None,
     text: str,
+    *,
+    or_null: bool = False,
 ) -> pa.Array:
     """Return values as their final type.
 
@@ -34,6 +41,8 @@ def exact_to_arrow(
         True where there is a value.
     text : str
         What was computed, for the message.
+    or_null : bool
+        Whether a value that does not fit becomes null.
 
     Raises
     ------
@@ -47,6 +56,10 @@ def exact_to_arrow(
             low = -high
         smallest, largest = int(values.min()), int(values.max())
         if smallest < low or largest > high:
+            if or_null:
+                fits = (values >= low) & (values <= high)
+                known = fits if validity is None else fits & validity
+                return numbers_to_arrow(np.where(fits, values, 0), final, known.astype(np.bool_))
             raise EvaluationError(
                 "PROJSEG_OVERFLOW",
                 f"{text} is {largest if largest > high else smallest} (unscaled), which"
@@ -56,7 +69,12 @@ def exact_to_arrow(
 
 
 def average_to_arrow(
-    sums: NDArray[Any], counts: NDArray[np.int64], input_type: pa.DataType, text: str
+    sums: NDArray[Any],
+    counts: NDArray[np.int64],
+    input_type: pa.DataType,
+    text: str,
+    *,
+    or_null: bool = False,
 ) -> pa.Array:
     """Return `sums / counts`: null of no value, decimals rounded half away from zero.
 
@@ -70,6 +88,8 @@ def average_to_arrow(
         The type of what was averaged.
     text : str
         What was computed, for the message.
+    or_null : bool
+        Whether an average that does not fit becomes null.
 
     Raises
     ------
@@ -86,7 +106,7 @@ def average_to_arrow(
     scaled = sums.astype(object) * shift
     halves = (abs(scaled) * 2 + divisors) // (divisors.astype(object) * 2)
     rounded = np.where(scaled < 0, -halves, halves) if len(scaled) else scaled
-    return exact_to_arrow(rounded, final, validity, text)
+    return exact_to_arrow(rounded, final, validity, text, or_null=or_null)
 
 
 def _quotients(sums: NDArray[Any], divisors: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -98,3 +118,16 @@ def _quotients(sums: NDArray[Any], divisors: NDArray[np.int64]) -> NDArray[np.fl
         return np.asarray(sums / divisors, np.float64)
     pairs = zip(sums.tolist(), divisors.tolist(), strict=True)
     return np.array([total / count for total, count in pairs], np.float64)
+
+
+def lists_of_length(values: pa.Array, length: int) -> pa.Array:
+    """Return every `length` values as a list; null where the first is null."""
+    is_valid = valid_values(values)[::length]
+    ends = np.cumsum(np.where(is_valid, length, 0), dtype=np.int32)
+    offsets = np.concatenate([np.zeros(1, np.int32), ends])
+    bitmap, null_count = validity_bitmap(None if is_valid.all() else is_valid)
+    kept = values.filter(primitive_array(np.repeat(is_valid, length)))
+    buffers = [bitmap, pa.py_buffer(offsets)]
+    return pa.Array.from_buffers(
+        pa.list_(values.type), len(is_valid), buffers, null_count, children=[kept]
+    )

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.arrow_vectors import numbers_of_array
-from projseg.aggregation.states.distinct import DistinctState
-from projseg.aggregation.states.final_values import average_to_arrow
+from projseg.aggregation.states.final_values import average_to_arrow, lists_of_length
 from projseg.aggregation.states.inputs import taken
-from projseg.aggregation.states.moments import MomentsState
 from projseg.aggregation.states.state import State
 from projseg.algebra.aggregates.call import AggregateCall
 from projseg.segment_format.vectors import Numbers, Vector
-
-if TYPE_CHECKING:
-    from projseg.aggregation.states.hll import HllState
 
 
 def finish_call(
@@ -40,20 +35,45 @@ def finish_call(
     EvaluationError
         PROJSEG_OVERFLOW, if a value does not fit the result type.
     """
-    first = states[0]
-    if call.function == "avg":
-        return _average(call, first, states[1].columns()["count"], selection)
-    if call.function == "approx_count_distinct":
-        return cast("HllState", first).estimates(selection)
-    if isinstance(first, MomentsState):
-        return first.spread(call.function, selection)
-    if isinstance(first, DistinctState) and call.function != "count_distinct":
-        sums = first.sums()
-        if call.function == "sum_distinct":
-            return sums.finish(selection)
-        counts = numbers_of_array(first.finish())
-        return _average(call, sums, counts, selection)
-    return first.finish(selection)
+    finish = _FINISHES.get(call.function)
+    return states[0].finish(selection) if finish is None else finish(call, states, selection)
+
+
+_Finish = Callable[[AggregateCall, Sequence[Any], NDArray[Any] | None], pa.Array]
+
+
+def _finish_average(
+    call: AggregateCall, states: Sequence[Any], selection: NDArray[Any] | None
+) -> pa.Array:
+    return _average(call, states[0], states[1].columns()["count"], selection)
+
+
+def _finish_distinct_average(
+    call: AggregateCall, states: Sequence[Any], selection: NDArray[Any] | None
+) -> pa.Array:
+    counts = numbers_of_array(states[0].finish())
+    return _average(call, states[0].sums(), counts, selection)
+
+
+def _finish_spread(
+    call: AggregateCall, states: Sequence[Any], selection: NDArray[Any] | None
+) -> pa.Array:
+    return states[0].spread(call.function, selection)
+
+
+def _at_shares(method: str) -> _Finish:
+    """Return what finishes percentiles by a method of their state."""
+
+    def finish(
+        call: AggregateCall, states: Sequence[Any], selection: NDArray[Any] | None
+    ) -> pa.Array:
+        shares = call.parameters[0]
+        of_shares = getattr(states[0], method)
+        if not isinstance(shares, tuple):
+            return of_shares((shares,), selection)
+        return lists_of_length(of_shares(shares, selection), len(shares))
+
+    return finish
 
 
 def _average(
@@ -61,10 +81,28 @@ def _average(
 ) -> pa.Array:
     values = _values(sums.columns()["sum"], selection)
     divisors = _values(counts, selection)
-    return average_to_arrow(values, divisors, call.arguments[0].type, call.name)
+    or_null = call.function == "try_avg"
+    return average_to_arrow(values, divisors, call.arguments[0].type, call.name, or_null=or_null)
 
 
 def _values(column: Vector, selection: NDArray[Any] | None) -> NDArray[Any]:
     chosen = taken(column, selection)
     assert isinstance(chosen, Numbers)
     return chosen.wide()
+
+
+_FINISHES: Final[dict[str, _Finish]] = {
+    **dict.fromkeys(("avg", "try_avg"), _finish_average),
+    "try_sum": lambda _, states, selection: states[0].tried(selection),
+    "approx_count_distinct": lambda _, states, selection: states[0].estimates(selection),
+    "approx_percentile": _at_shares("percentiles"),
+    "percentile": _at_shares("interpolated"),
+    "percentile_disc": _at_shares("discrete"),
+    **dict.fromkeys(
+        ("collect_set", "collect_list"), lambda _, states, selection: states[0].lists(selection)
+    ),
+    "sum_distinct": lambda _, states, selection: states[0].sums().finish(selection),
+    "avg_distinct": _finish_distinct_average,
+    **dict.fromkeys(("var_pop", "var_samp", "stddev_pop", "stddev_samp"), _finish_spread),
+}
+"""How values are made of states, where that is not the state's own `finish`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -61,3 +61,13 @@ class State(Protocol):
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
         """Return the final values of the groups at `selection`, int[m], or of all if None."""
+
+
+@runtime_checkable
+class WeighedState(State, Protocol):
+    """States that fold a row in several times at once."""
+
+    def add_weighted(
+        self, groups: Groups, inputs: Sequence[Vector], weights: NDArray[np.int64]
+    ) -> None:
+        """Fold rows in as `add` does, row i `weights[i]` times."""

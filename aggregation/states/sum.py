@@ -79,10 +79,18 @@ class SumState:
         EvaluationError
             PROJSEG_OVERFLOW, if a sum does not fit the result type.
         """
+        return self._finished(selection, or_null=False)
+
+    def tried(self, selection: NDArray[Any] | None = None) -> pa.Array:
+        """Return the sums; null of no value, and where a sum does not fit the result type."""
+        return self._finished(selection, or_null=True)
+
+    def _finished(self, selection: NDArray[Any] | None, *, or_null: bool) -> pa.Array:
         sums = taken(self.columns()["sum"], selection)
         assert isinstance(sums, Numbers)
         final = sum_type(self._primitive.arguments[0].type)
-        return exact_to_arrow(sums.values, final, sums.validity, self._primitive.text)
+        text = self._primitive.text
+        return exact_to_arrow(sums.values, final, sums.validity, text, or_null=or_null)
 
     def _add_exact(self, groups: Groups, numbers: Numbers) -> None:
         low, high = numbers.limits()

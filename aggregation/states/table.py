@@ -36,6 +36,24 @@ def _theta() -> StateClass:
     return ThetaState
 
 
+def _kll() -> StateClass:
+    with late_import:
+        from projseg.aggregation.states.kll import KllState
+    return KllState
+
+
+def _tuples() -> StateClass:
+    with late_import:
+        from projseg.aggregation.states.tuples import TuplesState
+    return TuplesState
+
+
+def _values() -> StateClass:
+    with late_import:
+        from projseg.aggregation.states.values import ValuesState
+    return ValuesState
+
+
 STATES: Final[dict[str, StateClass]] = {
     "count": CountState,
     "sum": SumState,
@@ -49,7 +67,13 @@ STATES: Final[dict[str, StateClass]] = {
     "bit_xor": BitsState,
     "distinct": DistinctState,
 }
-SKETCHES: Final[dict[str, Callable[[], StateClass]]] = {"hll": _hll, "theta": _theta}
+SKETCHES: Final[dict[str, Callable[[], StateClass]]] = {
+    "hll": _hll,
+    "theta": _theta,
+    "kll": _kll,
+    "values": _values,
+    "tuples": _tuples,
+}
 """Classes that need many modules and few queries use: they are imported at their first use."""
 
 

@@ -1,0 +1,47 @@
+"""What is required of columns of sketches, whatever their kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.errors import CorruptSegmentError
+
+SKETCH_BYTES_MAX: Final = (1 << 31) - 1  # Arrow's binary offsets
+
+
+def check_offsets(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> None:
+    """Require that sketches lie in their content, one after the other.
+
+    Parameters
+    ----------
+    offsets : int64[n + 1]
+        Sketch i is content[offsets[i] : offsets[i + 1]].
+    content : uint8[m]
+        Untrusted.
+
+    Raises
+    ------
+    CorruptSegmentError
+        PROJSEG_CORRUPT_SEGMENT.
+    """
+    ends_inside = len(offsets) > 0 and int(offsets[0]) >= 0 and int(offsets[-1]) <= len(content)
+    if not ends_inside or (np.diff(offsets) < 0).any():
+        raise CorruptSegmentError("PROJSEG_CORRUPT_SEGMENT", "sketch offsets leave their content")
+
+
+def require_sound(kind: str, row: int, problem: int, problems: Mapping[int, str]) -> None:
+    """Require that a kernel found no problem, 0.
+
+    Raises
+    ------
+    CorruptSegmentError
+        PROJSEG_CORRUPT_SEGMENT, naming the row.
+    """
+    if problem:
+        raise CorruptSegmentError(
+            "PROJSEG_CORRUPT_SEGMENT", f"{kind} sketch of row {row} {problems[problem]}"
+        )
