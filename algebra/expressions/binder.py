@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
+from projseg.algebra.expressions import instant
 from projseg.algebra.expressions.binder_columns import ColumnScope
 from projseg.algebra.expressions.binder_types import written_type
 from projseg.algebra.expressions.canonical import canonical
@@ -19,6 +20,7 @@ from projseg.algebra.expressions.duration_text import (
     parse_interval_range,
 )
 from projseg.algebra.expressions.functions.arithmetic import arithmetic, negative
+from projseg.algebra.expressions.functions.arrays import item_at
 from projseg.algebra.expressions.functions.boolean import logical
 from projseg.algebra.expressions.functions.calendar import add_interval, date_arithmetic
 from projseg.algebra.expressions.functions.comparison import comparison, membership
@@ -27,6 +29,7 @@ from projseg.algebra.expressions.functions.numeric import bitwise, bitwise_not
 from projseg.algebra.expressions.functions.table import SPELLINGS
 from projseg.algebra.expressions.functions.time_fields import extract
 from projseg.algebra.expressions.functions.time_floor import WINDOW_START
+from projseg.algebra.expressions.functions.trying import try_cast
 from projseg.algebra.expressions.literals import (
     FALSE,
     TRUE,
@@ -177,6 +180,14 @@ def _interval(tree: exp.Interval) -> Span:
     return parse_interval(f"{text} {unit.name}" if unit is not None else text)
 
 
+def _column(binder: Binder, tree: exp.Column) -> Expression:
+    name = tree.name.casefold()
+    is_name = len(tree.parts) == 1 and not tree.this.args.get("quoted")
+    if is_name and name in instant.BARE_NAMES and not binder.columns.has(name):
+        return canonical(instant.instant_value(name, binder.zone))
+    return binder.columns.resolve(tree)
+
+
 def _number(binder: Binder, tree: exp.Literal) -> Expression:
     text = tree.this
     if tree.is_string:
@@ -198,19 +209,15 @@ def _negation(binder: Binder, tree: exp.Neg) -> Expression:
         number = exp.Literal(this=f"-{typed.this}", is_string=False)
         if typed is inner:
             return _number(binder, number)
-        if is_floating(written_type(inner.to)):
+        if is_floating(written_type(inner.to)) and "e" not in typed.this.lower():
             number = exp.Literal(this=f"-{typed.this}e0", is_string=False)
         return canonical(cast_to(_number(binder, number), written_type(inner.to), binder.zone))
     return negative(binder.bind(inner), binder.zone)
 
 
 def _cast(binder: Binder, tree: exp.Cast) -> Expression:
-    if tree.args.get("safe"):
-        raise UnsupportedFeatureError(
-            "PROJSEG_UNSUPPORTED_FUNCTION", "TRY_CAST is not supported; use CAST"
-        )
-    wanted = written_type(tree.to)
-    expression = cast_to(binder.bind(tree.this), wanted, binder.zone)
+    convert = try_cast if tree.args.get("safe") else cast_to
+    expression = convert(binder.bind(tree.this), written_type(tree.to), binder.zone)
     return canonical(expression) if isinstance(tree.this, exp.Literal) else expression
 
 
@@ -285,6 +292,8 @@ def _like(binder: Binder, tree: exp.Expression) -> Expression:
 
 def _named_call(binder: Binder, tree: exp.Anonymous) -> Expression:
     name = str(tree.this).casefold()
+    if name in instant.NAMES and not tree.expressions:
+        return canonical(instant.instant_value(name, binder.zone))
     if name != "in_zone":
         return binder.call(name, tree.expressions)
     if len(tree.expressions) != 2 or not isinstance(tree.expressions[0], exp.Literal):
@@ -306,6 +315,13 @@ def _dot(binder: Binder, tree: exp.Dot) -> Expression:
     return binder.columns.field(binder.bind(inner), name)
 
 
+def _bracket(binder: Binder, tree: exp.Bracket) -> Expression:
+    indices = tree.expressions
+    if len(indices) != 1 or isinstance(indices[0], exp.Slice):
+        raise bad_expression(f"'{tree.sql(dialect='spark')}' has no single index")
+    return item_at(binder.bind(tree.this), binder.bind(indices[0]), binder.zone)
+
+
 def _trim(binder: Binder, tree: exp.Trim) -> Expression:
     name = _TRIMS[str(tree.args.get("position") or "BOTH").upper()]
     characters = [tree.expression] if tree.expression is not None else []
@@ -322,7 +338,7 @@ def _distinct(binder: Binder, tree: exp.Expression) -> Expression:
 
 
 _SPECIAL: Final[dict[type[exp.Expression], Callable[[Binder, Any], Expression]]] = {
-    exp.Column: lambda binder, tree: binder.columns.resolve(tree),
+    exp.Column: _column,
     exp.Literal: _number,
     exp.Neg: _negation,
     exp.Boolean: lambda binder, tree: TRUE if tree.this else FALSE,
@@ -346,6 +362,7 @@ _SPECIAL: Final[dict[type[exp.Expression], Callable[[Binder, Any], Expression]]]
     exp.Escape: _like,
     exp.Anonymous: _named_call,
     exp.Dot: _dot,
+    exp.Bracket: _bracket,
     exp.Trim: _trim,
     exp.DPipe: _concatenation,
     exp.Concat: lambda binder, tree: binder.call("concat", tree.expressions),

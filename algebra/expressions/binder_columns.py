@@ -26,6 +26,10 @@ class ColumnScope:
         for name in schema.names:
             self._by_fold.setdefault(name.casefold(), []).append(name)
 
+    def has(self, name: str) -> bool:
+        """Whether a column has the name, in any case of letters."""
+        return name.casefold() in self._by_fold
+
     def resolve(self, tree: exp.Column) -> Expression:
         """Return the column, or the field of a struct column, that a dotted name refers to.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -29,9 +29,15 @@ from projseg.segment_format.types import is_nested
 
 def canonical(expression: Expression) -> Expression:
     """Return the canonical form of a typed tree; it is its own canonical form."""
+    return _canonical(expression, known=())
+
+
+def _canonical(expression: Expression, known: Sequence[Expression]) -> Expression:
+    """Return the canonical form; the arguments that are `known` have it."""
     if not isinstance(expression, Call):
         return expression
-    arguments = tuple(canonical(argument) for argument in expression.arguments)
+    kept = set(map(id, known))
+    arguments = tuple(a if id(a) in kept else canonical(a) for a in expression.arguments)
     return _node(Call(expression.type, expression.function, arguments, expression.parameters))
 
 
@@ -44,7 +50,7 @@ def _node(call: Call) -> Expression:
     rewritten = rewrite(folded) if rewrite else folded
     if rewritten == folded or not isinstance(rewritten, Call):
         return rewritten
-    return canonical(rewritten)
+    return _canonical(rewritten, known=folded.arguments)
 
 
 def _folded(call: Call) -> Expression:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from projseg.algebra.expressions.coercion import is_lossless
 from projseg.algebra.expressions.functions.time_floor import granularity_of
-from projseg.algebra.expressions.tree import Call, Expression
+from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY, WEEK
 from projseg.algebra.time.refinement import always_refines
@@ -33,6 +33,8 @@ def canonical_floor(call: Call) -> Expression:
 def canonical_cast(call: Call) -> Expression:
     """Return a date as the date of a day's floor, and two lossless casts in a row as one."""
     inner = call.arguments[0]
+    if isinstance(inner, Literal):  # a day outside years 1 to 9999, left to raise on its rows
+        return call
     if call.type == pa.date32() and inner.type in (TIMESTAMP, TIMESTAMP_NTZ):
         zone = str(call.parameters[0]) if call.parameters else "UTC"
         if (plain := _date_below_cast(inner, zone)) is not None:

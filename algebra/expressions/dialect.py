@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -18,6 +18,9 @@ from projseg.algebra.expressions.limits import (
     room_to_recurse,
     too_deep,
 )
+
+PREFIX: Final = "SELECT "
+"""What `parse_sql` puts before a text, so places in its trees are later by so much."""
 
 
 class SparkExpression(Spark):
@@ -37,6 +40,7 @@ class SparkExpression(Spark):
             name: parse
             for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
             if name not in ("MIN_BY", "MAX_BY")  # they would drop a third argument
+            and "PERCENTILE" not in name
         }
 
         def _parse_csv(
@@ -80,7 +84,7 @@ def parse_sql(text: str) -> exp.Expression:
     check_text(text)
     try:
         with room_to_recurse():
-            trees = SparkExpression().parse(f"SELECT {text}\n")
+            trees = SparkExpression().parse(f"{PREFIX}{text}\n")
     except (SqlglotError, ValueError) as error:
         raise bad_expression(f"'{text}' is not a Spark SQL expression{_reason(error)}") from error
     except RecursionError as error:

@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from projseg.algebra.expressions.tree import Literal
-from projseg.errors import InvalidInputError
+from projseg.errors import EvaluationError, InvalidInputError
 from projseg.segment_format.arrow_arrays import scalar_of
 from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
 
@@ -33,13 +33,26 @@ def literal_scalar(literal: Literal) -> pa.Scalar:
 
 
 def scalar_literal(scalar: pa.Scalar) -> Literal:
-    """Return the constant of an Arrow scalar."""
-    value = None
-    if scalar.is_valid:
+    """Return the constant of an Arrow scalar.
+
+    Raises
+    ------
+    EvaluationError
+        PROJSEG_EVALUATION_OVERFLOW for a day outside years 1 to 9999, which a clock may show and no
+        constant names.
+    """
+    if not scalar.is_valid:
+        return literal(None, scalar.type)
+    try:
         if pa.types.is_timestamp(scalar.type):
-            value = micros_datetime(scalar.cast(pa.int64()).as_py(), scalar.type)
+            value: object = micros_datetime(scalar.cast(pa.int64()).as_py(), scalar.type)
         else:
             value = scalar.as_py()
+    except OverflowError as error:
+        raise EvaluationError(
+            "PROJSEG_EVALUATION_OVERFLOW",
+            f"day {scalar.cast(pa.int32()).as_py()} lies outside years 1 to 9999",
+        ) from error
     return literal(value, scalar.type)
 
 

@@ -28,6 +28,13 @@ _INFIX: Final[dict[type[exp.Expression], str]] = {
     exp.BitwiseOr: "|",
     exp.BitwiseXor: "^",
 }
+_DEFAULTS: Final = {
+    ("split", 2): ("-1",),
+    ("regexp_extract", 2): ("1",),
+    ("bround", 1): ("0",),
+    ("from_unixtime", 1): ("yyyy-MM-dd HH:mm:ss",),
+}
+"""From a function and how many arguments are written to those that Spark adds."""
 _NEGATED: Final = (exp.NEQ, exp.NullSafeNEQ)
 
 
@@ -36,6 +43,11 @@ def spark_name(tree: exp.Expression) -> str:
     if isinstance(tree, exp.Cast) and isinstance(tree.this, exp.Column):
         return str(tree.this.name)
     return str(tree.name) if isinstance(tree, exp.Column) else _name(tree)
+
+
+def composed_name(tree: exp.Expression) -> str:
+    """Return the column name of an expression over aggregates, which keeps a cast's type."""
+    return _name(tree)
 
 
 def _name(tree: exp.Expression) -> str:
@@ -50,7 +62,8 @@ def _cast(tree: exp.Cast) -> str:
     """Name a cast; sqlglot reads 1L as a cast of 1, and Spark names it 1."""
     if isinstance(tree.this, exp.Literal) and not tree.this.is_string:
         return str(tree.this.this)
-    return f"CAST({_name(tree.this)} AS {tree.to.sql(dialect='spark')})"
+    function = "TRY_CAST" if tree.args.get("safe") else "CAST"
+    return f"{function}({_name(tree.this)} AS {tree.to.sql(dialect='spark')})"
 
 
 def _negative(tree: exp.Neg) -> str:
@@ -61,6 +74,25 @@ def _negative(tree: exp.Neg) -> str:
 def _dot(tree: exp.Dot) -> str:
     is_window = isinstance(tree.this, exp.Anonymous)
     return f"{str(tree.this.this).lower()}.{tree.expression.name}" if is_window else tree.name
+
+
+def _call(tree: exp.Anonymous) -> str:
+    function = str(tree.this).lower()
+    if function == "log":
+        base = "" if len(tree.expressions) > 1 else "E(), "
+        return f"LOG({base}{_list(tree.expressions)})"
+    added = _DEFAULTS.get((function, len(tree.expressions)), ())
+    return f"{function}({', '.join([*map(_name, tree.expressions), *added])})"
+
+
+def _rounded(function: str, tree: exp.Expression) -> str:
+    if tree.args.get("decimals") is None:
+        return f"{function.upper()}({_name(tree.this)})"
+    return f"{function}({_parts(tree, 'this', 'decimals')})"
+
+
+def _bracket(tree: exp.Bracket) -> str:
+    return f"{_name(tree.this)}[{_list(tree.expressions)}]"
 
 
 def _like(tree: exp.Like) -> str:
@@ -93,7 +125,8 @@ _WRITERS: Final[dict[type[exp.Expression], Callable[[Any], str]]] = {
     exp.Literal: lambda tree: str(tree.this),
     exp.RawString: lambda tree: str(tree.this),
     exp.Column: lambda tree: ".".join(part.name for part in tree.parts),
-    exp.Anonymous: lambda tree: f"{str(tree.this).lower()}({_list(tree.expressions)})",
+    exp.Anonymous: _call,
+    exp.Bracket: _bracket,
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.Neg: _negative,
@@ -102,8 +135,8 @@ _WRITERS: Final[dict[type[exp.Expression], Callable[[Any], str]]] = {
     exp.In: lambda tree: f"({_name(tree.this)} IN ({_list(tree.expressions)}))",
     exp.Between: lambda tree: f"between({_parts(tree, 'this', 'low', 'high')})",
     exp.Boolean: lambda tree: "true" if tree.this else "false",
-    exp.Floor: lambda tree: f"FLOOR({_name(tree.this)})",
-    exp.Ceil: lambda tree: f"CEIL({_name(tree.this)})",
+    exp.Floor: lambda tree: _rounded("floor", tree),
+    exp.Ceil: lambda tree: _rounded("ceil", tree),
     exp.Extract: lambda tree: f"extract({tree.this.name.lower()} FROM {_name(tree.expression)})",
     exp.If: lambda tree: f"(IF({_parts(tree, 'this', 'true', 'false')}))",
     exp.Case: _case,

@@ -37,7 +37,8 @@ def _text(expression: Expression, zone: str) -> str:
         return quoted_name(expression.name)
     if isinstance(expression, Literal):
         return _literal(expression)
-    assert isinstance(expression, Call)
+    if not isinstance(expression, Call):
+        return str(expression)
     function = FUNCTIONS[expression.function]
     own = function.zone(expression)
     if own is not None and own != zone:

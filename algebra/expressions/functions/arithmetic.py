@@ -89,12 +89,9 @@ def _as_numbers(
 
 
 def _operand_type(function: str, left: Expression, right: Expression) -> pa.DataType:
-    wanted = common_type(left.type, right.type)
-    if function == "/" and not is_floating(wanted):
+    if function == "/":
         return pa.float64()
-    if function == "div":
-        return pa.int64()
-    return wanted
+    return pa.int64() if function == "div" else common_type(left.type, right.type)
 
 
 def _decimal_node(function: str, left: Expression, right: Expression, zone: str) -> Expression:

@@ -35,6 +35,7 @@ from projseg.algebra.expressions.functions.decimal_arithmetic import (
     to_type,
     without_fraction,
 )
+from projseg.algebra.expressions.functions.inverses import inverse_of_cast
 from projseg.algebra.expressions.functions.record import (
     Nulls,
     Order,
@@ -279,6 +280,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         null_only_from_null=_is_null_only_from_null,
         may_fail=_may_fail,
         order=_order,
+        inverse=inverse_of_cast,
         text=_text,
         zone=zone_in_parameters,
     )

@@ -18,7 +18,6 @@ from projseg.algebra.expressions.coercion import (
     is_decimal,
     is_floating,
     is_integral,
-    is_numeric,
     unify,
 )
 from projseg.algebra.expressions.functions.arithmetic import is_exact
@@ -29,14 +28,15 @@ from projseg.algebra.expressions.functions.datum import (
     as_array,
     doubles,
     from_integers,
-    literal_of,
     overflow,
     require_type,
     valid_mask,
 )
 from projseg.algebra.expressions.functions.decimal_arithmetic import to_type
+from projseg.algebra.expressions.functions.inverses import whole
 from projseg.algebra.expressions.functions.record import (
     Evaluator,
+    Inverse,
     Nulls,
     Order,
     Orders,
@@ -52,26 +52,32 @@ from projseg.algebra.expressions.functions.record import (
     written_infix,
     written_prefix,
 )
+from projseg.algebra.expressions.functions.rounding import (
+    digits_of,
+    number_argument,
+    rounded_type,
+    to_digits,
+)
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.segment_format.arrow_arrays import array_of, primitive_array, scalar_of
 from projseg.segment_format.types import arrow_to_numbers, numbers_to_arrow, type_name
 
 
-def _number(function: str, argument: Expression, zone: str) -> Expression:
-    if argument.type in (pa.string(), pa.null()):
-        argument = cast_to(argument, pa.float64(), zone)
-    require_type(is_numeric(argument.type), function, argument, "a number")
-    return argument
-
-
 def _build_abs(arguments: tuple[Expression, ...], zone: str) -> Expression:
-    argument = _number("abs", arguments[0], zone)
+    argument = number_argument("abs", arguments[0], zone)
     return Call(argument.type, "abs", (argument,))
+
+
+def _doubles(function: str, arguments: tuple[Expression, ...], zone: str) -> tuple[Expression, ...]:
+    numbers = (number_argument(function, argument, zone) for argument in arguments)
+    return tuple(cast_to(number, pa.float64(), zone) for number in numbers)
 
 
 def _to_double(function: str, count: int = 1, **names: Any) -> Spelling:
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
-        numbers = [cast_to(_number(function, a, zone), pa.float64(), zone) for a in arguments]
+        numbers = [
+            cast_to(number_argument(function, a, zone), pa.float64(), zone) for a in arguments
+        ]
         return Call(pa.float64(), function, tuple(numbers))
 
     return Spelling(function, build, count, count, **names)
@@ -79,7 +85,9 @@ def _to_double(function: str, count: int = 1, **names: Any) -> Spelling:
 
 def _to_whole(function: str, **names: Any) -> Spelling:
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
-        argument = _number(function, arguments[0], zone)
+        if len(arguments) > 1:
+            return to_digits(function, arguments, zone)
+        argument = number_argument(function, arguments[0], zone)
         if is_integral(argument.type):
             return cast_to(argument, pa.int64(), zone)
         wanted = pa.int64()
@@ -88,18 +96,18 @@ def _to_whole(function: str, **names: Any) -> Spelling:
             wanted = bounded_decimal(digits + (argument.type.scale > 0), 0)
         return Call(wanted, function, (argument,))
 
-    return Spelling(function, build, 1, 1, **names)
+    return Spelling(function, build, 1, 2, **names)
+
+
+def _build_log(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    function = "log" if len(arguments) > 1 else "ln"
+    return Call(pa.float64(), function, _doubles("log", arguments, zone))
 
 
 def _build_round(arguments: tuple[Expression, ...], zone: str) -> Expression:
-    argument = _number("round", arguments[0], zone)
-    digits = int(literal_of(arguments, 1, "the digits of round")) if len(arguments) > 1 else 0
-    wanted = argument.type
-    if is_decimal(wanted):
-        whole = wanted.precision - wanted.scale + 1
-        kept = min(max(digits, 0), wanted.scale)
-        precision = max(whole, 1 - digits) if digits < 0 else whole + kept
-        wanted = pa.decimal128(min(precision, 38), kept)
+    argument = number_argument("round", arguments[0], zone)
+    digits = digits_of("round", arguments)
+    wanted = rounded_type(argument.type, digits)
     return Call(wanted, "round", (argument, Literal(pa.int32(), digits)))
 
 
@@ -260,8 +268,9 @@ def _everywhere(*columns: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.ones(len(columns[0]), dtype=np.bool_)
 
 
-def _above_zero(column: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return np.asarray(~(column <= 0), dtype=np.bool_)
+def _above_zero(*columns: NDArray[np.float64]) -> NDArray[np.bool_]:
+    above = [~(column <= 0) for column in columns]
+    return np.asarray(np.logical_and.reduce(above), dtype=np.bool_)
 
 
 def _kernel(kernel: Callable[..., Any]) -> Evaluator:
@@ -300,9 +309,12 @@ def _rises_if_exact(call: Call) -> tuple[Order, ...]:
     return (first, *[Order.NONE] * (len(call.arguments) - 1))
 
 
-def _rounding(evaluate: Evaluator, spelling: Spelling) -> ScalarFunction:
+def _rounding(
+    evaluate: Evaluator, spelling: Spelling, inverse: Inverse | None = None
+) -> ScalarFunction:
     """Return the record of a function that raises where the rounded number overflows."""
-    return _record(evaluate, spelling, null_only_from_null=never, order=_rises_if_exact)
+    record = _record(evaluate, spelling, null_only_from_null=never, order=_rises_if_exact)
+    return replace(record, inverse=inverse)
 
 
 def _extreme_of(is_least: bool, spelling: Spelling) -> ScalarFunction:
@@ -322,9 +334,13 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         may_fail=is_exact,
     ),
     "sign": _record(_sign, _to_double("sign", aliases=("signum",)), may_fail=never, order=rising),
-    "floor": _rounding(_whole(True), _to_whole("floor", druid_names=("floor",))),
+    "floor": _rounding(
+        _whole(True), _to_whole("floor", druid_names=("floor",)), whole(is_floor=True)
+    ),
     "ceil": _rounding(
-        _whole(False), _to_whole("ceil", aliases=("ceiling",), druid_names=("ceil",))
+        _whole(False),
+        _to_whole("ceil", aliases=("ceiling",), druid_names=("ceil",)),
+        whole(is_floor=False),
     ),
     "round": _rounding(_round, Spelling("round", _build_round, 1, 2, druid_names=("round",))),
     "least": _extreme_of(True, _of_several("least")),
@@ -334,6 +350,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "ln": _logarithm(np.log, _to_double("ln")),
     "log10": _logarithm(np.log10, _to_double("log10")),
     "log2": _logarithm(np.log2, _to_double("log2")),
+    "log": _logarithm(lambda base, x: np.log(x) / np.log(base), Spelling("log", _build_log, 1, 2)),
     "power": _record(
         _double_function(np.power, _everywhere), _to_double("power", 2, aliases=("pow",))
     ),

@@ -1,17 +1,17 @@
-"""LIKE, ILIKE and RLIKE."""
+"""LIKE, ILIKE, RLIKE and the parts of texts that patterns find."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from projseg.algebra.expressions.coercion import bad_expression, cast_to
-from projseg.algebra.expressions.functions.datum import Datum, literal_of
+from projseg.algebra.expressions.functions.datum import Datum, as_array, literal_of
 from projseg.algebra.expressions.functions.record import (
     Evaluator,
     Nulls,
@@ -22,9 +22,17 @@ from projseg.algebra.expressions.functions.record import (
     written_infix,
 )
 from projseg.algebra.expressions.functions.text_rows import by_row
-from projseg.algebra.expressions.regex import read_pattern
+from projseg.algebra.expressions.regex import read_finder, read_pattern
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import EvaluationError, InvalidInputError, ProjsegError
+from projseg.memory.late_import import late_import
+from projseg.segment_format.arrow_arrays import primitive_array, text_buffers, valid_values
+
+if TYPE_CHECKING:
+    from projseg.algebra.expressions.regex.finder import Finder
+
+# So many texts are searched in compiled code; fewer by Arrow, before that is loaded.
+_SEARCHED_TEXTS_MIN: Final = 1 << 16
 
 _ONE_CHARACTER: Final = r"(?s:.)"
 _ANY_CHARACTERS: Final = r"(?s:.*)"
@@ -122,6 +130,8 @@ def _like(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     body = wanted.strip("%")
     if "%" not in body and "_" not in body and "\\" not in body:
         return _plain_like(text, wanted, body)
+    if len(text) >= _SEARCHED_TEXTS_MIN:
+        return _searched(text, wanted)
     try:
         return pc.match_substring_regex(text, _like_regex(wanted))
     except pa.ArrowInvalid:  # RE2 refuses patterns that are too large for it
@@ -131,11 +141,26 @@ def _like(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
 def _plain_like(text: pa.Array, pattern: str, body: str) -> pa.Array:
     """Return LIKE of a pattern whose only wildcards are % at its ends."""
     opens, closes = pattern.startswith("%"), pattern.endswith("%")
+    if opens and closes and body and len(text) >= _SEARCHED_TEXTS_MIN:
+        return _searched(text, pattern)
     if opens and closes:
         return pc.match_substring(text, body)
     if opens:
         return pc.ends_with(text, body)
     return pc.starts_with(text, body) if closes else pc.equal(text, body)
+
+
+def _searched(text: pa.Array, pattern: str) -> pa.Array:
+    """Return LIKE of many texts, in compiled code."""
+    with late_import:
+        from projseg.kernels.like_texts import ANY, ONE, like_rows
+    codes: list[int] = []
+    for piece in like_pieces(pattern):
+        for part in piece:
+            codes.extend([ONE] if part is None else part.encode())
+        codes.append(ANY)
+    found = like_rows(*text_buffers(text), codes[:-1])
+    return primitive_array(found, valid_values(text) if text.null_count else None)
 
 
 def _matches_like(text: str, pattern: str) -> bool:
@@ -187,6 +212,24 @@ def _build_rlike(arguments: tuple[Expression, ...], zone: str) -> Expression:
     return Call(pa.bool_(), "rlike", (text, pattern))
 
 
+def _build_regexp_extract(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    text = cast_to(arguments[0], pa.string(), zone)
+    pattern = str(literal_of(arguments, 1, "the pattern of regexp_extract"))
+    group = int(literal_of(arguments, 2, "the group of regexp_extract")) if arguments[2:] else 1
+    read_finder(pattern, group)
+    parts = text, Literal(pa.string(), pattern), Literal(pa.int32(), group)
+    return Call(pa.string(), "regexp_extract", parts)
+
+
+def _finder_of(call: Call) -> Finder:
+    pattern, group = (a.value for a in call.arguments[1:] if isinstance(a, Literal))
+    return read_finder(str(pattern), int(str(group)))
+
+
+def _regexp_extract(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    return _finder_of(call).extract(as_array(arguments[0], row_count))
+
+
 def _like_may_fail(call: Call) -> bool:
     """Whether the pattern is not constant; a constant one was checked when it was bound."""
     return not isinstance(call.arguments[1], Literal)
@@ -225,5 +268,14 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         _rlike,
         _rlike_may_fail,
         Spelling("rlike", _build_rlike, 2, 2, aliases=("regexp", "regexp_like")),
+    ),
+    "regexp_extract": ScalarFunction(
+        spellings=(Spelling("regexp_extract", _build_regexp_extract, 2, 3),),
+        evaluate=_regexp_extract,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=never,
+        may_fail=lambda call: _finder_of(call).may_fail,
+        order=unordered,
+        canonical_folds_null=True,
     ),
 }

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.tree import Call, Expression
+from projseg.algebra.expressions.value_order import Cut
 
 Evaluator: TypeAlias = Callable[[Call, Sequence[Any], int], pa.Array]
 """(call, one datum for each argument, row count) -> array of `call.type`."""
@@ -100,6 +101,14 @@ class Order(Enum):
     NONE = "none"
 
 
+Inverse: TypeAlias = Callable[[Call, Cut], tuple[Cut, ...] | None]
+"""From a cut among the values of a call to cuts among those of its first argument.
+
+The call's value lies after the cut where the argument lies after the first of these and before the
+second, after the third and before the fourth, and so on. From `BOTTOM` it is where there is a value
+at all; for other arguments the call raises. None: not known.
+"""
+
 Orders: TypeAlias = Callable[[Call], tuple[Order, ...]]
 """From a call to the order in each of its arguments."""
 
@@ -177,6 +186,9 @@ class ScalarFunction(msgspec.Struct, frozen=True, kw_only=True):
     order : function of the call
         In which arguments it rises or falls, as far as known. Only functions that are null if any
         argument is have one, so that bounds on the arguments bound the value despite nulls.
+    inverse : Inverse or None
+        For which first arguments the value lies after a cut, while the others are constants. Only
+        functions that are null where that argument is, and nowhere else, have one.
     canonical_folds_null : bool
         Whether the canonical form of a call with a constant null is null. That would be correct for
         all functions that are null if any argument is, but stored hashes contain canonical forms of
@@ -194,6 +206,7 @@ class ScalarFunction(msgspec.Struct, frozen=True, kw_only=True):
     null_only_from_null: Callable[[Call], bool]
     may_fail: Callable[[Call], bool]
     order: Orders
+    inverse: Inverse | None = None
     canonical_folds_null: bool = False
     spellings: tuple[Spelling, ...] = ()
     text: Callable[[Call, Writer], str] = written_as_call

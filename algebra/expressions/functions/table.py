@@ -6,13 +6,18 @@ from typing import Final
 
 from projseg.algebra.expressions.functions import (
     arithmetic,
+    arrays,
     boolean,
     calendar,
     casts,
     comparison,
     conditional,
+    digests,
     numeric,
     patterns,
+    quantile_sketches,
+    rounding,
+    row_hashes,
     struct,
     text,
     text_parts,
@@ -20,18 +25,25 @@ from projseg.algebra.expressions.functions import (
     time_bucket,
     time_fields,
     time_floor,
+    time_texts,
+    trying,
 )
 from projseg.algebra.expressions.functions.record import ScalarFunction, Spelling
 
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     **arithmetic.FUNCTIONS,
+    **arrays.FUNCTIONS,
     **boolean.FUNCTIONS,
     **calendar.FUNCTIONS,
     **casts.FUNCTIONS,
     **comparison.FUNCTIONS,
     **conditional.FUNCTIONS,
+    **digests.FUNCTIONS,
     **numeric.FUNCTIONS,
     **patterns.FUNCTIONS,
+    **quantile_sketches.FUNCTIONS,
+    **rounding.FUNCTIONS,
+    **row_hashes.FUNCTIONS,
     **struct.FUNCTIONS,
     **text.FUNCTIONS,
     **text_parts.FUNCTIONS,
@@ -39,6 +51,8 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     **time_bucket.FUNCTIONS,
     **time_fields.FUNCTIONS,
     **time_floor.FUNCTIONS,
+    **time_texts.FUNCTIONS,
+    **trying.FUNCTIONS,
 }
 """From the function of a node to its record."""
 

@@ -24,6 +24,7 @@ from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_name, z
 from projseg.errors import EvaluationError, InvalidInputError
 from projseg.segment_format.arrow_arrays import (
     array_of,
+    filled_values,
     primitive_array,
     primitive_values,
     scalar_of,
@@ -71,6 +72,24 @@ def parse_text(array: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
     )
     read = next(read for is_kind, read in readers if is_kind(wanted))
     return read(trimmed, wanted)
+
+
+def may_be_written(array: pa.Array, wanted: pa.DataType) -> NDArray[np.bool_]:
+    """Return bool[n], whether each text has the shape of a value of the type; a null may.
+
+    `parse_text` raises for all others, and for texts such as a 30th of February.
+    """
+    shapes = (
+        (is_integral, _INTEGER),
+        (is_floating, f"{_DOUBLE}|{_SPECIAL}"),
+        (is_decimal, _NUMBER),
+        (pa.types.is_boolean, f"(?i)^({'|'.join((*_TRUE, *_FALSE))})$"),
+        (pa.types.is_date32, _DATE_ONLY),
+        (pa.types.is_timestamp, _TIMESTAMP),
+    )
+    shape = next((shape for is_kind, shape in shapes if is_kind(wanted)), "")
+    found = pc.match_substring_regex(pc.utf8_trim(array, _WHITESPACE), shape)
+    return filled_values(found, True)
 
 
 def _decimals(text: pa.Array, wanted: pa.DataType) -> pa.Array:

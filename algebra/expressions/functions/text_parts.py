@@ -27,6 +27,7 @@ from projseg.algebra.expressions.functions.record import (
 )
 from projseg.algebra.expressions.functions.text_rows import by_row, constant_of
 from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.algebra.expressions.value_order import BOTTOM, TOP, Cut, end_of_prefix
 from projseg.errors import EvaluationError
 
 _TEXT: Final = pa.string()
@@ -117,6 +118,22 @@ def _substring_order(call: Call) -> tuple[Order, ...]:
     return (Order.RISES if is_prefix else Order.NONE, *[Order.NONE] * (len(call.arguments) - 1))
 
 
+def _prefix_inverse(call: Call, cut: Cut) -> tuple[Cut, ...] | None:
+    """Return which texts begin with characters that lie after a cut."""
+    start, *rest = (a.value if isinstance(a, Literal) else None for a in call.arguments[1:])
+    if start not in (0, 1) or call.type != _TEXT or not all(isinstance(n, int) for n in rest):
+        return None
+    if len(cut) == 1:
+        return (BOTTOM, TOP) if cut == BOTTOM else ()
+    text, is_after = cut[1], bool(cut[2])
+    length = max(int(str(rest[0])), 0) if rest else len(text) + 1
+    if len(text) > length:  # a shorter text never equals it
+        text, is_after = text[:length], True
+    after = (1, text, 1) if len(text) < length else end_of_prefix(text)
+    begin = after if is_after else (1, text, 0)
+    return () if begin == TOP else (begin, TOP)
+
+
 def _build_split_part(arguments: tuple[Expression, ...], zone: str) -> Expression:
     return Call(_TEXT, "split_part", cast_arguments(arguments, (_TEXT, _TEXT, _INT), zone))
 
@@ -132,6 +149,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         null_only_from_null=always,
         may_fail=never,
         order=_substring_order,
+        inverse=_prefix_inverse,
     ),
     # This and position cannot fail, but stored hashes contain conditions in an order that assumed
     # they may.

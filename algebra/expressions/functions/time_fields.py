@@ -22,8 +22,10 @@ from projseg.algebra.expressions.functions.datum import (
     literal_of,
     valid_mask,
 )
+from projseg.algebra.expressions.functions.inverses import rising
 from projseg.algebra.expressions.functions.record import (
     Evaluator,
+    Inverse,
     Nulls,
     Order,
     ScalarFunction,
@@ -38,6 +40,7 @@ from projseg.algebra.expressions.functions.record import (
 )
 from projseg.algebra.expressions.functions.time_floor import time_floor, without_implied_floor
 from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.algebra.expressions.value_order import Cut
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY, HOUR, MINUTE, SECOND
 from projseg.algebra.time.time_zones import zone_table
@@ -191,6 +194,17 @@ def _thursday(days: NDArray[np.int64]) -> NDArray[np.int64]:
     return days - (days + 3) % 7 + 3
 
 
+def _first_of_calendar_year(call: Call, year: int, after: int) -> Cut:
+    del call, after  # years are whole, so no cut lies after one
+    return (1, int(first_of_month(np.array([(year - 1970) * 12]))[0]), 0)
+
+
+def _first_of_iso_year(call: Call, year: int, after: int) -> Cut:
+    """Return the cut before the Monday of the week that has the year's first Thursday."""
+    january = _first_of_calendar_year(call, year, after)[1]
+    return (1, january - (january + 3) % 7 + (7 if (january + 3) % 7 > 3 else 0), 0)
+
+
 def _without_floor(call: Call) -> Expression:
     """Return the argument of a time field without the floor that binding the text adds again."""
     period = DATE_FIELDS.get(call.function) or CLOCK_FIELDS[call.function]
@@ -217,6 +231,7 @@ def _of_date(
     field: str,
     compute: Callable[[NDArray[np.int64]], NDArray[Any]],
     order: Order = Order.NONE,
+    inverse: Inverse | None = None,
     *,
     aliases: tuple[str, ...] = (),
 ) -> ScalarFunction:
@@ -227,6 +242,7 @@ def _of_date(
         null_only_from_null=always,
         may_fail=never,
         order=ordered(order),
+        inverse=inverse,
         text=_text,
         zone=_date_zone,
     )
@@ -258,7 +274,12 @@ def _build_date_part(arguments: tuple[Expression, ...], zone: str) -> Expression
 _RISES: Final = Order.RISES
 
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
-    "year": _of_date("year", lambda d: months_since_1970(d) // 12 + 1970, _RISES),
+    "year": _of_date(
+        "year",
+        lambda d: months_since_1970(d) // 12 + 1970,
+        _RISES,
+        rising(_first_of_calendar_year),
+    ),
     "quarter": _of_date("quarter", lambda d: months_since_1970(d) % 12 // 3 + 1),
     "month": _of_date("month", lambda d: months_since_1970(d) % 12 + 1),
     "day": _of_date(
@@ -271,7 +292,10 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         "weekofyear", lambda d: (_thursday(d) - _first_of_year(_thursday(d))) // 7 + 1
     ),
     "yearofweek": _of_date(
-        "yearofweek", lambda d: months_since_1970(_thursday(d)) // 12 + 1970, _RISES
+        "yearofweek",
+        lambda d: months_since_1970(_thursday(d)) // 12 + 1970,
+        _RISES,
+        rising(_first_of_iso_year),
     ),
     "hour": _of_clock(_clock(HOUR, DAY // HOUR), _text, _spelling("hour")),
     "minute": _of_clock(_clock(MINUTE, HOUR // MINUTE), _text, _spelling("minute")),

@@ -30,10 +30,11 @@ from projseg.algebra.expressions.functions.record import (
 )
 from projseg.algebra.expressions.literals import datetime_micros, is_timestamp
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.algebra.time.bucket_order import keeps_order
+from projseg.algebra.expressions.value_order import BOTTOM, TOP, Cut
+from projseg.algebra.time.bucket_order import changes_of_side, keeps_order
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY
-from projseg.algebra.time.time_zones import is_fixed, zone_table
+from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, is_fixed, zone_table
 from projseg.segment_format.types import TIMESTAMP
 
 _UNITS: Final[dict[str, str]] = {
@@ -248,6 +249,20 @@ def _order(call: Call) -> tuple[Order, ...]:
     return (Order.RISES if keeps_order(granularity_of(call)) else Order.NONE,)
 
 
+def _inverse(call: Call, cut: Cut) -> tuple[Cut, ...] | None:
+    """Return for which times the bucket starts after a cut; not known of the oldest times."""
+    granularity, unit = granularity_of(call), DAY if call.type == pa.date32() else 1
+    if len(cut) == 1:
+        return (BOTTOM, TOP) if cut == BOTTOM else ()
+    start = cut[1] * unit
+    if granularity.is_all or start <= MIN_MICROS:
+        return None
+    if start >= MAX_MICROS:
+        return ()
+    edges = changes_of_side(granularity, start)
+    return (*((1, -(-edge // unit), 0) for edge in edges), TOP)
+
+
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "time_floor": ScalarFunction(
         spellings=(
@@ -267,6 +282,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         null_only_from_null=always,
         may_fail=never,
         order=_order,
+        inverse=_inverse,
         canonical_folds_null=True,
         text=_text,
         zone=_zone,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from projseg.memory.late_import import late_import
 
 if TYPE_CHECKING:
+    from projseg.algebra.expressions.regex.finder import Finder
     from projseg.algebra.expressions.regex.java_regex import JavaRegex
 
 
@@ -21,3 +22,16 @@ def read_pattern(text: str) -> JavaRegex:
     with late_import:
         from projseg.algebra.expressions.regex.java_regex import java_regex
     return java_regex(text)
+
+
+def read_finder(text: str, group: int) -> Finder:
+    """Return what finds a group of a pattern, from a cache if it was asked for before.
+
+    Raises
+    ------
+    InvalidInputError, UnsupportedFeatureError, LimitExceededError
+        As `Finder` does.
+    """
+    with late_import:
+        from projseg.algebra.expressions.regex.finder import finder
+    return finder(text, group)

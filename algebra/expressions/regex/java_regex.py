@@ -40,13 +40,13 @@ class JavaRegex:
     def __init__(self, text: str) -> None:
         pattern = parse_pattern(text)
         re2 = to_re2(pattern)
-        self._re2 = re2 if re2 is not None and _is_usable(re2.pattern) else None
+        self._re2 = re2 if re2 is not None and is_usable(re2.pattern) else None
         self._program: Program | None = None
         self._necessary: str | None = None
         if self._re2 is None or self._re2.undecided is not None:
             self._program = compile_program(pattern)
             necessary = necessary_re2(pattern)
-            self._necessary = necessary if _is_usable(necessary) else None
+            self._necessary = necessary if is_usable(necessary) else None
 
     @property
     def may_fail(self) -> bool:
@@ -104,7 +104,7 @@ def java_regex(text: str) -> JavaRegex:
         ) from error
 
 
-def _is_usable(pattern: str) -> bool:
+def is_usable(pattern: str) -> bool:
     """Whether RE2 accepts a pattern; it refuses those that are too large."""
     try:
         pc.match_substring_regex(pa.array([""]), pattern)

@@ -46,15 +46,10 @@ def matches(program: Program, text: str) -> bool:
     EvaluationError
         PROJSEG_EVALUATION_TOO_LONG if the program is not linear and needs too many steps.
     """
-    search = _Search(program, text)
-    length = len(search.units)
-    unset = (_NOWHERE,) * program.slot_count
-    starts = (i for i in range(length + 1) if not (program.skips_pairs and search.is_in_pair(i)))
-    failed: set[tuple[int, int, Notes]] = set()
-    return any(search.run(program.start, at, unset, failed) != _NOWHERE for at in starts)
+    return Search(program, text).find(0) is not None
 
 
-class _Search:
+class Search:
     """A search through one text.
 
     Parameters
@@ -70,6 +65,32 @@ class _Search:
         self.units = memoryview(text.encode("utf-16-le")).cast("H")
         self.steps_left = STEPS_MAX
         self.first_ends: dict[tuple[int, int, Notes], int] = {}
+        self.notes: Notes = ()
+
+    def find(self, first: int) -> tuple[int, int] | None:
+        """Return where the first match from a position on begins and ends; None without one.
+
+        `notes` then holds where its noted groups begin and end.
+
+        Raises
+        ------
+        EvaluationError
+            As `matches` does.
+        """
+        unset = (_NOWHERE,) * (2 * len(self.program.slots))
+        failed: set[tuple[int, int, Notes]] = set()
+        for start in range(first, len(self.units) + 1):
+            if self.program.skips_pairs and self.is_in_pair(start):
+                continue
+            end = self.run(self.program.start, start, unset, failed)
+            if end != _NOWHERE:
+                return start, end
+        return None
+
+    def part(self, start: int, end: int) -> str:
+        """Return a part of the text; half of a surrogate pair becomes ?, as in Java."""
+        units = self.units[start:end].tobytes().decode("utf-16-le", "surrogatepass")
+        return units.encode("utf-8", "replace").decode()
 
     def run(
         self,
@@ -92,12 +113,14 @@ class _Search:
                 step = steps[index]
                 if isinstance(step, Found):
                     if wanted_end in (_NOWHERE, at):
+                        self.notes = notes
                         return at
                     break
                 if isinstance(step, Fork):
-                    if (index, at, notes) in failed:
+                    tried = (index, at, notes if self.program.has_references else ())
+                    if tried in failed:
                         break
-                    failed.add((index, at, notes))
+                    failed.add(tried)
                     self.count_step()
                     waiting.append((step.second, at, notes))
                     index = step.first
@@ -254,27 +277,27 @@ class _Search:
         return found
 
 
-_MOVES: Final[dict[type[Step], Callable[[_Search, Any, int, Notes], int]]] = {
-    TakeOne: _Search.after_one,
-    TakeAgain: _Search.after_again,
-    TakeOnce: _Search.after_once,
-    Test: _Search.if_place,
-    TestAround: _Search.if_around,
+_MOVES: Final[dict[type[Step], Callable[[Search, Any, int, Notes], int]]] = {
+    TakeOne: Search.after_one,
+    TakeAgain: Search.after_again,
+    TakeOnce: Search.after_once,
+    Test: Search.if_place,
+    TestAround: Search.if_around,
 }
-_PLACES: Final[dict[Place, Callable[[_Search, int], bool]]] = {
+_PLACES: Final[dict[Place, Callable[[Search, int], bool]]] = {
     Place.START: lambda search, at: at == 0,
-    Place.END: _Search.is_end,
+    Place.END: Search.is_end,
     Place.LAST_NEWLINE: lambda search, at: (
         search.is_end(at) or (search.is_end(at + 1) and search.is_newline(at))
     ),
     Place.LAST_LINE_END: lambda search, at: (
         search.is_end(at) or (search.is_before_line_end(at) and search.is_last_line_end(at))
     ),
-    Place.LINE_START: _Search.is_line_start,
+    Place.LINE_START: Search.is_line_start,
     Place.LINE_END: lambda search, at: search.is_end(at) or search.is_before_line_end(at),
-    Place.UNIX_LINE_START: _Search.is_unix_line_start,
+    Place.UNIX_LINE_START: Search.is_unix_line_start,
     Place.UNIX_LINE_END: lambda search, at: search.is_end(at) or search.is_newline(at),
-    Place.WORD_EDGE: _Search.is_word_edge,
+    Place.WORD_EDGE: Search.is_word_edge,
     Place.NO_WORD_EDGE: lambda search, at: not search.is_word_edge(at),
 }
 

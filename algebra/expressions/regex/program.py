@@ -7,7 +7,7 @@ or what its groups hold after a step back, depends on details of its implementat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -113,19 +113,22 @@ class Program:
         The steps, which refer to each other by index.
     start : int
         Where a match begins.
-    slot_count : int
-        Two for each group that a back reference refers to.
+    slots : mapping of int to int
+        From the number of each group that is noted to where its start and end are noted.
     skips_pairs : bool
         See `Pattern`.
     is_linear : bool
         Whether the number of steps grows no faster than the text.
+    has_references : bool
+        Whether a step may depend on what groups hold.
     """
 
     steps: tuple[Step, ...]
     start: int
-    slot_count: int
+    slots: Mapping[int, int]
     skips_pairs: bool
     is_linear: bool
+    has_references: bool
 
 
 def is_ordered(pattern: Pattern) -> bool:
@@ -135,8 +138,15 @@ def is_ordered(pattern: Pattern) -> bool:
     )
 
 
-def compile_program(pattern: Pattern) -> Program:
+def compile_program(pattern: Pattern, noted: Collection[int] = ()) -> Program:
     """Return the steps of a pattern.
+
+    Parameters
+    ----------
+    pattern : Pattern
+        The parsed pattern.
+    noted : collection of int
+        Numbers of groups to note although no back reference refers to them.
 
     Raises
     ------
@@ -145,15 +155,16 @@ def compile_program(pattern: Pattern) -> Program:
     """
     _refuse_unlimited_looks(pattern)
     _refuse_unknown_order(pattern)
-    compiler = _Compiler(pattern)
+    compiler = _Compiler(pattern, noted)
     start = compiler.add(pattern.root, compiler.append(Found()))
     looks = any(isinstance(node, Look) for node in pattern.root.walk())
     return Program(
         tuple(compiler.steps),
         start,
-        2 * len(compiler.referred),
+        compiler.slots,
         pattern.skips_pairs,
         not looks and not is_ordered(pattern),
+        any(isinstance(node, BackReference) for node in pattern.root.walk()),
     )
 
 
@@ -169,12 +180,12 @@ def _refuse_unlimited_looks(pattern: Pattern) -> None:
 
 def _refuse_unknown_order(pattern: Pattern) -> None:
     for node in pattern.root.walk():
-        if _takes_first_only(node) and any(_may_repeat_nothing(n) for n in node.children[0].walk()):
+        if _takes_first_only(node) and any(may_repeat_nothing(n) for n in node.children[0].walk()):
             raise unsupported(
                 pattern.text,
                 "a repetition of what may be empty in an atomic group or possessive repetition",
             )
-    loose = _numbers_in_loops(pattern.root, False)
+    loose = numbers_in_loops(pattern.root)
     for node in pattern.root.walk():
         if isinstance(node, BackReference) and node.number in loose:
             raise unsupported(
@@ -187,16 +198,17 @@ def _takes_first_only(node: Node) -> bool:
     return is_possessive or isinstance(node, Atomic)
 
 
-def _may_repeat_nothing(node: Node) -> bool:
+def may_repeat_nothing(node: Node) -> bool:
+    """Whether a part repeats what may be empty, which Java does in an order of its own."""
     is_backtracking = isinstance(node, Repeat) and node.taking is not Taking.ALL
     return is_backtracking and _is_loop(node) and length(node.children[0])[0] == 0
 
 
-def _numbers_in_loops(node: Node, is_inside: bool) -> set[int]:
+def numbers_in_loops(node: Node, is_inside: bool = False) -> set[int]:
     """Return the numbers of groups that a repetition, look-around or atomic group encloses."""
     found = {node.number} if isinstance(node, Capture) and is_inside else set()
     inside = is_inside or isinstance(node, Look | Atomic) or _is_loop(node)
-    return found.union(*(_numbers_in_loops(child, inside) for child in node.children))
+    return found.union(*(numbers_in_loops(child, inside) for child in node.children))
 
 
 def _is_loop(node: Node) -> bool:
@@ -225,12 +237,13 @@ def length(node: Node) -> tuple[int, int | None]:
 
 
 class _Compiler:
-    def __init__(self, pattern: Pattern) -> None:
+    def __init__(self, pattern: Pattern, noted: Collection[int]) -> None:
         self.pattern = pattern
         self.steps: list[Step] = []
         self.part_count = 0
         numbers = {n.number for n in pattern.root.walk() if isinstance(n, BackReference)}
-        self.referred = {number: slot for slot, number in enumerate(sorted(numbers))}
+        numbers.update(noted)
+        self.slots = {number: 2 * index for index, number in enumerate(sorted(numbers))}
 
     def append(self, step: Step) -> int:
         """Add a step and return its index."""
@@ -261,7 +274,7 @@ class _Compiler:
 
     def add_reference(self, node: BackReference, after: int) -> int:
         """Add a back reference."""
-        return self.append(TakeAgain(2 * self.referred[node.number], node.folding, after))
+        return self.append(TakeAgain(self.slots[node.number], node.folding, after))
 
     def alone(self, node: Node) -> int:
         """Add a part that is matched by itself, with an end of its own."""
@@ -269,12 +282,10 @@ class _Compiler:
 
     def add_capture(self, node: Capture, after: int) -> int:
         """Add a group, which is noted only where something refers to it."""
-        slot = self.referred.get(node.number)
+        slot = self.slots.get(node.number)
         if slot is None:
             return self.add(node.body, after)
-        return self.append(
-            Note(2 * slot, self.add(node.body, self.append(Note(2 * slot + 1, after))))
-        )
+        return self.append(Note(slot, self.add(node.body, self.append(Note(slot + 1, after)))))
 
     def add_repeat(self, node: Repeat, after: int) -> int:
         """Add a repetition as copies of its body."""

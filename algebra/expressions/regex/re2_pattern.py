@@ -21,6 +21,7 @@ from projseg.algebra.expressions.regex.code_points import (
 from projseg.algebra.expressions.regex.nodes import (
     Anchor,
     BackReference,
+    Capture,
     Chars,
     Look,
     Node,
@@ -28,10 +29,12 @@ from projseg.algebra.expressions.regex.nodes import (
     Place,
     Repeat,
     Sequence,
+    Taking,
 )
 from projseg.algebra.expressions.regex.program import is_ordered
 
 _COUNT_MAX: Final = 1000
+_PAIRS: Final = r"[\x{10000}-\x{10FFFF}]"
 _OTHER_LINE_ENDS: Final = r"[\r\x{85}\x{2028}\x{2029}]"
 _PLACES: Final[dict[Place, tuple[str, str | None]]] = {
     Place.START: (r"\A", None),
@@ -75,6 +78,21 @@ def to_re2(pattern: Pattern) -> Re2Pattern | None:
     return Re2Pattern(_text(pattern.root, exact), "|".join(undecided) or None)
 
 
+def group_re2(pattern: Pattern, number: int) -> Re2Pattern | None:
+    """Return RE2's form of a pattern with one group named `found`; group 0 is the whole match.
+
+    Both take the first alternative that leads to a match, so they find the same part of a text
+    without characters beyond U+FFFF, of which Java may take half. None if RE2 lacks a part.
+    """
+    known = to_re2(pattern)
+    if known is None:
+        return None
+    exact = {place: text for place, (text, _) in _PLACES.items()}
+    text = _text(pattern.root, exact, number)
+    undecided = [_PAIRS, *([known.undecided] if known.undecided is not None else [])]
+    return Re2Pattern(text if number else f"(?P<found>{text})", "|".join(undecided))
+
+
 def necessary_re2(pattern: Pattern) -> str:
     """Return a pattern of RE2 that finds every text that the pattern finds, and perhaps others.
 
@@ -89,19 +107,20 @@ def _is_lacking(node: Node) -> bool:
     return is_counted_far or isinstance(node, Look)
 
 
-def _text(node: Node, places: Mapping[Place, str]) -> str:
+def _text(node: Node, places: Mapping[Place, str], named: int = 0) -> str:
     if isinstance(node, Chars):
         return _set(node.members)
-    if isinstance(node, Anchor):
-        return places.get(node.place, "")
+    if isinstance(node, Anchor | Look):
+        return places.get(node.place, "") if isinstance(node, Anchor) else ""
     if isinstance(node, BackReference):
         return r"(?s:.*)"
-    inner = [_text(child, places) for child in node.children]
+    inner = [_text(child, places, named) for child in node.children]
     if isinstance(node, Repeat):
-        return f"(?:{inner[0]}){_counts(node)}"
-    if isinstance(node, Look):
-        return ""
-    return "".join(inner) if isinstance(node, Sequence) else f"(?:{'|'.join(inner)})"
+        return f"(?:{inner[0]}){_counts(node)}{'?' if node.taking is Taking.LEAST else ''}"
+    if isinstance(node, Sequence):
+        return "".join(inner)
+    is_named = isinstance(node, Capture) and node.number == named
+    return f"({'?P<found>' if is_named else '?:'}{'|'.join(inner)})"
 
 
 def _counts(node: Repeat) -> str:
