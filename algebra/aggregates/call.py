@@ -6,6 +6,7 @@ sqlglot reads the text; its tree is taken apart here, and `expressions.bind` bin
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -17,12 +18,19 @@ from projseg.algebra.aggregates.functions import (
     DISTINCT_OF,
     AggregateFunction,
 )
+from projseg.algebra.aggregates.parameters import parameter_text, split_parameters
 from projseg.algebra.expressions.bind import NamedExpression, bind_named_tree
+from projseg.algebra.expressions.canonical import canonical
+from projseg.algebra.expressions.coercion import cast_to
 from projseg.algebra.expressions.dialect import parse_sql
 from projseg.algebra.expressions.predicates import conjunction
+from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Column, Expression, Literal
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 from projseg.segment_format.types import type_name
+
+_SPARK_NAMES: Final = {"array_agg": "collect_list"}
+"""What Spark calls a function in the name of an output, where it is not as it was written."""
 
 
 class AggregateCall(msgspec.Struct, frozen=True):
@@ -37,7 +45,7 @@ class AggregateCall(msgspec.Struct, frozen=True):
     filter : Expression or None
         FILTER (WHERE ...).
     parameters : tuple
-        (lgK,) for sketches.
+        (lgK,) or (k,) for sketches, (percentage or percentages, accuracy) for percentiles.
     name : str
         The output's name: the alias, else the text as Spark would name it.
     """
@@ -52,7 +60,9 @@ class AggregateCall(msgspec.Struct, frozen=True):
 def result_type(call: AggregateCall) -> pa.DataType:
     """Return the Arrow type of a call's final value, as Spark types it."""
     first = call.arguments[0].type if call.arguments else pa.null()
-    return AGGREGATES[call.function].result(first)
+    result = AGGREGATES[call.function].result(first)
+    is_array = bool(call.parameters) and isinstance(call.parameters[0], tuple)
+    return pa.list_(result) if is_array else result
 
 
 @lru_cache(maxsize=8192)
@@ -84,10 +94,48 @@ def bind_aggregate(
     UnsupportedFeatureError
         PROJSEG_UNSUPPORTED_FUNCTION for a function that is not in the table.
     """
-    parts = _parse(text)
+    try:
+        tree = parse_sql(text)
+    except InvalidInputError as error:
+        raise InvalidInputError("PROJSEG_BAD_AGGREGATE", f"aggregate {error.message}") from error
+    return _bound(_written(tree, text), text, schema, timezone, time_column)
+
+
+def bind_aggregate_tree(
+    tree: exp.Expression,
+    schema: pa.Schema,
+    *,
+    timezone: str = "UTC",
+    time_column: str | None = None,
+) -> AggregateCall:
+    """Return the aggregate that a tree made by `dialect.parse_sql` means, as `bind_aggregate` does.
+
+    Raises
+    ------
+    InvalidInputError, UnsupportedFeatureError
+        As `bind_aggregate` does.
+    """
+    text = tree.sql(dialect="spark", normalize_functions=False)
+    return _bound(_written(tree, text), text, schema, timezone, time_column)
+
+
+def is_aggregate_tree(tree: exp.Expr) -> bool:
+    """Whether a tree made by `dialect.parse_sql` calls an aggregate function, FILTER included."""
+    call = tree.this if isinstance(tree, exp.Filter) else tree
+    call = call.this if isinstance(call, exp.WithinGroup) else call
+    if isinstance(call, exp.Any):
+        return True
+    name = str(call.name).casefold() if isinstance(call, exp.Anonymous) else ""
+    return (name in AGGREGATES and name not in DISTINCT_OF) or name in ALIASES
+
+
+def _bound(
+    parts: _Written, text: str, schema: pa.Schema, timezone: str, time_column: str | None
+) -> AggregateCall:
     function = _function_name(parts, text)
+    _check_not_nested(parts, text)
     known = AGGREGATES[function]
-    given, parameters = _split_parameters(parts, function, known)
+    given, parameters = split_parameters(function, known, parts.arguments)
     is_star = len(given) == 1 and isinstance(given[0], exp.Star)
     if is_star and (function != "count" or parts.is_distinct):
         raise _bad(text, "only count takes *")
@@ -96,15 +144,23 @@ def bind_aggregate(
     condition = _bind_filter(parts, schema, timezone, text)
     if not is_star:
         _check_arguments(function, known, arguments, text)
+    if known.argument_type is not None:
+        arguments = (canonical(cast_to(arguments[0], known.argument_type, timezone)),)
     name = parts.alias or _default_name(parts, named, parameters, condition)
     if known.goes_by_time:
         arguments = (*arguments, _time(schema, time_column, text))
     filters = [] if condition is None else [condition.expression]
     if function == "count_if":
         function, filters, arguments = "count", [arguments[0], *filters], ()
+    elif function == "median":
+        function, parameters = "percentile", (0.5,)
     elif function == "count" and all(_is_constant(argument) for argument in arguments):
         arguments = ()
-    return AggregateCall(function, arguments, _conjunction(filters), parameters, name)
+    elif known.tuple_primitives:
+        arguments = _distinguishing(arguments)
+    # NULL by itself has no type, and no rows are chosen by what has none.
+    typed = [canonical(cast_to(condition, pa.bool_(), timezone)) for condition in filters]
+    return AggregateCall(function, arguments, _conjunction(typed), parameters, name)
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -117,11 +173,7 @@ class _Written(msgspec.Struct, frozen=True):
     alias: str | None
 
 
-def _parse(text: str) -> _Written:
-    try:
-        tree = parse_sql(text)
-    except InvalidInputError as error:
-        raise InvalidInputError("PROJSEG_BAD_AGGREGATE", f"aggregate {error.message}") from error
+def _written(tree: exp.Expression, text: str) -> _Written:
     alias = None
     if isinstance(tree, exp.Alias):
         tree, alias = tree.this, tree.alias
@@ -142,9 +194,25 @@ def _function_and_arguments(tree: exp.Expression, text: str) -> tuple[str, list[
     if isinstance(tree, exp.Any):  # sqlglot reads it as the quantifier of a comparison
         inner = tree.this
         return "any", inner.expressions if isinstance(inner, exp.Tuple) else [inner.unnest()]
-    if isinstance(tree, exp.Window | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
+    if isinstance(tree, exp.WithinGroup):
+        return _within_group(tree, text)
+    if isinstance(tree, exp.Window | exp.IgnoreNulls | exp.RespectNulls):
         raise _bad(text, "it may have FILTER (WHERE ...) and an alias, and nothing else")
     raise _bad(text, "it must be one call of an aggregate function, such as sum(x) AS total")
+
+
+def _within_group(tree: exp.WithinGroup, text: str) -> tuple[str, list[exp.Expression]]:
+    """Return `percentile_cont(p) WITHIN GROUP (ORDER BY x)` as the call of (x, p) that it means."""
+    name = str(tree.this.name).lower()
+    ordered = tree.expression.expressions
+    if name not in ("percentile_cont", "percentile_disc", "mode") or len(ordered) != 1:
+        raise _bad(
+            text, "only percentile_cont, percentile_disc and mode go WITHIN GROUP (ORDER BY x)"
+        )
+    if ordered[0].args.get("desc"):
+        instead = "; ask for the percentage 1 - p" if name != "mode" else ", for the least mode"
+        raise _bad(text, f"its order must ascend{instead}")
+    return name, [ordered[0].this, *tree.this.expressions]
 
 
 def _function_name(parts: _Written, text: str) -> str:
@@ -166,31 +234,23 @@ def _function_name(parts: _Written, text: str) -> str:
     return AGGREGATES[function].distinct_form
 
 
-def _split_parameters(
-    parts: _Written, function: str, known: AggregateFunction
-) -> tuple[list[exp.Expression], tuple[object, ...]]:
-    """Return the arguments, and the parameters after them."""
-    lg_k = known.lg_k
-    if lg_k is None:
-        return parts.arguments, ()
-    if len(parts.arguments) < 2:
-        return parts.arguments, (lg_k.default,)
-    given = parts.arguments[1].sql()
-    allowed = {str(size): size for size in range(lg_k.low, lg_k.high + 1)}
-    size = allowed.get(given.lstrip("0"))
-    if len(parts.arguments) > 2 or size is None:
-        raise InvalidInputError(
-            "PROJSEG_BAD_AGGREGATE",
-            f"{function} takes a column and lgK, a whole number from {lg_k.low} to {lg_k.high};"
-            f" found {', '.join(tree.sql() for tree in parts.arguments[1:])}",
-        )
-    return parts.arguments[:1], (size,)
+def _check_not_nested(parts: _Written, text: str) -> None:
+    inside = [*parts.arguments, *([] if parts.filter is None else [parts.filter])]
+    for node in (node for tree in inside for node in tree.walk()):
+        if is_aggregate_tree(node):
+            nested = node.sql(dialect="spark", normalize_functions=False)
+            raise _bad(
+                text,
+                f"it is over rows, and has the aggregate '{nested}' inside, which is of groups; "
+                "ask for that first, and aggregate the answer",
+            )
 
 
 def _check_arguments(
     function: str, known: AggregateFunction, arguments: tuple[Expression, ...], text: str
 ) -> None:
-    wanted = known.arguments * len(arguments) if function == "count" else known.arguments
+    takes_any = function == "count" or bool(known.tuple_primitives)
+    wanted = known.arguments * len(arguments) if takes_any else known.arguments
     if len(arguments) != len(wanted) or not arguments:
         raise _bad(text, f"it takes {len(known.arguments)} argument(s), found {len(arguments)}")
     for argument, type_class in zip(arguments, wanted, strict=True):
@@ -217,9 +277,10 @@ def _default_name(
     condition: NamedExpression | None,
 ) -> str:
     inputs = [argument.name for argument in named] or ["1"]
-    inputs += [str(parameter) for parameter in parameters]
+    inputs += map(parameter_text, parameters)
     distinct = "DISTINCT " if parts.is_distinct else ""
-    name = f"{parts.function}({distinct}{', '.join(inputs)})"
+    function = _SPARK_NAMES.get(parts.function, parts.function)
+    name = f"{function}({distinct}{', '.join(inputs)})"
     return name if condition is None else f"{name} FILTER (WHERE {condition.name})"
 
 
@@ -231,6 +292,12 @@ def _time(schema: pa.Schema, time_column: str | None, text: str) -> Expression:
 
 def _is_constant(argument: Expression) -> bool:
     return isinstance(argument, Literal) and argument.value is not None
+
+
+def _distinguishing(arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    """Return the arguments that tell tuples apart, in one order for all ways to write them."""
+    telling = {to_sql(each): each for each in arguments if not _is_constant(each)}
+    return tuple(telling[text] for text in sorted(telling)) or arguments[:1]
 
 
 def _conjunction(filters: list[Expression]) -> Expression | None:

@@ -8,54 +8,31 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from projseg.algebra.aggregates.result_types import average_type, sum_type
-from projseg.segment_format.types import is_nested
+from projseg.algebra.aggregates.result_types import (
+    DECIMAL_DIGITS_MAX,
+    SUM_DIGITS,
+    average_type,
+    sum_type,
+)
+from projseg.algebra.aggregates.type_classes import (
+    ANY,
+    BOOLEAN,
+    FLOAT,
+    FLOATING,
+    HLL,
+    INTEGRAL,
+    MEASURABLE,
+    MEASURABLE_NUMBER,
+    NUMERIC,
+    ORDERABLE,
+    THETA,
+    TypeClass,
+    is_anything,
+)
 
 HLL_LG_K: Final = 12  # Spark's default, 1.6 % standard error
 THETA_LG_K: Final = 12
-
-
-class TypeClass(msgspec.Struct, frozen=True):
-    """The types that an argument may have; `name` completes "needs ..."."""
-
-    name: str
-    accepts: Callable[[pa.DataType], bool]
-
-
-def _is_numeric(value_type: pa.DataType) -> bool:
-    t = pa.types
-    return bool(t.is_integer(value_type) or t.is_floating(value_type) or t.is_decimal(value_type))
-
-
-def _is_orderable(value_type: pa.DataType) -> bool:
-    return not is_nested(value_type) and value_type != pa.null()
-
-
-def _is_anything(value_type: pa.DataType) -> bool:
-    del value_type
-    return True
-
-
-_ANY: Final = TypeClass("a value", _is_anything)
-_NUMERIC: Final = TypeClass("a number", _is_numeric)
-_INTEGRAL: Final = TypeClass("tinyint, smallint, int or bigint", pa.types.is_integer)
-_BOOLEAN: Final = TypeClass("a boolean", pa.types.is_boolean)
-_ORDERABLE: Final = TypeClass("a type with an order (no array, map or struct)", _is_orderable)
-_HLL: Final = TypeClass(
-    "int, bigint, string or binary",
-    {pa.int32(), pa.int64(), pa.string(), pa.binary()}.__contains__,
-)
-_THETA: Final = TypeClass(
-    "int, bigint, float, double, string or binary",
-    {
-        pa.int32(),
-        pa.int64(),
-        pa.float32(),
-        pa.float64(),
-        pa.string(),
-        pa.binary(),
-    }.__contains__,
-)
+KLL_K: Final = 200  # Spark's default, 1.33 % of the ranks as DataSketches states it
 
 
 class Finish(msgspec.Struct, frozen=True):
@@ -71,15 +48,30 @@ class Finish(msgspec.Struct, frozen=True):
     """
 
     sql: str
-    accepts: Callable[[pa.DataType], bool] = _is_anything
+    accepts: Callable[[pa.DataType], bool] = is_anything
 
 
-class LgK(msgspec.Struct, frozen=True):
-    """The lgK of a sketch, log2 of its buckets: the least and most allowed, and the default."""
+class Size(msgspec.Struct, frozen=True):
+    """The size of a sketch, as its last argument says it.
 
+    Parameters
+    ----------
+    name : str
+        "lgK", the logarithm of its buckets, or "k".
+    low, high : int
+        The least and the greatest that are allowed.
+    default : int
+        What it is where it is not given.
+    """
+
+    name: str
     low: int
     high: int
     default: int
+
+
+def _unchanged(parameters: tuple[object, ...]) -> tuple[object, ...]:
+    return parameters
 
 
 class AggregateFunction(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,15 +80,24 @@ class AggregateFunction(msgspec.Struct, frozen=True, kw_only=True):
     Parameters
     ----------
     arguments : tuple of TypeClass
-        One for each argument; count takes any number.
+        One for each argument; count takes any number, and so does its DISTINCT.
     result : function of the first argument's type
         Spark's result type.
     primitives : tuple of str
         The states from which the value is made, by their keys in `primitive.PRIMITIVES`.
-    primitive_parameters : tuple
-        Constants of the primitives that are the same in all calls.
-    lg_k : LgK or None
-        The limits of lgK, for functions that take it.
+    tuple_primitives : tuple of str
+        The same where there are several arguments; empty: there is one more only if `arguments`
+        says so.
+    primitive_parameters : function of the call's parameters
+        Constants of the primitives.
+    size : Size or None
+        The size of a sketch, for functions that take it.
+    takes_shares : bool
+        A percentage or an array of them follows the argument; an array makes an array of results.
+    takes_error : bool
+        A relative standard error may follow the argument; the sketch is at least as exact.
+    argument_type : pa.DataType or None
+        What the first argument is cast to.
     aliases : tuple of str
         Other names.
     distinct_form : str
@@ -110,8 +111,12 @@ class AggregateFunction(msgspec.Struct, frozen=True, kw_only=True):
     arguments: tuple[TypeClass, ...]
     result: Callable[[pa.DataType], pa.DataType]
     primitives: tuple[str, ...]
-    primitive_parameters: tuple[object, ...] = ()
-    lg_k: LgK | None = None
+    tuple_primitives: tuple[str, ...] = ()
+    primitive_parameters: Callable[[tuple[object, ...]], tuple[object, ...]] = _unchanged
+    size: Size | None = None
+    takes_shares: bool = False
+    takes_error: bool = False
+    argument_type: pa.DataType | None = None
     aliases: tuple[str, ...] = ()
     distinct_form: str = ""
     goes_by_time: bool = False
@@ -137,9 +142,15 @@ def _same(value_type: pa.DataType) -> pa.DataType:
     return value_type
 
 
+def _cannot_pass_38_digits(value_type: pa.DataType) -> bool:
+    """Whether no sum of values of a type passes what a decimal holds, as merging would refuse."""
+    digits = value_type.precision if pa.types.is_decimal(value_type) else 0
+    return digits + SUM_DIGITS <= DECIMAL_DIGITS_MAX
+
+
 def _extremum(name: str) -> AggregateFunction:
     return AggregateFunction(
-        arguments=(_ORDERABLE,),
+        arguments=(ORDERABLE,),
         result=_same,
         primitives=(name,),
         distinct_form=name,
@@ -163,7 +174,7 @@ def _by(extremum: str, arguments: tuple[TypeClass, ...]) -> AggregateFunction:
 
 def _truth(primitive: str, *aliases: str) -> AggregateFunction:
     return AggregateFunction(
-        arguments=(_BOOLEAN,),
+        arguments=(BOOLEAN,),
         result=_same,
         primitives=(primitive,),
         aliases=aliases,
@@ -173,13 +184,13 @@ def _truth(primitive: str, *aliases: str) -> AggregateFunction:
 
 def _bits(name: str) -> AggregateFunction:
     return AggregateFunction(
-        arguments=(_INTEGRAL,), result=_same, primitives=(name,), finish=Finish("{bits}")
+        arguments=(INTEGRAL,), result=_same, primitives=(name,), finish=Finish("{bits}")
     )
 
 
 def _spread(finish: str, *aliases: str) -> AggregateFunction:
     return AggregateFunction(
-        arguments=(_NUMERIC,),
+        arguments=(NUMERIC,),
         result=_double,
         primitives=("moments",),
         aliases=aliases,
@@ -193,28 +204,74 @@ def _distinct(
     return AggregateFunction(arguments=(argument,), result=result, primitives=("distinct",))
 
 
+def _kll(argument: TypeClass, item: pa.DataType | None = None) -> AggregateFunction:
+    return AggregateFunction(
+        arguments=(argument,),
+        result=_binary,
+        primitives=("kll",),
+        size=Size("k", 8, 65_535, KLL_K),
+        argument_type=item,
+        finish=Finish("{sketch}"),
+    )
+
+
+def _percentile(*aliases: str) -> AggregateFunction:
+    return AggregateFunction(
+        arguments=(MEASURABLE_NUMBER,),
+        result=_double,
+        primitives=("values",),
+        primitive_parameters=lambda _: (),
+        takes_shares=True,
+        aliases=aliases,
+    )
+
+
+def k_of_accuracy(accuracy: object) -> int:
+    """Return the k of sketches that are wrong by at most one in `accuracy` ranks.
+
+    Merged sketches are wrong by 5 ranks of 4 k (SPEC.md 7.2).
+    """
+    assert isinstance(accuracy, int)
+    return max(8, -(-5 * accuracy // 4))
+
+
 AGGREGATES: Final[dict[str, AggregateFunction]] = {
     "count": AggregateFunction(
-        arguments=(_ANY,),
+        arguments=(ANY,),
         result=_bigint,
         primitives=("count",),
         distinct_form="count_distinct",
         finish=Finish("coalesce({count}, 0L)"),
     ),
-    "count_if": AggregateFunction(arguments=(_BOOLEAN,), result=_bigint, primitives=("count",)),
+    "count_if": AggregateFunction(arguments=(BOOLEAN,), result=_bigint, primitives=("count",)),
     "sum": AggregateFunction(
-        arguments=(_NUMERIC,),
+        arguments=(NUMERIC,),
         result=sum_type,
         primitives=("sum",),
         distinct_form="sum_distinct",
         finish=Finish("cast({sum} AS {type})"),
     ),
     "avg": AggregateFunction(
-        arguments=(_NUMERIC,),
+        arguments=(NUMERIC,),
         result=average_type,
         primitives=("sum", "count"),
         aliases=("mean",),
         distinct_form="avg_distinct",
+        finish=Finish(
+            "cast({sum} AS double) / nullif({count}, 0L)",
+            lambda value_type: not pa.types.is_decimal(value_type),
+        ),
+    ),
+    "try_sum": AggregateFunction(
+        arguments=(NUMERIC,),
+        result=sum_type,
+        primitives=("sum",),
+        finish=Finish("try_cast({sum} AS {type})", _cannot_pass_38_digits),
+    ),
+    "try_avg": AggregateFunction(
+        arguments=(NUMERIC,),
+        result=average_type,
+        primitives=("sum", "count"),
         finish=Finish(
             "cast({sum} AS double) / nullif({count}, 0L)",
             lambda value_type: not pa.types.is_decimal(value_type),
@@ -226,39 +283,73 @@ AGGREGATES: Final[dict[str, AggregateFunction]] = {
     "var_samp": _spread("{squares} / if({count} > 1, {count} - 1, NULL)", "variance"),
     "stddev_pop": _spread("sqrt({squares} / nullif({count}, 0L))"),
     "stddev_samp": _spread("sqrt({squares} / if({count} > 1, {count} - 1, NULL))", "stddev", "std"),
-    "first": _by("min", (_ORDERABLE,)),
-    "last": _by("max", (_ORDERABLE,)),
-    "min_by": _by("min", (_ORDERABLE, _ORDERABLE)),
-    "max_by": _by("max", (_ORDERABLE, _ORDERABLE)),
+    "first": _by("min", (ORDERABLE,)),
+    "last": _by("max", (ORDERABLE,)),
+    "min_by": _by("min", (ORDERABLE, ORDERABLE)),
+    "max_by": _by("max", (ORDERABLE, ORDERABLE)),
     "bool_and": _truth("min", "every"),
     "bool_or": _truth("max", "some", "any"),
     "bit_and": _bits("bit_and"),
     "bit_or": _bits("bit_or"),
     "bit_xor": _bits("bit_xor"),
     "hll_sketch_agg": AggregateFunction(
-        arguments=(_HLL,),
+        arguments=(HLL,),
         result=_binary,
         primitives=("hll",),
-        lg_k=LgK(4, 21, HLL_LG_K),
+        size=Size("lgK", 4, 21, HLL_LG_K),
         finish=Finish("{sketch}"),
     ),
     "approx_count_distinct": AggregateFunction(
-        arguments=(_ORDERABLE,),
+        arguments=(ORDERABLE,),
         result=_bigint,
         primitives=("hll",),
-        primitive_parameters=(HLL_LG_K,),
+        primitive_parameters=lambda _: (HLL_LG_K,),
+        takes_error=True,
         finish=Finish("hll_sketch_estimate({sketch})"),
     ),
     "theta_sketch_agg": AggregateFunction(
-        arguments=(_THETA,),
+        arguments=(THETA,),
         result=_binary,
         primitives=("theta",),
-        lg_k=LgK(4, 26, THETA_LG_K),
+        size=Size("lgK", 4, 26, THETA_LG_K),
         finish=Finish("{sketch}"),
     ),
-    "count_distinct": _distinct(_ORDERABLE, _bigint),
-    "sum_distinct": _distinct(_NUMERIC, sum_type),
-    "avg_distinct": _distinct(_NUMERIC, average_type),
+    "kll_sketch_agg_bigint": _kll(INTEGRAL),
+    "kll_sketch_agg_float": _kll(FLOAT),
+    "kll_sketch_agg_double": _kll(FLOATING, pa.float64()),
+    "approx_percentile": AggregateFunction(
+        arguments=(MEASURABLE,),
+        result=_same,
+        primitives=("kll",),
+        primitive_parameters=lambda parameters: (k_of_accuracy(parameters[1]),),
+        # Of a greater accuracy k would pass what KLL sketches allow; the default is Spark's.
+        size=Size("accuracy", 1, 52_428, 10_000),
+        takes_shares=True,
+        aliases=("percentile_approx",),
+    ),
+    "percentile": _percentile("percentile_cont"),
+    "percentile_disc": _percentile(),
+    "median": _percentile(),
+    "any_value": AggregateFunction(
+        arguments=(ORDERABLE,), result=_same, primitives=("min",), finish=Finish("{value}")
+    ),
+    "collect_set": _distinct(ORDERABLE, pa.list_),
+    "collect_list": AggregateFunction(
+        arguments=(ORDERABLE,),
+        result=pa.list_,
+        primitives=("values",),
+        aliases=("array_agg",),
+        distinct_form="collect_set",
+    ),
+    "mode": AggregateFunction(arguments=(ORDERABLE,), result=_same, primitives=("values",)),
+    "count_distinct": AggregateFunction(
+        arguments=(ORDERABLE,),
+        result=_bigint,
+        primitives=("distinct",),
+        tuple_primitives=("tuples",),
+    ),
+    "sum_distinct": _distinct(NUMERIC, sum_type),
+    "avg_distinct": _distinct(NUMERIC, average_type),
 }
 
 ALIASES: Final[dict[str, str]] = {
@@ -267,6 +358,6 @@ ALIASES: Final[dict[str, str]] = {
 DISTINCT_OF: Final[dict[str, str]] = {
     function.distinct_form: name
     for name, function in AGGREGATES.items()
-    if function.distinct_form not in ("", name)
+    if function.distinct_form == f"{name}_distinct"
 }
 """From functions that are written with DISTINCT to the names they are written by."""

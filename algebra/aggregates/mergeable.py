@@ -12,7 +12,7 @@ import pyarrow as pa
 from projseg.algebra.aggregates.call import AggregateCall, result_type
 from projseg.algebra.aggregates.decompose import decompose
 from projseg.algebra.aggregates.functions import AGGREGATES
-from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.aggregates.primitive import Primitive, kll_item
 from projseg.algebra.expressions.sql_words import backquoted
 from projseg.errors import UnsupportedFeatureError
 from projseg.segment_format.types import type_name
@@ -94,7 +94,11 @@ def mergeable(call: AggregateCall) -> MergeableAggregate:
             primitive=primitive,
             part=part,
             merged=primitive.kind.merged[part].format(
-                **quoted, parameter=next(iter(primitive.parameters), "")
+                **quoted,
+                parameter=next(iter(primitive.parameters), ""),
+                item=type_name(kll_item(primitive.arguments[0].type))
+                if primitive.function == "kll"
+                else "",
             ),
         )
         for primitive, part, type_ in fields

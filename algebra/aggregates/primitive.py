@@ -30,7 +30,8 @@ class PrimitiveKind(msgspec.Struct, frozen=True):
         The columns that store a state; SPEC.md 7.1.
     merged : mapping of str to str
         For each column, Spark SQL that merges it over states of the same group; `{part}` stands for
-        a column, `{parameter}` for the primitive's parameter. Empty: Spark cannot merge the states.
+        a column, `{parameter}` for the primitive's parameter, `{item}` for the type of its values.
+        Empty: Spark cannot merge the states.
     is_idempotent : bool
         A value that occurs again does not change the state.
     is_weighable : bool
@@ -43,6 +44,13 @@ class PrimitiveKind(msgspec.Struct, frozen=True):
         A state is a set or a sketch of one; adding to it and merging it cost more.
     is_reversible : bool
         What some rows contributed can be taken out of a state again, unless it is a double.
+    serves_smaller : bool
+        Its parameter is a size, and a state of a greater one is merged into one of a smaller.
+    is_thinned : bool
+        What is stored is less exact than what it was made of: it is made of rows, not of others.
+    not_stored : str
+        Why projections may not declare it, and what serves it instead. Empty: they may; others have
+        no columns that are stored.
     """
 
     fields: Callable[..., Fields]
@@ -53,6 +61,9 @@ class PrimitiveKind(msgspec.Struct, frozen=True):
     is_quick: bool = False
     is_set: bool = False
     is_reversible: bool = False
+    serves_smaller: bool = False
+    is_thinned: bool = False
+    not_stored: str = ""
 
 
 class Primitive(msgspec.Struct, frozen=True, dict=True):
@@ -134,6 +145,21 @@ def _sketch(value: pa.DataType) -> Fields:
     return (("sketch", pa.binary()),)
 
 
+def _kll(value: pa.DataType) -> Fields:
+    del value
+    return (("sketch", pa.binary()), ("nan_count", pa.int64()))
+
+
+def kll_item(value_type: pa.DataType) -> pa.DataType:
+    """Return the type of the values in a KLL sketch; dates and decimals are kept as bigint."""
+    return value_type if pa.types.is_floating(value_type) else pa.int64()
+
+
+def _nothing(*values: pa.DataType) -> Fields:
+    del values
+    return ()
+
+
 def _alone(part: str, function: str) -> dict[str, str]:
     """Return the SQL that merges a state of one column."""
     return {part: f"{function}({{{part}}})"}
@@ -179,12 +205,39 @@ PRIMITIVES: Final[dict[str, PrimitiveKind]] = {
     ),
     "distinct": PrimitiveKind(_values, is_idempotent=True, is_set=True),
     "hll": PrimitiveKind(
-        _sketch, _alone("sketch", "hll_union_agg"), is_idempotent=True, is_set=True
+        _sketch,
+        _alone("sketch", "hll_union_agg"),
+        is_idempotent=True,
+        is_set=True,
     ),
     "theta": PrimitiveKind(
         _sketch,
         {"sketch": "theta_union_agg({sketch}, {parameter})"},
         is_idempotent=True,
         is_set=True,
+    ),
+    "kll": PrimitiveKind(
+        _kll,
+        {
+            "sketch": "kll_merge_agg_{item}({sketch}, {parameter})",
+            "nan_count": "sum({nan_count})",
+        },
+        is_weighable=True,
+        is_set=True,
+        serves_smaller=True,
+        is_thinned=True,
+    ),
+    "values": PrimitiveKind(
+        _nothing,
+        is_weighable=True,
+        is_set=True,
+        not_stored="needs every value of a group; group by its argument and declare count(*), by "
+        "which values are weighed, or approx_percentile instead of a percentile",
+    ),
+    "tuples": PrimitiveKind(
+        _nothing,
+        is_idempotent=True,
+        is_set=True,
+        not_stored="needs every row of its arguments; group by all of them, which serves it",
     ),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from projseg.algebra.aggregates.call import AggregateCall
 from projseg.algebra.aggregates.functions import AGGREGATES, DISTINCT_OF
+from projseg.algebra.aggregates.parameters import parameter_text
 from projseg.algebra.expressions.render import to_sql
 
 
@@ -16,6 +17,6 @@ def call_text(call: AggregateCall) -> str:
     if name in DISTINCT_OF:
         name = DISTINCT_OF[name]
         inputs[0] = f"DISTINCT {inputs[0]}"
-    inputs += [str(parameter) for parameter in call.parameters]
+    inputs += map(parameter_text, call.parameters)
     suffix = "" if call.filter is None else f" FILTER (WHERE {to_sql(call.filter)})"
     return f"{name}({', '.join(inputs) or '*'}){suffix}"

@@ -1,0 +1,158 @@
+"""Outputs over groups as users write them: `sum(added) / count(*) AS mean`, most often one call."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+import pyarrow as pa
+from msgspec.structs import replace
+from sqlglot import exp
+
+from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate, is_aggregate_tree
+from projseg.algebra.aggregates.group_scope import GroupScope, is_grouping_tree
+from projseg.algebra.expressions.bind import NamedExpression
+from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.tree import Column, Expression
+from projseg.errors import InvalidInputError, ProjsegError
+
+
+class AggregateOutput(msgspec.Struct, frozen=True):
+    """An output that is computed from aggregates.
+
+    Parameters
+    ----------
+    name : str
+        The alias, else the text as Spark would name it.
+    expression : Expression
+        Over `Column` nodes that are named by grouping columns and by `calls`.
+    calls : tuple of AggregateCall
+        The aggregates in it, each once, by names that no grouping column has.
+    is_call : bool
+        Whether it is an aggregate and nothing else.
+    """
+
+    name: str
+    expression: Expression
+    calls: tuple[AggregateCall, ...]
+    is_call: bool = True
+
+
+@lru_cache(maxsize=8192)
+def bind_output(
+    text: str,
+    schema: pa.Schema,
+    *,
+    keys: tuple[NamedExpression, ...] = (),
+    timezone: str = "UTC",
+    time_column: str | None = None,
+    has_sets: bool = False,
+) -> AggregateOutput:
+    """Return the output that a text means.
+
+    Parameters
+    ----------
+    text : str
+        Spark SQL over aggregates and grouping columns: `expression [[AS] alias]`.
+    schema : pa.Schema
+        The table's columns.
+    keys : tuple of NamedExpression
+        The grouping columns, named by their expressions or by their aliases.
+    timezone : str
+        The time zone of functions of time.
+    time_column : str or None
+        The time by which `first` and `last` choose a value.
+    has_sets : bool
+        Whether the grouping columns are of several grouping sets.
+
+    Raises
+    ------
+    InvalidInputError, UnsupportedFeatureError, LimitExceededError
+        As `bind_aggregate` and `bind` do; PROJSEG_BAD_AGGREGATE if a column is neither grouped by
+        nor inside an aggregate.
+    """
+    scope = GroupScope(schema, keys, timezone, time_column, has_sets=has_sets)
+    tree = _composed(text)
+    if tree is None:
+        call = bind_aggregate(text, schema, timezone=timezone, time_column=time_column)
+        column = scope.call_column(call)
+        return AggregateOutput(call.name, column, (replace(call, name=column.name),))
+    try:
+        return _bound(tree, scope)
+    except ProjsegError as error:
+        raise type(error)(error.code, f"'{text}': {error.message}") from error
+
+
+@lru_cache(maxsize=8192)
+def bind_group_output(
+    text: str,
+    schema: pa.Schema,
+    *,
+    keys: tuple[NamedExpression, ...] = (),
+    timezone: str = "UTC",
+    time_column: str | None = None,
+    has_sets: bool = False,
+) -> AggregateOutput:
+    """Return the output of a query that a text means: also one of grouping columns alone.
+
+    Parameters
+    ----------
+    text, schema, keys, timezone, time_column, has_sets
+        As of `bind_output`.
+
+    Raises
+    ------
+    InvalidInputError, UnsupportedFeatureError, LimitExceededError
+        As of `bind_output`.
+    """
+    try:
+        return bind_output(
+            text,
+            schema,
+            keys=keys,
+            timezone=timezone,
+            time_column=time_column,
+            has_sets=has_sets,
+        )
+    except ProjsegError as error:
+        found = _of_groups(text, GroupScope(schema, keys, timezone, time_column, has_sets=has_sets))
+        if found is None:
+            raise
+        if isinstance(found, ProjsegError):
+            raise found from error
+        return found
+
+
+def _of_groups(text: str, scope: GroupScope) -> AggregateOutput | ProjsegError | None:
+    """Return an output without aggregates, or what is wrong with it; None if it has no meaning."""
+    try:
+        found = _bound(parse_sql(text), scope)
+    except ProjsegError as error:
+        is_ungrouped = error.code == "PROJSEG_BAD_AGGREGATE"
+        return type(error)(error.code, f"'{text}': {error.message}") if is_ungrouped else None
+    return None if found.calls else found
+
+
+def _bound(tree: exp.Expression, scope: GroupScope) -> AggregateOutput:
+    found = scope.bind(_unaliased(tree))
+    alias = tree.alias if isinstance(tree, exp.Alias) else None
+    is_call = bool(found.calls) and isinstance(found.expression, Column)
+    return AggregateOutput(alias or found.name, found.expression, found.calls, is_call)
+
+
+def _composed(text: str) -> exp.Expression | None:
+    """Return the tree of an expression around aggregates, None if the text is anything else."""
+    try:
+        tree = parse_sql(text)
+    except InvalidInputError:
+        return None
+    inner = _unaliased(tree)
+    if isinstance(inner, exp.Window | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
+        return None
+    has_call = any(is_aggregate_tree(node) or is_grouping_tree(node) for node in inner.walk())
+    return tree if has_call and not is_aggregate_tree(inner) else None
+
+
+def _unaliased(tree: exp.Expression) -> exp.Expression:
+    inner: exp.Expression = tree.this if isinstance(tree, exp.Alias) else tree
+    return inner

@@ -1,0 +1,221 @@
+"""Bind expressions over groups: over grouping columns and aggregates, by alias or by expression.
+
+`HAVING sum(added) > 9 AND upper(channel) <> ''` means the aggregate `sum(added)`, whether it is an
+output or not, and the grouping column that is `upper(channel)`, whatever its alias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace as replace_fields
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+from msgspec.structs import replace
+from sqlglot import exp
+
+from projseg.algebra.aggregates.call import (
+    AggregateCall,
+    bind_aggregate_tree,
+    is_aggregate_tree,
+    result_type,
+)
+from projseg.algebra.aggregates.text import call_text
+from projseg.algebra.expressions.bind import NamedExpression, bind, bind_tree
+from projseg.algebra.expressions.limits import room_to_recurse
+from projseg.algebra.expressions.naming import composed_name, spark_name
+from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.errors import InvalidInputError
+
+GROUPING_ID: Final = "spark_grouping_id"
+"""The column of groups that tells their grouping sets: a bit for each grouping column, the first
+the highest, 1 where it is not in the set."""
+
+_NAMED: Final = "named"
+_GROUPING_SCHEMA: Final = pa.schema({GROUPING_ID: pa.int64()})
+
+
+class GroupExpression(msgspec.Struct, frozen=True):
+    """An expression over groups.
+
+    Parameters
+    ----------
+    name : str
+        The text as Spark would name it.
+    expression : Expression
+        Over `Column` nodes that are named by grouping columns and by calls.
+    calls : tuple of AggregateCall
+        The aggregates in it, each once, by names that no grouping column has.
+    """
+
+    name: str
+    expression: Expression
+    calls: tuple[AggregateCall, ...]
+
+
+class GroupScope(msgspec.Struct, frozen=True):
+    """What names and aggregates mean in an expression over groups.
+
+    Parameters
+    ----------
+    base : pa.Schema
+        The table's columns.
+    keys : tuple of NamedExpression
+        The grouping columns, over base columns.
+    timezone : str
+        The time zone of functions of time.
+    time_column : str or None
+        The table's time column, by which `first` and `last` choose a value.
+    outputs : tuple of NamedExpression or None
+        In HAVING and ORDER BY, the result's columns, over groups: their names stand before those of
+        base columns. None: base columns stand before the names of grouping columns.
+    has_sets : bool
+        Whether groups are of several grouping sets, which `grouping` and `grouping_id` tell apart.
+    """
+
+    base: pa.Schema
+    keys: tuple[NamedExpression, ...]
+    timezone: str = "UTC"
+    time_column: str | None = None
+    outputs: tuple[NamedExpression, ...] | None = None
+    has_sets: bool = False
+
+    def bind(self, tree: exp.Expression) -> GroupExpression:
+        """Return the expression that sqlglot's tree, without an alias, means over groups.
+
+        Raises
+        ------
+        InvalidInputError, UnsupportedFeatureError, LimitExceededError
+            As `bind_tree` and `bind_aggregate` do; PROJSEG_BAD_AGGREGATE if a column is neither
+            grouped by nor inside an aggregate.
+        """
+        meanings = self._meanings()
+        calls: dict[AggregateCall, str] = {}
+
+        def replaced(node: exp.Expression) -> exp.Expression:
+            if is_grouping_tree(node):
+                local = _free_name(spark_name(node), meanings)
+                meanings[local] = self._grouping(node)
+                return _column(local, named=spark_name(node))
+            if not is_aggregate_tree(node):
+                return node
+            call = bind_aggregate_tree(
+                node, self.base, timezone=self.timezone, time_column=self.time_column
+            )
+            local = calls.setdefault(replace(call, name=""), _free_name(call.name, meanings))
+            meanings[local] = self.call_column(call)
+            return _column(local, named=call.name)
+
+        with room_to_recurse():
+            over_columns = tree.transform(replaced)
+            name = composed_name(over_columns.transform(_as_named))
+        schema = pa.schema([(name, meaning.type) for name, meaning in meanings.items()])
+        bound = bind_tree(over_columns, schema, self.timezone)
+        return GroupExpression(
+            name=name,
+            expression=_Substitution(meanings, self._grouped(meanings)).of(bound),
+            calls=tuple(replace(call, name=self.call_column(call).name) for call in calls),
+        )
+
+    def call_column(self, call: AggregateCall) -> Column:
+        """Return the column of a call's values, which bears the name of no grouping column."""
+        taken = {key.name: key.expression for key in self.keys}
+        return Column(result_type(call), _free_name(call_text(call), taken))
+
+    def _grouping(self, tree: exp.Expression) -> Expression:
+        """Return what `grouping(k)` or `grouping_id(...)` is of `GROUPING_ID`."""
+        text = tree.sql(dialect="spark")
+        if not self.has_sets:
+            raise _bad_grouping(f"'{text}' needs GROUPING SETS, ROLLUP or CUBE in group_by")
+        keys = [key.expression for key in self.keys]
+        asked = [bind_tree(one, self.base, self.timezone) for one in tree.expressions]
+        if str(tree.this).casefold() == "grouping_id":
+            if asked and asked != keys:
+                raise _bad_grouping(f"'{text}' must name all grouping columns in order, or none")
+            return Column(pa.int64(), GROUPING_ID)
+        if len(asked) != 1 or asked[0] not in keys:
+            raise _bad_grouping(f"'{text}' must name one of the grouping columns")
+        bit = 1 << (len(keys) - 1 - keys.index(asked[0]))
+        return bind(f"CAST(({GROUPING_ID} DIV {bit}) % 2 AS TINYINT)", _GROUPING_SCHEMA)
+
+    def _meanings(self) -> dict[str, Expression]:
+        """Return what each name means: a column of groups, or one of rows."""
+        base = [(field.name, _OfRows(field.type, field.name)) for field in self.base]
+        if self.outputs is None:
+            keys = ((key.name, Column(key.expression.type, key.name)) for key in self.keys)
+            return _visible(base, keys)
+        return _visible([(output.name, output.expression) for output in self.outputs], base)
+
+    def _grouped(self, meanings: Mapping[str, Expression]) -> dict[Expression, Column]:
+        """Return the grouping columns by their expressions, where names mean columns of rows."""
+        return {
+            key.expression: Column(key.expression.type, key.name)
+            for key in self.keys
+            if not isinstance(key.expression, Literal)
+            and all(isinstance(meanings.get(name), _OfRows) for name in key.expression.columns)
+        }
+
+
+def is_grouping_tree(tree: exp.Expr) -> bool:
+    """Whether a tree made by `dialect.parse_sql` calls `grouping` or `grouping_id`."""
+    is_call = isinstance(tree, exp.Anonymous)
+    return is_call and str(tree.this).casefold() in ("grouping", "grouping_id")
+
+
+def _bad_grouping(problem: str) -> InvalidInputError:
+    return InvalidInputError("PROJSEG_BAD_AGGREGATE", problem)
+
+
+def _column(name: str, *, named: str) -> exp.Expression:
+    """Return a column that stands for an aggregate, and keeps what Spark would name that."""
+    column = exp.column(exp.to_identifier(name, quoted=True))
+    column.meta[_NAMED] = named
+    return column
+
+
+def _as_named(node: exp.Expression) -> exp.Expression:
+    named = node.meta.get(_NAMED)
+    return node if named is None else exp.column(exp.to_identifier(named, quoted=True))
+
+
+class _OfRows(Column):
+    """A column of the table's rows, which an expression over groups may not use."""
+
+
+class _Substitution(msgspec.Struct, frozen=True):
+    """What replaces the names and the grouping columns of a tree."""
+
+    meanings: Mapping[str, Expression]
+    grouped: Mapping[Expression, Column]
+
+    def of(self, tree: Expression) -> Expression:
+        if (key := self.grouped.get(tree)) is not None:
+            return key
+        if isinstance(tree, Column):
+            meaning = self.meanings[tree.name]
+            if isinstance(meaning, _OfRows):
+                raise InvalidInputError(
+                    "PROJSEG_BAD_AGGREGATE",
+                    f"column '{tree.name}' is neither grouped by nor inside an aggregate",
+                )
+            return meaning
+        if isinstance(tree, Call):
+            return replace_fields(tree, arguments=tuple(map(self.of, tree.arguments)))
+        return tree
+
+
+def _visible(
+    first: Iterable[tuple[str, Expression]], others: Iterable[tuple[str, Expression]]
+) -> dict[str, Expression]:
+    """Return meanings by name, those of `others` only under names that do not occur before."""
+    found = dict(first)
+    folded = {name.casefold() for name in found}
+    return found | {name: meaning for name, meaning in others if name.casefold() not in folded}
+
+
+def _free_name(name: str, taken: Mapping[str, object]) -> str:
+    folded = {one.casefold() for one in taken}
+    while name.casefold() in folded:
+        name += "'"
+    return name
