@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
-from typing import Final, TypeGuard
+from typing import Final
 
 from projseg.algebra.expressions.functions.record import Nulls
 from projseg.algebra.expressions.functions.table import FUNCTIONS
 from projseg.algebra.expressions.literals import TRUE
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.algebra.proofs.predicate_truth import truth_of
-from projseg.algebra.proofs.value_set import ANYTHING, NOTHING, ValueSet, floored, unfloored
+from projseg.algebra.proofs.predicate_truth import stated_truth, truth_of
+from projseg.algebra.proofs.value_set import ANYTHING, NOTHING, ValueSet
 
 _CASES_MAX: Final = 64
 """Combinations of disjuncts that one proof may try, so that planning time stays bounded."""
@@ -40,14 +40,14 @@ class Premises:
             self._learn(condition)
 
     def _learn(self, condition: Expression) -> None:
-        truth = truth_of(condition)
-        if truth is not None:
-            known = self._sets.get(truth.term, ANYTHING)
-            self._sets[truth.term] = known.intersection(truth.true)
-            if not truth.true.has_null:
-                self._learn_not_null(truth.term)
-        else:
+        stated, truth = stated_truth(condition), truth_of(condition)
+        if stated is None or truth is None:
             self._learn_not_null(condition)
+            return
+        for term, true in {stated.term: stated.true, truth.term: truth.true}.items():
+            self._sets[term] = self._sets.get(term, ANYTHING).intersection(true)
+            if not true.has_null:
+                self._learn_not_null(term)
 
     def _learn_not_null(self, expression: Expression) -> None:
         """Note which expressions cannot be null if `expression` is not null."""
@@ -84,11 +84,6 @@ class Premises:
     def _known(self, term: Expression) -> ValueSet:
         """Return the values that a term may have."""
         known = self._sets.get(term, ANYTHING)
-        for other, values in self._sets.items():
-            if _is_floor_of(term, other):
-                known = known.intersection(floored(values, other.type, term.parameters[0]))
-            if _is_floor_of(other, term):
-                known = known.intersection(unfloored(values, term.type, other.parameters[0]))
         return known.without_null() if self.is_not_null(term) else known
 
     def _prove(self, goal: Expression) -> bool:
@@ -121,8 +116,3 @@ class Premises:
             if all(Premises([*others, part]).imply(goal) for part in choice.arguments):
                 return True
         return False
-
-
-def _is_floor_of(floor: Expression, moment: Expression) -> TypeGuard[Call]:
-    is_floor = isinstance(floor, Call) and floor.function == "time_floor"
-    return is_floor and floor.children == (moment,)

@@ -10,8 +10,10 @@ import msgspec
 import pyarrow as pa
 
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.expressions.value_order import order_key
 from projseg.algebra.proofs.integer_ranges import values_of_sum, without_widening
-from projseg.algebra.proofs.predicate_truth import truth_of
+from projseg.algebra.proofs.predicate_truth import Truth, truth_of
+from projseg.algebra.proofs.segment_constants import constant_between, time_reading
 from projseg.algebra.proofs.segment_facts import ColumnFacts, SegmentFacts
 from projseg.algebra.proofs.value_set import (
     ANY_VALUE,
@@ -19,7 +21,6 @@ from projseg.algebra.proofs.value_set import (
     NOTHING,
     NULL_ONLY,
     ValueSet,
-    floored,
     only,
     values_between,
 )
@@ -53,6 +54,7 @@ class ZoneSets:
     def __init__(self, facts: SegmentFacts) -> None:
         self._facts = facts
         self._by_term: dict[Expression, ValueSet] = {}
+        self._ends: dict[str, tuple[int, int] | None] = {}
 
     def of(self, term: Expression) -> ValueSet:
         """Return a set that holds every value of a term; anything, if little is known of it."""
@@ -60,12 +62,33 @@ class ZoneSets:
             self._by_term[term] = self._compute(term)
         return self._by_term[term]
 
+    def constant(self, expression: Expression) -> Literal | None:
+        """Return the one value that an expression of a time has; None if it may have several."""
+        reading = time_reading(expression)
+        if reading is None:
+            return None
+        column = reading.column
+        if column.name not in self._ends:
+            self._ends[column.name] = self._ends_of(column)
+        ends = self._ends[column.name]
+        return None if ends is None else constant_between(expression, *ends)
+
+    def _ends_of(self, column: Column) -> tuple[int, int] | None:
+        """Return the order keys between which a column lies, None if it may be null."""
+        facts = self._facts.columns.get(column.name)
+        if facts is None or facts.null_count:
+            return None
+        low, high = (order_key(end, column.type) for end in (facts.minimum, facts.maximum))
+        return None if low is None or high is None else (low, high)
+
     def _compute(self, term: Expression) -> ValueSet:
         if isinstance(term, Column):
             facts = self._facts.columns.get(term.name)
             return column_values(facts, term.type, self._facts.row_count)
-        if isinstance(term, Call) and term.function == "time_floor":
-            return floored(self.of(term.arguments[0]), term.arguments[0].type, term.parameters[0])
+        if (constant := self.constant(term)) is not None:
+            is_null = constant.value is None
+            found = NULL_ONLY if is_null else only(constant.value, term.type)
+            return ANYTHING if found is None else found
         if isinstance(term, Call) and term.function == "cast":
             plain = without_widening(term)
             return ANYTHING if plain == term else self.of(plain)
@@ -97,14 +120,10 @@ def outcomes(condition: Expression, zones: ZoneSets) -> Outcomes:
         return Outcomes(true=value is True, false=value is False, null=value is None)
     truth = truth_of(condition)
     if truth is not None:
-        values = zones.of(truth.term)
-        return Outcomes(
-            true=values.overlaps(truth.true),
-            false=values.overlaps(truth.false),
-            null=values.overlaps(truth.null),
-        )
+        return _outcomes_of_values(truth, zones.of(truth.term))
     if not isinstance(condition, Call) or condition.function not in ("and", "or", "not"):
-        return _ANY_OUTCOME
+        constant = zones.constant(condition)
+        return _ANY_OUTCOME if constant is None else outcomes(constant, zones)
     parts = [outcomes(part, zones) for part in condition.arguments]
     if condition.function == "not":
         return Outcomes(true=parts[0].false, false=parts[0].true, null=parts[0].null)
@@ -112,6 +131,16 @@ def outcomes(condition: Expression, zones: ZoneSets) -> Outcomes:
         return _all_of(parts)
     inverse = _all_of([Outcomes(true=p.false, false=p.true, null=p.null) for p in parts])
     return Outcomes(true=inverse.false, false=inverse.true, null=inverse.null)
+
+
+def _outcomes_of_values(truth: Truth, values: ValueSet) -> Outcomes:
+    if truth.defined is not ANYTHING and not values.is_within(truth.defined):
+        return _ANY_OUTCOME  # the error of some row must not be lost
+    return Outcomes(
+        true=values.overlaps(truth.true),
+        false=values.overlaps(truth.false),
+        null=values.overlaps(truth.null),
+    )
 
 
 def _all_of(parts: list[Outcomes]) -> Outcomes:

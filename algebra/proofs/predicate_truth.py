@@ -1,7 +1,8 @@
 """Find for which values of its term a predicate is true, and for which it is false.
 
-A term is the column or expression that a predicate compares with constants. For the other values
-of the term, the predicate is null.
+A term is the column or expression that a predicate compares with constants. If it is a function
+whose inverse is known, what it is computed from becomes the term: `to_date(t) = DATE '2024-05-01'`
+is true of the times of a day.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import msgspec
 import pyarrow as pa
 
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.expressions.value_order import end_of_prefix
+from projseg.algebra.proofs.preimage import preimage
 from projseg.algebra.proofs.value_set import (
     ANY_VALUE,
     ANYTHING,
@@ -27,8 +30,6 @@ from projseg.algebra.proofs.value_set import (
 from projseg.memory.lazy import cached_property
 
 _COMPARISONS: Final = frozenset(("=", "!=", "<", "<=", ">", ">=", "<=>"))
-_FIRST_SURROGATE: Final = 0xD800  # no string holds a surrogate
-_AFTER_SURROGATES: Final = 0xE000
 
 
 class Truth(msgspec.Struct, frozen=True, dict=True):
@@ -40,21 +41,47 @@ class Truth(msgspec.Struct, frozen=True, dict=True):
         The expression that the predicate depends on.
     true, false : ValueSet
         Disjoint sets of the term's values.
+    defined : ValueSet
+        The values for which it is true, false or null. For others it raises.
     """
 
     term: Expression
     true: ValueSet
     false: ValueSet
+    defined: ValueSet = ANYTHING
 
     @cached_property
     def null(self) -> ValueSet:
         """The values for which the predicate is null."""
-        return self.true.union(self.false).complement()
+        return self.true.union(self.false).complement().intersection(self.defined)
 
 
 @lru_cache(maxsize=8192)
 def truth_of(predicate: Expression) -> Truth | None:
-    """Return the truth of a predicate over a single term; None for other predicates."""
+    """Return the truth of a predicate over a single term; None for other predicates.
+
+    The term is the innermost from which the predicate's own can be inverted.
+    """
+    truth = stated_truth(predicate)
+    while truth is not None and (inner := _of_argument(truth)) is not None:
+        truth = inner
+    return truth
+
+
+def _of_argument(truth: Truth) -> Truth | None:
+    """Return the truth over what its term is computed from, if that is known exactly."""
+    if not isinstance(truth.term, Call):
+        return None
+    true, false = preimage(truth.term, truth.true), preimage(truth.term, truth.false)
+    defined = preimage(truth.term, truth.defined)
+    if true is None or false is None or defined is None:
+        return None
+    return Truth(truth.term.arguments[0], true, false, defined)
+
+
+@lru_cache(maxsize=8192)
+def stated_truth(predicate: Expression) -> Truth | None:
+    """Return the truth of a predicate over the term that it compares, as it is written."""
     if not isinstance(predicate, Call):
         return _truth_of_term(predicate) if isinstance(predicate, Column) else None
     if predicate.function in _CONNECTIVES:
@@ -76,10 +103,11 @@ def _all_of(predicate: Call) -> Truth | None:
     found = [part for part in parts if part is not None]
     if len(found) < len(parts) or len({part.term for part in found}) != 1:
         return None
-    true, false = found[0].true, found[0].false
+    true, false, defined = found[0].true, found[0].false, found[0].defined
     for part in found[1:]:
         true, false = true.intersection(part.true), false.union(part.false)
-    return Truth(found[0].term, true, false)
+        defined = defined.intersection(part.defined)
+    return Truth(found[0].term, true, false, defined)
 
 
 def _any_of(predicate: Call) -> Truth | None:
@@ -87,15 +115,16 @@ def _any_of(predicate: Call) -> Truth | None:
     found = [part for part in parts if part is not None]
     if len(found) < len(parts) or len({part.term for part in found}) != 1:
         return None
-    true, false = found[0].true, found[0].false
+    true, false, defined = found[0].true, found[0].false, found[0].defined
     for part in found[1:]:
         true, false = true.union(part.true), false.intersection(part.false)
-    return Truth(found[0].term, true, false)
+        defined = defined.intersection(part.defined)
+    return Truth(found[0].term, true, false, defined)
 
 
 def _negation(predicate: Call) -> Truth | None:
     inner = truth_of(predicate.arguments[0])
-    return None if inner is None else Truth(inner.term, inner.false, inner.true)
+    return None if inner is None else Truth(inner.term, inner.false, inner.true, inner.defined)
 
 
 def _comparison(predicate: Call) -> Truth | None:
@@ -117,7 +146,7 @@ def _null_safe(left: Expression, value: object) -> Truth | None:
     inner = truth_of(left) if isinstance(left, Call) else None
     if inner is not None and isinstance(value, bool):
         true = inner.true if value else inner.false
-        return Truth(inner.term, true, true.complement())
+        return Truth(inner.term, true, inner.defined.minus(true), inner.defined)
     found = NULL_ONLY if value is None else only(value, left.type)
     return None if found is None else Truth(left, found, found.complement())
 
@@ -169,14 +198,7 @@ def _starts_with(predicate: Call) -> Truth | None:
 
 def prefixed(prefix: str) -> ValueSet:
     """Return the set of strings that begin with a prefix."""
-    kept = prefix.rstrip("\U0010ffff")
-    start = ((1, prefix, 0),)
-    if not kept:
-        return ValueSet((*start, ANYTHING.cuts[1])) if prefix else ANY_VALUE
-    following = ord(kept[-1]) + 1
-    if following == _FIRST_SURROGATE:
-        following = _AFTER_SURROGATES
-    return ValueSet((*start, (1, kept[:-1] + chr(following), 0)))
+    return ValueSet(((1, prefix, 0), end_of_prefix(prefix))) if prefix else ANY_VALUE
 
 
 _CONNECTIVES: Final[dict[str, Callable[[Call], Truth | None]]] = {

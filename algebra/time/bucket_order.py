@@ -1,8 +1,7 @@
 """The order of instants and of the starts of their buckets, also near changes of the clock.
 
 Near a change of the clock, a bucket may start after some of its instants, and a later instant may
-lie in an earlier bucket. Elsewhere floors keep the order of time, and the functions here return the
-floor or the next boundary.
+lie in an earlier bucket. Elsewhere floors keep the order of time.
 """
 
 from __future__ import annotations
@@ -20,46 +19,25 @@ _MOVED_MAX: Final = 2 * DAY
 """More than any change of a clock moves a start; the largest known moves it by 24 hours."""
 
 
-def first_at_or_after(granularity: Granularity, start: int) -> int:
-    """Return the first instant whose bucket starts at `start` or later."""
+def changes_of_side(granularity: Granularity, start: int) -> list[int]:
+    """Return the instants at which instants begin to be, and cease to be, of late buckets.
+
+    A late bucket starts at `start` or later. Instants before the first returned are of early
+    buckets, those from the first to the second of late ones, and so on; from the last on they are
+    of late ones. There is more than one only if the clock goes back over `start`.
+    """
     window = _window(granularity, start)
     if window is None:
-        return _boundary_from(granularity, start)
+        return [_boundary_from(granularity, start)]
     begins, starts = granularity.pieces(*window)
-    found = begins[starts >= start]
-    return int(found[0]) if len(found) else window[1]
-
-
-def end_of_before(granularity: Granularity, start: int) -> int:
-    """Return the instant after the last one whose bucket starts before `start`."""
-    window = _window(granularity, start)
-    if window is None:
-        return _boundary_from(granularity, start)
-    begins, starts = granularity.pieces(*window)
-    found = np.append(begins[1:], window[1])[starts < start]
-    return int(found[-1]) if len(found) else window[0]
+    is_late = np.concatenate([[False], starts >= start, [True]])
+    edges = np.append(begins, window[1])
+    return [int(edge) for edge in edges[is_late[1:] != is_late[:-1]]]
 
 
 def is_divided(granularity: Granularity, micros: int) -> bool:
     """Whether the buckets of instants before `micros` start before it, and no others do."""
-    first = first_at_or_after(granularity, micros)
-    return first == micros and end_of_before(granularity, micros) == micros
-
-
-def lowest_start_from(granularity: Granularity, micros: int) -> int:
-    """Return the smallest start of the buckets of `micros` and of all later instants."""
-    window = _window(granularity, micros)
-    if window is None:
-        return granularity.floor_one(micros)
-    return int(granularity.pieces(micros, window[1])[1].min())
-
-
-def highest_start_to(granularity: Granularity, micros: int) -> int:
-    """Return the largest start of the buckets of `micros` and of all earlier instants."""
-    window = _window(granularity, micros)
-    if window is None:
-        return granularity.floor_one(micros)
-    return int(granularity.pieces(window[0], micros + 1)[1].max())
+    return changes_of_side(granularity, micros) == [micros]
 
 
 @lru_cache(maxsize=256)

@@ -141,6 +141,23 @@ class ZoneTable(msgspec.Struct, frozen=True, eq=False, dict=True):
         shown = np.minimum(local - self.offsets[index], following[index])
         return np.asarray(shown, dtype=np.int64)
 
+    def instants_showing(self, reading: int) -> list[int]:
+        """Return the instants from which the clock shows `reading` or later, or earlier ones again.
+
+        The first begins readings of `reading` or later, the second ends them, and so on; after the
+        last, the clock shows none that is earlier.
+        """
+        ends = np.append(self.starts[1:], np.iinfo(np.int64).max)
+        begins = np.maximum(self.starts, reading - self.offsets)
+        edges: list[int] = []
+        is_shown = begins < ends
+        for begin, end in zip(begins[is_shown].tolist(), ends[is_shown].tolist(), strict=True):
+            if edges and edges[-1] == begin:
+                edges[-1] = end
+            else:
+                edges += (begin, end)
+        return edges[:-1]
+
     def local_index_of(self, local: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the position of the offset with which `to_utc` converts each reading: int64[n].
 
