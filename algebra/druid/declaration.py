@@ -28,6 +28,8 @@ class ProjectionTexts:
     group_by: tuple[str, ...]
     aggregators: tuple[str, ...]
     where: str | None
+    columns: tuple[str, ...] = ()
+    order_by: tuple[str, ...] = ()
 
 
 def translate_druid(
@@ -163,11 +165,42 @@ def _hll_build(declaration: _Declaration, node: DruidObject) -> str:
     return f"hll_sketch_agg({text}, {node.integer('lgK', 12)})"
 
 
-def _hll_merge(declaration: _Declaration, node: DruidObject) -> str:
+def _refused(instead: str) -> _Translate:
+    """Return the translator of what reads columns of sketches, which are not merged here."""
+
+    def translate(declaration: _Declaration, node: DruidObject) -> str:
+        del declaration
+        node.refuse(f"merges a column of sketches; keep a column of values, and take {instead}")
+
+    return translate
+
+
+def _kll(function: str, cast: str) -> _Translate:
+    def translate(declaration: _Declaration, node: DruidObject) -> str:
+        text, arrow_type = declaration.input(node)
+        if arrow_type is None or not pa.types.is_floating(arrow_type) or cast == "FLOAT":
+            text = f"CAST({text} AS {cast})"
+        return f"{function}({text}, {node.integer('k', 200)})"
+
+    return translate
+
+
+def _quantiles(declaration: _Declaration, node: DruidObject) -> str:
     text, arrow_type = declaration.input(node)
-    if arrow_type is None or not pa.types.is_binary(arrow_type):
-        node.refuse(f"needs a binary column of sketches, and {text} is {arrow_type}")
-    return f"hll_union_agg({text})"
+    if arrow_type is None or not pa.types.is_floating(arrow_type):
+        text = f"CAST({text} AS DOUBLE)"
+    return f"kll_sketch_agg_double({text}, {max(node.integer('k', 128), 8)})"
+
+
+def _any(declaration: _Declaration, node: DruidObject) -> str:
+    text, _ = declaration.input(node)
+    return f"any_value({text})"
+
+
+def _variance(declaration: _Declaration, node: DruidObject) -> str:
+    text, _ = declaration.input(node)
+    is_population = node.has("estimator") and node.choice("estimator", ("population", "sample"))
+    return f"{'var_pop' if is_population == 'population' else 'var_samp'}({text})"
 
 
 def _theta(declaration: _Declaration, node: DruidObject) -> str:
@@ -180,9 +213,9 @@ def _theta(declaration: _Declaration, node: DruidObject) -> str:
     return f"theta_sketch_agg({text}, {size.bit_length() - 1})"
 
 
+_Translate = Callable[["_Declaration", DruidObject], str]
 _FIELD: Final = ("fieldName", "expression")
 _KINDS: Final = {"long": True, "double": False, "float": False}
-_Translate = Callable[[_Declaration, DruidObject], str]
 _AGGREGATORS: Final[Mapping[str, tuple[tuple[str, ...], _Translate]]] = {
     "count": ((), lambda declaration, node: "count(*)"),
     **{
@@ -199,7 +232,26 @@ _AGGREGATORS: Final[Mapping[str, tuple[tuple[str, ...], _Translate]]] = {
         for function, by in (("first", "min_by"), ("last", "max_by"))
     },
     "HLLSketchBuild": ((*_FIELD, "lgK", "tgtHllType", "round", "shouldFinalize"), _hll_build),
-    "HLLSketchMerge": ((*_FIELD, "lgK", "tgtHllType", "round", "shouldFinalize"), _hll_merge),
+    "HLLSketchMerge": (
+        (*_FIELD, "lgK", "tgtHllType", "round", "shouldFinalize"),
+        _refused("HLLSketchBuild"),
+    ),
+    "KllDoublesSketch": (
+        (*_FIELD, "k", "maxStreamLength", "shouldFinalize"),
+        _kll("kll_sketch_agg_double", "DOUBLE"),
+    ),
+    "KllFloatsSketch": (
+        (*_FIELD, "k", "maxStreamLength", "shouldFinalize"),
+        _kll("kll_sketch_agg_float", "FLOAT"),
+    ),
+    # Sketches of the same k are more exact here; their bytes are KLL's.
+    "quantilesDoublesSketch": ((*_FIELD, "k", "maxStreamLength", "shouldFinalize"), _quantiles),
+    **{
+        f"{name}Merge": ((*_FIELD, "k", "maxStreamLength", "shouldFinalize"), _refused(name))
+        for name in ("KllDoublesSketch", "KllFloatsSketch", "quantilesDoublesSketch")
+    },
+    **{f"{kind}Any": ((*_FIELD, "maxStringBytes"), _any) for kind in (*_KINDS, "string")},
+    "variance": ((*_FIELD, "inputType", "estimator"), _variance),
     "thetaSketch": (
         (*_FIELD, "size", "shouldFinalize", "isInputThetaSketch", "errorBoundsStdDev"),
         _theta,

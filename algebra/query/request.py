@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -20,6 +21,7 @@ IntervalLike: TypeAlias = str | Interval | Sequence[datetime | date | str]
 
 _VERSION_KEY: Final = "projseg_query"
 _VERSION: Final = 1
+_STATEMENT: Final = re.compile(r"\s*(select|with)\s", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -31,18 +33,21 @@ class Query:
     Parameters
     ----------
     group_by : str or sequence of str
-        Spark SQL expressions, `expression [AS name]`.
+        Spark SQL expressions, `expression [AS name]`; `ROLLUP(a, b)`, `CUBE(a, b)` and
+        `GROUPING SETS ((a, b), (a), ())`, which are multiplied with what stands beside them.
     aggregators : str or sequence of str
-        Aggregates, `sum(added) FILTER (WHERE ...) AS added`. Without these and without `group_by`
-        and `granularity` the query is a row scan of `columns`.
+        Aggregates, `sum(added) FILTER (WHERE ...) AS added`, and expressions over aggregates and
+        grouping columns, `sum(added) / count(*) AS mean`. Without these and without `group_by` and
+        `granularity` the query is a row scan of `columns`.
     filter : str or None
         Condition on rows; only those where it is true count.
     interval : str, Interval, pair of datetimes or None
         Half-open range of the time column.
     having : str or None
-        Condition on groups, over the output's columns.
+        Condition on groups, over the output's columns and over aggregates.
     order_by : str or sequence of str
-        Order, over the output's columns: `expression [ASC|DESC] [NULLS FIRST|LAST]`.
+        Order, over the output's columns and aggregates: `expression [ASC|DESC]
+        [NULLS FIRST|LAST]`.
     limit : int or None
         The most rows to return.
     columns : str or sequence of str, or None
@@ -214,10 +219,26 @@ def query_of(query: Expressions | Query, **parts: Any) -> Query:
     """
     if not isinstance(query, Query):
         return Query(query, **parts)
+    check_alone("Query", parts)
+    return query
+
+
+def check_alone(whole: str, parts: Mapping[str, Any]) -> None:
+    """Refuse parts of a query that are given beside all of it.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_QUERY.
+    """
     for name, value in parts.items():
         if value is not None and value != ():
-            raise _bad(f"{name} is given beside a whole Query; put it into the Query")
-    return query
+            raise _bad(f"{name} is given beside a whole {whole}; put it into the {whole}")
+
+
+def is_select(text: object) -> TypeGuard[str]:
+    """Whether it is the text of a statement, which begins as no expression does."""
+    return isinstance(text, str) and _STATEMENT.match(text) is not None
 
 
 def interval_text(interval: IntervalLike | None) -> str | None:

@@ -60,6 +60,13 @@ def is_ordinal(text: str) -> bool:
     return _ORDINAL.fullmatch(text.strip()) is not None
 
 
+def split_direction(text: str) -> tuple[str, str]:
+    """Return a term's expression, and what follows it: ` DESC NULLS LAST`, or nothing."""
+    parts = _SUFFIX.match(text.strip())
+    assert parts is not None
+    return parts["term"], text.strip()[parts.end("term") :]
+
+
 def _bind_term(text: str, outputs: Outputs) -> OrderTerm:
     parts = _SUFFIX.match(text.strip())
     assert parts is not None

@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.expressions.value_order import Cut
 from projseg.algebra.proofs.predicate_truth import truth_of
-from projseg.algebra.proofs.value_set import Cut
+from projseg.algebra.proofs.value_set import ANYTHING
 from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.period import DAY
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
@@ -43,7 +44,9 @@ def split_time_bounds(
 def _bounds(part: Expression, column: Column) -> Interval | None:
     """Return the interval that a condition on the time column expresses exactly, else None."""
     truth = truth_of(part)
-    if truth is None or truth.term != column or truth.true.has_null or len(truth.true.cuts) != 2:
+    if truth is None or truth.term != column or truth.defined != ANYTHING:
+        return None
+    if truth.true.has_null or len(truth.true.cuts) != 2:
         return None
     start, end = (_cut_micros(cut, column.type) for cut in truth.true.cuts)
     return Interval(start, end) if start <= end else None
@@ -56,7 +59,7 @@ def _cut_micros(cut: Cut, arrow_type: pa.DataType) -> int:
     return min(max(int(cut[1]) * unit, MIN_MICROS), MAX_MICROS)
 
 
-def interval_conditions(interval: Interval, column: Expression) -> tuple[Expression, ...]:
+def interval_conditions(interval: Interval, column: Expression) -> tuple[Call, ...]:
     """Return the conditions that a time or date lies in an interval."""
     conditions = []
     if interval.start_us > MIN_MICROS:

@@ -1,0 +1,339 @@
+"""From a SELECT's texts to the `Query` that answers it, over the columns of one table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import count
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from projseg.algebra.aggregates.expression import bind_group_output
+from projseg.algebra.aggregates.group_scope import is_grouping_tree
+from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named
+from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.references import references
+from projseg.algebra.expressions.sql_words import quoted_name
+from projseg.algebra.expressions.tree import Column, Expression
+from projseg.algebra.projection.sql import is_aggregate
+from projseg.algebra.query.context import context_options, parse_context
+from projseg.algebra.query.grouping_sets import Grouping, parse_grouping
+from projseg.algebra.query.request import Query
+from projseg.algebra.query.result_order import is_ordinal, split_direction
+from projseg.algebra.query.select_names import SelectGroups, SelectNames
+from projseg.algebra.query.select_refusals import bad_sql
+from projseg.algebra.query.select_statement import SelectStatement
+from projseg.errors import UnsupportedFeatureError
+
+_STEERING: Final = ("useProjection", "forceProjections", "noProjections")
+
+
+class SelectedQuery(msgspec.Struct, frozen=True):
+    """A query, and how its answer becomes the statement's.
+
+    Parameters
+    ----------
+    query : Query
+        What is asked of the table.
+    names : tuple of str
+        The columns of its answer that are put out, in order.
+    offset : int
+        How many of the answer's first rows are left out.
+    """
+
+    query: Query
+    names: tuple[str, ...]
+    offset: int = 0
+
+    def rows_of(self, answer: pa.Table) -> pa.Table:
+        """Return the statement's rows, of the query's answer."""
+        return answer.select(list(self.names)).slice(self.offset)
+
+
+def select_query(
+    statement: SelectStatement,
+    schema: pa.Schema,
+    time_column: str | None,
+    context: Mapping[str, Any] | None = None,
+) -> SelectedQuery:
+    """Return the query that a statement means over a table.
+
+    Parameters
+    ----------
+    statement : SelectStatement
+        The statement.
+    schema : pa.Schema
+        The table's columns.
+    time_column : str or None
+        Its time column.
+    context : mapping or None
+        A query's context; hints of the statement win over what it says of projections.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_SQL, and as of `bind`.
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_SQL, and as of `bind`.
+    """
+    options = context_options(parse_context(context))
+    if statement.hints:
+        options = {key: value for key, value in options.items() if key not in _STEERING}
+        options |= dict(statement.hints)
+    return _selected_query(statement, schema, time_column, json.dumps(options))
+
+
+@lru_cache(maxsize=1024)
+def _selected_query(
+    statement: SelectStatement, schema: pa.Schema, time_column: str | None, context: str
+) -> SelectedQuery:
+    return _Translation(statement, schema, time_column, json.loads(context)).selected()
+
+
+class _Output(msgspec.Struct):
+    """An item of the select list, over columns of the table.
+
+    Parameters
+    ----------
+    text : str
+        Its expression.
+    alias : str or None
+        The name that it was given.
+    name : str
+        The name of its column; of an aggregate without alias it is known last.
+    expression : Expression or None
+        Its expression if there is no aggregate in it.
+    """
+
+    text: str
+    alias: str | None
+    name: str
+    expression: Expression | None
+
+
+class _Translation:
+    """One statement over one table."""
+
+    def __init__(
+        self,
+        statement: SelectStatement,
+        schema: pa.Schema,
+        time_column: str | None,
+        options: dict[str, Any],
+    ) -> None:
+        self._statement = statement
+        self._schema = schema
+        self._time_column = time_column
+        self._options = options
+        self._zone = parse_context(options).zone
+        self._names = SelectNames(schema, statement.table)
+        self._grouping: Grouping | None = None
+        self._outputs: list[_Output] = []
+        self._texts: dict[str, str] = {}
+        """Expressions over columns by the folded aliases of outputs."""
+        for written in statement.items:
+            for item in self._names.expanded(written):
+                self._add_output(item.text, item.alias)
+
+    def selected(self) -> SelectedQuery:
+        statement = self._statement
+        is_grouped = (
+            statement.is_distinct
+            or statement.group_by is not None
+            or statement.having is not None
+            or any(output.expression is None for output in self._outputs)
+        )
+        parts = self._grouped() if is_grouped else self._scanned()
+        where = statement.where and self._names.over_columns(statement.where, {})
+        limit = None if statement.limit is None else statement.limit + statement.offset
+        query = Query(filter=where, limit=limit, context=self._options, **parts)
+        names = tuple(output.name for output in self._outputs)
+        return SelectedQuery(query, names, statement.offset)
+
+    @property
+    def _sets(self) -> Grouping | None:
+        """The grouping, if it is of several sets."""
+        return self._grouping if self._grouping and self._grouping.sets is not None else None
+
+    def _add_output(self, written: str, alias: str | None) -> None:
+        text = self._names.over_columns(written, self._texts)
+        expression, name = None, alias or ""
+        if not is_of_groups(text):
+            bound = bind_named(text, self._schema, self._zone)
+            expression, name = bound.expression, alias or _written_name(text, bound)
+        self._outputs.append(_Output(text, alias, name, expression))
+        if alias is not None:
+            self._texts.setdefault(alias.casefold(), text)
+
+    def _scanned(self) -> dict[str, Any]:
+        """Return the parts of a row scan; columns that only ORDER BY has come after the others."""
+        columns = [self._aliased(output.text, output.name) for output in self._outputs]
+        names = {output.expression: output.name for output in reversed(self._outputs)}
+        order_by = []
+        for term, direction in self._order_terms():
+            if isinstance(term, _Output):
+                order_by.append(quoted_name(term.name) + direction)
+                continue
+            text = self._names.aliases_first(term, self._texts)
+            expression = bind(text, self._schema, timezone=self._zone)
+            if expression not in names:
+                names[expression] = self._free_name("order", names.values())
+                columns.append(self._aliased(text, names[expression]))
+            order_by.append(quoted_name(names[expression]) + direction)
+        return {"columns": columns, "order_by": order_by}
+
+    def _grouped(self) -> dict[str, Any]:
+        keys, aggregators = self._keys(), []
+        by_text = {text: self._aliased(text, key.name) for text, key in keys}
+        group_by = list(by_text.values())
+        if self._sets is not None:
+            group_by = [self._sets_text(self._sets, keys, by_text)]
+        named = {id(output) for output in self._outputs if self._is_key(output, keys)}
+        for output in self._outputs:
+            if id(output) in named:
+                continue
+            default = self._default_name(output.text, tuple(key for _, key in keys))
+            output.name = output.name or default
+            is_default = output.name == default
+            aggregators.append(
+                output.text if is_default else f"{output.text} AS {quoted_name(output.name)}"
+            )
+        groups = SelectGroups(
+            outputs={output.name.casefold(): output.text for output in self._outputs},
+            keys={
+                key.expression.name.casefold(): key.name
+                for _, key in keys
+                if isinstance(key.expression, Column)
+            },
+            parts=frozenset(name.casefold() for _, key in keys for name in key.expression.columns),
+        )
+        having = self._statement.having
+        order_by = [
+            quoted_name(term.name) + direction
+            if isinstance(term, _Output)
+            else self._names.over_outputs(term, groups, groups_first=False) + direction
+            for term, direction in self._order_terms()
+        ]
+        return {
+            "group_by": group_by,
+            "aggregators": aggregators,
+            "having": having and self._names.over_outputs(having, groups, groups_first=True),
+            "order_by": order_by,
+        }
+
+    def _keys(self) -> list[tuple[str, NamedExpression]]:
+        """Return what is grouped by: texts, and expressions by the names of their columns."""
+        names: dict[Expression, str] = {}
+        for output in reversed(self._outputs):
+            if output.expression is not None:
+                names[output.expression] = output.name
+        put_out = set(names)
+        keys: dict[Expression, tuple[str, NamedExpression]] = {}
+        for text in self._group_terms():
+            expression = bind(text, self._schema, timezone=self._zone)
+            if expression not in names:
+                names[expression] = self._free_name("group", names.values())
+            keys.setdefault(expression, (text, NamedExpression(names[expression], expression)))
+        statement = self._statement
+        if statement.is_distinct and (self._sets or set(keys) - put_out):
+            raise UnsupportedFeatureError(
+                "PROJSEG_UNSUPPORTED_SQL",
+                "SQL has DISTINCT over grouping sets, or over groups that it does not put out; add "
+                "all that it groups by to the outputs, or leave DISTINCT out",
+            )
+        return list(keys.values())
+
+    def _is_key(self, output: _Output, keys: list[tuple[str, NamedExpression]]) -> bool:
+        return any(
+            key.name == output.name and key.expression == output.expression for _, key in keys
+        )
+
+    def _group_terms(self) -> list[str]:
+        """Return what GROUP BY or DISTINCT groups by, over columns."""
+        given = self._statement.group_by
+        plain = [output.text for output in self._outputs if output.expression is not None]
+        if given is None:
+            # With an aggregate or HAVING all rows are one group, DISTINCT or not.
+            is_of_rows = len(plain) == len(self._outputs) and self._statement.having is None
+            return plain if is_of_rows else []
+        if len(given) == 1 and given[0].upper() == "ALL":
+            return plain
+        self._grouping = parse_grouping(given)
+        return [self._group_term(text) for text in self._grouping.texts]
+
+    def _sets_text(
+        self,
+        grouping: Grouping,
+        keys: list[tuple[str, NamedExpression]],
+        by_text: dict[str, str],
+    ) -> str:
+        """Return GROUPING SETS over the keys that the written columns mean."""
+        texts = {key.expression: by_text[text] for text, key in keys}
+        terms = [self._group_term(text) for text in grouping.texts]
+        bound = [bind(term, self._schema, timezone=self._zone) for term in terms]
+        sets = (", ".join(texts[bound[n]] for n in one) for one in grouping.sets or ())
+        return f"GROUPING SETS ({', '.join(f'({one})' for one in sets)})"
+
+    def _group_term(self, text: str) -> str:
+        if is_ordinal(text):
+            found = self._at(text, "GROUP BY").text
+        else:
+            found = self._names.over_columns(text, self._texts)
+        if is_aggregate(found):
+            raise bad_sql(f"GROUP BY '{text}' means the aggregate '{found}'")
+        return found
+
+    def _order_terms(self) -> list[tuple[str | _Output, str]]:
+        """Return the terms of ORDER BY and their directions; an ordinal means an output."""
+        terms = [split_direction(text) for text in self._statement.order_by]
+        if len(terms) == 1 and terms[0][0].upper() == "ALL":
+            return [(output, terms[0][1]) for output in self._outputs]
+        return [
+            (self._at(term, "ORDER BY") if is_ordinal(term) else term, direction)
+            for term, direction in terms
+        ]
+
+    def _at(self, ordinal: str, clause: str) -> _Output:
+        place = int(ordinal.replace(" ", ""))
+        if not 1 <= place <= len(self._outputs):
+            raise bad_sql(
+                f"{clause} {place} is no place in the select list, which has {len(self._outputs)}"
+            )
+        return self._outputs[place - 1]
+
+    def _aliased(self, text: str, name: str) -> str:
+        """Return a text without aggregates, with its name if that is not its own."""
+        own = bind_named(text, self._schema, self._zone).name
+        is_own = own == name and not is_ordinal(text)  # SELECT DISTINCT 1
+        return text if is_own else f"{text} AS {quoted_name(name)}"
+
+    def _default_name(self, text: str, keys: tuple[NamedExpression, ...]) -> str:
+        return bind_group_output(
+            text,
+            self._schema,
+            keys=keys,
+            timezone=self._zone,
+            time_column=self._time_column,
+            has_sets=self._sets is not None,
+        ).name
+
+    def _free_name(self, stem: str, taken: Any) -> str:
+        folded = {name.casefold() for name in (*self._schema.names, *taken, *self._texts)}
+        return next(name for n in count(1) if (name := f"_{stem}_{n}") not in folded)
+
+
+def is_of_groups(text: str) -> bool:
+    """Whether an output calls an aggregate, `grouping` or `grouping_id`."""
+    return is_aggregate(text) or any(map(is_grouping_tree, parse_sql(text).walk()))
+
+
+def _written_name(text: str, bound: NamedExpression) -> str:
+    """Return the name that Spark gives to an output; of a column, the one that is written."""
+    if not isinstance(bound.expression, Column):
+        return bound.name
+    found = references(text)
+    is_name = len(found) == 1 and found[0].starts[0] == 0 and found[0].end == len(text)
+    return found[0].parts[-1] if is_name else bound.name

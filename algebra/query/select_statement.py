@@ -1,0 +1,255 @@
+"""The text of `SELECT ... FROM table ...`, taken apart into the texts of its clauses.
+
+What is more than one SELECT over one table is refused here, by what it is and where it stands;
+the expressions are left to those who bind them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+from sqlglot import exp
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported there
+
+from projseg.algebra.expressions.clauses import Clause, clauses, list_parts, sql_tokens
+from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.limits import check_text
+from projseg.algebra.query.select_refusals import bad_sql, check_supported, unsupported
+from projseg.algebra.query.select_table import SelectedTable, parse_table
+
+_CLAUSES: Final = (
+    TokenType.SELECT,
+    TokenType.FROM,
+    TokenType.WHERE,
+    TokenType.GROUP_BY,
+    TokenType.HAVING,
+    TokenType.ORDER_BY,
+    TokenType.LIMIT,
+    TokenType.OFFSET,
+)
+_HINT: Final = re.compile(r"\s*,?\s*(\w+)\s*(?:\(\s*(?:'([^']*)'|`([^`]*)`|([\w.]*))\s*\))?")
+_FLAGS: Final = {"NO_PROJECTIONS": "noProjections", "FORCE_PROJECTIONS": "forceProjections"}
+
+
+class SelectItem(msgspec.Struct, frozen=True):
+    """One output: an expression, or `*`.
+
+    Parameters
+    ----------
+    text : str
+        The expression without its alias; what stands before the dot of `t.*`, empty for `*`.
+    alias : str or None
+        Its alias.
+    is_star : bool
+        Whether it is `*`.
+    excepted : tuple of str
+        Columns that `* EXCEPT (...)` leaves out.
+    """
+
+    text: str
+    alias: str | None = None
+    is_star: bool = False
+    excepted: tuple[str, ...] = ()
+
+
+class SelectStatement(msgspec.Struct, frozen=True):
+    """One SELECT over one table.
+
+    Parameters
+    ----------
+    items : tuple of SelectItem
+        The select list.
+    is_distinct : bool
+        Whether equal rows count once.
+    hints : tuple of (str, object)
+        What hints say of projections: keys and values of a query's context.
+    table : SelectedTable
+        The table in FROM.
+    where, having : str or None
+        Conditions.
+    group_by : tuple of str or None
+        Terms of GROUP BY; None if there is none.
+    order_by : tuple of str
+        Terms of ORDER BY, with their directions.
+    limit : int or None
+        The most rows to return.
+    offset : int
+        How many rows are left out before them.
+    """
+
+    items: tuple[SelectItem, ...]
+    is_distinct: bool
+    hints: tuple[tuple[str, Any], ...]
+    table: SelectedTable
+    where: str | None
+    group_by: tuple[str, ...] | None
+    having: str | None
+    order_by: tuple[str, ...]
+    limit: int | None
+    offset: int
+
+
+@lru_cache(maxsize=1024)
+def parse_select(sql: str) -> SelectStatement:
+    """Return the clauses of a SELECT over one table.
+
+    Parameters
+    ----------
+    sql : str
+        Spark SQL; a semicolon may end it.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_SQL, PROJSEG_BAD_EXPRESSION if the text is not SQL.
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_SQL if it is more than one SELECT over one table.
+    LimitExceededError
+        PROJSEG_EXPRESSION_TOO_LONG.
+    """
+    check_text(sql)
+    tokens = sql_tokens(sql)
+    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+        tokens.pop()
+    if not tokens:
+        raise bad_sql("there is no statement; write SELECT ... FROM ...")
+    sql = sql[: tokens[-1].end + 1]
+    check_supported(sql, tokens)
+    found = _in_order(clauses(sql, tokens, _CLAUSES))
+    select, table = found[TokenType.SELECT], found.get(TokenType.FROM)
+    if table is None:
+        raise bad_sql("no FROM stands outside brackets; write SELECT ... FROM t")
+    hints = [token for token in select.tokens if token.token_type == TokenType.HINT]
+    outputs = [token for token in select.tokens if token.token_type != TokenType.HINT]
+    is_distinct = bool(outputs) and outputs[0].token_type == TokenType.DISTINCT
+    if is_distinct or (outputs and outputs[0].token_type == TokenType.ALL):
+        outputs = outputs[1:]
+    return SelectStatement(
+        items=tuple(_item(sql, part) for part in _listed(select, outputs)),
+        is_distinct=is_distinct,
+        hints=tuple(said for hint in hints for said in _hinted(sql, hint)),
+        table=parse_table(sql, table),
+        where=_text(sql, found, TokenType.WHERE),
+        group_by=_group_terms(sql, found) or None,
+        having=_text(sql, found, TokenType.HAVING),
+        order_by=_texts(sql, found, TokenType.ORDER_BY),
+        limit=_count(sql, found, TokenType.LIMIT),
+        offset=_count(sql, found, TokenType.OFFSET) or 0,
+    )
+
+
+def _in_order(found: Sequence[Clause]) -> dict[TokenType, Clause]:
+    """Return the clauses by their keywords, each of which comes once and in SQL's order."""
+    by_kind: dict[TokenType, Clause] = {}
+    latest = -1
+    for clause in found:
+        kind, word = clause.keyword.token_type, clause.keyword.text.upper()
+        if kind in by_kind:
+            raise bad_sql(f"{word} stands twice", clause.keyword)
+        if _CLAUSES.index(kind) < latest:
+            raise bad_sql(f"{word} stands after a clause that follows it in SQL", clause.keyword)
+        if not clause.tokens:
+            raise bad_sql(f"nothing follows {word}", clause.keyword)
+        latest = _CLAUSES.index(kind)
+        by_kind[kind] = clause
+    return by_kind
+
+
+def _text(sql: str, found: dict[TokenType, Clause], kind: TokenType) -> str | None:
+    return _slice(sql, found[kind].tokens) if kind in found else None
+
+
+def _texts(sql: str, found: dict[TokenType, Clause], kind: TokenType) -> tuple[str, ...]:
+    if kind not in found:
+        return ()
+    return tuple(_slice(sql, part) for part in _listed(found[kind], found[kind].tokens))
+
+
+def _group_terms(sql: str, found: dict[TokenType, Clause]) -> tuple[str, ...]:
+    """Return the terms of GROUP BY; `a, b WITH ROLLUP` is ROLLUP (a, b)."""
+    clause = found.get(TokenType.GROUP_BY)
+    kinds = [] if clause is None else [token.token_type for token in clause.tokens]
+    if clause is None or kinds[-2:-1] != [TokenType.WITH] or len(kinds) < 3:
+        return _texts(sql, found, TokenType.GROUP_BY)
+    return (f"{clause.tokens[-1].text} ({_slice(sql, clause.tokens[:-2])})",)
+
+
+def _listed(clause: Clause, tokens: Sequence[Token]) -> list[tuple[Token, ...]]:
+    parts = list_parts(tokens)
+    if not all(parts):
+        raise bad_sql(f"a part of {clause.keyword.text.upper()} is empty", clause.keyword)
+    return parts
+
+
+def _slice(sql: str, tokens: Sequence[Token]) -> str:
+    return sql[tokens[0].start : tokens[-1].end + 1]
+
+
+def _count(sql: str, found: dict[TokenType, Clause], kind: TokenType) -> int | None:
+    if kind not in found:
+        return None
+    keyword, text = found[kind].keyword, _slice(sql, found[kind].tokens)
+    if kind == TokenType.LIMIT and text.upper() == "ALL":
+        return None
+    if re.fullmatch(r"[0-9]{1,18}", text) is None:
+        raise bad_sql(f"{keyword.text.upper()} '{text}' is not a count of rows", keyword)
+    return int(text)
+
+
+def _item(sql: str, tokens: tuple[Token, ...]) -> SelectItem:
+    star = next((n for n, token in enumerate(tokens) if token.token_type == TokenType.STAR), None)
+    if star is not None and _is_whole_star(tokens, star):
+        return _star(sql, tokens, star)
+    text = _slice(sql, tokens)
+    tree = parse_sql(text)
+    if not isinstance(tree, exp.Alias):
+        return SelectItem(text)
+    before = tokens[-2:-1]
+    is_written = bool(before) and before[0].token_type == TokenType.ALIAS
+    return SelectItem(_slice(sql, tokens[: -2 if is_written else -1]), tree.alias)
+
+
+def _is_whole_star(tokens: Sequence[Token], star: int) -> bool:
+    """Whether the item is `*`, `t.*` or either with EXCEPT."""
+    return star == 0 or tokens[star - 1].token_type == TokenType.DOT
+
+
+def _star(sql: str, tokens: tuple[Token, ...], star: int) -> SelectItem:
+    before, after = tokens[: max(star - 1, 0)], tokens[star + 1 :]
+    excepted: tuple[str, ...] = ()
+    if after:
+        is_list = (
+            after[0].token_type == TokenType.EXCEPT
+            and [t.token_type for t in (after[1:2] + after[-1:])]
+            == [TokenType.L_PAREN, TokenType.R_PAREN]
+        )  # fmt: skip
+        if not is_list:
+            raise unsupported(sql, after[0], "something other than EXCEPT (...) after *")
+        excepted = tuple(".".join(t.text for t in part) for part in list_parts(after[2:-1]))
+    return SelectItem(_slice(sql, before) if before else "", is_star=True, excepted=excepted)
+
+
+def _hinted(sql: str, hint: Token) -> list[tuple[str, Any]]:
+    """Return what a hint says as options of a query's context."""
+    text, place, found = hint.text.removeprefix("/*+").removesuffix("*/").rstrip(), 0, []
+    while place < len(text):
+        one = _HINT.match(text, place)
+        name = one[1].upper() if one else ""
+        projection = next((group for group in one.groups()[1:] if group), None) if one else None
+        if one is not None and name == "USE_PROJECTION" and projection is not None:
+            found.append(("useProjection", projection))
+        elif one is not None and name in _FLAGS and projection is None:
+            found.append((_FLAGS[name], True))
+        else:
+            raise unsupported(
+                sql,
+                hint,
+                f"the hint {name or text.strip()}",
+                "hints are NO_PROJECTIONS, FORCE_PROJECTIONS and USE_PROJECTION(name)",
+            )
+        place = one.end()
+    return found

@@ -1,0 +1,108 @@
+"""The table in FROM: the name it has in the statement, and the version that is asked for."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported there
+
+from projseg.algebra.expressions.clauses import Clause
+from projseg.algebra.query.select_refusals import bad_sql, unsupported
+
+_AS_OF: Final = re.compile(
+    r"(?:for\s+)?(?P<kind>version|system_version|timestamp|system_time)\s+as\s+of\s+"
+    r"(?:(?P<number>[0-9]+)|'(?P<text>[^'\\]*)'|(?P<other>))\s*",
+    re.IGNORECASE,
+)
+_ALIAS: Final = re.compile(r"(?:as\s+)?(?:(?P<plain>[^\W\d]\w*)|`(?P<quoted>(?:[^`]|``)+)`)", re.I)
+_JOINS: Final = frozenset(
+    ("JOIN", "CROSS", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "NATURAL", "ASOF")
+)
+
+
+class SelectedTable(msgspec.Struct, frozen=True):
+    """A table that FROM names.
+
+    Parameters
+    ----------
+    names : tuple of str
+        What stands before the dot of its columns, in any case: the alias, or parts of the name.
+    version : int or None
+        The version asked for by number.
+    tag : str or None
+        The version asked for by tag.
+    timestamp : str or None
+        The instant whose version is asked for.
+    """
+
+    names: tuple[str, ...]
+    version: int | None = None
+    tag: str | None = None
+    timestamp: str | None = None
+
+    def is_named(self, parts: tuple[str, ...]) -> bool:
+        """Whether a dotted name, or the end of one, is this table's."""
+        folded = tuple(name.casefold() for name in self.names)
+        return tuple(part.casefold() for part in parts) == folded[-len(parts) :]
+
+
+def parse_table(sql: str, clause: Clause) -> SelectedTable:
+    """Return the table of a FROM clause.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_SQL.
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_SQL if it is no table's name, or more than one.
+    """
+    names, rest = _name(sql, clause)
+    if not rest:
+        return SelectedTable(names)
+    text, offset = sql[rest[0].start : rest[-1].end + 1], rest[0].start
+    as_of, place = _AS_OF.match(text), 0
+    if as_of is not None and as_of["other"] is not None:
+        raise unsupported(sql, rest[0], "a version that is no number and no text in quotes")
+    if as_of is not None:
+        place = as_of.end()
+    alias = _ALIAS.match(text, place)
+    if alias is not None and (alias["plain"] or "").upper() not in _JOINS:
+        place = alias.end()
+        names = ((alias["plain"] or alias["quoted"].replace("``", "`")),)
+    if left := [token for token in rest if token.start >= offset + place]:
+        raise unsupported(sql, left[0], _what(left[0]))
+    if as_of is None:
+        return SelectedTable(names)
+    if as_of["kind"].upper() in ("TIMESTAMP", "SYSTEM_TIME"):
+        if as_of["text"] is None:
+            raise bad_sql(f"{as_of[0].strip()} is not a time in quotes", rest[0])
+        return SelectedTable(names, timestamp=as_of["text"])
+    number = as_of["number"] or as_of["text"]
+    if number.isascii() and number.isdigit():
+        return SelectedTable(names, version=int(number))
+    return SelectedTable(names, tag=number)
+
+
+def _name(sql: str, clause: Clause) -> tuple[tuple[str, ...], tuple[Token, ...]]:
+    """Return the parts of the table's name, and the tokens after it."""
+    tokens = clause.tokens
+    names: list[str] = []
+    for place in range(0, len(tokens), 2):
+        token = tokens[place]
+        if token.token_type != TokenType.IDENTIFIER and not token.text.isidentifier():
+            raise unsupported(sql, token, _what(token, "something that is no table's name"))
+        names.append(token.text)
+        after = tokens[place + 1 : place + 2]
+        if after and after[0].token_type == TokenType.L_PAREN:
+            raise unsupported(sql, token, "a table function or VALUES")
+        if not after or after[0].token_type != TokenType.DOT:
+            return tuple(names), tokens[place + 1 :]
+    raise bad_sql("the table's name ends in a dot", clause.keyword)
+
+
+def _what(token: Token, otherwise: str = "more than one table's name") -> str:
+    if token.token_type == TokenType.COMMA or token.text.upper() in _JOINS:
+        return "a join"
+    return "brackets in FROM" if token.token_type == TokenType.L_PAREN else otherwise
