@@ -16,17 +16,19 @@ import pyarrow as pa
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.predicates import conjuncts, not_null
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.expressions.value_order import order_key
 from projseg.algebra.planning.column_index import ColumnIndex
 from projseg.algebra.planning.deleted_rows import reversal_of
 from projseg.algebra.planning.projection_match import Match, match_projection
+from projseg.algebra.planning.segment_constant import constants_of, expressions_of, has_place
 from projseg.algebra.planning.segment_view import Refinement, SegmentView
 from projseg.algebra.planning.source_cost import ReadShape, read_shape
 from projseg.algebra.planning.source_plan import Reason, Reversal
 from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.algebra.projection.stored_names import state_column_name
 from projseg.algebra.proofs.filter_simplify import ZoneSets, outcomes
 from projseg.algebra.proofs.integer_ranges import in_type_range
 from projseg.algebra.proofs.segment_facts import SegmentFacts
-from projseg.algebra.proofs.value_set import order_key
 from projseg.algebra.query.spec import QuerySpec
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY
@@ -47,7 +49,9 @@ class Fitting(msgspec.Struct, frozen=True):
     rank : tuple
         Which wins at equal cost: the coarser, then fewer grouping columns, then by name.
     reversal : Reversal or None
-        What frees its answer of deleted rows; None: there are none.
+        What frees its answer of deleted rows; None: there are none, or it holds rows.
+    needs_row_numbers : bool
+        As of `SourcePlan`.
     """
 
     index: int
@@ -55,6 +59,14 @@ class Fitting(msgspec.Struct, frozen=True):
     shape: ReadShape
     rank: tuple[int, int, str]
     reversal: Reversal | None = None
+    needs_row_numbers: bool = False
+
+    @property
+    def has_places(self) -> bool:
+        """Whether values of each segment are to be filled in."""
+        feeds = () if self.reversal is None else self.reversal.feeds
+        fed = (each for feed in feeds for each in expressions_of(feed))
+        return self.match.has_places or any(map(has_place, fed))
 
 
 class Verdicts(msgspec.Struct, frozen=True):
@@ -96,6 +108,7 @@ class CandidateGroup:
         own = [self._specs[index] for index in sorted(allowed)]
         self._predicates = _predicates(query, own)
         self._constant_columns = _constant_columns(query, own)
+        self._of_time = () if query.is_row_scan or not own else _expressions_of_time(query)
         self._always, self._sometimes = _refinements(query, own)
 
     def verdicts(
@@ -132,6 +145,9 @@ class CandidateGroup:
             bounds=self._query.bounds,
             proved=frozenset(proved),
             constants=tuple(constants),
+            single=frozenset(
+                part for whole in self._of_time for part in constants_of(whole, zones)
+            ),
             refinements=self._always.union(found) if found else self._always,
         )
 
@@ -144,7 +160,8 @@ class CandidateGroup:
             if isinstance(found, Reason):
                 rejected[spec.name] = found
                 continue
-            reversal = reversal_of(self._query, found, view) if self._has_deleted_rows else None
+            is_taken_back = self._has_deleted_rows and not spec.holds_rows
+            reversal = reversal_of(self._query, found, view) if is_taken_back else None
             if isinstance(reversal, Reason):
                 rejected[spec.name] = reversal
                 continue
@@ -153,8 +170,12 @@ class CandidateGroup:
                 tuple(conjuncts(found.filter)),
                 self._query.primitives,
                 found.feeds,
+                () if found.present is None else (state_column_name(found.present, "count"),),
             )
-            fitting.append(Fitting(index, found, shape, _rank(spec), reversal))
+            needs_row_numbers = spec.holds_rows and (
+                self._has_deleted_rows or self._query.is_row_scan
+            )
+            fitting.append(Fitting(index, found, shape, _rank(spec), reversal, needs_row_numbers))
         return Verdicts(tuple(fitting), rejected)
 
 
@@ -166,7 +187,8 @@ def _rank(spec: ProjectionSpec) -> tuple[int, int, str]:
 def _predicates(query: QuerySpec, specs: Sequence[ProjectionSpec]) -> tuple[Expression, ...]:
     """Return the conditions whose truth in a segment can decide whether a projection fits."""
     own_filters = [p.filter for p in query.primitives]
-    stored = [p for spec in specs for p in spec.primitives if p.function == "count" or p.filter]
+    states = [p for spec in specs for _, p in spec.states]
+    stored = [p for p in states if p.function == "count" or p.filter]
     found: list[Expression] = [c for spec in specs for c in spec.filter_conjuncts]
     found += [c for condition in own_filters for c in conjuncts(condition)]
     found += [c for primitive in stored for c in conjuncts(primitive.filter)]
@@ -197,6 +219,18 @@ def _constant_columns(query: QuerySpec, specs: Sequence[ProjectionSpec]) -> tupl
         column
         for column in query.columns_read
         if not stored_by_all or not all(column in stored for stored in stored_by_all)
+    )
+
+
+def _expressions_of_time(query: QuerySpec) -> tuple[Expression, ...]:
+    """Return what a query computes from times, of which a segment may know the value."""
+    return tuple(
+        expression
+        for expression in dict.fromkeys(query.expressions)
+        if any(
+            isinstance(node, Column) and pa.types.is_temporal(node.type)
+            for node in expression.walk()
+        )
     )
 
 

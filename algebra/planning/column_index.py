@@ -13,7 +13,7 @@ from projseg.algebra.query.spec import QuerySpec
 
 
 class ColumnIndex:
-    """For each base column, a bit for each projection whose grouping columns read it.
+    """For each base column, a bit for each projection whose stored columns read it.
 
     Parameters
     ----------
@@ -37,17 +37,29 @@ class ColumnIndex:
         left = sum(1 << index for index in allowed)
         rejected: dict[str, Reason] = {}
         if query.is_row_scan:
-            reason = Reason(ReasonCode.ROW_SCAN)
-            return [], {self._specs[index].name: reason for index in _bits(left)}
-        for named in query.keys:
-            for name in sorted(named.expression.columns):
+            grouped = sum(1 << index for index in allowed if not self._specs[index].holds_rows)
+            left &= ~grouped
+            rejected = {self._specs[i].name: Reason(ReasonCode.ROW_SCAN) for i in _bits(grouped)}
+        for expression in query.scanned or [named.expression for named in query.keys]:
+            for name in sorted(_needed(expression, view)):
                 if name in view.constant_by_column:
                     continue
                 lacking = left & ~self._keeping.get(name, 0)
                 left &= ~lacking
-                reason = _missing(named.expression, name, query.time_column)
+                reason = _missing(expression, name, query.time_column)
                 rejected |= {self._specs[index].name: reason for index in _bits(lacking)}
         return list(_bits(left)), rejected
+
+
+def _needed(expression: Expression, view: SegmentView) -> frozenset[str]:
+    """Return the columns that an expression depends on beyond what has one value."""
+    if not view.single or expression.columns == frozenset():
+        return expression.columns
+    if expression in view.single:
+        return frozenset()
+    if isinstance(expression, Column):
+        return expression.columns
+    return frozenset[str]().union(*(_needed(child, view) for child in expression.children))
 
 
 def _missing(key: Expression, column: str, time_column: str | None) -> Reason:

@@ -13,8 +13,10 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from projseg.algebra.aggregates.conditional import conditional_of
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.fallible import may_fail
+from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.planning.aggregate_feeds import FeedFinder
 from projseg.algebra.planning.grouping_rewrite import GroupingRewriter
@@ -34,6 +36,8 @@ from projseg.algebra.query.spec import QuerySpec
 
 def reversal_of(query: QuerySpec, match: Match, view: SegmentView) -> Reversal | Reason:
     """Return how a projection's answer is freed of deleted rows, or why it cannot be."""
+    if match.moved:
+        return Reason(ReasonCode.ROWS_DELETED, f"{to_sql(match.moved[0])} is in stored states")
     fallible = _fallible(query, match, view)
     if fallible is not None:
         return Reason(ReasonCode.ROWS_DELETED, f"{fallible} may fail on a deleted row")
@@ -72,7 +76,7 @@ def _value_count(primitive: Primitive, feed: Feed) -> Primitive | None:
     """Return the count of the values in a state; None if the state counts them itself."""
     if primitive.function == "count":
         return None
-    # The parts of such a sum are proved never to be null.
+    # The values of such a sum are proved never to be null.
     arguments = () if isinstance(feed, FoldSeveral) else primitive.arguments
     return Primitive("count", arguments, primitive.filter)
 
@@ -90,7 +94,8 @@ def _fallible(query: QuerySpec, match: Match, view: SegmentView) -> str | None:
         # The segment's writer has evaluated what is stored on every row that may be asked for.
         is_stored = isinstance(feed, MergeStates) and feed.prefix == primitive.text
         own = () if is_stored else (primitive.filter,)
-        proved = is_stored or isinstance(feed, FoldSeveral)
+        is_sum_of_sums = isinstance(feed, FoldSeveral) and not conditional_of(primitive.arguments)
+        proved = is_stored or is_sum_of_sums
         if _any_may_fail([*own, *(() if proved else primitive.arguments), *_computed(feed)]):
             return primitive.text
     return None

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.expressions.value_order import order_key
+from projseg.algebra.planning.segment_constant import SegmentConstant
 from projseg.algebra.planning.segment_view import SegmentView
 from projseg.algebra.planning.source_plan import ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec, StoredFloor
-from projseg.algebra.proofs.value_set import order_key
 from projseg.algebra.query.time_bounds import time_literal
 from projseg.algebra.time.bucket_order import is_divided
 from projseg.algebra.time.granularity import Granularity
@@ -65,6 +66,8 @@ class GroupingRewriter:
         stored = self._spec.column_by_expression.get(expression)
         if stored is not None:
             return stored
+        if expression in self._view.single:
+            return SegmentConstant(expression.type, expression)
         if isinstance(expression, Column):
             constant = self._view.constant_by_column.get(expression.name)
             if constant is not None:

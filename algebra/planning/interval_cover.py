@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from projseg.algebra.expressions.literals import TRUE
+from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.planning.source_plan import Reason, ReasonCode
 from projseg.algebra.projection.spec import TimeGrouping
 from projseg.algebra.proofs.segment_facts import SegmentFacts
@@ -19,10 +21,14 @@ class Cover(msgspec.Struct, frozen=True):
         The part that the projection answers; None: all rows of the projection.
     edges : tuple of Interval
         The parts left for other sources; disjoint, and cut to the times of the segment.
+    bounds : tuple of Expression or None
+        The interval as conditions on grouping columns other than the buckets, if it is these that
+        select the projection's rows; none of them if all its rows lie in the interval.
     """
 
     buckets: Interval | None
     edges: tuple[Interval, ...] = ()
+    bounds: tuple[Expression, ...] | None = None
 
     def share(self, data: Interval) -> float:
         """Return the share of the data's time that the buckets cover, 0 to 1."""
@@ -49,6 +55,31 @@ def covers_all_rows(
     if interval is None:
         return True
     return data is not None and interval.contains(data) and not has_null_time
+
+
+def cover_by_bounds(
+    bounds: tuple[Expression | None, ...],
+    is_fulfilled: tuple[bool, ...],
+    *,
+    has_null_time: bool,
+) -> Cover | None:
+    """Return the cover that selects rows by conditions on grouping columns; None if there is none.
+
+    Parameters
+    ----------
+    bounds : tuple of (Expression or None)
+        `Match.bounds`.
+    is_fulfilled : tuple of bool
+        Of each, whether every time in the segment fulfils it.
+    has_null_time : bool
+        Whether the time of some row is null; then a bound is needed to leave it out.
+    """
+    pairs = zip(bounds, is_fulfilled, strict=True)
+    needed = [bound for bound, is_known in pairs if has_null_time or not is_known]
+    left = tuple(bound for bound in needed if bound is not None and bound != TRUE)
+    if not bounds or None in needed:
+        return None
+    return Cover(None, bounds=left)
 
 
 def cover(

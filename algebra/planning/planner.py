@@ -57,7 +57,7 @@ class Planner:
         conditions, is_empty = simplify(query.conditions, zones)
         if is_empty:
             return _EMPTY
-        offers = SegmentOffers(query, facts, self._base_rows(conditions), data)
+        offers = SegmentOffers(query, facts, self._base_rows(conditions), data, zones)
         context = query.context
         if (
             not conditions
@@ -65,7 +65,7 @@ class Planner:
             and not context.is_forced
             and not context.no_projections
         ):
-            plan = metadata_plan(query, facts)
+            plan = metadata_plan(query, facts, zones)
             if plan is not None:
                 return SourceChoice((plan,), self._skipped(facts))
         group, barred = self._group(facts)

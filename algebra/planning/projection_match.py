@@ -7,20 +7,27 @@ cost depend on each segment: see `interval_cover` and `segment_offers`.
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
+from projseg.algebra.expressions.literals import TRUE
 from projseg.algebra.expressions.predicates import conjunction
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.aggregate_feeds import FeedFinder
 from projseg.algebra.planning.grouping_rewrite import GroupingRewriter, NotStored
+from projseg.algebra.planning.segment_constant import (
+    expressions_of,
+    has_place,
+)
 from projseg.algebra.planning.segment_view import SegmentView
 from projseg.algebra.planning.source_plan import Feed, Reason, ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.filter_implication import Premises
 from projseg.algebra.query.spec import QuerySpec
+from projseg.memory.lazy import cached_property
 
 
-class Match(msgspec.Struct, frozen=True):
+class Match(msgspec.Struct, frozen=True, dict=True):
     """How a projection answers, whatever the interval.
 
     Parameters
@@ -28,21 +35,40 @@ class Match(msgspec.Struct, frozen=True):
     spec : ProjectionSpec
         The projection.
     keys : tuple of Expression
-        The query's keys over grouping columns.
+        The query's keys, or what its row scan reads, over stored columns.
     feeds : tuple of Feed
         One for each of the query's primitives.
     filter : Expression or None
         The condition left to check on stored rows.
+    bounds : tuple of (Expression or None)
+        Each of the query's bounds on time over grouping columns, TRUE if every stored row fulfils
+        it, None if the grouping columns do not decide it.
+    moved : tuple of Expression
+        Conditions of the query that are not checked on stored rows, but are in the FILTER of each
+        state that is merged.
+    present : str or None
+        Text of a stored count; rows that count 0 are left out, because no row of the answer is
+        behind them. None: each stored row stands for rows of the answer, or there are no keys.
     """
 
     spec: ProjectionSpec
     keys: tuple[Expression, ...]
     feeds: tuple[Feed, ...]
     filter: Expression | None
+    bounds: tuple[Expression | None, ...] = ()
+    moved: tuple[Expression, ...] = ()
+    present: str | None = None
+
+    @cached_property
+    def has_places(self) -> bool:
+        """Whether values of each segment are to be filled in."""
+        own = (*self.keys, *self.bounds, self.filter)
+        fed = (each for feed in self.feeds for each in expressions_of(feed))
+        return any(map(has_place, (*own, *fed)))
 
 
 def match_projection(query: QuerySpec, spec: ProjectionSpec, view: SegmentView) -> Match | Reason:
-    """Return how `spec` answers a grouping query on segments like `view`, or why it cannot."""
+    """Return how `spec` answers a query on segments like `view`, or why it cannot."""
     rewriter = GroupingRewriter(spec, view)
     keys = _rewrite_keys(query, rewriter)
     if isinstance(keys, Reason):
@@ -50,30 +76,60 @@ def match_projection(query: QuerySpec, spec: ProjectionSpec, view: SegmentView) 
     unimplied = _unimplied(query, spec, view)
     if unimplied is not None:
         return Reason(ReasonCode.FILTER_NOT_IMPLIED, to_sql(unimplied))
-    conditions = _residual(spec, view, rewriter)
-    if isinstance(conditions, Reason):
-        return conditions
-    finder = FeedFinder(spec, view, rewriter)
+    stored = Premises((*spec.filter_conjuncts, *view.proved))
+    kept, undecided = _residual(stored, view, rewriter)
+    bounds = tuple(_stored_bound(bound, stored, rewriter) for bound in query.bounds)
+    match = Match(spec, keys, (), conjunction(kept), bounds)
+    if undecided:
+        return _with_filtered_states(query, match, view, undecided)
+    feeds = _feeds(query, FeedFinder(spec, view, rewriter))
+    return feeds if isinstance(feeds, Reason) else replace(match, feeds=feeds)
+
+
+def _feeds(query: QuerySpec, finder: FeedFinder) -> tuple[Feed, ...] | Reason:
     feeds = []
     for primitive in query.primitives:
         feed = finder.find(primitive)
         if feed is None:
             return Reason(ReasonCode.AGGREGATOR_NOT_STORED, primitive.text)
         feeds.append(feed)
-    return Match(spec, keys, tuple(feeds), conjunction(conditions))
+    return tuple(feeds)
+
+
+def _with_filtered_states(
+    query: QuerySpec, match: Match, view: SegmentView, undecided: dict[Expression, Reason]
+) -> Match | Reason:
+    """Answer `sum(x) WHERE p` from `sum(x) FILTER (WHERE p)`, where no grouping column decides p.
+
+    A stored row of which no base row fulfils p makes no group, which a stored count tells.
+    """
+    (reason, *_), moved = undecided.values(), tuple(undecided)
+    spec = match.spec
+    if not any(primitive.filter is not None for _, primitive in spec.states):
+        return reason
+    rest = view.without(moved)
+    finder = FeedFinder(spec, rest, GroupingRewriter(spec, rest), moved)
+    feeds = _feeds(query, finder)
+    present = finder.row_count() if query.keys else None
+    if isinstance(feeds, Reason) or (query.keys and present is None):
+        return reason
+    return replace(match, feeds=feeds, moved=moved, present=present)
 
 
 def _rewrite_keys(query: QuerySpec, rewriter: GroupingRewriter) -> tuple[Expression, ...] | Reason:
     keys = []
-    for named in query.keys:
+    wanted = query.scanned or tuple(named.expression for named in query.keys)
+    for expression in wanted:
         try:
-            keys.append(rewriter.rewrite(named.expression))
+            keys.append(rewriter.rewrite(expression))
         except NotStored as missing:
-            is_column = isinstance(named.expression, Column)
+            is_column = isinstance(expression, Column)
             if missing.code != ReasonCode.MISSING_GROUPING_COLUMN or is_column:
-                text = missing.column if is_column else to_sql(named.expression)
+                text = missing.column if is_column else to_sql(expression)
                 return Reason(missing.code, text)
-            return Reason(ReasonCode.MISSING_VIRTUAL_COLUMN, to_sql(named.expression))
+            return Reason(ReasonCode.MISSING_VIRTUAL_COLUMN, to_sql(expression))
+    if len(query.scanned) > len(query.columns) and not isinstance(keys[-1], Column):
+        return Reason(ReasonCode.MISSING_GROUPING_COLUMN, query.time_column or "")
     return tuple(keys)
 
 
@@ -96,19 +152,36 @@ def _unimplied(query: QuerySpec, spec: ProjectionSpec, view: SegmentView) -> Exp
     return None
 
 
+def _stored_bound(
+    bound: Expression, stored: Premises, rewriter: GroupingRewriter
+) -> Expression | None:
+    if stored.imply(bound):
+        return TRUE
+    try:
+        return rewriter.rewrite(bound)
+    except NotStored:
+        return None
+
+
 def _residual(
-    spec: ProjectionSpec, view: SegmentView, rewriter: GroupingRewriter
-) -> list[Expression] | Reason:
-    """Return the part of the query's filter left to check, over grouping columns."""
-    stored = Premises((*spec.filter_conjuncts, *view.proved))
-    kept = []
+    stored: Premises, view: SegmentView, rewriter: GroupingRewriter
+) -> tuple[list[Expression], dict[Expression, Reason]]:
+    """Return the part of the query's filter left to check, over grouping columns.
+
+    Returns
+    -------
+    tuple of list and dict
+        Conditions over grouping columns; and those that these do not decide, each with the reason.
+    """
+    kept: list[Expression] = []
+    undecided: dict[Expression, Reason] = {}
     for condition in view.conditions:
         if stored.imply(condition):
             continue
         try:
             kept.append(rewriter.rewrite(condition))
         except NotStored as missing:
-            if missing.code == ReasonCode.MISSING_GROUPING_COLUMN:
-                return Reason(ReasonCode.FILTER_COLUMN_NOT_STORED, missing.column)
-            return Reason(missing.code, to_sql(condition))
-    return kept
+            is_column = missing.code == ReasonCode.MISSING_GROUPING_COLUMN
+            code = ReasonCode.FILTER_COLUMN_NOT_STORED if is_column else missing.code
+            undecided[condition] = Reason(code, missing.column if is_column else to_sql(condition))
+    return kept, undecided

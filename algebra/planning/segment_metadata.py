@@ -7,27 +7,41 @@ import math
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.planning.source_plan import Known, SourcePlan
+from projseg.algebra.proofs.filter_simplify import ZoneSets, outcomes
 from projseg.algebra.proofs.segment_facts import ColumnFacts, SegmentFacts
 from projseg.algebra.query.spec import QuerySpec
 
 
-def metadata_plan(query: QuerySpec, facts: SegmentFacts) -> SourcePlan | None:
+def metadata_plan(query: QuerySpec, facts: SegmentFacts, zones: ZoneSets) -> SourcePlan | None:
     """Return the plan that takes every primitive from metadata; None if one is not exact there.
 
-    The caller has checked that no filter and no interval leaves out a row of the segment.
+    Each key must have one value in the segment, and some row must be left to have it. The caller
+    has checked that no filter and no interval leaves out a row of the segment.
     """
-    if query.keys or not query.aggregates:
+    if query.is_row_scan or (query.keys and facts.deleted_row_count >= facts.row_count):
         return None
-    found = [_known(primitive, facts) for primitive in query.primitives]
-    feeds = tuple(feed for feed in found if feed is not None)
-    if len(feeds) < len(found):
+    feeds = []
+    for primitive in query.primitives:
+        feed = _known(primitive, facts, zones)
+        if feed is None:
+            return None
+        feeds.append(feed)
+    keys = [zones.constant(named.expression) for named in query.keys]
+    known = tuple(key for key in keys if key is not None)
+    if len(known) < len(keys):
         return None
-    return SourcePlan(source=None, keys=(), feeds=feeds, is_metadata=True)
+    return SourcePlan(source=None, keys=known, feeds=tuple(feeds), is_metadata=True)
 
 
-def _known(primitive: Primitive, facts: SegmentFacts) -> Known | None:
-    if primitive.filter is not None or primitive.function not in ("count", "min", "max"):
+def _known(primitive: Primitive, facts: SegmentFacts, zones: ZoneSets) -> Known | None:
+    if primitive.function not in ("count", "min", "max"):
         return None
+    if primitive.filter is not None:
+        found = outcomes(primitive.filter, zones)
+        if not found.true:
+            return Known(0 if primitive.function == "count" else None)
+        if not found.is_always_true:
+            return None
     if not primitive.arguments:
         return Known(facts.row_count - facts.deleted_row_count)
     column = primitive.arguments[0]

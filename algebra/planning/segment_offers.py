@@ -9,7 +9,15 @@ from msgspec.structs import replace
 from projseg.algebra.expressions.predicates import conjunction, conjuncts
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.planning.candidate_group import Fitting
-from projseg.algebra.planning.interval_cover import Cover, cover, covers_all_rows, share_of
+from projseg.algebra.planning.interval_cover import (
+    Cover,
+    cover,
+    cover_by_bounds,
+    covers_all_rows,
+    share_of,
+)
+from projseg.algebra.planning.segment_constant import filled_plan, with_constants
+from projseg.algebra.planning.sorted_rows import page_share, sorted_cost
 from projseg.algebra.planning.source_cost import ReadShape
 from projseg.algebra.planning.source_plan import (
     AddRows,
@@ -22,10 +30,12 @@ from projseg.algebra.planning.source_plan import (
 )
 from projseg.algebra.projection.spec import ProjectionSpec, TimeGrouping
 from projseg.algebra.projection.stored_names import stored_column
+from projseg.algebra.proofs.filter_simplify import ZoneSets
 from projseg.algebra.proofs.segment_facts import SegmentFacts
 from projseg.algebra.query.spec import QuerySpec
 from projseg.algebra.query.time_bounds import interval_conditions
 from projseg.algebra.time.interval import Interval
+from projseg.memory.lazy import cached_property
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 
 _EVERYTHING = Cover(None)
@@ -39,7 +49,7 @@ class BaseRows(msgspec.Struct, frozen=True):
     shape : ReadShape
         What is read and computed for each row.
     keys : tuple of Expression
-        Grouping columns, or the columns of a row scan.
+        Grouping columns, or what a row scan reads.
     feeds : tuple of AddRows
         One for each primitive.
     filter : Expression or None
@@ -54,10 +64,9 @@ class BaseRows(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, query: QuerySpec, conditions: tuple[Expression, ...], shape: ReadShape) -> BaseRows:
         """Return how base rows answer a query whose filter has `conditions` left."""
-        outputs = query.columns if query.is_row_scan else query.keys
         return cls(
             shape,
-            keys=tuple(named.expression for named in outputs),
+            keys=query.scanned or tuple(named.expression for named in query.keys),
             feeds=tuple(AddRows(p.arguments, p.filter) for p in query.primitives),
             filter=conjunction(conditions),
         )
@@ -76,6 +85,8 @@ class SegmentOffers:
         How its base rows answer.
     data : Interval or None
         `data_interval` of the segment.
+    zones : ZoneSets
+        The values that terms can have in it.
     """
 
     def __init__(
@@ -84,11 +95,13 @@ class SegmentOffers:
         facts: SegmentFacts,
         base: BaseRows,
         data: Interval | None,
+        zones: ZoneSets,
     ) -> None:
         self._query = query
         self._facts = facts
         self._base = base
         self._data = data
+        self._zones = zones
         self._edge_plans: dict[Interval, SourcePlan] = {}
         self._covers: dict[TimeGrouping | None, Cover | Reason] = {}
         time = facts.columns.get(query.time_column or "")
@@ -112,6 +125,8 @@ class SegmentOffers:
         offers = []
         for candidate in fitting:
             found = self._cover(candidate)
+            if isinstance(found, Cover) and found.edges and self._query.is_row_scan:
+                found = Reason(ReasonCode.UNALIGNED_INTERVAL, "rows are of one source, in order")
             if isinstance(found, Reason):
                 rejected[candidate.match.spec.name] = found
             else:
@@ -137,7 +152,25 @@ class SegmentOffers:
         time = candidate.match.spec.time_grouping
         if time not in self._covers:
             self._covers[time] = self._cover_of(time, self._query.interval)
-        return self._covers[time]
+        found = self._covers[time]
+        if isinstance(found, Cover) and not found.edges:
+            return found
+        by_bounds = cover_by_bounds(
+            candidate.match.bounds, self._fulfilled, has_null_time=self._has_null_time
+        )
+        return found if by_bounds is None else by_bounds
+
+    @cached_property
+    def _fulfilled(self) -> tuple[bool, ...]:
+        """Of each of the query's bounds, whether every time in the segment fulfils it."""
+        data, interval = self._data, self._query.interval
+        if data is None or interval is None:
+            return (False,) * len(self._query.bounds)
+        sides = {
+            ">=": interval.start_us <= data.start_us,
+            "<": data.end_us <= interval.end_us,
+        }
+        return tuple(sides[bound.function] for bound in self._query.bounds)
 
     def _cover_of(self, time: TimeGrouping | None, interval: Interval | None) -> Cover | Reason:
         return cover(time, interval, self._data, has_null_time=self._has_null_time)
@@ -147,6 +180,16 @@ class SegmentOffers:
 
     def _cost(self, candidate: Fitting, found: Cover) -> int:
         stored = self._facts.projections[candidate.index]
+        if candidate.match.spec.holds_rows:
+            share = self._share(found)
+            return sorted_cost(
+                candidate.shape,
+                stored,
+                page_share(candidate.match, self._facts, share),
+                share,
+                needs_row_numbers=candidate.needs_row_numbers,
+                is_put_back=self._query.is_row_scan,
+            )
         deleted = 0 if candidate.reversal is None else self._deleted_cost(found.buckets)
         return deleted + candidate.shape.cost(
             stored.row_count,
@@ -171,19 +214,27 @@ class SegmentOffers:
         match = candidate.match
         stored = self._facts.projections[candidate.index]
         reversal = candidate.reversal
+        share = self._share(found)
+        if match.spec.holds_rows:
+            share = page_share(match, self._facts, share)
         plan = SourcePlan(
             source=match.spec,
             keys=match.keys,
             feeds=match.feeds,
-            filter=match.filter,
-            row_count=round(stored.row_count * self._share(found)),
+            filter=conjunction((*conjuncts(match.filter), *(found.bounds or ()))),
+            present=match.present,
+            row_count=round(stored.row_count * share),
             cost=self._cost(candidate, found),
-            taken_back=None if reversal is None else self._taken_back(reversal, found.buckets),
+            needs_row_numbers=candidate.needs_row_numbers,
+            taken_back=None if reversal is None else self._taken_back(reversal, found),
         )
+        if candidate.has_places:
+            plan = filled_plan(plan, self._zones)
         return plan if found.buckets is None else _within(plan, match.spec, found.buckets)
 
-    def _taken_back(self, reversal: Reversal, buckets: Interval | None) -> TakenBack:
+    def _taken_back(self, reversal: Reversal, found: Cover) -> TakenBack:
         """Return the plan of the deleted rows among those that the projection answers for."""
+        buckets = found.buckets if found.bounds is None else self._query.interval
         rows = replace(
             self._base_plan(buckets),
             feeds=tuple(AddRows(p.arguments, p.filter) for p in reversal.primitives),
@@ -213,11 +264,18 @@ class SegmentOffers:
         share = self._base_share(interval)
         return self._base.shape.cost(facts.row_count, facts.column_bytes, byte_count, share)
 
+    @cached_property
+    def _base_keys(self) -> tuple[Expression, ...]:
+        """The query's keys over base columns; those that have one value here are constants."""
+        if self._query.is_row_scan:
+            return self._base.keys
+        return tuple(with_constants(key, self._zones) for key in self._base.keys)
+
     def _base_plan(self, interval: Interval | None) -> SourcePlan:
         covers_all = self._covers_all(interval)
         return SourcePlan(
             source=None,
-            keys=self._base.keys,
+            keys=self._base_keys,
             feeds=self._base.feeds,
             filter=self._base.filter,
             interval=None if covers_all else interval,

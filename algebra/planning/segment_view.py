@@ -5,9 +5,10 @@ Matching gives the same result for segments with equal views, so it runs once fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from projseg.algebra.expressions.tree import Expression, Literal
 from projseg.algebra.proofs.filter_implication import Premises
@@ -31,6 +32,8 @@ class SegmentView(msgspec.Struct, frozen=True, dict=True):
         Conditions known to be true of every row.
     constants : tuple of (str, Literal)
         Columns that have one value in the segment; null for a column that it lacks.
+    single : frozenset of Expression
+        Expressions of a time that have one value in the segment, whichever that is.
     refinements : frozenset of Refinement
         Pairs where, at all times in the segment, each stored bucket is in one bucket asked for.
     """
@@ -39,7 +42,13 @@ class SegmentView(msgspec.Struct, frozen=True, dict=True):
     bounds: tuple[Expression, ...] = ()
     proved: frozenset[Expression] = frozenset()
     constants: tuple[tuple[str, Literal], ...] = ()
+    single: frozenset[Expression] = frozenset()
     refinements: frozenset[Refinement] = frozenset()
+
+    def without(self, conditions: Iterable[Expression]) -> SegmentView:
+        """Return the view of a query that lacks some of the conditions."""
+        dropped = set(conditions)
+        return replace(self, conditions=tuple(c for c in self.conditions if c not in dropped))
 
     @cached_property
     def constant_by_column(self) -> Mapping[str, Literal]:

@@ -1,7 +1,8 @@
 """The cost of a source: bytes to read, and work on rows expressed in bytes.
 
-The figures only need to be right in relation to each other. One byte-equivalent is about the time
-in which a core reads and decodes a byte.
+The figures only need to be right in relation to each other, which `projseg.benchmarks.choices`
+measures. One byte-equivalent is about the time in which a core reads and decodes a byte: a
+nanosecond.
 """
 
 from __future__ import annotations
@@ -84,19 +85,54 @@ class ReadShape(msgspec.Struct, frozen=True):
         base_row_count : int
             Base rows from which the projection was made.
         """
+        weighing = share * self.selectivity * base_row_count * self.weighed_work
+        return round(
+            weighing
+            + self._cost_of_shares(
+                row_count, column_bytes, byte_count, share, share * self.selectivity
+            )
+        )
+
+    def cost_of_sorted(
+        self,
+        row_count: int,
+        column_bytes: Mapping[str, int],
+        byte_count: int,
+        *,
+        examined: float,
+        kept: float,
+    ) -> int:
+        """Return the cost of reading rows in an order that leaves some of them to be examined.
+
+        Parameters
+        ----------
+        row_count, column_bytes, byte_count
+            As of `cost`.
+        examined, kept : float
+            The parts of the rows that the filter is evaluated on, and that pass it.
+        """
+        return round(self._cost_of_shares(row_count, column_bytes, byte_count, examined, kept))
+
+    def _cost_of_shares(
+        self,
+        row_count: int,
+        column_bytes: Mapping[str, int],
+        byte_count: int,
+        examined: float,
+        kept: float,
+    ) -> float:
         assumed = min(row_count * _ASSUMED_COLUMN_BYTES, byte_count)
         sizes = column_bytes.get
         filter_bytes = sum(sizes(name, assumed) for name in self.filter_columns)
         fold_bytes = sum(sizes(name, assumed) for name in self.fold_columns)
         filtering = filter_bytes + row_count * self.filter_work
-        folding = fold_bytes + row_count * self.fold_work + base_row_count * self.weighed_work
-        return round(share * (filtering + self.selectivity * folding))
+        folding = fold_bytes + row_count * self.fold_work
+        return examined * filtering + kept * folding
 
 
 def base_shape(query: QuerySpec, conditions: tuple[Expression, ...]) -> ReadShape:
     """Return the shape of reading base rows; `conditions` are what is left of the filter."""
-    outputs = query.columns if query.is_row_scan else query.keys
-    keys = tuple(named.expression for named in outputs)
+    keys = query.scanned or tuple(named.expression for named in query.keys)
     feeds = tuple(AddRows(p.arguments, p.filter) for p in query.primitives)
     time = () if query.interval is None or query.time_column is None else (query.time_column,)
     return read_shape(keys, conditions, query.primitives, feeds, time)
@@ -122,7 +158,7 @@ def read_shape(
         filter_work=sum(_ROW_WORK + _computing(condition) for condition in conditions),
         fold_work=work,
         weighed_work=_FOLD_WORK * sum(isinstance(feed, AddWeighted) for feed in feeds),
-        selectivity=_selectivity(conditions),
+        selectivity=selectivity(conditions),
     )
 
 
@@ -167,7 +203,8 @@ def _feed_work(primitive: Primitive, feed: Feed) -> int:
     return work if feed.filter is None else work + _ROW_WORK + _computing(feed.filter)
 
 
-def _selectivity(conditions: tuple[Expression, ...]) -> float:
+def selectivity(conditions: tuple[Expression, ...]) -> float:
+    """Return the share of the rows for which conditions are expected to be true."""
     share = 1.0
     for condition in conditions:
         function = condition.function if isinstance(condition, Call) else "="

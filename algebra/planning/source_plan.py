@@ -160,8 +160,8 @@ class SourcePlan(msgspec.Struct, frozen=True):
     source : ProjectionSpec or None
         The projection; None for base rows or metadata.
     keys : tuple of Expression
-        The query's keys in order, over the source's columns: base columns, or `Column` nodes named
-        by a grouping column's output name.
+        The query's keys in order, or what its row scan reads, over the source's columns: base
+        columns, or `Column` nodes by a projection's stored names.
     feeds : tuple of Feed
         One for each of the query's primitives, in order.
     filter : Expression or None
@@ -176,9 +176,14 @@ class SourcePlan(msgspec.Struct, frozen=True):
         Rows of the source that are expected to be scanned.
     cost : int
         The estimate by which the choice was made, in bytes and byte-equivalents of work.
+    present : str or None
+        Text of a projection's stored count; rows that count 0 are left out. None: none is.
     taken_back : TakenBack or None
         What a projection has to be freed of; None: no row of the segment was deleted, or the source
         is another.
+    needs_row_numbers : bool
+        Whether the rows of a projection of rows have to be found among the base rows: to leave
+        deleted ones out, or to return them in the order of the base rows.
     """
 
     source: ProjectionSpec | None
@@ -190,7 +195,9 @@ class SourcePlan(msgspec.Struct, frozen=True):
     is_metadata: bool = False
     row_count: int = 0
     cost: int = 0
+    present: str | None = None
     taken_back: TakenBack | None = None
+    needs_row_numbers: bool = False
 
     @property
     def source_name(self) -> str | None:

@@ -9,18 +9,25 @@ from typing import Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from projseg.algebra.aggregates.call import bind_aggregate
+from projseg.algebra.aggregates.decompose import decompose
+from projseg.algebra.aggregates.expression import bind_output
+from projseg.algebra.aggregates.stored_calls import stored_calls
+from projseg.algebra.aggregates.text import call_text
 from projseg.algebra.druid.declaration import ProjectionTexts, translate_druid
 from projseg.algebra.expressions.bind import bind, bind_named, split_list
 from projseg.algebra.expressions.limits import JSON_DEPTH_MAX, is_too_deep_json
+from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.projection.row_columns import bind_order, check_texts, row_columns
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.algebra.projection.sql import translate_sql
-from projseg.algebra.time.granularity import Granularity
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
 from projseg.segment_format.types import is_nested, type_name
 
 BASE_NAME: Final = "__base"
-_KEYWORD_KEYS: Final = ("name", "group_by", "groupBy", "aggregators", "where", "filter")
+_KEYWORD_KEYS: Final = (
+    *("name", "group_by", "groupBy", "aggregators", "where", "filter"),
+    *("columns", "order_by", "orderBy"),
+)
 _Bound = TypeVar("_Bound")
 
 
@@ -43,6 +50,14 @@ class _TextFields(Protocol):
     def where(self) -> str | None:
         """Condition as SQL."""
 
+    @property
+    def columns(self) -> Iterable[str]:
+        """Columns of rows as SQL."""
+
+    @property
+    def order_by(self) -> Iterable[str]:
+        """What rows are sorted by, as SQL."""
+
 
 _SOURCE_NAMES: Final = ("base", "metadata")
 
@@ -54,7 +69,6 @@ def parse_projection(
     schema: pa.Schema,
     *,
     time_column: str | None = None,
-    segment_granularity: str | Granularity = "all",
 ) -> ProjectionSpec:
     """Return the spec that a declaration means for a table of `schema`.
 
@@ -67,8 +81,6 @@ def parse_projection(
         The base table's columns.
     time_column : str or None
         The table's time column, which Druid's JSON calls `__time`.
-    segment_granularity : str or Granularity
-        How the table is cut into segments.
 
     Raises
     ------
@@ -83,16 +95,47 @@ def parse_projection(
     texts = _declared_texts(declaration, schema, time_column)
     _check_name(texts.name)
     owner = f"projection '{texts.name}'"
-    bind_call = partial(bind_aggregate, time_column=time_column)
-    grouping = tuple(_within(owner, bind_named, text, schema) for text in texts.group_by)
-    aggregators = tuple(_within(owner, bind_call, text, schema) for text in texts.aggregators)
     condition = None if texts.where is None else _within(owner, bind, texts.where, schema)
-    spec = ProjectionSpec(texts.name, grouping, aggregators, condition, time_column)
+    if texts.columns or texts.order_by:
+        spec = _spec_of_rows(owner, texts, schema, condition, time_column)
+    else:
+        spec = _spec_of_groups(owner, texts, schema, condition, time_column)
     _check_outputs(owner, spec)
     _check_types(owner, spec)
-    _check_time_bucket(owner, spec, segment_granularity)
     _check_definition(owner, spec, schema)
     return spec
+
+
+def _spec_of_groups(
+    owner: str,
+    texts: ProjectionTexts,
+    schema: pa.Schema,
+    condition: Expression | None,
+    time_column: str | None,
+) -> ProjectionSpec:
+    grouping = tuple(_within(owner, bind_named, text, schema) for text in texts.group_by)
+    bind_one = partial(bind_output, keys=grouping, time_column=time_column)
+    outputs = [_within(owner, bind_one, text, schema) for text in texts.aggregators]
+    aggregators = stored_calls(outputs, [named.name for named in grouping])
+    return ProjectionSpec(texts.name, grouping, aggregators, condition, time_column)
+
+
+def _spec_of_rows(
+    owner: str,
+    texts: ProjectionTexts,
+    schema: pa.Schema,
+    condition: Expression | None,
+    time_column: str | None,
+) -> ProjectionSpec:
+    check_texts(owner, texts)
+    columns = tuple(
+        named
+        for text in texts.columns
+        for named in row_columns(text, schema) or [_within(owner, bind_named, text, schema)]
+    )
+    bind_term = partial(bind_order, columns=columns)
+    order = tuple(_within(owner, bind_term, text, schema) for text in texts.order_by)
+    return ProjectionSpec(texts.name, columns, (), condition, time_column, order)
 
 
 def parse_projections(
@@ -100,7 +143,6 @@ def parse_projections(
     schema: pa.Schema,
     *,
     time_column: str | None = None,
-    segment_granularity: str | Granularity = "all",
 ) -> tuple[ProjectionSpec, ...]:
     """Return the specs of several declarations, whose names must differ.
 
@@ -115,9 +157,7 @@ def parse_projections(
         given = _from_json(declarations)
         declarations = given if isinstance(given, list) else [given]
     specs = tuple(
-        parse_projection(
-            declaration, schema, time_column=time_column, segment_granularity=segment_granularity
-        )
+        parse_projection(declaration, schema, time_column=time_column)
         for declaration in declarations
     )
     names = [spec.name for spec in specs]
@@ -145,8 +185,14 @@ def _declared_texts(
     if isinstance(declared, bool | int | float | list | None):
         _refuse("a projection", f"is declared by {declared!r}; give an object or a Projection")
     if not isinstance(declared, Mapping):
-        group_by, aggregators = _list(declared.group_by), _list(declared.aggregators)
-        return ProjectionTexts(declared.name, group_by, aggregators, declared.where)
+        return ProjectionTexts(
+            declared.name,
+            _list(declared.group_by),
+            _list(declared.aggregators),
+            declared.where,
+            _list(declared.columns),
+            _list(declared.order_by),
+        )
     given = dict(declared)
     if "type" in given or "groupingColumns" in given or "virtualColumns" in given:
         return translate_druid(given, schema, time_column)
@@ -155,7 +201,7 @@ def _declared_texts(
         _check_keys(owner, given, ("name", "sql"))
         return translate_sql(given.get("name"), given["sql"])
     _check_keys(owner, given, _KEYWORD_KEYS)
-    for one, other in (("group_by", "groupBy"), ("where", "filter")):
+    for one, other in (("group_by", "groupBy"), ("where", "filter"), ("order_by", "orderBy")):
         if one in given and other in given:
             _refuse(owner, f"gives both {one} and {other}; they are the same, keep one")
     return ProjectionTexts(
@@ -163,6 +209,8 @@ def _declared_texts(
         group_by=_list(given.get("group_by", given.get("groupBy"))),
         aggregators=_list(given.get("aggregators")),
         where=given.get("where", given.get("filter")),
+        columns=_list(given.get("columns")),
+        order_by=_list(given.get("order_by", given.get("orderBy"))),
     )
 
 
@@ -208,6 +256,10 @@ def _within(
 def _check_outputs(owner: str, spec: ProjectionSpec) -> None:
     if not spec.grouping and not spec.aggregators:
         _refuse(owner, "has no grouping column and no aggregator; it would store nothing")
+    for call in spec.aggregators:
+        for primitive in decompose(call):
+            if primitive.kind.not_stored:
+                _refuse(owner, f"declares {call_text(call)}, which {primitive.kind.not_stored}")
     names = [named.name for named in spec.grouping] + [call.name for call in spec.aggregators]
     for name in names:
         if names.count(name) > 1:
@@ -215,7 +267,7 @@ def _check_outputs(owner: str, spec: ProjectionSpec) -> None:
 
 
 def _check_types(owner: str, spec: ProjectionSpec) -> None:
-    for named in spec.grouping:
+    for named in () if spec.holds_rows else spec.grouping:
         if is_nested(named.expression.type):
             _refuse(
                 owner,
@@ -232,20 +284,3 @@ def _check_definition(owner: str, spec: ProjectionSpec, schema: pa.Schema) -> No
         from_definition(spec.definition, schema)
     except ProjsegError as error:
         raise type(error)(error.code, f"{owner}: {error.message}") from error
-
-
-def _check_time_bucket(
-    owner: str, spec: ProjectionSpec, segment_granularity: str | Granularity
-) -> None:
-    if isinstance(segment_granularity, str):
-        segment_granularity = Granularity.parse(segment_granularity)
-    time = spec.time_grouping
-    if time is None or segment_granularity.is_all:
-        return
-    if time.granularity.length_micros > segment_granularity.length_micros:
-        _refuse(
-            owner,
-            f"groups time by {time.granularity} in column '{spec.grouping[time.index].name}', "
-            f"which is coarser than the segment granularity {segment_granularity}; "
-            "use a finer bucket or coarser segments",
-        )

@@ -41,6 +41,7 @@ def renamed(spec: ProjectionSpec, names: Mapping[str, str], schema: pa.Schema) -
         aggregators=tuple(_renamed_call(call, names) for call in spec.aggregators),
         filter=None if spec.filter is None else _renamed_tree(spec.filter, names),
         time_column=None if time is None else names.get(time, time),
+        order=tuple(_renamed_tree(column, names) for column in spec.order),
     )
     return from_definition(other.definition, schema)
 

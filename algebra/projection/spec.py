@@ -11,6 +11,7 @@ import pyarrow as pa
 import xxhash
 
 from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate
+from projseg.algebra.aggregates.conditional import with_filter
 from projseg.algebra.aggregates.decompose import decompose
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.text import call_text
@@ -19,23 +20,47 @@ from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.expressions.tree import Call, Column, Expression
-from projseg.algebra.projection.stored_names import stored_column
+from projseg.algebra.projection.stored_names import (
+    ROW_NUMBER,
+    state_column_name,
+    stored_column,
+)
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY
 from projseg.errors import CorruptTableError
 from projseg.memory.lazy import cached_property
+from projseg.segment_format.footer import ORDER_KEY
 
-_FIELDS: Final = ("name", "timeColumn", "groupBy", "aggregators", "filter")
+_Texts = tuple[tuple[str, str], ...]
+"""Output name and canonical text of each."""
 
 
-class _Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The canonical JSON of a projection; grouping columns and aggregators are (name, text)."""
+class _Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The canonical JSON of a projection: of groups, or of rows."""
 
     name: str
     time_column: str | None = msgspec.field(name="timeColumn")
-    keys: tuple[tuple[str, str], ...] = msgspec.field(name="groupBy")
-    aggregators: tuple[tuple[str, str], ...]
+    keys: _Texts | msgspec.UnsetType = msgspec.field(name="groupBy", default=msgspec.UNSET)
+    aggregators: _Texts | msgspec.UnsetType = msgspec.UNSET
+    columns: _Texts | msgspec.UnsetType = msgspec.UNSET
+    order: tuple[str, ...] | msgspec.UnsetType = msgspec.field(
+        name="orderBy", default=msgspec.UNSET
+    )
     filter: str | None
+
+    @property
+    def outputs(self) -> _Texts:
+        """The grouping columns, or the columns of rows."""
+        found = self.columns if self.keys is msgspec.UNSET else self.keys
+        assert found is not msgspec.UNSET, "checked as it was decoded"
+        return found
+
+    def __post_init__(self) -> None:
+        is_of_groups = self.keys is not msgspec.UNSET and self.aggregators is not msgspec.UNSET
+        is_of_rows = bool(self.columns) and bool(self.order)
+        has_both = self.columns is not msgspec.UNSET or self.order is not msgspec.UNSET
+        if is_of_groups == has_both or (has_both and not is_of_rows):
+            raise ValueError("it is neither of groups nor of rows in an order")
 
 
 _DEFINITION_DECODER: Final = msgspec.json.Decoder(_Definition)
@@ -98,13 +123,16 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
     name : str
         The name that users gave it. Segments may hold different definitions of the same name.
     grouping : tuple of NamedExpression
-        Grouping columns by output name, in sort order.
+        Grouping columns by output name, in sort order; the columns of a projection of rows.
     aggregators : tuple of AggregateCall
         The aggregates as declared; their `primitives` are stored.
     filter : Expression or None
         Only rows where it is true are in the projection.
     time_column : str or None
         The table's time column.
+    order : tuple of Expression
+        What the rows of a projection of rows are sorted by, each one of its columns; empty for a
+        projection of groups.
     stored : StoredAs or None
         How segments store it if its columns have other names or types there; None: as it is.
     """
@@ -114,7 +142,13 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
     aggregators: tuple[AggregateCall, ...]
     filter: Expression | None = None
     time_column: str | None = None
+    order: tuple[Expression, ...] = ()
     stored: StoredAs | None = None
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether it holds rows in an order of their own, and not groups."""
+        return bool(self.order)
 
     @property
     def as_stored(self) -> ProjectionSpec:
@@ -128,9 +162,17 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
         return tuple(found.values())
 
     @cached_property
-    def primitive_by_text(self) -> dict[str, Primitive]:
-        """The stored primitives by canonical text."""
-        return {primitive.text: primitive for primitive in self.primitives}
+    def states(self) -> tuple[tuple[str, Primitive], ...]:
+        """The stored primitives by their texts, each with FILTER instead of CASE where it can be.
+
+        What is stored keeps the text that it was declared with, by which its columns are named.
+        """
+        return tuple((primitive.text, with_filter(primitive)) for primitive in self.primitives)
+
+    @cached_property
+    def state_by_meaning(self) -> dict[str, str]:
+        """The texts of stored primitives by those that they have with FILTER instead of CASE."""
+        return {primitive.text: text for text, primitive in reversed(self.states)}
 
     @cached_property
     def filter_conjuncts(self) -> tuple[Expression, ...]:
@@ -143,6 +185,23 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
         return {
             named.expression: stored_column(named.expression) for named in reversed(self.grouping)
         }
+
+    @cached_property
+    def state_columns(self) -> tuple[tuple[str, pa.DataType], ...]:
+        """Names and types of the stored columns that are no output: states, or numbers of rows."""
+        if self.holds_rows:
+            return ((ROW_NUMBER, pa.int64()),)
+        return tuple(
+            (state_column_name(primitive.text, part), arrow_type)
+            for primitive in self.primitives
+            for part, arrow_type in primitive.fields
+        )
+
+    @cached_property
+    def stored_order(self) -> tuple[str, ...]:
+        """The names of the stored columns that its rows are sorted by."""
+        columns = self.order or tuple(named.expression for named in self.grouping)
+        return tuple(dict.fromkeys(stored_column(expression).name for expression in columns))
 
     @cached_property
     def stored_floors(self) -> tuple[StoredFloor, ...]:
@@ -163,25 +222,28 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def definition(self) -> str:
         """Canonical JSON, from which `from_definition` makes an equal spec."""
-        fields = (
-            self.name,
-            self.time_column,
-            [[named.name, to_sql(named.expression)] for named in self.grouping],
-            [[call.name, call_text(call)] for call in self.aggregators],
-            None if self.filter is None else to_sql(self.filter),
-        )
-        content = dict(zip(_FIELDS, fields, strict=True))
+        outputs = [[named.name, to_sql(named.expression)] for named in self.grouping]
+        content: dict[str, object] = {"name": self.name, "timeColumn": self.time_column}
+        if self.holds_rows:
+            content |= {"columns": outputs, ORDER_KEY: [to_sql(column) for column in self.order]}
+        else:
+            calls = [[call.name, call_text(call)] for call in self.aggregators]
+            content |= {"groupBy": outputs, "aggregators": calls}
+        content["filter"] = None if self.filter is None else to_sql(self.filter)
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
     @cached_property
     def definition_hash(self) -> str:
         """A hash of what is stored, 128 bits in hex; names and spelling do not change it."""
+        columns = [to_sql(named.expression) for named in self.grouping]
         stored = [
-            [to_sql(named.expression) for named in self.grouping],
+            sorted(columns) if self.holds_rows else columns,
             sorted(primitive.text for primitive in self.primitives),
             sorted(to_sql(condition) for condition in self.filter_conjuncts),
             self.time_column,
         ]
+        if self.holds_rows:
+            stored.append([to_sql(column) for column in self.order])
         return str(xxhash.xxh3_128_hexdigest(json.dumps(stored, ensure_ascii=False).encode()))
 
     @cached_property
@@ -241,21 +303,29 @@ def from_definition(definition: str, schema: pa.Schema) -> ProjectionSpec:
         PROJSEG_BAD_DEFINITION, if `definition` cannot have made the text.
     """
     stored = _decoded(definition)
+    calls = () if stored.aggregators is msgspec.UNSET else stored.aggregators
+    order = () if stored.order is msgspec.UNSET else stored.order
     try:
-        return ProjectionSpec(
+        spec = ProjectionSpec(
             name=stored.name,
-            grouping=tuple(NamedExpression(name, bind(text, schema)) for name, text in stored.keys),
+            grouping=tuple(
+                NamedExpression(name, bind(text, schema)) for name, text in stored.outputs
+            ),
             aggregators=tuple(
                 bind_aggregate(
                     f"{text} AS {backquoted(name)}", schema, time_column=stored.time_column
                 )
-                for name, text in stored.aggregators
+                for name, text in calls
             ),
             filter=None if stored.filter is None else bind(stored.filter, schema),
             time_column=stored.time_column,
+            order=tuple(bind(text, schema) for text in order),
         )
     except ValueError as error:
         raise _bad(error) from error
+    if not spec.column_by_expression.keys() >= set(spec.order):
+        raise _bad(ValueError("its rows are sorted by what is none of its columns"))
+    return spec
 
 
 def definition_name(definition: str) -> str:

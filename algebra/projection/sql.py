@@ -1,4 +1,7 @@
-"""The SQL form of a projection: `SELECT [DISTINCT] ... [WHERE ...] [GROUP BY ...]`, without FROM.
+"""The SQL form of a projection, without FROM.
+
+Of groups it is `SELECT [DISTINCT] ... [WHERE ...] [GROUP BY ...]`, of rows `SELECT ... [WHERE ...]
+ORDER BY ...`.
 
 Clauses are found among sqlglot's tokens and cut out of the text unchanged, so that only `bind` has
 to understand the expressions.
@@ -11,12 +14,12 @@ from typing import Any, Final, NoReturn
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported there
+from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # re-exported there
 
 from projseg.algebra.aggregates.functions import AGGREGATES, ALIASES
 from projseg.algebra.druid.declaration import ProjectionTexts
 from projseg.algebra.expressions.bind import split_list
+from projseg.algebra.expressions.clauses import clauses, sql_tokens
 from projseg.algebra.expressions.dialect import parse_sql
 from projseg.algebra.expressions.limits import room_to_recurse
 from projseg.errors import InvalidInputError
@@ -25,11 +28,11 @@ _CLAUSES: Final = {
     TokenType.SELECT: "SELECT",
     TokenType.WHERE: "WHERE",
     TokenType.GROUP_BY: "GROUP BY",
+    TokenType.ORDER_BY: "ORDER BY",
 }
 _REFUSED: Final = {
     TokenType.FROM: "FROM (a projection's rows are its table's)",
     TokenType.HAVING: "HAVING",
-    TokenType.ORDER_BY: "ORDER BY (the order of grouping columns is the sort order)",
     TokenType.LIMIT: "LIMIT",
     TokenType.JOIN: "JOIN",
     TokenType.UNION: "UNION",
@@ -39,6 +42,8 @@ _REFUSED: Final = {
 
 def translate_sql(name: Any, sql: Any) -> ProjectionTexts:
     """Return the texts of a SELECT; outputs with an aggregate are aggregators, others group.
+
+    With ORDER BY, and neither an aggregate nor GROUP BY nor DISTINCT, outputs are columns of rows.
 
     Raises
     ------
@@ -53,13 +58,25 @@ def translate_sql(name: Any, sql: Any) -> ProjectionTexts:
     plain = [text for text in outputs if not is_aggregate(text)]
     aggregators = [text for text in outputs if is_aggregate(text)]
     listed = clauses.get("GROUP BY")
+    if "ORDER BY" in clauses:
+        if aggregators or listed is not None or "DISTINCT" in clauses:
+            _refuse(
+                owner,
+                "has sql with ORDER BY beside groups, which it may not have (the order of grouping "
+                "columns is the sort order)",
+            )
+        order_by = tuple(split_list(clauses["ORDER BY"]))
+        return ProjectionTexts(
+            name, (), (), clauses.get("WHERE"), columns=tuple(plain), order_by=order_by
+        )
     if "DISTINCT" in clauses:
         _check_distinct(owner, listed, aggregators)
     elif listed is None and plain:
         _refuse(
             owner,
             f"puts out '{plain[0]}' without GROUP BY, which means rows and not groups; write "
-            "GROUP BY ALL, or SELECT DISTINCT where there is no aggregate",
+            "GROUP BY ALL, or SELECT DISTINCT where there is no aggregate, or ORDER BY for rows in "
+            "another order",
         )
     is_all = listed is None or listed.upper() == "ALL"
     group_by = plain if is_all else _ordered(owner, outputs, plain, split_list(listed or ""))
@@ -79,36 +96,26 @@ def _check_distinct(owner: str, listed: str | None, aggregators: list[str]) -> N
 
 def _clauses(owner: str, sql: str) -> dict[str, str]:
     """Return the text of each clause by its keyword; after DISTINCT the outputs are its text."""
-    openings = _openings(owner, sql)
-    if not openings or openings[0][0] != "SELECT" or openings[0][1].start:
-        _refuse(owner, "needs sql that begins with SELECT")
-    found: dict[str, str] = {}
-    ends = [token.start for _, token in openings[1:]] + [len(sql)]
-    for (keyword, token), end in zip(openings, ends, strict=True):
-        if keyword in found:
-            _refuse(owner, f"has sql with {keyword} twice")
-        found[keyword] = sql[token.end + 1 : end].strip()
-    return found
-
-
-def _openings(owner: str, sql: str) -> list[tuple[str, Token]]:
-    """Return the tokens, outside brackets, that open clauses."""
     try:
-        tokens = sqlglot.tokenize(sql, read="spark")
-    except SqlglotError as error:
-        _refuse(owner, f"has sql that cannot be read: {' '.join(str(error).split())}")
-    found, depth, before = [], 0, TokenType.COMMA
-    for token in tokens:
-        kind = token.token_type
-        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(kind, 0)
-        is_clause = depth == 0 and before != TokenType.DISTINCT  # a IS DISTINCT FROM b
-        if is_clause and kind in _REFUSED:
+        tokens = sql_tokens(sql)
+    except InvalidInputError as error:
+        _refuse(owner, f"has {error.message}")
+    found: dict[str, str] = {}
+    for clause in clauses(sql, tokens, {*_CLAUSES, *_REFUSED}):
+        kind = clause.keyword.token_type
+        if kind in _REFUSED:
             _refuse(owner, f"has sql with {_REFUSED[kind]}, which it may not have")
-        if is_clause and kind in _CLAUSES:
-            found.append((_CLAUSES[kind], token))
-        if depth == 0 and kind == TokenType.DISTINCT and before == TokenType.SELECT:
-            found.append(("DISTINCT", token))
-        before = kind
+        if not found and (kind != TokenType.SELECT or clause.keyword.start):
+            break
+        if _CLAUSES[kind] in found:
+            _refuse(owner, f"has sql with {_CLAUSES[kind]} twice")
+        found[_CLAUSES[kind]] = clause.text
+        if kind == TokenType.SELECT and clause.tokens[:1]:
+            first = clause.tokens[0]
+            if first.token_type == TokenType.DISTINCT:
+                found["DISTINCT"] = sql[first.end + 1 : clause.tokens[-1].end + 1].strip()
+    if not found:
+        _refuse(owner, "needs sql that begins with SELECT")
     return found
 
 

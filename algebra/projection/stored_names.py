@@ -12,7 +12,10 @@ import xxhash
 
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Column, Expression
+from projseg.segment_format.footer import ROW_NUMBER
 from projseg.segment_format.limits import name_problem
+
+__all__ = ["ROW_NUMBER", "state_column_name", "stored_column"]
 
 _READABLE_CHARACTERS: Final = 48
 
