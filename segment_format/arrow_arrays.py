@@ -59,6 +59,22 @@ def text_array(
     return pa.Array.from_buffers(arrow_type, len(offsets) - 1, buffers, null_count)
 
 
+def text_buffers(array: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Return (offsets int32[n + 1], content) as an array of strings or binary values holds them.
+
+    Both are read-only, so that kernels are compiled for one kind of array.
+    """
+    _, offset_buffer, content_buffer = array.buffers()
+    offsets, content = np.zeros(1, np.int32), np.zeros(0, np.uint8)
+    if offset_buffer is not None:
+        offsets = np.frombuffer(offset_buffer, np.int32)
+    if content_buffer is not None:
+        content = np.frombuffer(content_buffer, np.uint8)
+    offsets = offsets[array.offset : array.offset + len(array) + 1]
+    offsets.flags.writeable = content.flags.writeable = False
+    return offsets, content
+
+
 def validity_bitmap(validity: NDArray[np.bool_] | None) -> tuple[pa.Buffer | None, int]:
     """Return (Arrow's validity bitmap, how many rows are null).
 

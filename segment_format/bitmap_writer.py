@@ -1,9 +1,9 @@
-"""Write the bitmap index of a column, if it is worth its bytes. SPEC.md section 8."""
+"""Make and write the bitmap index of a column, if it is worth its bytes. SPEC.md section 8."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,38 +25,48 @@ _CONTAINER_HEADER_BYTES: Final = 4
 _SIZE_BYTES: Final = 4  # of a bitmap's size, at the start of its block
 
 
-def write_index(sink: PartSink, ids: NDArray[Any], cardinality: int, bytes_max: int) -> bytes:
-    """Write the index of a column if it takes no more than `bytes_max`.
+class IndexBlock(NamedTuple):
+    """The bitmaps of neighbouring ids, as they are stored."""
+
+    content: bytes
+    first_id: int
+    id_count: int
+
+
+def index_blocks(ids: NDArray[Any], cardinality: int, bytes_max: int) -> list[IndexBlock]:
+    """Return the index of a column if it takes no more than `bytes_max`, or nothing.
 
     Parameters
     ----------
-    sink : PartSink
-        Takes the blocks.
     ids : unsigned[n]
         Dictionary ids, each below `cardinality`.
     cardinality : int
     bytes_max : int
         Most bytes of the index: those of the column's own pages, or one bit a row.
-
-    Returns
-    -------
-    bytes
-        The blocks' directory, empty if no index was written.
     """
     if not _may_pay(ids, cardinality, bytes_max):
-        return b""
+        return []
     rows = postings(ids, cardinality)
     sizes = bitmap_sizes(rows)
     if int(sizes.sum()) + _SIZE_BYTES * cardinality > bytes_max:
-        return b""
+        return []
     content = write_bitmaps(rows, sizes)
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    records = []
+    blocks = []
     for first, end in _blocks(sizes):
         lengths = sizes[first:end].astype("<u4").tobytes()
         block = padded(lengths) + content[starts[first] : starts[end]].tobytes()
-        part = sink.part(block)
-        records.append((part.file_offset, part.byte_count, first, end - first, 0, part.checksum))
+        blocks.append(IndexBlock(block, first, end - first))
+    return blocks
+
+
+def write_index(sink: PartSink, blocks: Sequence[IndexBlock]) -> bytes:
+    """Write the blocks of an index; return their directory, empty if there are none."""
+    records = []
+    for block in blocks:
+        part = sink.part(block.content)
+        place = part.file_offset, part.byte_count
+        records.append((*place, block.first_id, block.id_count, 0, part.checksum))
     return np.array(records, INDEX_BLOCK_DTYPE).tobytes()
 
 

@@ -1,8 +1,9 @@
-"""Cut a vector into pages and put them on the sink, one after the other."""
+"""Cut a vector into pages, compress them, and put them on the sink, one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,15 @@ from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 
 _TEXT_ENCODINGS = numbers_of("text", "nested")
 _OPAQUE_PAGE_BYTES = 2**20  # pages of text are cut here, so that a few rows cost one small read
+
+
+class PackedPage(NamedTuple):
+    """A page as it is stored, and what the directory will say of it."""
+
+    stored: bytes
+    compression: int
+    raw_byte_count: int
+    facts: EncodedPage  # without its bytes
 
 
 class WrittenPages(NamedTuple):
@@ -96,8 +106,24 @@ class PartSink:
         return entry
 
 
-def write_pages(sink: PartSink, pages: Iterator[EncodedPage]) -> WrittenPages:
-    """Write encoded pages; return their directory.
+def packed_pages(pages: Iterator[EncodedPage]) -> Iterator[PackedPage]:
+    """Yield pages compressed, where that pays.
+
+    Raises
+    ------
+    LimitExceededError
+        If a page is too large.
+    """
+    for page in pages:
+        require_limit("size of a page in bytes", len(page.raw), PAGE_RAW_BYTES_MAX)
+        is_text = page.encoding in _TEXT_ENCODINGS
+        share_max = TEXT_SHARE_MAX if is_text else NUMBERS_SHARE_MAX
+        compression, stored = compress_page(page.raw, share_max)
+        yield PackedPage(stored, compression, len(page.raw), replace(page, raw=b""))
+
+
+def write_pages(sink: PartSink, pages: Iterable[PackedPage]) -> WrittenPages:
+    """Write pages; return their directory.
 
     Raises
     ------
@@ -106,30 +132,27 @@ def write_pages(sink: PartSink, pages: Iterator[EncodedPage]) -> WrittenPages:
     """
     records, stored_bytes = [], 0
     for page in pages:
-        require_limit("size of a page in bytes", len(page.raw), PAGE_RAW_BYTES_MAX)
-        is_text = page.encoding in _TEXT_ENCODINGS
-        share_max = TEXT_SHARE_MAX if is_text else NUMBERS_SHARE_MAX
-        compression, stored = compress_page(page.raw, share_max)
-        entry = sink.part(stored)
-        stored_bytes += len(stored)
-        records.append(_record(page, compression, entry))
+        entry = sink.part(page.stored)
+        stored_bytes += len(page.stored)
+        records.append(_record(page, entry))
     return WrittenPages(np.array(records, PAGE_DTYPE).tobytes(), stored_bytes)
 
 
-def _record(page: EncodedPage, compression: int, entry: PartEntry) -> tuple[int, ...]:
+def _record(page: PackedPage, entry: PartEntry) -> tuple[int, ...]:
+    facts = page.facts
     return (
         entry.file_offset,
         entry.byte_count,
-        len(page.raw),
-        page.row_count,
-        page.null_count,
-        page.encoding,
-        compression,
-        page.validity,
-        page.flags,
+        page.raw_byte_count,
+        facts.row_count,
+        facts.null_count,
+        facts.encoding,
+        page.compression,
+        facts.validity,
+        facts.flags,
         0,
-        page.minimum,
-        page.maximum,
+        facts.minimum,
+        facts.maximum,
         entry.checksum,
     )
 

@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 from projseg.kernels.gather import gather_text
 from projseg.memory.cache import KEPT, CacheKey, Owner
 from projseg.memory.lazy import cached_property
-from projseg.segment_format.arrow_arrays import filled_values, primitive_array, text_array
+from projseg.segment_format.arrow_arrays import (
+    filled_values,
+    primitive_array,
+    text_array,
+    text_buffers,
+)
 from projseg.segment_format.types import is_text
 
 Memo = TypeVar("Memo")
@@ -137,16 +142,7 @@ class Dictionary:
     @cached_property
     def _text(self) -> tuple[NDArray[np.int32], NDArray[np.uint8]] | None:
         """Offsets and bytes of the values as Arrow holds them; None if they are no text."""
-        if not is_text(self.type):
-            return None
-        _, offset_buffer, content_buffer = self.values.buffers()
-        if offset_buffer is None or content_buffer is None:
-            return None
-        start = self.values.offset
-        offsets = np.frombuffer(offset_buffer, np.int32)[start : start + len(self) + 1]
-        content = np.frombuffer(content_buffer, np.uint8)
-        offsets.flags.writeable = content.flags.writeable = False  # one signature of the kernel
-        return offsets, content
+        return text_buffers(self.values) if is_text(self.type) else None
 
 
 def narrow_id_dtype(cardinality: int) -> np.dtype[np.unsignedinteger]:

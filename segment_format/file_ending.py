@@ -46,7 +46,7 @@ def read_footer(
         raise corrupt(path, "footer", "checksum differs from the tail's")
     check_features(tail, path)
     footer = decode_footer(content, path)
-    FooterChecker(footer, tail.footer_offset, path).check()
+    FooterChecker(footer, tail, path).check()
     return footer, tail
 
 

@@ -15,6 +15,11 @@ from projseg.segment_format.byte_reader import corrupt
 BASE_TABLE: Final = "__base"
 ABANDONED: Final = "abandoned"  # kind of the parts of a table that was given up while written
 
+ROW_NUMBER: Final = "row number"
+"""The column of role `state` of a projection of rows: which base row each is. No canonical text."""
+ORDER_KEY: Final = "orderBy"
+_ORDER_MARK: Final = f'"{ORDER_KEY}":['  # a name's quotes are escaped, so no name contains it
+
 Role = Literal["base", "grouping", "state"]
 ColumnKind = Literal["ids", "numbers", "opaque"]
 
@@ -66,6 +71,16 @@ class TableEntry(msgspec.Struct, frozen=True):
     definition_hash: str
     sort_order: tuple[str, ...]
     columns: tuple[ColumnEntry, ...]
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether it is a projection of rows, and not of groups."""
+        return is_definition_of_rows(self.definition)
+
+
+def is_definition_of_rows(definition: str) -> bool:
+    """Whether a projection's canonical definition is of rows in an order. SPEC.md section 4.9."""
+    return _ORDER_MARK in definition
 
 
 class NotBuiltEntry(msgspec.Struct, frozen=True):

@@ -13,13 +13,14 @@ from projseg.errors import InvalidInputError
 from projseg.segment_format.byte_reader import corrupt
 from projseg.segment_format.footer import (
     BASE_TABLE,
+    ROW_NUMBER,
     ColumnEntry,
     DictionaryEntry,
     Footer,
     PartEntry,
     TableEntry,
 )
-from projseg.segment_format.frame import FILE_ID_BYTES, HEAD_LAYOUT
+from projseg.segment_format.frame import FILE_ID_BYTES, HEAD_LAYOUT, ROW_PROJECTIONS, Tail
 from projseg.segment_format.limits import (
     COLUMNS_MAX,
     DICTIONARY_VALUES_MAX,
@@ -40,14 +41,14 @@ class FooterChecker:
     ----------
     footer : Footer
         As decoded.
-    parts_end : int
-        The file offset where parts end and the footer starts.
+    tail : Tail
+        Says where parts end and the footer starts, and what a reader must know.
     path : str
         For error messages.
     """
 
-    def __init__(self, footer: Footer, parts_end: int, path: str) -> None:
-        self._footer, self._parts_end, self._path = footer, parts_end, path
+    def __init__(self, footer: Footer, tail: Tail, path: str) -> None:
+        self._footer, self._tail, self._path = footer, tail, path
 
     def check(self) -> None:
         """Check everything a footer says that can be checked without reading parts."""
@@ -61,6 +62,7 @@ class FooterChecker:
             self._check_dictionary(dictionary)
         for table in footer.tables:
             self._check_table(table)
+        self._check_rows_of_projections()
         for extra in footer.extra_sections:
             self._check_part(extra.section)
         self._check_schema()
@@ -108,6 +110,24 @@ class FooterChecker:
         for column in table.columns:
             self._check_column(column)
 
+    def _check_rows_of_projections(self) -> None:
+        """Check that projections of rows are announced, and know which base rows they hold."""
+        base, *projections = self._footer.tables
+        found = [table for table in projections if table.holds_rows]
+        is_announced = bool(self._tail.required_features & ROW_PROJECTIONS)
+        self._require(bool(found) == is_announced, "its features are not those of its projections")
+        for table in found:
+            states = [(c.name, c.type, c.kind) for c in table.columns if c.role == "state"]
+            self._require(
+                states == [(ROW_NUMBER, "bigint", "numbers")],
+                f"projection '{table.name}' of rows has no row numbers, or states",
+            )
+            self._require(bool(table.sort_order), f"projection '{table.name}' of rows has no order")
+            self._require(
+                table.row_count <= base.row_count,
+                f"projection '{table.name}' has {table.row_count} of {base.row_count} rows",
+            )
+
     def _check_column(self, column: ColumnEntry) -> None:
         arrow_type = self._type(column.type)
         if column.kind == "ids":
@@ -133,7 +153,7 @@ class FooterChecker:
         fits = (
             entry.file_offset >= HEAD_LAYOUT.size
             and entry.byte_count >= 0
-            and entry.file_offset + entry.byte_count <= self._parts_end
+            and entry.file_offset + entry.byte_count <= self._tail.footer_offset
         )
         self._require(fits, f"a part at byte {entry.file_offset} lies outside the file's parts")
 

@@ -19,7 +19,8 @@ from projseg.segment_format.limits import FOOTER_BYTES_MAX, require_limit
 HEAD_MAGIC: Final = b"\x89PSEG\r\n\x1a"  # damaged by a transfer that takes it for text
 TAIL_MAGIC: Final = b"PSEGTAIL"
 FORMAT_VERSION: Final = 1
-REQUIRED_FEATURES_KNOWN: Final = 0  # bits of `required_features` this release understands
+ROW_PROJECTIONS: Final = 1  # bit of `required_features`: a projection holds rows, not groups
+REQUIRED_FEATURES_KNOWN: Final = ROW_PROJECTIONS  # bits that this release understands
 FILE_ID_BYTES: Final = 16
 
 HEAD_LAYOUT: Final = struct.Struct("<8sII16s")  # SPEC.md section 2.1

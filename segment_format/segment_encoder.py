@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from projseg.errors import InvalidInputError
 from projseg.segment_format.bitmap_writer import write_index
-from projseg.segment_format.column_writer import PartSink, vector_pages, write_pages
+from projseg.segment_format.column_writer import PartSink, packed_pages, write_pages
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.dictionary_pages import dictionary_pages
+from projseg.segment_format.encoded_column import EncodedColumn, encode_column
 from projseg.segment_format.footer import (
     ABANDONED,
     BASE_TABLE,
@@ -28,7 +29,7 @@ from projseg.segment_format.footer import (
     TableEntry,
     encode_footer,
 )
-from projseg.segment_format.frame import FILE_ID_BYTES, Tail, pack_head
+from projseg.segment_format.frame import FILE_ID_BYTES, ROW_PROJECTIONS, Tail, pack_head
 from projseg.segment_format.limits import (
     COLUMNS_MAX,
     FOOTER_BYTES_MAX,
@@ -141,7 +142,7 @@ class SegmentEncoder:
         """
         _require(self._open is None, f"dictionary '{name}' inside a table")
         _require_name("dictionary", name, self._dictionaries)
-        pages = write_pages(self._sink, dictionary_pages(dictionary))
+        pages = write_pages(self._sink, packed_pages(dictionary_pages(dictionary)))
         hashes = None
         if store_hashes and len(dictionary):
             hashes = self._sink.part(dictionary_hashes(dictionary).astype("<u8").tobytes())
@@ -238,7 +239,13 @@ class SegmentEncoder:
         self._open = _OpenTable(name, row_count, definition, definition_hash, tuple(sort_order))
 
     def add_column(
-        self, name: str, vector: Vector, *, role: Role, dictionary: str | None = None
+        self,
+        name: str,
+        vector: Vector,
+        *,
+        role: Role,
+        dictionary: str | None = None,
+        encoded: EncodedColumn | None = None,
     ) -> None:
         """Write a column of the open table.
 
@@ -251,6 +258,8 @@ class SegmentEncoder:
         role : "base", "grouping" or "state"
         dictionary : str, optional
             For an `Ids` vector: the name under which its dictionary was added.
+        encoded : EncodedColumn, optional
+            What `encode_column` made of the vector, if somebody called it already.
         """
         table = self._open
         assert table is not None, "begin_table comes first"
@@ -262,11 +271,10 @@ class SegmentEncoder:
         )
         parse_type_name(type_name(vector.type))  # refuses what no reader could name again
         dictionary_index = self._dictionary_index(name, vector, dictionary)
-        pages = write_pages(self._sink, vector_pages(vector))
-        index_blocks, start = b"", self._sink.offset
-        if isinstance(vector, Ids) and role != "state":
-            bytes_max = max(pages.stored_bytes, len(vector) // 8)
-            index_blocks = write_index(self._sink, vector.ids, len(vector.dictionary), bytes_max)
+        encoded = encode_column(vector, role) if encoded is None else encoded
+        pages = write_pages(self._sink, encoded.pages)
+        start = self._sink.offset
+        index_blocks = write_index(self._sink, encoded.index_blocks)
         table.byte_count += pages.stored_bytes + self._sink.offset - start
         table.column_bytes[role, name] = pages.stored_bytes
         table.columns.append(
@@ -335,7 +343,9 @@ class SegmentEncoder:
             )
         )
         require_limit("footer's size in bytes", len(content), FOOTER_BYTES_MAX)
-        tail = Tail(self._sink.offset, len(content))
+        has_rows = any(table.holds_rows for table in self._tables)
+        features = ROW_PROJECTIONS if has_rows else 0
+        tail = Tail(self._sink.offset, len(content), required_features=features)
         self._sink.put(content)
         self._sink.put(tail.pack(content))
         held = sum(dictionary.value_bytes for dictionary in self._dictionaries.values())

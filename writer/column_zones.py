@@ -36,8 +36,7 @@ def _ids_zone(vector: Ids, byte_count: int) -> ColumnZone:
 
 
 def _numbers_zone(vector: Numbers, byte_count: int) -> ColumnZone:
-    values = vector.wide()
-    null_count = 0
+    values, null_count = vector.values, 0
     if vector.validity is not None:
         null_count = int(np.count_nonzero(~vector.validity))
         values = values[vector.validity]
@@ -47,7 +46,8 @@ def _numbers_zone(vector: Numbers, byte_count: int) -> ColumnZone:
         has_nan = bool(nans.any())
         values = values[~nans] if has_nan else values
     ends = np.array([values.min(), values.max()] if len(values) else [], dtype=values.dtype)
-    return zone_of(numbers_to_arrow(ends, vector.type), null_count, has_nan, byte_count)
+    found = numbers_to_arrow(ends, vector.type, base=vector.base)
+    return zone_of(found, null_count, has_nan, byte_count)
 
 
 def zone_of(ends: pa.Array, null_count: int, has_nan: bool, byte_count: int) -> ColumnZone:
@@ -71,11 +71,11 @@ def time_bounds(
     """Return the smallest and largest time of a segment's rows, microseconds; None without time."""
     if time_column is None:
         return None, None
-    vector = vectors[time_column]
+    vector, base = vectors[time_column], 0
     if isinstance(vector, Ids):
         values, _ = arrow_to_numbers(vector.dictionary.values)
     else:
         assert isinstance(vector, Numbers)
-        values = vector.wide()
+        values, base = vector.values, vector.base
     unit = MICROS_A_DAY if pa.types.is_date32(vector.type) else 1
-    return int(values.min()) * unit, int(values.max()) * unit
+    return (base + int(values.min())) * unit, (base + int(values.max())) * unit

@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from projseg.algebra.aggregates.result_types import DECIMAL_DIGITS_MAX
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.segment_format.types import DOUBLE_DIGITS, INTEGER_DIGITS, normal_type, type_name
+from projseg.segment_format.types import (
+    DOUBLE_DIGITS,
+    INTEGER_DIGITS,
+    is_text,
+    normal_type,
+    type_name,
+)
 from projseg.segment_format.widening import may_widen
+from projseg.writer.side_by_side import are_worth_threads
 
 # Years 1 to 9999 in microseconds: what Spark's timestamps and ISO dates can say.
 TIME_MIN_US: Final = -62_135_596_800_000_000
 TIME_MAX_US: Final = 253_402_300_799_999_999
 
+_Each = Callable[..., Iterator[Any]]
+
 
 def normalise_batches(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, time_column: str | None
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    time_column: str | None,
+    pool: Executor | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches with exactly the table's columns and types.
 
     Columns are matched by name, as Spark does regardless of case; a column of the table that a
-    batch lacks is null; a value that its type cannot hold without loss is an error.
+    batch lacks is null; a value that its type cannot hold without loss is an error. Columns of
+    large batches are converted side by side if there is a pool.
 
     Raises
     ------
@@ -33,7 +47,9 @@ def normalise_batches(
     """
     for batch in batches:
         if batch.num_rows:
-            yield _normalise(batch, schema, time_column)
+            is_large = are_worth_threads(batch.num_rows)
+            each = pool.map if pool is not None and is_large else map
+            yield _normalise(batch, schema, time_column, each)
 
 
 def check_schema(found: pa.Schema, schema: pa.Schema) -> None:
@@ -55,19 +71,22 @@ def _if_wider(found: pa.DataType, target: pa.DataType) -> str:
     return ", or widen the column with widen_column, in Spark also by option mergeSchema"
 
 
-def _normalise(batch: pa.RecordBatch, schema: pa.Schema, time_column: str | None) -> pa.RecordBatch:
+def _normalise(
+    batch: pa.RecordBatch, schema: pa.Schema, time_column: str | None, each: _Each
+) -> pa.RecordBatch:
     check_schema(batch.schema, schema)
     positions = _column_positions(batch.schema, schema)
-    columns = [
-        pa.nulls(batch.num_rows, field.type)
-        if positions[field.name] is None
-        else _convert(batch.column(positions[field.name]), field)
-        for field in schema
-    ]
-    normal = pa.record_batch(columns, schema=schema)
+
+    def normal(field: pa.Field) -> pa.Array:
+        position = positions[field.name]
+        if position is None:
+            return pa.nulls(batch.num_rows, field.type)
+        return _convert(batch.column(position), field)
+
+    columns = pa.record_batch(list(each(normal, schema)), schema=schema)
     if time_column is not None:
-        _check_times(normal.column(time_column), time_column)
-    return normal
+        _check_times(columns.column(time_column), time_column)
+    return columns
 
 
 def _column_positions(found: pa.Schema, schema: pa.Schema) -> dict[str, int | None]:
@@ -117,7 +136,7 @@ def _convert(array: pa.Array, field: pa.Field) -> pa.Array:
         if pa.types.is_integer(array.type) and pa.types.is_decimal(field.type):
             array = _wide_decimals(array, field.type)
         converted = array.cast(field.type, safe=True)
-        converted.validate(full=pa.types.is_string(field.type))
+        converted.validate(full=is_text(field.type))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidInputError(
             "PROJSEG_SCHEMA_MISMATCH",

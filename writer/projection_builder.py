@@ -1,4 +1,4 @@
-"""Build one projection of a segment: fold its base rows, keep the states."""
+"""Build one projection of a segment: fold its base rows and keep the states, or sort them."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.projection.stored_names import state_column_name, stored_column
 from projseg.errors import CorruptionError, ProjsegError, StorageError
 from projseg.segment_format.vectors import Numbers, Opaque, Vector
+from projseg.writer.row_projection import sorted_rows
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltProjection:
-    """A projection's rows, in the order of its grouping columns.
+    """A projection's rows, in its order.
 
     Parameters
     ----------
     spec : ProjectionSpec
         What was built.
     row_count : int
-        Number of groups.
+        Number of groups, or of rows.
     grouping : dict of str to Vector
-        Grouping columns by stored name, in order.
+        Grouping columns, or columns of rows, by stored name, in order.
     states : dict of str to Vector
-        State columns by stored name.
+        State columns by stored name; of rows their numbers in the base table.
     """
 
     spec: ProjectionSpec
@@ -50,6 +51,8 @@ class NotBuilt:
 
 def build_projection(source: ColumnSource, spec: ProjectionSpec) -> BuiltProjection | NotBuilt:
     """Return the projection of the base rows `source`, or the reason why there is none."""
+    if spec.holds_rows:
+        return _or_reason(spec, lambda: BuiltProjection(spec, *sorted_rows(source, spec)))
 
     def folded() -> tuple[Partial, int]:
         rows = filter_rows(all_rows(source), spec.filter)
@@ -65,9 +68,6 @@ def projection_of(
 ) -> BuiltProjection | NotBuilt:
     """Return the projection whose groups `fold` makes, or the reason why there is none.
 
-    A value that Spark's ANSI mode refuses, in a virtual column or in a sum, must not fail the
-    write: the rows themselves are sound. Damaged or unreadable files do fail it.
-
     Parameters
     ----------
     spec : ProjectionSpec
@@ -80,8 +80,19 @@ def projection_of(
     CorruptionError, StorageError
         If the rows cannot be read.
     """
+    return _or_reason(spec, lambda: _built(spec, *fold()))
+
+
+def _or_reason(
+    spec: ProjectionSpec, build: Callable[[], BuiltProjection]
+) -> BuiltProjection | NotBuilt:
+    """Return what is built, or the reason why it cannot be.
+
+    A value that Spark's ANSI mode refuses, in a virtual column or in a sum, must not fail the
+    write: the rows themselves are sound. Damaged or unreadable files do fail it.
+    """
     try:
-        return _built(spec, *fold())
+        return build()
     except (CorruptionError, StorageError):
         raise
     except (ProjsegError, ArithmeticError) as error:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import count
+from collections.abc import Generator, Sequence
+from concurrent.futures import Executor
+from contextlib import closing
+from itertools import count, repeat
 
 from projseg.aggregation.rows import MemorySource
 from projseg.errors import LimitExceededError
+from projseg.segment_format.encoded_column import EncodedColumn, encode_column
 from projseg.segment_format.footer import BASE_TABLE, Role
 from projseg.segment_format.segment_encoder import SegmentEncoder
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.segment_format.vectors import Ids, Vector
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt
+from projseg.writer.side_by_side import are_worth_threads
 
 REASON_CHARACTERS_MAX = 1000
 
@@ -19,10 +23,18 @@ _Column = tuple[Role, str, Vector]
 
 
 class SegmentContents:
-    """The tables of one file, in the order they are added: base rows, then projections."""
+    """The tables of one file, in the order they are added: base rows, then projections.
 
-    def __init__(self, encoder: SegmentEncoder) -> None:
-        self._encoder = encoder
+    Parameters
+    ----------
+    encoder : SegmentEncoder
+        Writes the file.
+    pool : Executor or None
+        Encodes the columns of a table of many rows side by side; they are written in order.
+    """
+
+    def __init__(self, encoder: SegmentEncoder, pool: Executor | None = None) -> None:
+        self._encoder, self._pool = encoder, pool
         self._dictionary_names: dict[int, str] = {}
 
     def add_base(self, source: MemorySource, sort_order: Sequence[str]) -> None:
@@ -69,7 +81,7 @@ class SegmentContents:
                 projection.row_count,
                 definition=spec.definition,
                 definition_hash=spec.definition_hash,
-                sort_order=tuple(projection.grouping),
+                sort_order=spec.stored_order,
             )
             begun = True
             self._add_columns(columns)
@@ -96,8 +108,29 @@ class SegmentContents:
                 self._dictionary_names[id(vector.dictionary)] = free
 
     def _add_columns(self, columns: Sequence[_Column]) -> None:
-        for role, name, vector in columns:
-            dictionary = None
-            if isinstance(vector, Ids):
-                dictionary = self._dictionary_names[id(vector.dictionary)]
-            self._encoder.add_column(name, vector, role=role, dictionary=dictionary)
+        with closing(self._encoded(columns)) as encoded:
+            for (role, name, vector), one in zip(columns, encoded, strict=True):
+                dictionary = None
+                if isinstance(vector, Ids):
+                    dictionary = self._dictionary_names[id(vector.dictionary)]
+                self._encoder.add_column(
+                    name, vector, role=role, dictionary=dictionary, encoded=one
+                )
+
+    def _encoded(self, columns: Sequence[_Column]) -> Generator[EncodedColumn | None, None, None]:
+        """Yield what the pool makes of each column, or None for what the encoder is to encode."""
+        row_count = max((len(vector) for _, _, vector in columns), default=0)
+        if self._pool is None or not are_worth_threads(row_count):
+            yield from repeat(None, len(columns))
+            return
+        # The largest first: no thread begins a long column when others have nothing left to do.
+        by_size = sorted(range(len(columns)), key=lambda n: -columns[n][2].nbytes)
+        futures = {
+            n: self._pool.submit(encode_column, columns[n][2], columns[n][0]) for n in by_size
+        }
+        try:
+            for number in range(len(columns)):
+                yield futures.pop(number).result()
+        finally:
+            for future in futures.values():
+                future.cancel()

@@ -14,6 +14,7 @@ from projseg.aggregation.rows import MemorySource
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.segment_encoder import SegmentEncoder, SegmentSummary
+from projseg.segment_format.vectors import Vector
 from projseg.table_layer.next_version import now_us
 from projseg.table_layer.projection_scope import ProjectionScope, scope_of
 from projseg.table_layer.segment_entry import SegmentEntry, StoredProjection
@@ -21,10 +22,11 @@ from projseg.table_layer.storage import PutOutcomeUnknownError, Storage
 from projseg.table_layer.storage_errors import storage_error
 from projseg.table_layer.table_properties import TableProperties
 from projseg.table_layer.table_schema import in_stored_names
-from projseg.writer.column_vectors import vectors_of
+from projseg.writer.column_vectors import column_vector
 from projseg.writer.column_zones import column_zone, time_bounds
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt, build_projection
 from projseg.writer.segment_contents import REASON_CHARACTERS_MAX, SegmentContents
+from projseg.writer.side_by_side import are_worth_threads
 from projseg.writer.size_guard import guarded
 from projseg.writer.sort_order import sort_columns, sorted_row_ids
 
@@ -75,13 +77,13 @@ class SegmentLayout:
     @property
     def dictionary_columns(self) -> frozenset[str]:
         """Base columns that sorting or a projection wants as dictionary ids."""
-        grouped = {
+        sorted_or_grouped = {
             name
             for spec in self.specs
-            for named in spec.grouping
-            for name in named.expression.columns
+            for tree in spec.order or [named.expression for named in spec.grouping]
+            for name in tree.columns
         }
-        return frozenset(grouped | set(self.cluster_by)) - {self.time_column}
+        return frozenset(sorted_or_grouped | set(self.cluster_by)) - {self.time_column}
 
     @property
     def sort_order(self) -> tuple[str, ...]:
@@ -93,7 +95,7 @@ Build = Callable[[ProjectionSpec], BuiltProjection | NotBuilt]
 
 
 def write_segment(
-    rows: pa.Table,
+    columns: dict[str, pa.ChunkedArray],
     layout: SegmentLayout,
     *,
     storage: Storage,
@@ -108,8 +110,9 @@ def write_segment(
 
     Parameters
     ----------
-    rows : pa.Table
-        At least one row, in the layout's schema, all of one time chunk.
+    columns : dict of str to pa.ChunkedArray
+        At least one row, in the layout's schema, all of one time chunk. Each column is taken out
+        of it, so that its memory is free once it is encoded.
     layout : SegmentLayout
         Sort order and projections.
     storage : Storage
@@ -128,12 +131,7 @@ def write_segment(
     StorageError
         If the file cannot be written.
     """
-    vectors = vectors_of(rows, layout.dictionary_columns, pool)
-    order = sorted_row_ids(vectors, layout.sort_order, rows.num_rows)
-    if order is not None:
-        taken = pool.map(lambda vector: vector.take(order), vectors.values())
-        vectors = dict(zip(vectors, taken, strict=True))
-    source = MemorySource(rows.num_rows, vectors)
+    source = _sorted_source(columns, layout, pool)
     return write_sorted(
         source,
         layout,
@@ -145,6 +143,35 @@ def write_segment(
         interval=interval,
         pool=pool,
     )
+
+
+def _sorted_source(
+    columns: dict[str, pa.ChunkedArray], layout: SegmentLayout, pool: Executor
+) -> MemorySource:
+    """Encode the columns that rows are sorted by, then each other one and at once sort it."""
+    names, wanted = list(columns), layout.dictionary_columns
+    vectors: dict[str, Vector] = {}
+
+    def encode(name: str) -> None:
+        vectors[name] = column_vector(columns.pop(name), wants_dictionary=name in wanted)
+
+    def encode_and_sort(name: str) -> None:
+        if name in columns:
+            encode(name)
+        if order is not None:
+            vectors[name] = vectors[name].take(order)
+
+    each = pool.map if are_worth_threads(len(columns[names[0]])) else map
+    list(each(encode, layout.sort_order))
+    order = sorted_row_ids(vectors, layout.sort_order)
+    list(each(encode_and_sort, [*_largest_first(columns), *layout.sort_order]))
+    in_order = {name: vectors[name] for name in names}
+    return MemorySource(len(in_order[names[0]]), in_order)
+
+
+def _largest_first(columns: Mapping[str, pa.ChunkedArray]) -> list[str]:
+    """Return columns so that no thread begins a long one when others have nothing left to do."""
+    return sorted(columns, key=lambda name: -columns[name].nbytes)
 
 
 def write_sorted(
@@ -183,7 +210,7 @@ def write_sorted(
 
     results = list(pool.map(built, specs))
     with new_segment(storage, file, layout.schema) as encoder:
-        contents = SegmentContents(encoder)
+        contents = SegmentContents(encoder, pool)
         contents.add_base(source, layout.sort_order)
         results = add_projections(contents, encoder, results, layout, source.row_count)
         summary = encoder.finish()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from projseg.aggregation.keys import make_key
 from projseg.kernels.sorting import stable_order_by_ids
 from projseg.segment_format.vectors import Ids, Numbers, Vector
 
@@ -20,7 +21,7 @@ def sort_columns(cluster_by: Sequence[str], time_column: str | None) -> tuple[st
 
 
 def sorted_row_ids(
-    vectors: Mapping[str, Vector], columns: Sequence[str], row_count: int
+    vectors: Mapping[str, Vector], columns: Sequence[str]
 ) -> NDArray[np.uint32] | None:
     """Return row ids, uint32[n], in sorted order; None if the rows are in order already.
 
@@ -29,41 +30,63 @@ def sorted_row_ids(
     """
     order: NDArray[np.uint32] | None = None
     for name in reversed(columns):
-        order = _refined(vectors[name], order, row_count)
+        order = _refined(vectors[name], order)
     return order
 
 
-def _refined(
-    vector: Vector, order: NDArray[np.uint32] | None, row_count: int
-) -> NDArray[np.uint32] | None:
+def _refined(vector: Vector, order: NDArray[np.uint32] | None) -> NDArray[np.uint32] | None:
     assert isinstance(vector, Ids | Numbers), "nothing else has an order"
     if isinstance(vector, Ids):
         if order is None and _is_ascending(vector.ids):
             return None
         return stable_order_by_ids(vector.ids, len(vector.dictionary), order)
-    values = sort_values(vector)
+    if order is None and _is_in_order(vector):
+        return None
+    if _is_narrow(vector):
+        key = make_key(vector)
+        return stable_order_by_ids(key.ids, key.cardinality, order)
+    values = sort_keys(vector)[-1]
     if order is None:
-        if _is_ascending(values):
-            return None
-        return np.argsort(values, kind="stable").astype(np.uint32)
+        return _nulls_first(np.argsort(values, kind="stable").astype(np.uint32), vector)
     refined: NDArray[np.uint32] = order[np.argsort(values[order], kind="stable")]
-    return refined
+    return _nulls_first(refined, vector)
 
 
-def sort_values(vector: Ids | Numbers) -> NDArray[Any]:
-    """Return the sort keys of n rows: ids, or numbers with the lowest value for nulls; dtype[n]."""
+def _is_narrow(vector: Numbers) -> bool:
+    """Whether values lie so close together that counting them sorts them."""
+    if vector.values.dtype.kind in "fO":
+        return False
+    low, high = vector.limits()
+    return high - low < len(vector)
+
+
+def _nulls_first(order: NDArray[np.uint32], vector: Numbers) -> NDArray[np.uint32]:
+    """Return an order with the nulls before all values, otherwise as it was."""
+    if vector.validity is None:
+        return order
+    is_value = vector.validity[order]
+    return np.concatenate([order[~is_value], order[is_value]])
+
+
+def sort_keys(vector: Ids | Numbers) -> list[NDArray[Any]]:
+    """Return what n rows sort by, first key first, dtype[n] each.
+
+    That is ids; or whether there is a number, and then the number, 0 for nulls.
+    """
     if isinstance(vector, Ids):
-        return vector.ids
-    values = vector.wide()
-    return values if vector.validity is None else np.where(vector.validity, values, _lowest(values))
+        return [vector.ids]
+    if vector.validity is None:
+        return [np.ones(len(vector), np.bool_), vector.wide()]
+    return [vector.validity, np.where(vector.validity, vector.wide(), 0)]
+
+
+def _is_in_order(vector: Numbers) -> bool:
+    if vector.validity is None:
+        return _is_ascending(vector.values)
+    null_count = len(vector) - int(np.count_nonzero(vector.validity))
+    nulls_lead = not vector.validity[:null_count].any()
+    return nulls_lead and _is_ascending(vector.values[null_count:])
 
 
 def _is_ascending(values: NDArray[Any]) -> bool:
     return bool(np.all(values[1:] >= values[:-1]))
-
-
-def _lowest(values: NDArray[Any]) -> Any:
-    """Return a value that sorts no later than any other, for nulls."""
-    if values.dtype == object:
-        return -(10**39)
-    return -np.inf if values.dtype.kind == "f" else np.iinfo(np.int64).min

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Final
 
@@ -65,20 +65,24 @@ def write_segments(
     stored = in_stored_names(properties)
     granularity = segment_granularity(properties)
     layout = SegmentLayout.of(properties)
-    normal = normalise_batches(batches, properties.schema, properties.time_column)
-    segments = cut_into_segments(
-        (batch.rename_columns(stored.schema.names) for batch in normal),
-        time_column=stored.time_column,
-        granularity=granularity,
-        target_segment_rows=properties.target_segment_rows,
-    )
     thread_count = threads or os.cpu_count() or 1
+
+    def segments(pool: Executor) -> Iterator[tuple[int | None, dict[str, pa.ChunkedArray]]]:
+        normal = normalise_batches(batches, properties.schema, properties.time_column, pool)
+        return cut_into_segments(
+            (batch.rename_columns(stored.schema.names) for batch in normal),
+            time_column=stored.time_column,
+            granularity=granularity,
+            target_segment_rows=properties.target_segment_rows,
+        )
 
     files: list[str] = []
 
-    def write(file: str, start: int | None, rows: pa.Table, pool: Executor) -> SegmentEntry:
+    def write(
+        file: str, start: int | None, columns: dict[str, pa.ChunkedArray], pool: Executor
+    ) -> SegmentEntry:
         return write_segment(
-            rows,
+            columns,
             layout,
             storage=storage,
             file=file,
@@ -103,11 +107,11 @@ def write_segments(
             ThreadPoolExecutor(thread_count) as pool,
             ThreadPoolExecutor(segment_count_max) as outer,
         ):
-            for number, (start, rows) in enumerate(segments):
+            for start, columns in segments(pool):
                 if len(under_way) == segment_count_max:
                     finish_first()
-                files.append(segment_name(write_id, partition, attempt, number))
-                under_way.append(outer.submit(write, files[-1], start, rows, pool))
+                files.append(segment_name(write_id, partition, attempt, len(files)))
+                under_way.append(outer.submit(write, files[-1], start, columns, pool))
             while under_way:
                 finish_first()
     except BaseException:

@@ -31,13 +31,15 @@ class _Chunk:
         self.row_count += batch.num_rows
         self.byte_count += batch.get_total_buffer_size()
 
-    def take(self, row_count: int) -> pa.Table:
+    def take(self, row_count: int) -> dict[str, pa.ChunkedArray]:
+        """Return the first rows by column, and keep no hold on them."""
         table = pa.Table.from_batches(self.batches)
         left = table.slice(row_count)
         self.batches = left.to_batches()
         self.row_count = left.num_rows
         self.byte_count = left.nbytes
-        return table.slice(0, row_count)
+        taken = table.slice(0, row_count)
+        return dict(zip(taken.column_names, taken.columns, strict=True))
 
 
 def time_micros(times: pa.Array) -> NDArray[np.int64]:
@@ -52,11 +54,12 @@ def cut_into_segments(
     time_column: str | None,
     granularity: Granularity | None,
     target_segment_rows: int,
-) -> Iterator[tuple[int | None, pa.Table]]:
-    """Yield (chunk start in microseconds or None, rows of one segment).
+) -> Iterator[tuple[int | None, dict[str, pa.ChunkedArray]]]:
+    """Yield (chunk start in microseconds or None, columns of one segment).
 
     Memory is bounded by `BUFFERED_BYTES_MAX` and one segment, whatever the length of the input:
-    a full chunk is yielded at once, and the fullest one when all together pass the bound.
+    a full chunk is yielded at once, and the fullest one when all together pass the bound. Nothing
+    but the mapping that is yielded holds its rows, so taking a column out of it frees the column.
     """
     chunks: dict[int | None, _Chunk] = {}
     buffered_bytes = 0

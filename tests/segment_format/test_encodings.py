@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import tries
 
 from projseg.kernels.common_factor import common_factor
 from projseg.kernels.page_statistics import page_statistics
@@ -47,7 +48,7 @@ def pages(draw):
 
 
 @pytest.mark.parametrize("number", INTEGER_ENCODINGS.records)
-@settings(max_examples=150)
+@settings(max_examples=tries(150))
 @given(values=pages(), dtype=st.sampled_from(OUT_DTYPES), base=INT64)
 def test_every_encoding_keeps_what_it_accepts(number, values, dtype, base):
     codec, facts = INTEGER_ENCODINGS.records[number].codec, page_statistics(values)
@@ -67,7 +68,7 @@ def test_every_encoding_keeps_what_it_accepts(number, values, dtype, base):
     assert out.view(f"u{bits // 8}").tolist() == expected
 
 
-@settings(max_examples=100)
+@settings(max_examples=tries(100))
 @given(pages())
 def test_the_chosen_encoding_is_never_larger_than_a_copy(values):
     frame = INTEGER_ENCODINGS.records[2].codec
@@ -97,7 +98,7 @@ FLOATS = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(FLOATS, st.sampled_from([np.float32, np.float64]))
 def test_floats_come_back_bit_for_bit(values, dtype):
     with np.errstate(over="ignore"):

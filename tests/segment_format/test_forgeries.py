@@ -459,3 +459,42 @@ def test_values_are_numbers_of_their_page():
     vector = open_segment(forge([page_of(SCALED)], ROWS)).column("__base", "base", "x")
     assert isinstance(vector, Numbers)
     np.testing.assert_array_equal(vector.wide(), COLUMNS[SCALED].values)
+
+
+def change_of_sorted_rows(**claims):
+    """Return the golden file of sorted rows with the fields of its projection changed."""
+
+    def change(footer):
+        table = msgspec.structs.replace(footer.tables[1], **claims)
+        return msgspec.structs.replace(footer, tables=(footer.tables[0], table))
+
+    return change
+
+
+def forged_rows(change, features=1):
+    """Return the golden file of sorted rows with another footer."""
+    content = read_golden("sorted_rows")
+    return refooted(content, change, required_features=features)
+
+
+def test_projections_of_rows_are_announced_and_know_their_base_rows():
+    verify_segment(open_segment(forged_rows(lambda footer: footer)))
+    table = open_segment(read_golden("sorted_rows")).tables[1]
+    word, n, numbers = table.columns
+    other_type = msgspec.structs.replace(numbers, type="int")
+    other_name = msgspec.structs.replace(numbers, name="row")
+    forgeries = [
+        (forged_rows(lambda footer: footer, 0), "features"),
+        (forged_rows(change_of_sorted_rows(definition="")), "features"),
+        (forged_rows(change_of_sorted_rows(columns=(word, n))), "no row numbers"),
+        (forged_rows(change_of_sorted_rows(columns=(word, n, other_type))), "no row numbers"),
+        (forged_rows(change_of_sorted_rows(columns=(word, n, other_name))), "no row numbers"),
+        (forged_rows(change_of_sorted_rows(columns=(word, n, numbers, other_name))), "or states"),
+        (forged_rows(change_of_sorted_rows(sort_order=())), "no order"),
+        (forged_rows(change_of_sorted_rows(row_count=1_001)), "1001 of 1000 rows"),
+    ]
+    for content, problem in forgeries:
+        with pytest.raises(CorruptSegmentError, match=problem):
+            open_segment(content)
+    with pytest.raises(UnsupportedFeatureError):
+        open_segment(forged_rows(lambda footer: footer, 3))
