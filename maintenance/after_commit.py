@@ -36,9 +36,9 @@ def after_commit(snapshot: Snapshot, entries: Sequence[SegmentEntry]) -> Snapsho
     try:
         if entries and _is_automatic(snapshot):
             # Imported here: most tables do not ask for it, and each task of a write would pay.
-            from projseg.maintenance.compact import compact
+            from projseg.maintenance.compact import Compaction, compact
 
-            return compact(snapshot, _span(entries), is_policy=True)[0]
+            return compact(snapshot, Compaction(_span(entries), is_policy=True))[0]
         if _are_small(snapshot, entries):
             _tell(snapshot, entries)
     except ProjsegError as error:

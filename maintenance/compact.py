@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
-
-import pyarrow as pa
 
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
-from projseg.maintenance.compaction_plan import Group, plan_groups, plan_rows
+from projseg.maintenance.compaction_plan import Group, plan_groups
 from projseg.maintenance.materialize import segments_in
 from projseg.maintenance.merged_segment import Merging
-from projseg.maintenance.replacement import Replacement
+from projseg.maintenance.replacement import NOBODY, Replacement, Watchers
+from projseg.maintenance.segment_work import Target, TaskRunner, ThreadRunner
 from projseg.table_layer.commit_info import NO_NOTE, CommitNote
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.table_properties import TableProperties
-from projseg.writer.segment_writer import SegmentLayout
 
 MIN_SEGMENTS: Final = "compactMinSegments"
 """The table property that says how many segments are worth merging."""
@@ -26,63 +24,77 @@ _MIN_SEGMENTS_BY_HAND: Final = 2
 _MIN_SEGMENTS_BY_POLICY: Final = 8
 
 
-def compaction_plan(
-    snapshot: Snapshot,
-    interval: tuple[int, int] | None = None,
-    target_rows: int | None = None,
-    *,
-    is_policy: bool = False,
-) -> list[Group]:
-    """Return the groups of segments that a compaction would merge.
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """Which segments are merged.
 
     Parameters
     ----------
-    snapshot : Snapshot
-        The table.
     interval : (int, int) or None
         Only segments with times in `[start, end)`, microseconds UTC; None: all segments.
     target_rows : int or None
         Most rows of a new segment; None: the table's target.
     is_policy : bool
         Whether any commit may compact, so that a row must not be written again by each.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_NO_TIME_COLUMN, PROJSEG_BAD_OPTION, PROJSEG_BAD_ARGUMENT.
     """
-    properties = snapshot.properties
-    if target_rows is not None and target_rows < 1:
-        raise InvalidInputError(
-            "PROJSEG_BAD_ARGUMENT",
-            f"target_segment_rows {target_rows} of a compaction is not above 0; leave it out for "
-            f"the table's {properties.target_segment_rows}",
+
+    interval: tuple[int, int] | None = None
+    target_rows: int | None = None
+    is_policy: bool = False
+
+    def groups(self, snapshot: Snapshot) -> list[Group]:
+        """Return the groups of segments that are merged.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_NO_TIME_COLUMN, PROJSEG_BAD_OPTION, PROJSEG_BAD_ARGUMENT.
+        """
+        properties = snapshot.properties
+        if self.target_rows is not None and self.target_rows < 1:
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT",
+                f"target_segment_rows {self.target_rows} of a compaction is not above 0; leave it "
+                f"out for the table's {properties.target_segment_rows}",
+            )
+        return plan_groups(
+            segments_in(snapshot, self.interval),
+            target_rows=self.target_rows or properties.target_segment_rows,
+            min_segments=_min_segments(properties, is_policy=self.is_policy),
+            is_policy=self.is_policy,
         )
-    return plan_groups(
-        segments_in(snapshot, interval),
-        target_rows=target_rows or properties.target_segment_rows,
-        min_segments=_min_segments(properties, is_policy=is_policy),
-        is_policy=is_policy,
-    )
 
+    def plan(self, target: Target) -> list[Merging]:
+        """Return the tasks that merge them."""
+        return [self.task(target, tuple(group.inputs)) for group in self.groups(target.snapshot)]
 
-def planned_rows(
-    snapshot: Snapshot, interval: tuple[int, int] | None, target_rows: int | None
-) -> pa.Table:
-    """Return one row per segment that a compaction would write; see `Table.compact`."""
-    return plan_rows(compaction_plan(snapshot, interval, target_rows))
+    def task(self, target: Target, replaced: tuple[SegmentEntry, ...]) -> Merging:
+        """Return the task that merges these segments."""
+        return Merging(target, replaced)
 
 
 def compact(
     base: Snapshot,
-    interval: tuple[int, int] | None = None,
-    target_rows: int | None = None,
-    on_segment: Callable[[SegmentEntry], object] | None = None,
-    note: CommitNote = NO_NOTE,
+    compaction: Compaction,
     *,
-    is_policy: bool = False,
+    runner: TaskRunner | None = None,
+    watchers: Watchers = NOBODY,
+    note: CommitNote = NO_NOTE,
 ) -> tuple[Snapshot, tuple[SegmentEntry, ...]]:
-    """Merge small segments; parameters are those of `compaction_plan` and of `materialize`.
+    """Merge small segments.
+
+    Parameters
+    ----------
+    base : Snapshot
+        The table.
+    compaction : Compaction
+        Which segments.
+    runner : TaskRunner or None
+        Who merges; None: threads of this process.
+    watchers : Watchers
+        Who is told how far it is.
+    note : CommitNote
+        What the table's history is to say besides.
 
     Returns
     -------
@@ -92,25 +104,21 @@ def compact(
     Raises
     ------
     InvalidInputError
-        As of `compaction_plan`.
+        As of `Compaction.groups`.
     CorruptionError, CommitError, StorageError
         As of `Replacement.run`.
     """
-
-    def tasks(snapshot: Snapshot) -> list[Merging]:
-        layout = SegmentLayout.of(snapshot.properties)
-        groups = compaction_plan(snapshot, interval, target_rows, is_policy=is_policy)
-        return [Merging(snapshot, layout, tuple(group.inputs)) for group in groups]
-
+    interval, target_rows = compaction.interval, compaction.target_rows
     return Replacement(
         base,
-        tasks,
+        compaction,
         "compact",
-        on_segment=on_segment,
-        note=note.asking(
+        runner or ThreadRunner(),
+        watchers,
+        note.asking(
             interval=None if interval is None else str(Interval(*interval)),
             targetSegmentRows=None if target_rows is None else str(target_rows),
-            auto="true" if is_policy else None,
+            auto="true" if compaction.is_policy else None,
         ),
     ).run()
 

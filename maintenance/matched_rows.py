@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from projseg.aggregation.rows import RowIds, RowRange, Rows
 from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.planning.source_plan import SourcePlan
+from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import IntervalLike, Query
-from projseg.algebra.query.spec import QuerySpec, bind_query
+from projseg.algebra.query.spec import QuerySpec
 from projseg.algebra.time.interval import Interval
 from projseg.reader.batches import cut, rows_at_a_time
 from projseg.reader.plan import QueryPlan, SegmentPlan, plan_query
 from projseg.reader.read_columns import columns_read
-from projseg.reader.row_scan import batches_of
+from projseg.reader.row_scan import Part, batches_of
 from projseg.reader.segment_source import SegmentSource
 from projseg.reader.selection import select_rows
 from projseg.reader.sources import open_source
@@ -95,9 +96,10 @@ def scanned(
         columns=columns,
         filter=condition.filter,
         interval=condition.interval,
-        context={"timezone": condition.timezone},
+        # Rows are known by their numbers among the base rows.
+        context={"timezone": condition.timezone, "noProjections": True},
     )
-    return bind_query(properties.schema, properties.time_column, query)
+    return bind_query(properties.schema, properties.time_column, query, has_instant=False)
 
 
 def is_whole(segment: SegmentPlan) -> bool:
@@ -147,7 +149,8 @@ def rows_as_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield a plan's columns of some rows of a segment, uint32[n] ascending, in their order."""
     rows_max = min(rows_at_a_time(source, plan.schema.names) or _BATCH_ROWS, _BATCH_ROWS)
+    outputs = tuple(named.expression for named in plan.query.columns)
     for start in range(0, len(row_ids), rows_max):
         part = row_ids[start : start + rows_max]
         # A row of a table without rows would make one empty batch.
-        yield from batches_of(plan, Rows(source, RowIds(part)))
+        yield from batches_of(plan, Part(Rows(source, RowIds(part)), outputs))

@@ -9,9 +9,9 @@ that cannot be built is recorded with its reason, and tried again the next time.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -20,7 +20,8 @@ from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.maintenance.listed_segment import TableColumns, open_checked
 from projseg.maintenance.merged_segment import Merging
-from projseg.maintenance.replacement import NewFile, Replacement
+from projseg.maintenance.replacement import NOBODY, Replacement, Watchers
+from projseg.maintenance.segment_work import NewFile, Target, TaskRunner, ThreadRunner
 from projseg.maintenance.stored_groups import build_from_segment
 from projseg.reader.version_facts import VersionFacts
 from projseg.segment_format.footer import BASE_TABLE
@@ -32,7 +33,6 @@ from projseg.table_layer.table_schema import stored_schema
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt
 from projseg.writer.segment_contents import SegmentContents
 from projseg.writer.segment_writer import (
-    SegmentLayout,
     add_projections,
     new_segment,
     not_built,
@@ -42,11 +42,42 @@ from projseg.writer.segment_writer import (
 _SEGMENTS_AT_ONCE = 2
 
 
+@dataclass(frozen=True, slots=True)
+class Materialization:
+    """Which projections are built in which segments.
+
+    Parameters
+    ----------
+    name : str or None
+        The projection; None: all that are declared.
+    interval : (int, int) or None
+        Only segments with times in `[start, end)`, microseconds UTC; None: all segments.
+    now_us : int
+        The time that retentions are counted from.
+    """
+
+    name: str | None = None
+    interval: tuple[int, int] | None = None
+    now_us: int = field(default_factory=now_us)
+
+    def plan(self, target: Target) -> list[_Embedding | Merging]:
+        """Return the tasks for the segments that lack a projection."""
+        entries = segments_in(target.snapshot, self.interval)
+        found = (_embedding(target, entry, self.name, self.now_us) for entry in entries)
+        return [_without_deleted_rows(task) for task in found if task.missing]
+
+    def task(self, target: Target, replaced: tuple[SegmentEntry, ...]) -> _Embedding | Merging:
+        """Return the task that writes a segment again."""
+        (entry,) = replaced
+        return _without_deleted_rows(_embedding(target, entry, self.name, self.now_us))
+
+
 def materialize(
     base: Snapshot,
-    name: str | None,
-    interval: tuple[int, int] | None,
-    on_segment: Callable[[SegmentEntry], object] | None = None,
+    materialization: Materialization,
+    *,
+    runner: TaskRunner | None = None,
+    watchers: Watchers = NOBODY,
     note: CommitNote = NO_NOTE,
 ) -> tuple[Snapshot, tuple[SegmentEntry, ...]]:
     """Build declared projections in the segments that lack them, in one commit.
@@ -55,14 +86,10 @@ def materialize(
     ----------
     base : Snapshot
         The table.
-    name : str or None
-        The projection; None: all that are declared.
-    interval : (int, int) or None
-        Only segments with times in `[start, end)`, microseconds UTC; None: all segments.
-    on_segment : callable or None
-        Called with each new segment's entry as its file is finished.
-    note : CommitNote
-        What the table's history is to say besides.
+    materialization : Materialization
+        Which projections, in which segments.
+    runner, watchers, note
+        As of `compact`.
 
     Returns
     -------
@@ -76,14 +103,15 @@ def materialize(
     CorruptionError, CommitError, StorageError
         As of `Replacement.run`.
     """
+    name, interval = materialization.name, materialization.interval
     _check_name(base, name)
     return Replacement(
         base,
-        lambda snapshot: _tasks(snapshot, name, interval),
+        materialization,
         "materialize projection",
-        at_once=min(_SEGMENTS_AT_ONCE, os.cpu_count() or 1),
-        on_segment=on_segment,
-        note=note.asking(
+        runner or ThreadRunner(min(_SEGMENTS_AT_ONCE, os.cpu_count() or 1)),
+        watchers,
+        note.asking(
             projection=name, interval=None if interval is None else str(Interval(*interval))
         ),
     ).run()
@@ -118,31 +146,19 @@ def segments_in(snapshot: Snapshot, interval: tuple[int, int] | None) -> Sequenc
     return snapshot.segments_between(*interval)
 
 
-def _tasks(
-    snapshot: Snapshot, name: str | None, interval: tuple[int, int] | None
-) -> list[_Embedding | Merging]:
-    layout = SegmentLayout.of(snapshot.properties)
-    now = now_us()
-    found = (
-        _embedding(snapshot, layout, entry, name, now) for entry in segments_in(snapshot, interval)
-    )
-    return [_without_deleted_rows(task) for task in found if task.missing]
-
-
 def _without_deleted_rows(task: _Embedding) -> _Embedding | Merging:
     """Return how a segment is written again: without copies of rows that are deleted."""
     if task.entry.deletion_vector is None:
         return task
-    return Merging(task.snapshot, task.layout, (task.entry,))
+    return Merging(task.target, (task.entry,))
 
 
-def _embedding(
-    snapshot: Snapshot, layout: SegmentLayout, entry: SegmentEntry, name: str | None, now: int
-) -> _Embedding:
+def _embedding(target: Target, entry: SegmentEntry, name: str | None, now: int) -> _Embedding:
     """Return what a segment's new file is to hold."""
     by_hash = {stored.definition_hash: stored for stored in entry.projections}
     by_name = {(stored.name, stored.definition_hash): stored for stored in entry.projections}
     reasons = {digest: reason for _, digest, reason in entry.not_built}
+    layout = target.layout
     kept, missing, recorded = [], [], []
     for spec in layout.specs:
         scope, reason = layout.scopes[spec.name], reasons.get(spec.definition_hash)
@@ -157,7 +173,7 @@ def _embedding(
             missing.append(spec)
         elif reason is not None:
             recorded.append(NotBuilt(spec, reason))
-    return _Embedding(snapshot, layout, entry, tuple(kept), tuple(missing), tuple(recorded))
+    return _Embedding(target, entry, tuple(kept), tuple(missing), tuple(recorded))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +182,8 @@ class _Embedding:
 
     Parameters
     ----------
-    snapshot : Snapshot
-        The version that lists it.
-    layout : SegmentLayout
-        What the table declares.
+    target : Target
+        The version that lists it, and what the table declares.
     entry : SegmentEntry
         The segment.
     kept : tuple of (StoredProjection, ProjectionSpec)
@@ -180,8 +194,7 @@ class _Embedding:
         Those that stay away for a reason that is recorded.
     """
 
-    snapshot: Snapshot
-    layout: SegmentLayout
+    target: Target
     entry: SegmentEntry
     kept: tuple[tuple[StoredProjection, ProjectionSpec], ...]
     missing: tuple[ProjectionSpec, ...]
@@ -200,19 +213,22 @@ class _Embedding:
 
     def write(self, file: NewFile, pool: Executor) -> SegmentEntry | None:
         """Build what is missing and write the file; None if nothing can be built, as before."""
-        schema = stored_schema(self.snapshot.properties)
-        segment = open_checked(self.snapshot.storage, self.entry, schema)
+        snapshot = self.target.snapshot
+        schema = stored_schema(snapshot.properties)
+        segment = open_checked(snapshot.storage, self.entry, schema)
         base = TableColumns(segment, BASE_TABLE, schema)
-        facts = VersionFacts(self.snapshot, as_stored=True).of(self.entry)
+        facts = VersionFacts(snapshot, as_stored=True).of(self.entry)
         results = list(pool.map(lambda spec: build_from_segment(base, spec, facts), self.missing))
         is_built = any(isinstance(result, BuiltProjection) for result in results)
         if not is_built and set(not_built([*results, *self.recorded])) == set(self.entry.not_built):
             return None
         copies = [(stored.name, _stored_as(base, stored, spec)) for stored, spec in self.kept]
-        with new_segment(self.snapshot.storage, file.name, segment.schema) as encoder:
+        with new_segment(snapshot.storage, file.name, segment.schema) as encoder:
             contents = SegmentContents(encoder)
             contents.copy_tables(segment, [(BASE_TABLE, None), *copies])
-            found = add_projections(contents, encoder, results, self.layout, self.entry.row_count)
+            found = add_projections(
+                contents, encoder, results, self.target.layout, self.entry.row_count
+            )
             for settled in self.recorded:
                 contents.add_not_built(settled)
             summary = encoder.finish()

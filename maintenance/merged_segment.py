@@ -2,9 +2,9 @@
 
 Columns are merged one at a time, dictionaries by value, and brought into the cluster order.
 Projections are merged from the states that the inputs store; for an input that lacks one, or has
-deleted rows, its base rows are folded. Memory is that of the merged columns and of one column of
-the inputs, with their dictionaries: about two to three times the decoded size of the new segment's
-columns.
+deleted rows, and for sketches of quantiles, its base rows are folded. Memory is that of the merged
+columns and of one column of the inputs, with their dictionaries: about two to three times the
+decoded size of the new segment's columns.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ from projseg.aggregation.rows import MemorySource, RowIds, Rows, all_rows
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.maintenance.listed_segment import TableColumns, open_checked
-from projseg.maintenance.replacement import NewFile
+from projseg.maintenance.segment_work import NewFile, Target
 from projseg.maintenance.stored_groups import stored_groups
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.segment_format.vectors import Vector
 from projseg.table_layer.deletion_vectors import live_row_ids
 from projseg.table_layer.segment_entry import SegmentEntry
-from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.storage import Storage
 from projseg.table_layer.table_schema import TableSchema, in_stored_names, stored_schema
 from projseg.writer.merged_columns import merged_column, with_dictionary_of, with_values_in_use
@@ -60,8 +59,9 @@ class _Input:
         return column if self.live is None else with_values_in_use(column.take(self.live))
 
     def stored_name(self, spec: ProjectionSpec) -> str | None:
-        """Return the name of a projection whose stored groups are those of the rows, if any is."""
-        if self.live is not None:
+        """Return the name of a projection whose stored groups can be merged exactly, if any is."""
+        is_thinned = any(primitive.kind.is_thinned for primitive in spec.primitives)
+        if self.live is not None or is_thinned:
             return None
         stored, wanted = self.entry.projections, spec.definition_hash
         return next((one.name for one in stored if one.definition_hash == wanted), None)
@@ -83,21 +83,21 @@ class _Input:
 class Merging:
     """Write the rows of some segments as one segment, those that are deleted left out."""
 
-    snapshot: Snapshot
-    layout: SegmentLayout
+    target: Target
     replaced: tuple[SegmentEntry, ...]
 
     @property
     def key(self) -> tuple[object, ...]:
         """The segments with their deleted rows, and what the table declares."""
-        declared = ((spec.name, spec.definition_hash) for spec in self.layout.specs)
-        columns = in_stored_names(self.snapshot.properties).columns
+        declared = ((spec.name, spec.definition_hash) for spec in self.target.layout.specs)
+        columns = in_stored_names(self.target.snapshot.properties).columns
         return (columns, *declared, *(entry.listed_as for entry in self.replaced))
 
     def write(self, file: NewFile, pool: Executor) -> SegmentEntry:
         """Write the segment."""
-        schema = stored_schema(self.snapshot.properties)
-        return write_merged(self.snapshot.storage, self.replaced, self.layout, schema, file, pool)
+        snapshot, layout = self.target.snapshot, self.target.layout
+        schema = stored_schema(snapshot.properties)
+        return write_merged(snapshot.storage, self.replaced, layout, schema, file, pool)
 
 
 def write_merged(
@@ -147,7 +147,7 @@ def write_merged(
         for name in layout.schema.names
     }
     row_count = sum(entry.live_row_count for entry in entries)
-    order = sorted_row_ids(vectors, layout.sort_order, row_count)
+    order = sorted_row_ids(vectors, layout.sort_order)
     if order is not None:
         for name, vector in vectors.items():
             vectors[name] = vector.take(order)
@@ -168,7 +168,12 @@ def write_merged(
 def _merged_projection(
     inputs: Sequence[_Input], source: MemorySource, spec: ProjectionSpec
 ) -> BuiltProjection | NotBuilt:
-    """Return a projection from the inputs' states; from the new base rows if no input has them."""
+    """Return a projection from the inputs' states; from the new base rows if no input has them.
+
+    A projection of rows is sorted anew: its rows have other numbers in the new segment.
+    """
+    if spec.holds_rows:
+        return build_projection(source, spec)
     stored = [one.stored_name(spec) for one in inputs]
     if not any(stored):
         return build_projection(source, spec)

@@ -7,51 +7,52 @@ written for segments that are still there is used, and the rest is removed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
-from projseg.errors import CommitConflictError, StorageError
-from projseg.maintenance.listed_segment import open_checked
+from projseg.errors import CommitConflictError, InvalidInputError, StorageError
+from projseg.maintenance.segment_work import Rewrite, Target, Task, TaskRunner, WorkOrder
 from projseg.table_layer.change import Replace
 from projseg.table_layer.commit import commit, not_committed
 from projseg.table_layer.commit_info import NO_NOTE, CommitNote
 from projseg.table_layer.own_files import remove, removed_on_failure
-from projseg.table_layer.paths import new_write_id, segment_name
+from projseg.table_layer.paths import new_write_id
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot, open_snapshot
-from projseg.table_layer.table_schema import stored_schema
 
 PLANS_MAX: Final = 10
 """How often the work is planned anew because others replaced its segments."""
 
 
 @dataclass(frozen=True, slots=True)
-class NewFile:
-    """The file that a task is to write."""
+class Watchers:
+    """Who is told how far the work is.
 
-    name: str
-    write_id: str
-
-
-class Task(Protocol):
-    """One segment to write, in place of others.
-
-    Equal keys mean that the same is to be written.
+    Parameters
+    ----------
+    on_segment : callable or None
+        Called with each new segment's entry once its file is known to be finished.
+    on_progress : callable or None
+        Called with how many segments are done and how many there are, first with 0.
     """
 
-    @property
-    def key(self) -> tuple[object, ...]:
-        """What is replaced and what is wanted instead."""
+    on_segment: Callable[[SegmentEntry], object] | None = None
+    on_progress: Callable[[int, int], object] | None = None
 
-    @property
-    def replaced(self) -> tuple[SegmentEntry, ...]:
-        """The listed segments that it replaces."""
+    def progress(self, done: int, count: int) -> None:
+        """Say how far the work is."""
+        if self.on_progress is not None:
+            self.on_progress(done, count)
 
-    def write(self, file: NewFile, pool: Executor) -> SegmentEntry | None:
-        """Write the segment; None if it would be as what it replaces, and no file is left."""
+    def segment(self, entry: SegmentEntry) -> None:
+        """Hand a new segment on."""
+        if self.on_segment is not None:
+            self.on_segment(entry)
+
+
+NOBODY: Final = Watchers()
 
 
 @dataclass(slots=True)
@@ -62,23 +63,23 @@ class Replacement:
     ----------
     base : Snapshot
         The version to begin with.
-    plan : callable
-        Returns the tasks for a version; none once there is nothing to do.
+    rewrite : Rewrite
+        What is done to the segments.
     operation : str
         For the table's history.
-    at_once : int
-        Tasks that are worked on side by side.
-    on_segment : callable or None
-        Called with each new segment's entry as its file is finished.
+    runner : TaskRunner
+        Who writes.
+    watchers : Watchers
+        Who is told how far it is.
     note : CommitNote
         What the table's history is to say besides.
     """
 
     base: Snapshot
-    plan: Callable[[Snapshot], Sequence[Task]]
+    rewrite: Rewrite
     operation: str
-    at_once: int = 1
-    on_segment: Callable[[SegmentEntry], object] | None = None
+    runner: TaskRunner
+    watchers: Watchers = NOBODY
     note: CommitNote = NO_NOTE
     _write_id: str = field(default_factory=new_write_id)
     _written: dict[tuple[object, ...], SegmentEntry | None] = field(default_factory=dict)
@@ -112,8 +113,9 @@ class Replacement:
     def _run(self) -> tuple[Snapshot, tuple[SegmentEntry, ...]]:
         snapshot = self.base
         for plans_left in reversed(range(PLANS_MAX)):
-            tasks = self.plan(snapshot)
-            self._write_missing(tasks)
+            target = Target.of(snapshot)
+            tasks = self.rewrite.plan(target)
+            self._write_missing(target, tasks)
             changed = [(t, e) for t in tasks if (e := self._written[t.key]) is not None]
             entries = tuple(entry for _, entry in changed)
             landed = snapshot
@@ -153,48 +155,53 @@ class Replacement:
             raise conflict
         return newest
 
-    def _write_missing(self, tasks: Sequence[Task]) -> None:
+    def _write_missing(self, target: Target, tasks: Sequence[Task]) -> None:
         """Write what earlier plans have not written; the first failure stops the rest."""
         missing = [task for task in tasks if task.key not in self._written]
+        there = len(tasks) - len(missing)
+        if tasks:
+            self.watchers.progress(there, len(tasks))
         if not missing:
             return
         self.base.storage.check_writable()
-        # Two pools: a task that waits for its columns must not hold a thread that they need.
-        with (
-            ThreadPoolExecutor(os.cpu_count() or 1) as pool,
-            ThreadPoolExecutor(self.at_once) as outer,
-        ):
-            futures = [
-                (task, outer.submit(self._write_one, task, self._new_file(), pool))
-                for task in missing
-            ]
-            try:
-                for task, future in futures:
-                    self._finish(task, future)
-            except BaseException:
-                # No commit is under way, so whatever stopped the work, no version lists a file.
-                outer.shutdown(cancel_futures=True)
-                remove(self.base.storage, self._files)
-                raise
+        order = WorkOrder(
+            self.rewrite,
+            self.operation,
+            target,
+            missing,
+            self._write_id,
+            first_number=len(self._written),
+            files=self._files,
+            on_done=lambda done: self.watchers.progress(there + done, len(tasks)),
+        )
+        try:
+            with closing(self.runner.run(order)) as found:
+                for task, entry in found:
+                    self._finish(task, entry)
+        except BaseException:
+            # No commit is under way, so whatever stopped the work, no version lists a file.
+            remove(self.base.storage, self._files)
+            raise
 
-    def _new_file(self) -> NewFile:
-        name = segment_name(self._write_id, 0, 0, len(self._files))
-        self._files.append(name)
-        return NewFile(name, self._write_id)
-
-    def _write_one(self, task: Task, file: NewFile, pool: Executor) -> SegmentEntry | None:
-        entry = task.write(file, pool)
+    def _finish(self, task: Task, entry: SegmentEntry | None) -> None:
         if entry is not None:
-            # What it replaces leaves the table, so the file must be what will be listed.
-            open_checked(self.base.storage, entry, stored_schema(self.base.properties))
-        return entry
-
-    def _finish(self, task: Task, future: Future[SegmentEntry | None]) -> None:
-        entry = self._written[task.key] = future.result()
-        if entry is not None and self.on_segment is not None:
-            self.on_segment(entry)
+            _check_rows(task, entry)
+            self.watchers.segment(entry)
+        self._written[task.key] = entry
 
     def _remove_unused(self, entries: Sequence[SegmentEntry]) -> None:
         listed = {entry.file for entry in entries}
         written = [entry.file for entry in self._written.values() if entry is not None]
         remove(self.base.storage, [file for file in written if file not in listed])
+
+
+def _check_rows(task: Task, entry: SegmentEntry) -> None:
+    """Refuse a segment that cannot hold the rows of those that it replaces."""
+    row_count = sum(old.live_row_count for old in task.replaced)
+    if entry.live_row_count != row_count:
+        raise InvalidInputError(
+            "PROJSEG_BAD_COMMIT_ENTRY",
+            f"segment {entry.file} has {entry.live_row_count} rows in place of {row_count} of "
+            f"{len(task.replaced)} segments; nothing was committed: use one release of projseg "
+            "everywhere",
+        )

@@ -42,7 +42,7 @@ def build_from_segment(
     facts : SegmentFacts
         What the planner knows of the segment.
     """
-    plan = _finer(spec, facts)
+    plan = None if spec.holds_rows else _finer(spec, facts)
     if plan is None or plan.source is None:
         return build_projection(base, spec)
     source = projection_columns(base.segment, plan.source, base.schema)
@@ -91,10 +91,11 @@ def _finer(spec: ProjectionSpec, facts: SegmentFacts) -> SourcePlan | None:
         time_column=spec.time_column,
     )
     plans = choose(query, facts).plans
-    return plans[0] if len(plans) == 1 and not plans[0].is_metadata else None
+    is_plain = len(plans) == 1 and not plans[0].is_metadata and plans[0].present is None
+    return plans[0] if is_plain else None
 
 
 def _merges_exactly(primitive: Primitive) -> bool:
-    """Whether a state does not depend on the order in which rows were added: no sums of doubles."""
+    """Whether a state does not depend on the order of rows: no sums of doubles, nothing thinned."""
     has_doubles = any(pa.types.is_floating(arrow_type) for _, arrow_type in primitive.fields)
-    return not (has_doubles and primitive.kind.is_weighable)
+    return not (has_doubles and primitive.kind.is_weighable) and not primitive.kind.is_thinned

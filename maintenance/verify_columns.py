@@ -26,7 +26,7 @@ from projseg.table_layer.footer_match import Mismatch
 from projseg.table_layer.segment_entry import ColumnZone, SegmentEntry
 from projseg.table_layer.table_schema import TableSchema
 from projseg.writer.column_zones import zone_of
-from projseg.writer.sort_order import sort_values
+from projseg.writer.sort_order import sort_keys
 
 _ZONE_FIELDS: Final = {
     "min": "minimum",
@@ -155,12 +155,12 @@ def order_mismatches(segment: SegmentFile) -> Iterator[Mismatch]:
         if not all(isinstance(vector, Ids | Numbers) for vector in vectors):
             yield Mismatch("sort order", names, "a column that has no order")
             return
-        values = [sort_values(v) for v in vectors if isinstance(v, Ids | Numbers)]
+        values = [key for v in vectors if isinstance(v, Ids | Numbers) for key in sort_keys(v)]
         first = rows.selection.start if isinstance(rows.selection, RowRange) else 0
         if before:
             first -= 1
             values = [np.concatenate(pair) for pair in zip(before, values, strict=True)]
-        descent = _first_descent(values)
+        descent = first_descent(values)
         if descent is not None:
             yield Mismatch(
                 f"rows sorted by {', '.join(names)}", "ascending", f"row {first + descent}"
@@ -169,7 +169,7 @@ def order_mismatches(segment: SegmentFile) -> Iterator[Mismatch]:
         before = [column[-1:] for column in values]
 
 
-def _first_descent(columns: list[NDArray[Any]]) -> int | None:
+def first_descent(columns: list[NDArray[Any]]) -> int | None:
     """Return the first row that sorts before the one in front of it, by the first column first."""
     count = max(len(columns[0]) - 1, 0)
     is_tied, is_lower = np.ones(count, np.bool_), np.zeros(count, np.bool_)

@@ -18,12 +18,14 @@ from projseg.aggregation.filter_rows import filter_rows
 from projseg.aggregation.fold import fold_base_rows
 from projseg.aggregation.merge import merge_partials
 from projseg.aggregation.partial import Partial
+from projseg.aggregation.states.kll import sketches_apart
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Call
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.algebra.projection.stored_names import state_column_name, stored_column
 from projseg.errors import ProjsegError
 from projseg.maintenance.paged_source import PagedSource
+from projseg.maintenance.verify_sorted_rows import sorted_rows_mismatches
 from projseg.segment_format.arrow_arrays import filled_values
 from projseg.segment_format.footer import TableEntry
 from projseg.segment_format.limits import PAGE_ROWS_MAX
@@ -49,7 +51,8 @@ def verify_projection(
         is_sound = False
         yield Mismatch(f"{owner}: {what}", expected, found)
     if is_sound:
-        for what, expected, found in _rows_mismatches(PagedSource(segment, schema), table, spec):
+        compare = sorted_rows_mismatches if spec.holds_rows else _rows_mismatches
+        for what, expected, found in compare(PagedSource(segment, schema), table, spec):
             yield Mismatch(f"{owner}: {what}", expected, found)
 
 
@@ -90,12 +93,27 @@ def _state_mismatches(
         name = state_column_name(primitive.text, part)
         stored = base.segment.column(table.name, "state", name)
         row = _first_difference(stored, vector, None)
+        if row is not None and primitive.function == "kll" and part == "sketch":
+            row = _first_different_sketch(primitive, stored, columns)
         if row is not None and pa.types.is_floating(vector.type):
             if tolerances is None:
                 tolerances = _tolerances(base, spec, primitive, columns, table.row_count)
             row = _first_difference(stored, vector, tolerances.get(part))
         if row is not None:
             yield _difference(f"state '{name}'", row)
+
+
+def _first_different_sketch(
+    primitive: Primitive, stored: Vector, columns: Mapping[str, Vector]
+) -> tuple[int, str, str] | None:
+    """Return (row, stored, recomputed) of the first sketch that differs by more than it may.
+
+    Batches of rows are thinned one by one, so a recomputation makes other bytes.
+    """
+    sketches = {"sketch": stored, "nan_count": columns["nan_count"]}
+    for row, gap, allowed in sketches_apart(primitive, len(stored), sketches, columns):
+        return row, f"ranks that are {gap} off", f"at most {allowed} off"
+    return None
 
 
 def _difference(what: str, row: tuple[int, str, str]) -> Mismatch:

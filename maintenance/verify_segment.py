@@ -22,6 +22,7 @@ from projseg.maintenance.finding import Finding, findings
 from projseg.maintenance.verify_columns import column_mismatches, order_mismatches
 from projseg.maintenance.verify_projections import verify_projection
 from projseg.segment_format.bitmap_index import BitmapIndex
+from projseg.segment_format.byte_reader import padding
 from projseg.segment_format.footer import BASE_TABLE, ColumnEntry, TableEntry
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.segment_format.verification import verify_segment
@@ -131,4 +132,6 @@ def size_mismatches(entry: SegmentEntry, segment: SegmentFile) -> Iterator[Misma
 
 def _index_bytes(segment: SegmentFile, table: TableEntry, column: ColumnEntry) -> int:
     index: BitmapIndex | None = segment.bitmap_index(table.name, column.role, column.name)
-    return 0 if index is None else index.stored_bytes
+    if index is None:
+        return 0
+    return sum(size + padding(size) for size in index.records["stored_bytes"].tolist())

@@ -18,6 +18,7 @@ from pyspark.sql import functions as sql_functions
 from projseg.algebra.aggregates.call import bind_aggregate
 from projseg.algebra.aggregates.mergeable import MergeableAggregate, mergeable
 from projseg.algebra.expressions.sql_words import backquoted
+from projseg.algebra.query.grouping_sets import has_grouping_sets
 from projseg.algebra.query.request import Expressions, IntervalLike, Query, query_of
 from projseg.declarations import ProjectionLike, declaration_of
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
@@ -189,6 +190,8 @@ def _merging(load: Callable[[Query], DataFrame], query: Query) -> list[Mergeable
     it or says what is wrong with it.
     """
     if query.having or query.order_by or query.limit is not None:
+        return None
+    if has_grouping_sets(query.group_by):
         return None
     schema = stored_schema(load(Query()).schema)
     try:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from types import MappingProxyType
 
 import pyarrow as pa
 from msgspec.structs import replace
 from pyspark.sql.types import StructType
 
+from projseg.algebra.expressions.instant import fixed_instant
+from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.result_order import ascending
-from projseg.algebra.query.spec import QuerySpec, bind_query
+from projseg.algebra.query.spec import QuerySpec
 from projseg.algebra.time.period import DAY
 from projseg.errors import InvalidInputError
 from projseg.memory.lazy import cached_property
@@ -77,7 +80,15 @@ class Scan:
         def meaning(zone: str) -> QuerySpec:
             return replace(self._bound(self.request.in_zone(zone)), context=self.query.context)
 
-        return depends_on_zone(meaning)
+        with fixed_instant():
+            is_missing = depends_on_zone(meaning)
+        if is_missing and _depends_on_instant(lambda: meaning("UTC")):
+            raise InvalidInputError(
+                "PROJSEG_TIME_ZONE_MISSING",
+                "the query depends on its instant and on the session's time zone, which Spark "
+                "tells only to its tasks, each at an instant of its own; give option 'timezone'",
+            )
+        return is_missing
 
     def candidates(self) -> Sequence[SegmentEntry]:
         """Return the segments that may have to be read, whatever the session's time zone is."""
@@ -145,6 +156,14 @@ def _snapshot(storage: Storage, request: ReadRequest) -> Snapshot:
     if request.timestamp is None:
         return open_as_of(storage, request.version, tag=request.tag)
     return version_at(storage, moment("timestampAsOf", request.timestamp, request.timezone))
+
+
+def _depends_on_instant(meaning: Callable[[], QuerySpec]) -> bool:
+    found = []
+    for year in (2000, 2001):
+        with fixed_instant(datetime(year, 1, 1, tzinfo=UTC)):
+            found.append(meaning())
+    return found[0] != found[1]
 
 
 def moment(option: str, timestamp: str, zone: str | None) -> int:

@@ -6,10 +6,8 @@ Spark plans, with the write id that all segments share, and travels to the other
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -18,7 +16,7 @@ from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
 from projseg.maintenance.after_commit import after_commit
 from projseg.maintenance.replace_rows import fulfilling, replace_by_written
-from projseg.spark_datasource.commit_message import SegmentsWritten
+from projseg.spark_datasource.commit_message import LOGGER, SegmentsWritten, warn_of_releases
 from projseg.spark_datasource.write_request import WriteRequest
 from projseg.spark_datasource.write_target import WriteTarget, overtaken_target
 from projseg.table_layer.change import Append, Change, Overwrite
@@ -30,8 +28,6 @@ from projseg.table_layer.paths import new_write_id
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import open_snapshot
 from projseg.writer.table_writer import write_segments
-
-LOGGER: Final = logging.getLogger("projseg.spark")
 
 
 @dataclass(frozen=True)
@@ -96,8 +92,7 @@ class WriteJob:
         CommitError
             If nothing was committed; the segments are removed, but for CommitStateUnknownError.
         """
-        if len({message.release for message in written}) > 1:
-            LOGGER.warning("executors run different releases of projseg; install one everywhere")
+        warn_of_releases(message.release for message in written)
         entries = tuple(entry for message in written for entry in message.unpacked())
         target = self.target
         with removed_on_failure(target.storage, self.write_id, target.base_version) as files:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.projection.stored_names import state_column_name, stored_column
+from projseg.algebra.projection.stored_names import stored_column
 from projseg.errors import CorruptTableError
 from projseg.segment_format.footer import Role, TableEntry
 from projseg.segment_format.segment_file import SegmentFile
@@ -71,6 +71,8 @@ def projection_mismatches(spec: ProjectionSpec, table: TableEntry) -> Iterator[M
     found = {(column.role, column.name): column.type for column in table.columns}
     if found != expected:
         yield Mismatch("columns", _shown(expected), _shown(found))
+    if spec.holds_rows and table.sort_order != spec.stored_order:
+        yield Mismatch("order of rows", spec.stored_order, table.sort_order)
 
 
 def stored_types(spec: ProjectionSpec) -> dict[tuple[Role, str], str]:
@@ -79,9 +81,8 @@ def stored_types(spec: ProjectionSpec) -> dict[tuple[Role, str], str]:
     types: dict[tuple[Role, str], str] = {
         ("grouping", column.name): type_name(column.type) for column in columns
     }
-    for primitive in spec.primitives:
-        for part, arrow_type in primitive.fields:
-            types["state", state_column_name(primitive.text, part)] = type_name(arrow_type)
+    for name, arrow_type in spec.state_columns:
+        types["state", name] = type_name(arrow_type)
     return types
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -55,6 +56,8 @@ _PROJECTIONS = pa.schema(
         ("name", pa.string()),
         ("group_by", pa.list_(pa.string())),
         ("aggregators", pa.list_(pa.string())),
+        ("columns", pa.list_(pa.string())),
+        ("order_by", pa.list_(pa.string())),
         ("filter", pa.string()),
         ("definition_hash", pa.string()),
         ("segments", pa.int64()),
@@ -171,8 +174,10 @@ def projections(snapshot: Snapshot) -> pa.Table:
         rows.append(
             {
                 "name": declared.name,
-                "group_by": [f"{sql} AS {name}" for name, sql in content["groupBy"]],
-                "aggregators": [f"{text} AS {name}" for name, text in content["aggregators"]],
+                "group_by": _outputs(content, "groupBy"),
+                "aggregators": _outputs(content, "aggregators"),
+                "columns": _outputs(content, "columns"),
+                "order_by": content.get("orderBy"),
                 "filter": content["filter"],
                 "definition_hash": declared.definition_hash,
                 "segments": found,
@@ -182,6 +187,12 @@ def projections(snapshot: Snapshot) -> pa.Table:
             }
         )
     return pa.Table.from_pylist(rows, _PROJECTIONS)
+
+
+def _outputs(content: Mapping[str, Any], key: str) -> list[str] | None:
+    """Return the outputs of a definition under a key, None if it has none of these."""
+    outputs = content.get(key)
+    return None if outputs is None else [f"{sql} AS {name}" for name, sql in outputs]
 
 
 def columns(snapshot: Snapshot) -> pa.Table:

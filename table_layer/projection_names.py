@@ -18,7 +18,11 @@ from projseg.algebra.aggregates.decompose import decompose
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.projection.renamed import mentioned_columns, renamed
 from projseg.algebra.projection.spec import ProjectionSpec, StoredAs, from_definition
-from projseg.algebra.projection.stored_names import state_column_name, stored_column
+from projseg.algebra.projection.stored_names import (
+    ROW_NUMBER,
+    state_column_name,
+    stored_column,
+)
 from projseg.errors import CorruptTableError, ProjsegError
 from projseg.segment_format.types import INTEGER_DIGITS, parse_type_name
 from projseg.table_layer.stored_columns import ColumnDeclaration, StoredColumns
@@ -178,6 +182,8 @@ def _grouping(named: ProjectionSpec, kept: ProjectionSpec) -> tuple[tuple[str, s
 
 
 def _states(named: ProjectionSpec, kept: ProjectionSpec) -> tuple[tuple[str, str], ...]:
+    if named.holds_rows:
+        return ((ROW_NUMBER, ROW_NUMBER),)
     return tuple(
         (state_column_name(here.text, part), state_column_name(there.text, part))
         for one, other in zip(named.aggregators, kept.aggregators, strict=True)

@@ -22,7 +22,7 @@ from projseg.table_layer.storage_contract import Storage
 
 METADATA_FORMAT_VERSION: Final = 1
 SUPPORTED_FEATURES: Final = frozenset(
-    {"stored_columns", "commit_info", "deletion_vectors", "tags", "vacuum"}
+    {"stored_columns", "commit_info", "deletion_vectors", "tags", "vacuum", "row_projections"}
 )
 
 _FIRST_READ_BYTES: Final = 1 << 20  # one read fetches most files

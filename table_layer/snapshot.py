@@ -15,6 +15,7 @@ from typing import Final, overload
 import msgspec
 
 from projseg.errors import CorruptTableError, InvalidInputError
+from projseg.segment_format.footer import is_definition_of_rows
 from projseg.table_layer.change import ChangeKind
 from projseg.table_layer.commit_info import COMMIT_INFO, CommitInfo
 from projseg.table_layer.manifest import Manifest, ManifestReference
@@ -77,9 +78,14 @@ class SnapshotFile(SealedFile, frozen=True, kw_only=True, forbid_unknown_fields=
             TAGS: self.tags,
             VACUUM: self.kept_from,
         }
-        return tuple(name for name, value in found.items() if value is not msgspec.UNSET)
+        names = [name for name, value in found.items() if value is not msgspec.UNSET]
+        if any(map(is_definition_of_rows, self.definitions.values())):
+            names.append(ROW_PROJECTIONS)
+        return tuple(names)
 
 
+ROW_PROJECTIONS: Final = "row_projections"
+"""The feature of tables whose definitions are not all of groups."""
 TAGS: Final = "tags"
 VACUUM: Final = "vacuum"
 """Features of tables that were tagged or vacuumed: who does not know them would forget both."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.projection.stored_names import state_column_name, stored_column
+from projseg.algebra.projection.stored_names import stored_column
 from projseg.segment_format.column_view import ColumnView
 from projseg.segment_format.footer import BASE_TABLE, Role
 from projseg.segment_format.segment_file import SegmentFile
@@ -36,10 +36,8 @@ def viewed_projection(segment: SegmentFile, spec: ProjectionSpec) -> SegmentFile
     for named in spec.grouping:
         column = stored_column(named.expression)
         names["grouping", column.name] = (grouping[column.name], column.type)
-    for primitive in spec.primitives:
-        for part, arrow_type in primitive.fields:
-            name = state_column_name(primitive.text, part)
-            names["state", name] = (states[name], arrow_type)
+    for name, arrow_type in spec.state_columns:
+        names["state", name] = (states[name], arrow_type)
     return ColumnView(segment, lambda role, name: names.get((role, name)))
 
 

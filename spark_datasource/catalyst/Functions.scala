@@ -1,6 +1,7 @@
 package org.apache.spark.sql.projseg
 
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
 /**
@@ -38,6 +39,16 @@ object Functions {
     case StringTrim(text, characters) if isText(text) => trim("BOTH", text, characters)
     case StringTrimLeft(text, characters) if isText(text) => trim("LEADING", text, characters)
     case StringTrimRight(text, characters) if isText(text) => trim("TRAILING", text, characters)
+    case RegExpExtract(text, pattern: Literal, group: Literal) if isText(text) =>
+      named("regexp_extract", text, pattern, group).map(failing)
+    case GetArrayItem(StringSplit(text, pattern: Literal, limit), place, isAnsi) if isText(text) =>
+      named("split", text, pattern, limit).map(item(place, isAnsi)).map(failing)
+    case Md5(child) => named("md5", bytes(child))
+    case Sha1(child) => named("sha1", bytes(child))
+    case Sha2(child, bitLength) => named("sha2", bytes(child), bitLength)
+    case Crc32(child) => named("crc32", bytes(child))
+    case Murmur3Hash(children, 42) => named("hash", children: _*)
+    case XxHash64(children, 42L) => named("xxhash64", children: _*)
 
     case BitwiseAnd(left, right) => infix(left, "&", right)
     case BitwiseOr(left, right) => infix(left, "|", right)
@@ -52,6 +63,11 @@ object Functions {
     case one: Ceil => named("ceil", one.child).map(failing)
     case Round(child, digits: Literal, isAnsi) if isAnsi || !child.dataType.isInstanceOf[IntegralType] =>
       named("round", child, digits).map(failing)
+    case BRound(child, digits: Literal, isAnsi) if isAnsi || !child.dataType.isInstanceOf[IntegralType] =>
+      named("bround", child, digits).map(failing)
+    case RoundFloor(child, digits: Literal) => named("floor", child, digits).map(failing)
+    case RoundCeil(child, digits: Literal) => named("ceil", child, digits).map(failing)
+    case Bin(child) => named("bin", child)
     case one: Pmod if one.evalMode == EvalMode.ANSI => named("pmod", one.left, one.right).map(failing)
 
     case Year(child) => named("year", child)
@@ -74,6 +90,9 @@ object Functions {
     case LastDay(date) => named("last_day", date)
     case DateDiff(end, start) => named("datediff", end, start)
     case MakeDate(year, month, day, true) => named("make_date", year, month, day).map(failing)
+    case DateFormatClass(time, pattern: Literal, _) if formatsAsJava => named("date_format", time, pattern).map(failing)
+    case FromUnixTime(seconds, pattern: Literal, _) if formatsAsJava =>
+      named("from_unixtime", seconds, pattern).map(failing)
     case UnixSeconds(child) => named("unix_seconds", child)
     case UnixMillis(child) => named("unix_millis", child)
     case UnixMicros(child) => named("unix_micros", child)
@@ -100,6 +119,21 @@ object Functions {
     if (others.size < characters.size) None
     else Some(Call(text +: others, texts => s"trim($side ${texts.drop(1).headOption.getOrElse("' '")} FROM ${texts.head})"))
   }
+
+  private def item(place: Expression, isAnsi: Boolean)(array: Call): Call =
+    Call(array.arguments :+ place, texts => {
+      val written = array.write(texts.init)
+      if (isAnsi) s"$written[${texts.last}]" else s"get($written, ${texts.last})"
+    })
+
+  /** The text whose UTF-8 is digested, where there is one: a cast that no error comes from. */
+  private def bytes(expression: Expression): Expression = expression match {
+    case cast: Cast if cast.dataType == BinaryType && isText(cast.child) => cast.child
+    case other => other
+  }
+
+  /** Whether times are written by the formatter that Spark has had since 3.0. */
+  private def formatsAsJava: Boolean = SQLConf.get.getConfString("spark.sql.legacy.timeParserPolicy") == "CORRECTED"
 
   private def failing(call: Call): Call = call.copy(mayFail = true)
 

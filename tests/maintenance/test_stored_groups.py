@@ -18,7 +18,7 @@ from projseg.reader.version_facts import VersionFacts
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.table_layer.table_schema import stored_schema
 
-TABLES = 1_000 if IS_NIGHTLY else 25
+TABLES = 1_000 if IS_NIGHTLY else 12
 FINE = "SELECT date_trunc('HOUR', time) AS hour, channel, robot, {} GROUP BY ALL"
 
 

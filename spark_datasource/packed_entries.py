@@ -1,0 +1,61 @@
+"""Segment entries as few bytes, to travel between the driver and its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+import zstandard
+
+from projseg.errors import InvalidInputError, LimitExceededError
+from projseg.table_layer.metadata_limits import METADATA_BYTES_MAX
+from projseg.table_layer.segment_entry import SegmentEntry
+
+_ENTRIES: Final = msgspec.json.Decoder(list[SegmentEntry])
+
+
+def packed(entries: Sequence[SegmentEntry]) -> bytes:
+    """Return entries as zstandard over JSON.
+
+    Raises
+    ------
+    LimitExceededError
+        If `unpacked` would not take them.
+    """
+    text = msgspec.json.encode(list(entries))
+    if len(text) > METADATA_BYTES_MAX:
+        raise LimitExceededError(
+            "PROJSEG_METADATA_TOO_LARGE",
+            f"a task has {len(entries)} segments, {len(text)} bytes to list and at most "
+            f"{METADATA_BYTES_MAX} are read; write with more tasks or larger segments",
+        )
+    return zstandard.compress(text)
+
+
+def unpacked(entries: bytes) -> list[SegmentEntry]:
+    """Return entries, checked as far as their types go.
+
+    Raises
+    ------
+    LimitExceededError
+        Before memory is taken for more than `METADATA_BYTES_MAX`.
+    InvalidInputError
+        PROJSEG_BAD_COMMIT_ENTRY if these are not bytes of `packed`.
+    """
+    try:
+        # zstandard allocates what the frame declares; one that declares nothing says 2**64 - 1.
+        declared = zstandard.get_frame_parameters(entries).content_size
+        if declared > METADATA_BYTES_MAX:
+            raise LimitExceededError(
+                "PROJSEG_METADATA_TOO_LARGE",
+                f"a task's commit message declares {declared} bytes; at most "
+                f"{METADATA_BYTES_MAX} are read: write again",
+            )
+        return _ENTRIES.decode(zstandard.decompress(entries))
+    except (zstandard.ZstdError, msgspec.MsgspecError, RecursionError) as error:
+        raise InvalidInputError(
+            "PROJSEG_BAD_COMMIT_ENTRY",
+            f"a task's commit message cannot be read: {error}; write again, with one release "
+            "of projseg on all executors",
+        ) from error
