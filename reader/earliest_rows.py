@@ -16,11 +16,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.rows import RowIds, RowRange, Rows
+from projseg.algebra.expressions.tree import Column
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.reader.plan import QueryPlan, SegmentPlan
-from projseg.reader.segment_source import SegmentSource
+from projseg.reader.segment_source import SegmentSource, row_numbers
 from projseg.reader.selection import select_rows, times_by_id
 from projseg.reader.sources import open_source, source_row_count
 from projseg.reader.threads import Workers
@@ -47,6 +48,13 @@ class _Part(msgspec.Struct, frozen=True):
         """No row of the segment is earlier."""
         return MIN_MICROS if self.entry.min_time_us is None else self.entry.min_time_us
 
+    @property
+    def time_column(self) -> str:
+        """The source's column of time."""
+        time = self.plan.keys[-1]
+        assert isinstance(time, Column), "a scan with a limit reads the time last"
+        return time.name
+
 
 class _Places(msgspec.Struct, frozen=True):
     """Places of rows: their times, sources and row ids.
@@ -59,25 +67,33 @@ class _Places(msgspec.Struct, frozen=True):
         Of the source.
     row_ids : uint32[n]
         Within it.
+    base_rows : integer[n]
+        Which base rows of the segment they are.
     """
 
     times: NDArray[np.int64]
     numbers: NDArray[np.uint32]
     row_ids: NDArray[np.uint32]
+    base_rows: NDArray[np.int64] | NDArray[np.uint32]
 
     def __len__(self) -> int:
         return len(self.times)
 
     def taken(self, chosen: slice | NDArray[Any]) -> _Places:
-        return _Places(self.times[chosen], self.numbers[chosen], self.row_ids[chosen])
+        return _Places(
+            self.times[chosen],
+            self.numbers[chosen],
+            self.row_ids[chosen],
+            self.base_rows[chosen],
+        )
 
     def earliest(self, count: int) -> _Places:
-        """Return the first `count` places by time, source and row id."""
+        """Return the first `count` places by time, source and base row."""
         places = self
         if 0 < count < len(self):
             latest = np.partition(self.times, count - 1)[count - 1]
             places = self.taken(self.times <= latest)
-        order = np.lexsort((places.row_ids, places.numbers, places.times))
+        order = np.lexsort((places.base_rows, places.numbers, places.times))
         return places.taken(order[:count])
 
 
@@ -86,7 +102,12 @@ def _joined(parts: Sequence[_Places]) -> _Places:
         np.concatenate([part.times for part in parts]),
         np.concatenate([part.numbers for part in parts]),
         np.concatenate([part.row_ids for part in parts]),
+        np.concatenate([part.base_rows for part in parts]),
     )
+
+
+_NO_ROWS: Final = np.empty(0, np.uint32)
+_NOWHERE: Final = _Places(np.empty(0, np.int64), _NO_ROWS, _NO_ROWS, _NO_ROWS)
 
 
 class EarliestRows:
@@ -114,13 +135,13 @@ class EarliestRows:
         assert plan.query.limit is not None
         assert plan.query.time_column is not None
         self._storage, self._plan, self._thread_count = storage, plan, thread_count
-        self._limit, self._time_column = plan.query.limit, plan.query.time_column
+        self._limit = plan.query.limit
         self._sources = [(s.entry, source) for s in segments for source in s.choice.plans]
-        self._found = _Places(np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint32))
+        self._found = _NOWHERE
         self._pending: list[_Places] = []
         self._latest_us: int | None = None
 
-    def batches(self, batch_rows: int) -> Iterator[list[tuple[Rows, NDArray[np.intp]]]]:
+    def batches(self, batch_rows: int) -> Iterator[list[tuple[Rows, SourcePlan, NDArray[np.intp]]]]:
         """Yield batches of the rows in order: rows of each source, and where in the batch each is.
 
         Parameters
@@ -136,7 +157,8 @@ class EarliestRows:
                 positions = np.flatnonzero(places.numbers == number)
                 positions = positions[np.argsort(places.row_ids[positions])]
                 row_ids = RowIds(places.row_ids[positions])
-                parts.append((Rows(self._open(*self._sources[number]), row_ids), positions))
+                entry, plan = self._sources[number]
+                parts.append((Rows(self._open(entry, plan), row_ids), plan, positions))
             yield parts
 
     def _find(self) -> None:
@@ -145,9 +167,8 @@ class EarliestRows:
         parts = sorted(self._parts(), key=attrgetter("earliest_us"))
         workers = Workers(self._thread_count)
         found = workers.map_ahead(self._look, parts, ahead=self._thread_count - 1)
-        for part, (times, row_ids) in zip(parts, found, strict=True):
-            numbers = np.full(len(times), part.number, np.uint32)
-            self._pending.append(_Places(times, numbers, row_ids))
+        for places in found:
+            self._pending.append(places)
             wanted = self._limit if self._latest_us is None else 2 * self._limit
             if sum(map(len, self._pending), len(self._found)) >= wanted:
                 self._keep_earliest()
@@ -160,27 +181,24 @@ class EarliestRows:
                 end = min(start + _STEP_ROWS, row_count)
                 yield _Part(number, entry, plan, RowRange(start, end))
 
-    def _look(self, part: _Part) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-        """Return times and row ids of the matching rows that may be among the earliest."""
+    def _look(self, part: _Part) -> _Places:
+        """Return the matching rows that may be among the earliest."""
         interval, latest = part.plan.interval, self._latest_us
         if latest is not None:
             if part.earliest_us > latest:
-                return np.empty(0, np.int64), np.empty(0, np.uint32)
+                return _NOWHERE
             until = Interval(MIN_MICROS, min(latest + 1, MAX_MICROS))
             interval = until if interval is None else interval.intersect(until)
             if interval is None:
-                return np.empty(0, np.int64), np.empty(0, np.uint32)
+                return _NOWHERE
         rows = select_rows(
             self._open(part.entry, part.plan),
             part.row_range,
             condition=part.plan.filter,
             interval=interval,
-            time_column=self._time_column,
+            time_column=part.time_column,
         ).compact()
-        selection = rows.selection
-        if isinstance(selection, RowRange):
-            return self._times_of(rows), np.arange(selection.start, selection.end, dtype=np.uint32)
-        return self._times_of(rows), selection.ids
+        return _places(part, rows) if len(rows) else _NOWHERE
 
     def _keep_earliest(self) -> None:
         """Keep the earliest of the rows known so far, in order."""
@@ -189,11 +207,22 @@ class EarliestRows:
         if len(self._found) == self._limit:
             self._latest_us = int(self._found.times[-1])
 
-    def _times_of(self, rows: Rows) -> NDArray[np.int64]:
-        return times_of(rows.vector(self._time_column)) if len(rows) else np.empty(0, np.int64)
-
     def _open(self, entry: SegmentEntry, plan: SourcePlan) -> SegmentSource:
         return open_source(self._storage, entry, plan, self._plan.schema)
+
+
+def _places(part: _Part, rows: Rows) -> _Places:
+    selection = rows.selection
+    if isinstance(selection, RowRange):
+        row_ids = np.arange(selection.start, selection.end, dtype=np.uint32)
+    else:
+        row_ids = selection.ids
+    return _Places(
+        times_of(rows.vector(part.time_column)),
+        np.full(len(rows), part.number, np.uint32),
+        row_ids,
+        row_numbers(rows) if part.plan.needs_row_numbers else row_ids,
+    )
 
 
 def times_of(vector: Vector) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from projseg.algebra.planning.source_plan import (
     MergeStates,
     SourcePlan,
 )
-from projseg.algebra.projection.stored_names import state_column_name
+from projseg.algebra.projection.stored_names import ROW_NUMBER, state_column_name
 from projseg.algebra.query.spec import QuerySpec
 
 
@@ -34,12 +34,14 @@ def columns_read(
     """
     expressions = [*source.keys, *([] if source.filter is None else [source.filter])]
     states: set[str] = set()
+    if source.present is not None:
+        states.add(state_column_name(source.present, "count"))
     fed = query.primitives if primitives is None else primitives
     for primitive, feed in zip(fed, source.feeds, strict=True):
         _collect(feed, primitive, expressions, states)
     names = {name for expression in expressions for name in expression.columns}
-    for named in query.columns:
-        names |= named.expression.columns
+    if source.needs_row_numbers:
+        states.add(ROW_NUMBER)
     if source.interval is not None and source.time_column is not None:
         names.add(source.time_column)
     return names, states

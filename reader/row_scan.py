@@ -1,4 +1,4 @@
-"""Row scans: the base rows that match, as record batches."""
+"""Row scans: the rows that match, as record batches in the order of the base rows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain, count
 from typing import Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from projseg.aggregation.rows import RowRange, Rows
 from projseg.algebra.expressions.bind import NamedExpression
 from projseg.algebra.expressions.evaluate import evaluate_in_parts
 from projseg.algebra.expressions.functions.text_budget import TextsTooLargeError
-from projseg.algebra.expressions.tree import Column
+from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.query.result_order import OrderTerm, ascending
 from projseg.algebra.query.spec import QuerySpec
@@ -27,6 +28,7 @@ from projseg.reader.earliest_rows import EarliestRows
 from projseg.reader.fetch_ahead import fetched_ahead
 from projseg.reader.plan import QueryPlan, SegmentPlan
 from projseg.reader.read_columns import columns_read
+from projseg.reader.segment_source import row_numbers
 from projseg.reader.selection import select_rows
 from projseg.reader.sources import open_source
 from projseg.reader.threads import Workers, thread_count_of
@@ -37,8 +39,38 @@ from projseg.segment_format.vectors import Vector, text_bytes
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
 
-Parts = Sequence[tuple[Rows, NDArray[np.intp]]]
-"""Rows of several sources, and the position of each in their batch."""
+
+class Part(msgspec.Struct, frozen=True):
+    """Rows of one source, which may be some of a batch.
+
+    Parameters
+    ----------
+    rows : Rows
+        In the source's order.
+    outputs : tuple of Expression
+        What is returned of them, over the source's columns.
+    positions : int64[n] or None
+        The position of each in the batch; None: they are the batch, in their order.
+    """
+
+    rows: Rows
+    outputs: tuple[Expression, ...]
+    positions: NDArray[np.intp] | None = None
+
+    def vectors(self) -> list[Vector]:
+        """Return the outputs' values."""
+        return [evaluate_over(output, self.rows) for output in self.outputs]
+
+    def sliced(self, first: int, end: int) -> Part:
+        """Return some neighbouring rows of one batch as a batch."""
+        return replace(self, rows=self.rows.slice(first, end))
+
+    def among(self, is_in_half: np.ufunc, middle: int) -> Part:
+        """Return those of the rows whose position compares so with the middle one."""
+        assert self.positions is not None, "rows of a batch of their own are sliced"
+        places = np.flatnonzero(is_in_half(self.positions, middle)).astype(np.uint32)
+        return replace(self, rows=self.rows.subset(places), positions=self.positions[places])
+
 
 # Most rows of a returned batch. A source's rows are cut into several batches, but not below the
 # size worth a task, so that threads share the work.
@@ -73,7 +105,9 @@ def scan(
             yield from _first(batches, query.limit)
     else:
         earliest = EarliestRows(storage, plan, segments, thread_count)
-        for parts in earliest.batches(_BATCH_ROWS_MAX):
+        count = len(query.columns)
+        for found in earliest.batches(_BATCH_ROWS_MAX):
+            parts = [Part(rows, source.keys[:count], at) for rows, source, at in found]
             yield from _batches_of_parts(plan, parts)
 
 
@@ -141,9 +175,9 @@ def _batches(
 ) -> Generator[pa.RecordBatch]:
     """Yield all matching rows: rows are selected by source, batches built of what is selected."""
     sources = ((segment.entry, p) for segment in segments for p in segment.choice.plans)
-    columns = sorted(set().union(*(named.expression.columns for named in plan.query.columns)))
+    count = len(plan.query.columns)
 
-    def select(wanted: tuple[SegmentEntry, SourcePlan, RowRange]) -> list[Rows]:
+    def select(wanted: tuple[SegmentEntry, SourcePlan, RowRange]) -> list[Part]:
         entry, source_plan, row_range = wanted
         source = open_source(storage, entry, source_plan, plan.schema)
         rows = select_rows(
@@ -153,12 +187,16 @@ def _batches(
             interval=source_plan.interval,
             time_column=source_plan.time_column,
         ).compact()
+        outputs = source_plan.keys[:count]
         if len(rows) > source.row_count * _KEPT_SHARE_MIN:
-            for name in columns:
+            for name in sorted(set[str]().union(*(output.columns for output in outputs))):
                 source.keep(name)
+        order = _base_order(rows) if source_plan.needs_row_numbers else None
         step = min(max(len(rows) // _BATCHES_WANTED, _BATCH_ROWS_MIN), _BATCH_ROWS_MAX)
-        firsts = range(0, len(rows), step)
-        return [rows.slice(first, min(first + step, len(rows))) for first in firsts]
+        ranges = [(first, min(first + step, len(rows))) for first in range(0, len(rows), step)]
+        if order is None:
+            return [Part(rows.slice(*one), outputs) for one in ranges]
+        return [_scattered(rows, outputs, order[first:end]) for first, end in ranges]
 
     workers = Workers(thread_count)
     # A limit may make the first sources enough.
@@ -176,37 +214,56 @@ def _batches(
         yield from chain.from_iterable(found)
 
 
+def _base_order(rows: Rows) -> NDArray[np.intp] | None:
+    """Return rows of a projection in the order of the base rows; None if they stand in it."""
+    numbers = row_numbers(rows)
+    if np.all(numbers[1:] > numbers[:-1]):
+        return None
+    return np.argsort(numbers)
+
+
+def _scattered(rows: Rows, outputs: tuple[Expression, ...], order: NDArray[np.intp]) -> Part:
+    """Return a batch of rows in an order that is not the source's."""
+    positions = np.argsort(order)
+    return Part(rows.subset(order[positions].astype(np.uint32)), outputs, positions)
+
+
 def _ranges(
     storage: Storage, plan: QueryPlan, wanted: tuple[SegmentEntry, SourcePlan]
 ) -> Iterator[tuple[SegmentEntry, SourcePlan, RowRange]]:
-    """Cut a source by pages if a limit may make a few of them enough; else return it whole."""
+    """Cut a source by pages if a limit may make a few of them enough; else return it whole.
+
+    Rows of a projection are put back into the order of the base rows, so all are selected together,
+    unless their columns would take far more memory than the file.
+    """
     entry, source_plan = wanted
     source = open_source(storage, entry, source_plan, plan.schema)
-    names, _ = columns_read(plan.query, source_plan)
-    rows, step = RowRange(0, source.row_count), rows_at_a_time(source, names)
-    if plan.query.limit is not None:
+    names, states = columns_read(plan.query, source_plan)
+    rows, step = RowRange(0, source.row_count), rows_at_a_time(source, names, states)
+    if plan.query.limit is not None and not source_plan.needs_row_numbers:
         step = min(step or source.row_count, 2 * PAGE_ROWS_MAX)
     ranges = [rows] if step is None else cut(rows, step, source, names)
     return ((entry, source_plan, row_range) for row_range in ranges)
 
 
-def _begun(plan: QueryPlan, rows: Rows) -> Iterator[pa.RecordBatch]:
+def _begun(plan: QueryPlan, part: Part) -> Iterator[pa.RecordBatch]:
     """Return the batches of rows: the first is made, further ones, of wide rows, when asked for."""
-    batches = batches_of(plan, rows)
+    batches = batches_of(plan, part) if part.positions is None else _batches_of_parts(plan, [part])
     return chain([next(batches)], batches)
 
 
-def batches_of(plan: QueryPlan, rows: Rows) -> Iterator[pa.RecordBatch]:
+def batches_of(plan: QueryPlan, part: Part) -> Iterator[pa.RecordBatch]:
     """Yield a plan's columns of some rows in order, in batches that their texts fit in."""
+    row_count = len(part.rows)
     try:
-        vectors = _vectors(plan, rows)
+        vectors = part.vectors()
     except TextsTooLargeError:
-        middle = len(rows) // 2
-        yield from batches_of(plan, rows.slice(0, middle))
-        yield from batches_of(plan, rows.slice(middle, len(rows)))
+        middle = row_count // 2
+        yield from batches_of(plan, part.sliced(0, middle))
+        yield from batches_of(plan, part.sliced(middle, row_count))
         return
-    for part in _cut_by_texts(vectors, len(rows)):
-        arrays = [vector.to_arrow() for vector in part]
+    for few in _cut_by_texts(vectors, row_count):
+        arrays = [vector.to_arrow() for vector in few]
         yield pa.RecordBatch.from_arrays(arrays, schema=plan.query.output_schema)
 
 
@@ -220,23 +277,20 @@ def _cut_by_texts(vectors: Sequence[Vector], row_count: int) -> Iterator[Sequenc
     yield from _cut_by_texts([v.slice(middle, row_count) for v in vectors], row_count - middle)
 
 
-def _batches_of_parts(plan: QueryPlan, parts: Parts) -> Iterator[pa.RecordBatch]:
+def _batches_of_parts(plan: QueryPlan, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
     """Yield rows of several sources, each at its position, in batches that their texts fit in."""
-    row_count = sum(len(rows) for rows, _ in parts)
+    row_count = sum(len(part.rows) for part in parts)
+    positions = np.concatenate([part.positions for part in parts if part.positions is not None])
     with suppress(TextsTooLargeError):
-        vectors = [_vectors(plan, rows) for rows, _ in parts]
-        texts = (text_bytes(vector, BATCH_BYTES) for part in vectors for vector in part)
+        vectors = [part.vectors() for part in parts]
+        texts = (text_bytes(vector, BATCH_BYTES) for few in vectors for vector in few)
         if row_count <= 1 or sum(texts) <= BATCH_BYTES:
-            yield _joined_batch(plan, vectors, np.concatenate([at for _, at in parts]))
+            yield _joined_batch(plan, vectors, positions)
             return
-    middle = np.sort(np.concatenate([positions for _, positions in parts]))[row_count // 2]
+    middle = np.sort(positions)[row_count // 2]
     for is_in_half in (np.less, np.greater_equal):
-        half = []
-        for rows, positions in parts:
-            chosen = np.flatnonzero(is_in_half(positions, middle)).astype(np.uint32)
-            if len(chosen):
-                half.append((rows.subset(chosen), positions[chosen]))
-        yield from _batches_of_parts(plan, half)
+        halves = [part.among(is_in_half, int(middle)) for part in parts]
+        yield from _batches_of_parts(plan, [half for half in halves if len(half.rows)])
 
 
 def _joined_batch(
@@ -246,7 +300,3 @@ def _joined_batch(
     columns = zip(*parts, strict=True)
     arrays = [pa.concat_arrays([part.to_arrow() for part in c]).take(back) for c in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=plan.query.output_schema)
-
-
-def _vectors(plan: QueryPlan, rows: Rows) -> list[Vector]:
-    return [evaluate_over(named.expression, rows) for named in plan.query.columns]

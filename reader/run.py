@@ -21,7 +21,7 @@ from projseg.aggregation.taken_back import without
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.planning.source_plan import MergeStates, SourcePlan, TakenBack
-from projseg.algebra.projection.stored_names import stored_column
+from projseg.algebra.projection.stored_names import state_column_name, stored_column
 from projseg.algebra.query.spec import QuerySpec
 from projseg.reader.batches import cut, rows_at_a_time
 from projseg.reader.fetch_ahead import fetch_source, fetched_ahead
@@ -32,6 +32,7 @@ from projseg.reader.selection import deleted_rows_of, select_rows
 from projseg.reader.sources import open_source, source_row_count
 from projseg.reader.threads import Workers, thread_count_of
 from projseg.segment_format.limits import PAGE_ROWS_MAX
+from projseg.segment_format.vectors import Numbers
 from projseg.table_layer.deletion_vectors import deleted_rows
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
@@ -152,13 +153,22 @@ class _Task(msgspec.Struct, frozen=True):
         return list(cut(self.row_range, batch_rows, source, names))
 
     def _select(self, source: SegmentSource, row_range: RowRange) -> MaskedRows:
-        return select_rows(
+        selected = select_rows(
             source,
             row_range,
             condition=self.plan.filter,
             interval=self.plan.interval,
             time_column=self.plan.time_column,
         )
+        return selected if self.plan.present is None else _counted(selected, self.plan.present)
+
+
+def _counted(selected: MaskedRows, count: str) -> MaskedRows:
+    """Return the rows of a projection whose stored count is not 0."""
+    rows = selected.compact()
+    counts = rows.vector(state_column_name(count, "count"), is_state=True)
+    assert isinstance(counts, Numbers)
+    return MaskedRows(rows.where(counts.wide() > 0) if len(rows) else rows)
 
 
 def _folded(
@@ -181,7 +191,8 @@ def is_stored_answer(plan: SourcePlan) -> bool:
 
 def merges_states(plan: SourcePlan) -> bool:
     """Whether every row of the source holds states, and nothing else is asked of it."""
-    return not plan.is_metadata and all(
+    holds_rows = plan.is_metadata or (plan.source is not None and plan.source.holds_rows)
+    return not holds_rows and all(
         isinstance(feed, MergeStates) and feed.filter is None for feed in plan.feeds
     )
 

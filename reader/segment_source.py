@@ -17,7 +17,7 @@ from projseg.segment_format.bitmap_index import BitmapIndex
 from projseg.segment_format.column_view import ColumnView
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.file_ending import ENDING_BYTES
-from projseg.segment_format.footer import BASE_TABLE, Role
+from projseg.segment_format.footer import BASE_TABLE, ROW_NUMBER, Role
 from projseg.segment_format.limits import PAGE_ROWS_MAX, expanded_bytes_max
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.segment_format.vectors import Ids, Numbers, Vector
@@ -125,7 +125,8 @@ class SegmentSource(msgspec.Struct, frozen=True):
     schema : TableSchema
         The snapshot's schema: types of columns that this segment does not have.
     deleted : uint32[k] or None
-        Rows that no answer counts, ascending; None: there are none.
+        Base rows that no answer counts, ascending; None: there are none. Of a projection of groups
+        it is None, as its states are freed of them.
     """
 
     segment: SegmentFile | ColumnView
@@ -138,6 +139,8 @@ class SegmentSource(msgspec.Struct, frozen=True):
         """Return some rows of this source without those that are deleted."""
         if self.deleted is None or len(rows) == 0:
             return MaskedRows(rows)
+        if self.table_name != BASE_TABLE:
+            return MaskedRows(rows, ~np.isin(row_numbers(rows), self.deleted))
         selection = rows.selection
         mask = np.ones(len(rows), np.bool_)
         if isinstance(selection, RowRange):
@@ -217,7 +220,9 @@ class SegmentSource(msgspec.Struct, frozen=True):
         role = self._role(is_state)
         if not self.segment.has_column(self.table_name, role, name):
             return null_vector(self.schema.field(name).type, end - first)
-        if first < end and not self.is_cached(name, is_state=is_state):
+        if first >= end:
+            return self.segment.column(self.table_name, role, name, 0, 0)
+        if not self.is_cached(name, is_state=is_state):
             starts = self.segment.directory(self.table_name, role, name).row_starts
             first_page = int(np.searchsorted(starts, first, side="right")) - 1
             end_page = int(np.searchsorted(starts, end, side="left"))
@@ -313,6 +318,14 @@ class SegmentSource(msgspec.Struct, frozen=True):
         if self.table_name == BASE_TABLE:
             return "base"
         return "state" if is_state else "grouping"
+
+
+def row_numbers(rows: Rows) -> NDArray[np.int64]:
+    """Return which base row each row of a projection of rows is, int64[n]."""
+    vector = rows.vector(ROW_NUMBER, is_state=True)
+    assert isinstance(vector, Numbers), "proved when the file was opened"
+    numbers: NDArray[np.int64] = vector.wide()
+    return numbers
 
 
 def null_vector(arrow_type: pa.DataType, row_count: int) -> Vector:

@@ -41,6 +41,8 @@ class SourceRead(msgspec.Struct, frozen=True):
         deleted rows whose part is taken back from a projection's.
     rejected : mapping of str to Reason
         Why each other candidate is not used.
+    cost : int
+        The estimate by which planning chose, about a nanosecond of one processor each.
     milliseconds : float or None
         How long it took, if it was measured.
     """
@@ -51,6 +53,7 @@ class SourceRead(msgspec.Struct, frozen=True):
     row_count: int
     byte_count: int
     rejected: Mapping[str, Reason]
+    cost: int = 0
     milliseconds: float | None = None
 
 
@@ -142,6 +145,7 @@ def _planned(plan: QueryPlan, segment: SegmentPlan, source: SourcePlan) -> Sourc
         row_count=row_count,
         byte_count=byte_count,
         rejected=segment.choice.rejected,
+        cost=source.cost,
     )
 
 

@@ -21,7 +21,8 @@ def open_source(
     view = (
         viewed(segment, schema) if plan.source is None else viewed_projection(segment, plan.source)
     )
-    is_hiding = plan.source is None and entry.deletion_vector is not None
+    holds_rows = plan.source is None or plan.source.holds_rows
+    is_hiding = holds_rows and entry.deletion_vector is not None
     deleted = deleted_rows(storage, entry) if is_hiding else None
     return SegmentSource(view, name, source_row_count(entry, plan), schema, deleted)
 
