@@ -82,7 +82,6 @@ def declare_properties(
             declaration_of(declaration),
             normal,
             time_column=time_column,
-            segment_granularity=segment_granularity,
         )
         for declaration in projections
     ]
@@ -128,7 +127,6 @@ def check_declared(
         [declaration_of(declaration) for declaration in projections],
         properties.schema,
         time_column=properties.time_column,
-        segment_granularity=properties.segment_granularity,
     ):
         if known.get(spec.name) != stored_declaration(spec, properties).definition_hash:
             state = "declares it otherwise" if spec.name in known else "does not declare it"

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from projseg.algebra.aggregates.mergeable import mergeable
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.sql_words import backquoted
+from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import Query
-from projseg.algebra.query.spec import QuerySpec, bind_query
+from projseg.algebra.query.spec import QuerySpec
 from projseg.engine_statements import Reply, arrow_stream
 from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError
 from projseg.reader.answer import answer
@@ -199,7 +199,7 @@ def _is_condition(text: str, snapshot: Snapshot, query: Query) -> bool:
 
 def _merging(snapshot: Snapshot, query: Query, bound: QuerySpec) -> list[dict[str, Any]] | None:
     try:
-        found = [mergeable(call) for call in bound.aggregates]
+        found = bound.mergeable
         _bound(snapshot, replace(query, aggregation="partial"))
     except (UnsupportedFeatureError, InvalidInputError):
         return None

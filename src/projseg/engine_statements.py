@@ -240,6 +240,7 @@ def _declared(table: Table) -> list[dict[str, Any]]:
     listed: list[dict[str, Any]] = table.projections().to_pylist()
     for row in listed:
         row |= {name: ", ".join(row[name] or ()) for name in ("group_by", "aggregators")}
+        row |= {name: ", ".join(row[name]) for name in ("columns", "order_by") if row[name]}
     return listed
 
 

@@ -29,7 +29,7 @@ from typing import Final
 
 CODES: Final[dict[str, str]] = {
     "PROJSEG_OVERFLOW": "A final value does not fit its result type.",
-    "PROJSEG_BAD_AGGREGATE": "An aggregate's form, number or type of arguments is wrong.",
+    "PROJSEG_BAD_AGGREGATE": "An aggregate's form or arguments, or a column beside it, are wrong.",
     "PROJSEG_BAD_GROUP_IDS": "Group ids, or columns beside them, do not fit their groups.",
     "PROJSEG_INTERNAL": "A part of projseg was called against its contract; please report it.",
     "PROJSEG_LIMIT_EXCEEDED": "A declared or requested size passes a limit of the format.",
@@ -47,7 +47,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_UNKNOWN_COLUMN": "A name is not a column of the table, nor an output of the query.",
     "PROJSEG_BAD_EXPRESSION": "An expression is not valid Spark SQL, or its types do not fit.",
     "PROJSEG_EXPRESSION_TOO_LONG": "An expression is too long or nested too deeply to read.",
-    "PROJSEG_TEXT_TOO_LONG": "An expression makes a text that is too long, or too much text.",
+    "PROJSEG_TEXT_TOO_LONG": "An expression makes too long a text, or there is too much of it.",
     "PROJSEG_UNSUPPORTED_FUNCTION": "An expression uses a function or syntax unknown to projseg.",
     "PROJSEG_BAD_PERIOD": "A text is not an ISO 8601 period.",
     "PROJSEG_BAD_GRANULARITY": "A text is neither a granularity's name nor an ISO period.",
@@ -131,6 +131,8 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_BAD_CONTEXT_VALUE": "A value of the query context is not what its key takes.",
     "PROJSEG_EXTENSION_NOT_BUILT": "Spark's own compiler refuses the extension of its optimizer.",
     "PROJSEG_NOT_MERGEABLE": "Spark cannot merge the states of an aggregate of a partial answer.",
+    "PROJSEG_BAD_SQL": "A SELECT is not written as SQL has it.",
+    "PROJSEG_UNSUPPORTED_SQL": "SQL asks for more than one SELECT over one table can say.",
     "PROJSEG_BAD_QUERY": "A query's parts contradict each other, or an output has no use.",
     "PROJSEG_BAD_DEFINITION": "A stored projection definition cannot be read back.",
     "PROJSEG_PROJECTION_NOT_USABLE": "useProjection or forceProjections cannot be met.",

@@ -34,10 +34,13 @@ SEGMENTS_SCHEMA: Final = pa.schema(
         ("rejected", pa.map_(pa.string(), pa.string())),
     ]
 )
-ANALYZED_SCHEMA: Final = SEGMENTS_SCHEMA.append(pa.field("milliseconds", pa.float64()))
+ANALYZED_SCHEMA: Final = SEGMENTS_SCHEMA.append(
+    pa.field("estimated_milliseconds", pa.float64())
+).append(pa.field("milliseconds", pa.float64()))
 
 _BASE: Final = "base"  # base rows where a source is named in words
 _SEGMENTS_SHOWN: Final = 20
+_NANOSECONDS: Final = 1e6  # in a millisecond
 _UNBROKEN: Final = 10_000  # characters a line of `str()` may have: whoever shows it wraps it
 
 
@@ -51,8 +54,9 @@ class Explain:
     ----------
     segments : pa.Table
         A row for each source read: segment, interval, source (a projection's name, null for base
-        rows, `metadata`), rows, bytes, rejected (reason by projection); analysed also milliseconds.
-        A segment answered from two sources, whole buckets and ragged edges, has two rows.
+        rows, `metadata`), rows, bytes, rejected (reason by projection). Analysed also milliseconds,
+        in one thread, and estimated_milliseconds, by which planning chose. A segment answered from
+        two sources, whole buckets and ragged edges, has two rows.
     query : Query
         The query that is explained.
     figures : PlanFigures
@@ -140,22 +144,38 @@ class Explain:
         from rich.tree import Tree
 
         tree = Tree(Text(self._headline()))
-        groups: dict[Any, list[dict[str, Any]]] = {}
-        for row in self.named_segments():
-            groups.setdefault(_shared(row), []).append(row)
         left = _SEGMENTS_SHOWN
-        for rows in groups.values():
+        for rows in self._groups():
             branch = tree.add(Text(_group_line(rows)))
-            where = " (in the first segment)" if len(rows) > 1 else ""
-            for name, reason in rows[0]["rejected"].items():
-                note = where if reason.startswith(ReasonCode.COSTLIER) else ""
-                branch.add(Text(f"not {name}: {reason}{note}"))
+            for reason in _not_used(rows):
+                branch.add(Text(f"not {reason}"))
             for row in rows[:left]:
                 branch.add(Text(_segment_line(row)))
             if len(rows) > left:
                 branch.add(Text(f"... {len(rows) - left:,} more segments; see .segments"))
             left = max(left - len(rows), 0)
         return tree
+
+    def _repr_html_(self) -> str:
+        """Return the explanation as a notebook shows it: a line for each source and its reasons."""
+        # Imported here, so that a process that only asks starts without it.
+        from projseg import html
+
+        lines = [
+            (source, f"{len(group):,}", f"{rows:,}", f"{size:,}", "; ".join(_not_used(group)))
+            for group in self._groups()
+            for source, rows, size in [(group[0]["source"], *_totals(group))]
+        ]
+        header = ("source", "segments", "rows", "bytes", "not used")
+        query, _, reads = self._headline().rpartition("\n")
+        return html.titled(query, html.rows(header, lines), html.line(reads))
+
+    def _groups(self) -> list[list[dict[str, Any]]]:
+        """Return the reads, those of one source for the same reasons together."""
+        groups: dict[Any, list[dict[str, Any]]] = {}
+        for row in self.named_segments():
+            groups.setdefault(_shared(row), []).append(row)
+        return list(groups.values())
 
     def _sources_text(self) -> str:
         return ", ".join(f"{count:,} x {name}" for name, count in self.sources.items()) or "none"
@@ -192,6 +212,7 @@ def _row(read: SourceRead) -> dict[str, Any]:
         "rows": read.row_count,
         "bytes": read.byte_count,
         "rejected": [(name, str(reason)) for name, reason in read.rejected.items()],
+        "estimated_milliseconds": read.cost / _NANOSECONDS,
         "milliseconds": read.milliseconds,
     }
 
@@ -209,6 +230,20 @@ def _shared(row: dict[str, Any]) -> tuple[str, tuple[tuple[str, str], ...]]:
     return row["source"], tuple(reasons)
 
 
+def _not_used(rows: list[dict[str, Any]]) -> list[str]:
+    """Return why each projection was not used in segments that share their reasons."""
+    where = " (in the first segment)" if len(rows) > 1 else ""
+    return [
+        f"{name}: {reason}{where if reason.startswith(ReasonCode.COSTLIER) else ''}"
+        for name, reason in rows[0]["rejected"].items()
+    ]
+
+
+def _totals(rows: list[dict[str, Any]]) -> tuple[int, int]:
+    """Return the rows and bytes of several reads."""
+    return sum(row["rows"] for row in rows), sum(row["bytes"] for row in rows)
+
+
 def _group_line(rows: list[dict[str, Any]]) -> str:
     source = "base rows" if rows[0]["source"] == _BASE else rows[0]["source"]
     segments = "1 segment" if len(rows) == 1 else f"{len(rows):,} segments"
@@ -221,7 +256,11 @@ def _segment_line(row: dict[str, Any]) -> str:
 
 
 def _sizes(rows: list[dict[str, Any]]) -> str:
-    row_count, byte_count = (sum(row[name] for row in rows) for name in ("rows", "bytes"))
-    milliseconds = [row["milliseconds"] for row in rows if row.get("milliseconds") is not None]
-    took = f", {sum(milliseconds):.2f} ms" if milliseconds else ""
+    row_count, byte_count = _totals(rows)
+    took = ""
+    if "milliseconds" in rows[0]:
+        measured, estimated = (
+            sum(row[name] for row in rows) for name in ("milliseconds", "estimated_milliseconds")
+        )
+        took = f", {measured:.2f} ms (estimated {estimated:.2f})"
     return f"{row_count:,} rows, {byte_count:,} bytes{took}"

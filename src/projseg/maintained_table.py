@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, overload
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 import pyarrow as pa
 
@@ -11,9 +12,14 @@ from projseg.writable_table import WritableTable
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from projseg.algebra.query.request import IntervalLike
     from projseg.declarations import ProjectionLike
+    from projseg.maintenance.segment_work import TaskRunner
     from projseg.table_write import Commit, OnSegment
+
+OnProgress: TypeAlias = Callable[[int, int], object]
 
 
 class MaintainedTable(WritableTable):
@@ -116,6 +122,8 @@ class MaintainedTable(WritableTable):
         interval: IntervalLike | None = None,
         *,
         on_segment: OnSegment | None = None,
+        on_progress: OnProgress | None = None,
+        spark: SparkSession | None = None,
     ) -> Commit:
         """Build declared projections in the segments that lack them, in one commit.
 
@@ -131,7 +139,12 @@ class MaintainedTable(WritableTable):
         interval : str, pair of datetimes or None
             Only segments with rows in it; None: all segments.
         on_segment : callable or None
-            Called with each new segment's entry as its file is finished.
+            Called with each new segment's entry once its file is finished; with `spark`, when all
+            are.
+        on_progress : callable or None
+            Called with how many segments are done and how many there are, first with 0.
+        spark : SparkSession or None
+            Runs a job that writes each segment in a task of its own; None: threads of this process.
 
         Returns
         -------
@@ -149,15 +162,21 @@ class MaintainedTable(WritableTable):
         CommitError, StorageError
             As of `append`.
         """
-        from projseg.table_projections import materialize_projection
+        from projseg.maintenance.materialize import Materialization, materialize
+        from projseg.maintenance.replacement import Watchers
+        from projseg.table_write import commit_of
 
         self._check_newest()
         self.refresh()
         bounds = None if interval is None else bounds_of(interval)
-        self._snapshot, made = materialize_projection(
-            self._snapshot, name, bounds, on_segment=on_segment, note=self._note
+        self._snapshot, entries = materialize(
+            self._snapshot,
+            Materialization(name, bounds),
+            runner=_runner(spark),
+            watchers=Watchers(on_segment, on_progress),
+            note=self._note,
         )
-        return made
+        return commit_of(self._snapshot.version, entries)
 
     @overload
     def compact(
@@ -167,6 +186,8 @@ class MaintainedTable(WritableTable):
         dry_run: Literal[False] = False,
         *,
         on_segment: OnSegment | None = None,
+        on_progress: OnProgress | None = None,
+        spark: SparkSession | None = None,
     ) -> Commit: ...
     @overload
     def compact(
@@ -176,6 +197,8 @@ class MaintainedTable(WritableTable):
         *,
         dry_run: Literal[True],
         on_segment: OnSegment | None = None,
+        on_progress: OnProgress | None = None,
+        spark: SparkSession | None = None,
     ) -> pa.Table: ...
     def compact(
         self,
@@ -184,6 +207,8 @@ class MaintainedTable(WritableTable):
         dry_run: bool = False,
         *,
         on_segment: OnSegment | None = None,
+        on_progress: OnProgress | None = None,
+        spark: SparkSession | None = None,
     ) -> Commit | pa.Table:
         """Merge small segments of a time chunk into larger ones, in one commit.
 
@@ -201,8 +226,8 @@ class MaintainedTable(WritableTable):
             Most rows of a new segment; None: the table's own.
         dry_run : bool
             Only return what would be merged.
-        on_segment : callable or None
-            Called with each new segment's entry as its file is finished.
+        on_segment, on_progress, spark
+            As of `materialize_projection`.
 
         Returns
         -------
@@ -222,16 +247,23 @@ class MaintainedTable(WritableTable):
         CommitError, StorageError
             As of `append`.
         """
-        from projseg.maintenance.compact import compact, planned_rows
+        from projseg.maintenance.compact import Compaction, compact
+        from projseg.maintenance.compaction_plan import plan_rows
+        from projseg.maintenance.replacement import Watchers
         from projseg.table_write import commit_of
 
         self._check_newest()
         self.refresh()
         bounds = None if interval is None else bounds_of(interval)
+        compaction = Compaction(bounds, target_segment_rows)
         if dry_run:
-            return planned_rows(self._snapshot, bounds, target_segment_rows)
+            return plan_rows(compaction.groups(self._snapshot))
         self._snapshot, entries = compact(
-            self._snapshot, bounds, target_segment_rows, on_segment, self._note
+            self._snapshot,
+            compaction,
+            runner=_runner(spark),
+            watchers=Watchers(on_segment, on_progress),
+            note=self._note,
         )
         return commit_of(self._snapshot.version, entries)
 
@@ -245,3 +277,12 @@ def bounds_of(interval: IntervalLike) -> tuple[int, int]:
     """Return an interval's ends in microseconds of UTC."""
     parsed = interval_of(interval)
     return parsed.start_us, parsed.end_us
+
+
+def _runner(spark: SparkSession | None) -> TaskRunner | None:
+    """Return the tasks of a session; None stays None."""
+    if spark is None:
+        return None
+    from projseg.spark_datasource.segment_jobs import SparkRunner
+
+    return SparkRunner.of(spark)

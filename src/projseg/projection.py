@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Projection:
-    """A pre-grouped table that every segment written from now on embeds.
+    """A pre-grouped or differently sorted table that every segment written from now on embeds.
 
-    Nothing is checked here: that takes the table's schema.
+    Nothing is checked here: that takes the table's schema. Give `group_by` and `aggregators` for
+    groups, `columns` and `order_by` for rows.
 
     Parameters
     ----------
@@ -22,9 +23,16 @@ class Projection:
         Such as `"sum(added) AS added"`.
     where : str or None
         Only rows where it is true are in the projection.
+    columns : sequence of str
+        What is kept of every row: Spark SQL, `"*"` for all columns of the table.
+    order_by : sequence of str
+        What these rows are sorted by, ascending with nulls first: some of `columns`, by their
+        aliases or as expressions.
     """
 
     name: str
     group_by: Sequence[str] = ()
     aggregators: Sequence[str] = ()
     where: str | None = None
+    columns: Sequence[str] = ()
+    order_by: Sequence[str] = ()

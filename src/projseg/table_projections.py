@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from projseg.algebra.projection.parse import parse_projection
 from projseg.declarations import ProjectionLike, declaration_of
-from projseg.maintenance.materialize import materialize
 from projseg.table_layer.change import Change, SetProperties
 from projseg.table_layer.commit import commit
 from projseg.table_layer.commit_info import CommitNote
@@ -14,7 +13,6 @@ from projseg.table_layer.paths import new_write_id
 from projseg.table_layer.projection_names import stored_declaration
 from projseg.table_layer.projection_scope import declare_scope, scope_keys
 from projseg.table_layer.snapshot import Snapshot
-from projseg.table_write import Commit, OnSegment, commit_of
 
 if TYPE_CHECKING:
     from projseg.algebra.time.interval import Interval
@@ -47,7 +45,6 @@ def add_projection(
         declaration_of(declaration),
         properties.schema,
         time_column=properties.time_column,
-        segment_granularity=properties.segment_granularity,
     )
     stated = scope.to_properties(spec.name)
     others = tuple(key for key in scope_keys(spec.name) if key not in stated)
@@ -70,16 +67,3 @@ def _set_projections(base: Snapshot, change: Change, operation: str, note: Commi
     return commit(
         base.storage, base, change, write_id=new_write_id(), operation=operation, note=note
     )
-
-
-def materialize_projection(
-    base: Snapshot,
-    name: str | None,
-    bounds: tuple[int, int] | None,
-    *,
-    on_segment: OnSegment | None = None,
-    note: CommitNote,
-) -> tuple[Snapshot, Commit]:
-    """Build projections in segments that lack them; see `Table.materialize_projection`."""
-    snapshot, entries = materialize(base, name, bounds, on_segment, note)
-    return snapshot, commit_of(snapshot.version, entries)

@@ -2,70 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pyarrow as pa
 
-from projseg.algebra.query.request import Expressions, IntervalLike, Query, query_of
-from projseg.algebra.query.spec import bind_query
+from projseg.algebra.query.binding import bind_query
+from projseg.algebra.query.request import (
+    Expressions,
+    IntervalLike,
+    Query,
+    check_alone,
+    is_select,
+    query_of,
+)
+from projseg.algebra.query.spec import QuerySpec
+from projseg.described_version import DescribedVersion
 from projseg.reader.answer import answer
 from projseg.reader.plan import QueryPlan, plan_query
 from projseg.reader.row_scan import scan
-from projseg.table_layer import metadata_tables
-from projseg.table_layer.snapshot import Snapshot
-from projseg.table_layer.storage import Storage
-from projseg.table_layer.table_properties import TableProperties
 
 if TYPE_CHECKING:
+    from projseg.algebra.query.select_query import SelectedQuery
+    from projseg.algebra.query.select_table import SelectedTable
     from projseg.explain import Explain
-    from projseg.maintenance.verify import Finding
 
 
-class TableVersion:
-    """A table at one version, to be read.
-
-    Parameters
-    ----------
-    storage : Storage
-        Where the table is.
-    snapshot : Snapshot
-        The version.
-    """
-
-    def __init__(self, storage: Storage, snapshot: Snapshot) -> None:
-        self._storage = storage
-        self._snapshot = snapshot
-
-    def __repr__(self) -> str:
-        segments, rows = len(self._snapshot.segments), self._snapshot.row_count
-        where = f"{self.location} at version {self.version}"
-        return f"<Table {where}: {rows:,} rows in {segments:,} segments>"
-
-    @property
-    def location(self) -> str:
-        """Where the table is: an absolute path."""
-        return self._storage.location
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns, in projseg's types."""
-        return self._snapshot.properties.schema
-
-    @property
-    def version(self) -> int:
-        """The version this object reads; the first is 0."""
-        return self._snapshot.version
-
-    @property
-    def properties(self) -> TableProperties:
-        """The declarations made at creation, and the projections that are declared now."""
-        return self._snapshot.properties
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The version's metadata as the engine holds it; later releases may change it."""
-        return self._snapshot
+class TableVersion(DescribedVersion):
+    """A table at one version, to be read."""
 
     def query(
         self,
@@ -87,18 +51,20 @@ class TableVersion:
         Parameters
         ----------
         group_by : str, sequence of str or Query
-            Spark SQL expressions, `expression [AS name]`; or the whole query, alone.
+            Spark SQL expressions, `expression [AS name]`, and `ROLLUP(a, b)`, `CUBE(a, b)` and
+            `GROUPING SETS ((a), ())`; or the whole query, alone.
         aggregators : str or sequence of str
-            Aggregates, `sum(added) FILTER (WHERE ...) AS added`. Without these and without
-            `group_by` the query is a row scan of `columns`.
+            Aggregates, `sum(added) FILTER (WHERE ...) AS added`, and expressions over them and
+            grouping columns. Without these and without `group_by` the query is a row scan of
+            `columns`.
         filter : str or None
             Keeps rows for which it is true.
         interval : str, pair of datetimes or None
             Half-open range of the time column.
         having : str or None
-            Over the output's columns.
+            Over the output's columns and over aggregates, which need not be among them.
         order_by : str or sequence of str
-            Over the output's columns, `expression [ASC|DESC] [NULLS FIRST|LAST]`.
+            Over the same, `expression [ASC|DESC] [NULLS FIRST|LAST]`.
         limit : int or None
             Rows to return at most; ties fall to the grouping columns, of rows to time.
         columns : str or sequence of str, or None
@@ -143,6 +109,93 @@ class TableVersion:
         )
         return answer(self._storage, self._plan(query))
 
+    @overload
+    def sql(
+        self,
+        text: str | Query,
+        *,
+        context: Mapping[str, Any] | None = None,
+        explain: Literal[False] = False,
+    ) -> pa.Table: ...
+
+    @overload
+    def sql(
+        self,
+        text: str | Query,
+        *,
+        context: Mapping[str, Any] | None = None,
+        explain: Literal[True],
+    ) -> Explain: ...
+
+    def sql(
+        self,
+        text: str | Query,
+        *,
+        context: Mapping[str, Any] | None = None,
+        explain: bool = False,
+    ) -> pa.Table | Explain:
+        """Return the rows of one SELECT over this table, in Spark's SQL.
+
+        Parameters
+        ----------
+        text : str or Query
+            `SELECT ... FROM t ...`; whatever name stands after FROM is this table's. VERSION AS OF
+            and TIMESTAMP AS OF read another of its versions.
+        context : mapping or None
+            As of `query`; hints in the statement win over what it says of projections.
+        explain : bool
+            Return how the statement is answered instead.
+
+        Returns
+        -------
+        pa.Table or Explain
+            The outputs in the order of the select list, with the names that Spark gives them.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_SQL, PROJSEG_UNKNOWN_VERSION, PROJSEG_UNKNOWN_TAG; and as of `query`.
+        UnsupportedFeatureError
+            PROJSEG_UNSUPPORTED_SQL for what is more than one SELECT over one table: joins,
+            subqueries, windows; PROJSEG_UNSUPPORTED_FUNCTION.
+        ProjsegError
+            As of `query`.
+        """
+        if isinstance(text, Query):
+            asked = query_of(text, context=context)
+            return self.explain(asked) if explain else self.query(asked)
+        version, selected = self._selected(text, context)
+        if explain:
+            return version.explain(selected.query)
+        return selected.rows_of(version.query(selected.query))
+
+    def _selected(
+        self, text: str, context: Mapping[str, Any] | None
+    ) -> tuple[TableVersion, SelectedQuery]:
+        """Return what a SELECT asks, and the version of this table that it reads."""
+        # Imported here, so that a process that only asks otherwise starts without it.
+        from projseg.algebra.query.select_query import select_query
+        from projseg.algebra.query.select_statement import parse_select
+
+        statement = parse_select(text)
+        version = self._version_of(statement.table, context)
+        time_column = version.properties.time_column
+        return version, select_query(statement, version.schema, time_column, context)
+
+    def _version_of(self, table: SelectedTable, context: Mapping[str, Any] | None) -> TableVersion:
+        """Return the version of this table that a statement reads."""
+        if (table.version, table.tag, table.timestamp) == (None, None, None):
+            return self
+        from projseg.algebra.query.context import parse_context
+        from projseg.table_layer.as_of import instant_us, open_as_of, version_at
+
+        if table.timestamp is None:
+            return TableVersion(
+                self._storage, open_as_of(self._storage, table.version, tag=table.tag)
+            )
+        instant = instant_us(table.timestamp, parse_context(context).zone)
+        return TableVersion(self._storage, version_at(self._storage, instant))
+
     def scan(
         self,
         columns: Expressions | None = None,
@@ -174,6 +227,31 @@ class TableVersion:
         batches = scan(self._storage, plan, plan.segments)
         return pa.RecordBatchReader.from_batches(plan.query.output_schema, batches)
 
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return all rows as an Arrow C stream, which DuckDB, Polars and pyarrow read.
+
+        Whoever is given the table may ask for several streams; each is planned and read when its
+        first batch is asked for, and holds a few batches at a time.
+
+        Parameters
+        ----------
+        requested_schema : capsule or None
+            An Arrow schema to cast the columns to.
+
+        Returns
+        -------
+        capsule
+            An `ArrowArrayStream`.
+        """
+        storage, snapshot, query = self._storage, self._snapshot, self._bound(Query())
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            plan = plan_query(snapshot, query)
+            yield from scan(storage, plan, plan.segments)
+
+        stream = pa.RecordBatchReader.from_batches(query.output_schema, batches())
+        return stream.__arrow_c_stream__(requested_schema)
+
     def explain(
         self,
         group_by: Expressions | Query = (),
@@ -193,7 +271,7 @@ class TableVersion:
         Parameters
         ----------
         group_by, aggregators, filter, interval, having, order_by, limit, columns, context
-            As of `query`.
+            As of `query`; or a whole SELECT as of `sql`, with no more than a context.
         analyze : bool
             Run the query, and report the rows, bytes and milliseconds that it took.
 
@@ -210,116 +288,24 @@ class TableVersion:
         # Imported here, so that a process that only asks starts without it.
         from projseg.explain import explain_plan
 
-        query = query_of(
-            group_by,
-            aggregators=aggregators,
-            filter=filter,
-            interval=interval,
-            having=having,
-            order_by=order_by,
-            limit=limit,
-            columns=columns,
-            context=context,
-        )
+        parts = {
+            "aggregators": aggregators,
+            "filter": filter,
+            "interval": interval,
+            "having": having,
+            "order_by": order_by,
+            "limit": limit,
+            "columns": columns,
+        }
+        if is_select(group_by):
+            check_alone("statement", parts)
+            version, selected = self._selected(group_by, context)
+            return version.explain(selected.query, analyze=analyze)
+        query = query_of(group_by, **parts, context=context)
         return explain_plan(self._storage, query, self._plan(query), analyze=analyze)
 
+    def _bound(self, query: Query) -> QuerySpec:
+        return bind_query(self.schema, self._snapshot.properties.time_column, query)
+
     def _plan(self, query: Query) -> QueryPlan:
-        time_column = self._snapshot.properties.time_column
-        return plan_query(self._snapshot, bind_query(self.schema, time_column, query))
-
-    def history(self) -> pa.Table:
-        """Return the versions that are kept, newest first.
-
-        Returns
-        -------
-        pa.Table
-            version, timestamp (of the commit), userName, operation, operationParameters,
-            operationMetrics, engineInfo, userMetadata, readVersion, isBlindAppend, metrics (as
-            numbers), write_id, rows, bytes (of all segments). Null is what was not said.
-
-        Raises
-        ------
-        StorageError, CorruptTableError
-            If a version cannot be read.
-        """
-        return metadata_tables.history(self._storage)
-
-    def detail(self) -> dict[str, Any]:
-        """Return the table's declaration and its totals.
-
-        Returns
-        -------
-        dict
-            location, table_id, version, columns (name to type), time_column, segment_granularity,
-            cluster_by, target_segment_rows, projections (names), properties, segments (count),
-            rows, bytes.
-        """
-        return metadata_tables.detail(self._snapshot)
-
-    def segments(self) -> pa.Table:
-        """Return one row per segment, ordered by time.
-
-        Returns
-        -------
-        pa.Table
-            segment (its file), interval_start, interval_end, min_time, max_time, rows, bytes,
-            projections (names), not_built (reason by name), deleted_rows (hidden; not in rows).
-        """
-        return metadata_tables.segments(self._snapshot)
-
-    def projections(self) -> pa.Table:
-        """Return one row per declared projection.
-
-        Returns
-        -------
-        pa.Table
-            name, group_by, aggregators, filter, definition_hash, segments (that hold it),
-            segments_missing (that do not), rows, bytes.
-        """
-        return metadata_tables.projections(self._snapshot)
-
-    def projection_stats(self) -> pa.Table:
-        """Return one row per declared projection: where it is built, and where not and why.
-
-        Returns
-        -------
-        pa.Table
-            projection, definition_hash, build (`immediate` or `deferred`); segments by what became
-            of it in them: built, missing, skipped (by its scope) and failed; rows and bytes;
-            base_rows (of the segments that hold it) and base_share (of all rows); coverage (a list
-            of start and end: the time chunks all of whose segments hold it); reasons (of those that
-            were skipped or failed, each once).
-        """
-        # Imported here, so that a process that only asks starts without it.
-        from projseg.table_layer.projection_coverage import projection_stats
-
-        return projection_stats(self._snapshot)
-
-    def columns(self) -> pa.Table:
-        """Return one row per column, with its totals over all segments.
-
-        Returns
-        -------
-        pa.Table
-            column, type, bytes, null_count, segments (that have it).
-        """
-        return metadata_tables.columns(self._snapshot)
-
-    def verify(self, deep: bool = False) -> list[Finding]:
-        """Check every file of this version, read anew, past every cache.
-
-        Parameters
-        ----------
-        deep : bool
-            Also compare what the table says of columns, times and order with the rows, and every
-            projection with its recomputation from them.
-
-        Returns
-        -------
-        list of Finding
-            One for each fault found; empty if there is none.
-        """
-        # Imported here, so that a process that only asks starts without it.
-        from projseg.maintenance.verify import verify_table
-
-        return verify_table(self._storage, self._snapshot, deep=deep)
+        return plan_query(self._snapshot, self._bound(query))

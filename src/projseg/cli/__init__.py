@@ -5,7 +5,7 @@
 | 0 | done |
 | 1 | an error, printed as one line on standard error; `demo` or `doctor` found a fault |
 | 2 | the command was not understood |
-| 3 | a verification failed, or a benchmark found a regression |
+| 3 | a verification failed, or a benchmark a regression or a wrong answer |
 | 130 | interrupted from the keyboard |
 """
 
@@ -83,6 +83,7 @@ def _options(
 app.command("demo")(demo.demo)
 app.command("import")(reaching_stores(load.load))
 app.command("query")(reaching_stores(query.query))
+app.command("sql")(reaching_stores(query.sql))
 app.command("explain")(reaching_stores(query.explain))
 app.command("describe")(reaching_stores(describe.describe))
 app.command("schema")(reaching_stores(describe.schema))

@@ -9,7 +9,7 @@ import typer
 from projseg.cli.arguments import Location, Output, Yes
 from projseg.cli.declarations import parse_declaration
 from projseg.cli.output import print_fields
-from projseg.cli.progress import COUNTED, shown_progress
+from projseg.cli.progress import segments_shown
 from projseg.cli.stores import open_table
 from projseg.errors import InvalidInputError, did_you_mean
 
@@ -67,11 +67,8 @@ def materialize_projection(
 ) -> None:
     """Build declared projections in the segments that lack them; base rows are copied as stored."""
     table = open_table(location)
-    with shown_progress(*COUNTED) as progress:
-        task = progress.add_task("segments", total=None)
-        made = table.materialize_projection(
-            name, interval, on_segment=lambda _: progress.advance(task)
-        )
+    with segments_shown() as show:
+        made = table.materialize_projection(name, interval, on_progress=show)
     fields = {"location": location, "version": made.version, "segments": made.segments}
     print_fields({**fields, "rows": made.rows}, output)
 

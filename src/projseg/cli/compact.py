@@ -8,7 +8,7 @@ import typer
 
 from projseg.cli.arguments import Location, Output
 from projseg.cli.output import print_fields, print_rows
-from projseg.cli.progress import COUNTED, shown_progress
+from projseg.cli.progress import segments_shown
 from projseg.cli.stores import open_table
 
 
@@ -30,10 +30,7 @@ def compact(
     if dry_run:
         print_rows(table.compact(interval, target_segment_rows, dry_run=True), output)
         return
-    with shown_progress(*COUNTED) as progress:
-        task = progress.add_task("segments", total=None)
-        made = table.compact(
-            interval, target_segment_rows, on_segment=lambda _: progress.advance(task)
-        )
+    with segments_shown() as show:
+        made = table.compact(interval, target_segment_rows, on_progress=show)
     fields = {"location": location, "version": made.version, "segments": made.segments}
     print_fields({**fields, "rows": made.rows}, output)

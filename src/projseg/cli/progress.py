@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Final
 
 from rich.console import Console
 from rich.progress import (
+    BarColumn,
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
     SpinnerColumn,
     TextColumn,
     TimeElapsedColumn,
+    TimeRemainingColumn,
 )
 
-COUNTED: Final = (
+_MEASURED: Final = (
     SpinnerColumn(),
     TextColumn("{task.description}"),
+    BarColumn(),
     MofNCompleteColumn(),
     TimeElapsedColumn(),
+    TimeRemainingColumn(),
 )
-"""What is shown of work whose end is not known: how much is done, and for how long."""
 
 
 @contextmanager
@@ -39,3 +42,15 @@ def shown_progress(*columns: ProgressColumn) -> Iterator[Progress]:
     # Before release 14.3 rich ends a line that it has not begun.
     with progress if console.is_terminal else nullcontext():
         yield progress
+
+
+@contextmanager
+def segments_shown() -> Iterator[Callable[[int, int], None]]:
+    """Yield a function to be told how many segments are done and how many there are."""
+    with shown_progress(*_MEASURED) as progress:
+        task = progress.add_task("segments", total=None)
+
+        def show(done: int, count: int) -> None:
+            progress.update(task, completed=done, total=count)
+
+        yield show

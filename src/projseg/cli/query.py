@@ -1,16 +1,19 @@
-"""Verbs that ask a table: query and explain."""
+"""Verbs that ask a table: query, sql and explain."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from projseg.algebra.query.request import Query
 from projseg.cli import arguments as given
 from projseg.cli.output import OutputFormat, chosen_format, print_rows, terminal
-from projseg.cli.query_options import takes_query
+from projseg.cli.query_options import content_of, takes_query
 from projseg.cli.stores import open_table
+
+if TYPE_CHECKING:
+    from projseg.explain import Explain
 
 
 @takes_query
@@ -27,6 +30,36 @@ def query(
     print_rows(open_table(location, version, timestamp, tag).query(query), output)
 
 
+def sql(
+    location: given.Location,
+    statement: Annotated[
+        str, typer.Argument(help="One SELECT in Spark's SQL, or @FILE that holds it.")
+    ],
+    *,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say how it would be answered instead.")
+    ] = False,
+    timezone: Annotated[
+        str | None, typer.Option("--timezone", help="Session time zone; default UTC.")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, help="Threads to work with.")
+    ] = None,
+    version: given.Version = None,
+    timestamp: given.Timestamp = None,
+    tag: given.Tag = None,
+    output: given.Output = None,
+) -> None:
+    """Answer a SELECT over the table, whatever name stands after FROM."""
+    table = open_table(location, version, timestamp, tag)
+    context = {"timezone": timezone, "threads": threads}
+    text = content_of(statement, "the statement")
+    if explain:
+        _print_explain(table.sql(text, context=context, explain=True), output)
+    else:
+        print_rows(table.sql(text, context=context), output)
+
+
 @takes_query
 def explain(
     location: given.Location,
@@ -41,7 +74,11 @@ def explain(
     output: given.Output = None,
 ) -> None:
     """Say how a query would be answered, segment by segment, and why."""
-    explained = open_table(location, version, timestamp, tag).explain(query, analyze=analyze)
+    table = open_table(location, version, timestamp, tag)
+    _print_explain(table.explain(query, analyze=analyze), output)
+
+
+def _print_explain(explained: Explain, output: OutputFormat | None) -> None:
     if chosen_format(output) is OutputFormat.TABLE:
         terminal().print(explained)
     else:

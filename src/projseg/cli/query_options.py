@@ -109,23 +109,28 @@ def _query(asked: dict[str, Any]) -> Query:
                 "PROJSEG_BAD_QUERY",
                 f"{given[0]} is given beside --query; put it into the query's JSON",
             )
-        return Query.from_json(_content(whole))
+        return Query.from_json(content_of(whole, f"--query {whole}"))
     asked |= {name: sql_list(asked[name]) or None for name in _TEXT_LISTS}
     context = {_context_key(name): asked[name] or None for name in _CONTEXT}
     parts = {name: asked[name] for name in _PARTS if asked[name] is not None}
     return Query(**parts, context=context)
 
 
-def _content(text: str) -> str:
+def content_of(text: str, what: str) -> str:
+    """Return a text, or of `@FILE` the file's.
+
+    Raises
+    ------
+    StorageError
+        PROJSEG_STORAGE_FAILED if the file cannot be read.
+    """
     if not text.startswith("@"):
         return text
     try:
         return Path(text[1:]).read_text("utf-8")
     except OSError as error:
         raise StorageError(
-            "PROJSEG_STORAGE_FAILED",
-            f"--query {text} cannot be read: {error.strerror}",
-            error.errno,
+            "PROJSEG_STORAGE_FAILED", f"{what} cannot be read: {error.strerror}", error.errno
         ) from error
 
 

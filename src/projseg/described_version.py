@@ -1,0 +1,180 @@
+"""`DescribedVersion`: what one version of a table says of itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from projseg.table_layer import metadata_tables
+from projseg.table_layer.snapshot import Snapshot
+from projseg.table_layer.storage import Storage
+from projseg.table_layer.table_properties import TableProperties
+
+if TYPE_CHECKING:
+    from projseg.maintenance.verify import Finding
+
+
+class DescribedVersion:
+    """A table at one version, and its metadata.
+
+    Parameters
+    ----------
+    storage : Storage
+        Where the table is.
+    snapshot : Snapshot
+        The version.
+    """
+
+    def __init__(self, storage: Storage, snapshot: Snapshot) -> None:
+        self._storage = storage
+        self._snapshot = snapshot
+
+    def __repr__(self) -> str:
+        segments, rows = len(self._snapshot.segments), self._snapshot.row_count
+        where = f"{self.location} at version {self.version}"
+        return f"<Table {where}: {rows:,} rows in {segments:,} segments>"
+
+    def _repr_html_(self) -> str:
+        """Return the table as a notebook shows it."""
+        # Imported here, so that a process that only asks starts without it.
+        from projseg import html
+        from projseg.segment_format.types import type_name
+
+        name = self.location.rstrip("/").rpartition("/")[2]
+        columns = [f"{field.name} {type_name(field.type)}" for field in self.schema]
+        return html.titled(
+            name or self.location,
+            html.fields(
+                [
+                    ("location", self.location),
+                    ("version", f"{self.version:,}"),
+                    ("rows", f"{self._snapshot.row_count:,}"),
+                    ("segments", f"{len(self._snapshot.segments):,}"),
+                    ("columns", html.listed(columns)),
+                    ("projections", html.listed([p.name for p in self.properties.projections])),
+                ]
+            ),
+        )
+
+    @property
+    def location(self) -> str:
+        """Where the table is: an absolute path."""
+        return self._storage.location
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, in projseg's types."""
+        return self._snapshot.properties.schema
+
+    @property
+    def version(self) -> int:
+        """The version this object reads; the first is 0."""
+        return self._snapshot.version
+
+    @property
+    def properties(self) -> TableProperties:
+        """The declarations made at creation, and the projections that are declared now."""
+        return self._snapshot.properties
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The version's metadata as the engine holds it; later releases may change it."""
+        return self._snapshot
+
+    def history(self) -> pa.Table:
+        """Return the versions that are kept, newest first.
+
+        Returns
+        -------
+        pa.Table
+            version, timestamp (of the commit), userName, operation, operationParameters,
+            operationMetrics, engineInfo, userMetadata, readVersion, isBlindAppend, metrics (as
+            numbers), write_id, rows, bytes (of all segments). Null is what was not said.
+
+        Raises
+        ------
+        StorageError, CorruptTableError
+            If a version cannot be read.
+        """
+        return metadata_tables.history(self._storage)
+
+    def detail(self) -> dict[str, Any]:
+        """Return the table's declaration and its totals.
+
+        Returns
+        -------
+        dict
+            location, table_id, version, columns (name to type), time_column, segment_granularity,
+            cluster_by, target_segment_rows, projections (names), properties, segments (count),
+            rows, bytes.
+        """
+        return metadata_tables.detail(self._snapshot)
+
+    def segments(self) -> pa.Table:
+        """Return one row per segment, ordered by time.
+
+        Returns
+        -------
+        pa.Table
+            segment (its file), interval_start, interval_end, min_time, max_time, rows, bytes,
+            projections (names), not_built (reason by name), deleted_rows (hidden; not in rows).
+        """
+        return metadata_tables.segments(self._snapshot)
+
+    def projections(self) -> pa.Table:
+        """Return one row per declared projection.
+
+        Returns
+        -------
+        pa.Table
+            name, group_by, aggregators, filter, definition_hash, segments (that hold it),
+            segments_missing (that do not), rows, bytes.
+        """
+        return metadata_tables.projections(self._snapshot)
+
+    def projection_stats(self) -> pa.Table:
+        """Return one row per declared projection: where it is built, and where not and why.
+
+        Returns
+        -------
+        pa.Table
+            projection, definition_hash, build (`immediate` or `deferred`); segments by what became
+            of it in them: built, missing, skipped (by its scope) and failed; rows and bytes;
+            base_rows (of the segments that hold it) and base_share (of all rows); coverage (a list
+            of start and end: the time chunks all of whose segments hold it); reasons (of those that
+            were skipped or failed, each once).
+        """
+        # Imported here, so that a process that only asks starts without it.
+        from projseg.table_layer.projection_coverage import projection_stats
+
+        return projection_stats(self._snapshot)
+
+    def columns(self) -> pa.Table:
+        """Return one row per column, with its totals over all segments.
+
+        Returns
+        -------
+        pa.Table
+            column, type, bytes, null_count, segments (that have it).
+        """
+        return metadata_tables.columns(self._snapshot)
+
+    def verify(self, deep: bool = False) -> list[Finding]:
+        """Check every file of this version, read anew, past every cache.
+
+        Parameters
+        ----------
+        deep : bool
+            Also compare what the table says of columns, times and order with the rows, and every
+            projection with its recomputation from them.
+
+        Returns
+        -------
+        list of Finding
+            One for each fault found; empty if there is none.
+        """
+        # Imported here, so that a process that only asks starts without it.
+        from projseg.maintenance.verify import verify_table
+
+        return verify_table(self._storage, self._snapshot, deep=deep)
