@@ -10,20 +10,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from projseg.benchmarks.queries import Question
+from projseg.benchmarks.question import Question
 
 __all__ = ["APPROXIMATION_BOUND", "approximation_error", "find_difference", "normalised"]
 
 RELATIVE_TOLERANCE: Final = 1e-9  # sums of doubles depend on the order of addition
 SMALL_COUNT: Final = 20.0
+_DECIMAL_DIGITS: Final = 76  # Arrow's most
 APPROXIMATION_BOUND: Final = 0.15  # three of the 5 % standard deviations that Spark promises
 
 
 def normalised(answer: pa.Table, query: Question) -> pa.Table:
     """Return the answer with the query's names, plain types and one order of rows.
 
-    Whole numbers become int64, times microseconds UTC, texts strings; rows are sorted by all exact
-    columns, so two right answers differ in approximate and floating columns only.
+    Whole numbers become int64, times microseconds UTC, texts strings; decimals keep their scale;
+    rows are sorted by all exact columns, so two right answers differ in approximate and floating
+    columns only.
     """
     arrays = [_plain(column.combine_chunks()) for column in answer.columns]
     table = pa.table(arrays, names=list(query.output_names))
@@ -71,16 +73,39 @@ def approximation_error(exact: pa.Table, answer: pa.Table, query: Question) -> f
 
 def _unequal_rows(expected: pa.Array, found: pa.Array) -> NDArray[np.intp] | None:
     """Return the positions of unequal rows; None when the types cannot be compared."""
-    if pa.types.is_floating(expected.type) and pa.types.is_floating(found.type):
-        left, right = (array.to_numpy(zero_copy_only=False) for array in (expected, found))
-        is_close = np.isclose(right, left, rtol=RELATIVE_TOLERANCE, atol=0.0, equal_nan=True)
-        return np.flatnonzero(~is_close)
+    types = (expected.type, found.type)
+    if any(map(pa.types.is_floating, types)) and all(map(_is_fractional, types)):
+        return _apart(expected, found)
+    if all(map(pa.types.is_decimal, types)):
+        expected, found = _of_one_scale(expected, found)
     if expected.type != found.type:
         return None
     is_equal = pc.equal(expected, found)
     both_null = pc.and_(pc.is_null(expected), pc.is_null(found))
     unequal = pc.invert(pc.if_else(both_null, True, pc.fill_null(is_equal, False)))
     return np.flatnonzero(unequal.to_numpy(zero_copy_only=False))
+
+
+def _is_fractional(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _apart(expected: pa.Array, found: pa.Array) -> NDArray[np.intp]:
+    """Return the positions of doubles that are not close; a decimal may have been rounded."""
+    scales = [one.type.scale for one in (expected, found) if pa.types.is_decimal(one.type)]
+    rounding = 0.5 * 10.0 ** -min(scales) if scales else 0.0
+    left, right = (
+        array.cast(pa.float64()).to_numpy(zero_copy_only=False) for array in (expected, found)
+    )
+    is_close = np.isclose(right, left, rtol=RELATIVE_TOLERANCE, atol=rounding, equal_nan=True)
+    return np.flatnonzero(~is_close)
+
+
+def _of_one_scale(expected: pa.Array, found: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return decimals with as many digits after the point as either has."""
+    scale = max(expected.type.scale, found.type.scale)
+    wide = pa.decimal256(_DECIMAL_DIGITS, scale)
+    return expected.cast(wide), found.cast(wide)
 
 
 def _sort_columns(table: pa.Table, query: Question) -> list[str]:
@@ -105,9 +130,13 @@ def _plain(array: pa.Array) -> pa.Array:
     return array
 
 
+def _is_whole_decimal(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(kind) and kind.scale == 0)
+
+
 _PLAIN_TYPES: Final[tuple[tuple[Callable[[pa.DataType], bool], pa.DataType], ...]] = (
     (pa.types.is_integer, pa.int64()),
-    (pa.types.is_decimal, pa.int64()),  # DuckDB's sums of integers are 128 bits wide
+    (_is_whole_decimal, pa.int64()),  # DuckDB's sums of integers are 128 bits wide
     (pa.types.is_floating, pa.float64()),
     (pa.types.is_timestamp, pa.timestamp("us", tz="UTC")),
     (pa.types.is_large_string, pa.string()),

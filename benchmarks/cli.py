@@ -1,4 +1,4 @@
-"""`projseg bench run|compare|report|profile`."""
+"""`projseg bench run|compare|report|table|profile`."""
 
 from __future__ import annotations
 
@@ -11,21 +11,33 @@ import typer
 from rich.console import Console
 
 from projseg.benchmarks.comparison import SLOWER_BY_MORE_THAN, compare_runs
+from projseg.benchmarks.dataset import EDITS
 from projseg.benchmarks.environment import checkout
 from projseg.benchmarks.generator import EditStream
 from projseg.benchmarks.harness import Plan, run_benchmark
 from projseg.benchmarks.html_report import render_report
+from projseg.benchmarks.lineitem import LineitemRows
+from projseg.benchmarks.markdown import as_markdown
 from projseg.benchmarks.peers.registry import select_engines
 from projseg.benchmarks.profiling import profile_queries, profile_table
-from projseg.benchmarks.queries import select_queries
 from projseg.benchmarks.records import Run, load_run, save_run
-from projseg.benchmarks.staging import stage
+from projseg.benchmarks.staging import RowsToStage, stage
+from projseg.benchmarks.standings import loss_tables, ratio_table
+from projseg.benchmarks.tables import conditions, load_table, remarks
 from projseg.benchmarks.terminal import print_comparison, print_run
+from projseg.benchmarks.workload import Workload, workload_named
 from projseg.extras import require
 
 __all__ = ["app"]
 
-EXIT_REGRESSION: Final = 3
+EXIT_WORSE: Final = 3
+
+_WorkloadName = Annotated[str, typer.Option("--workload", help="`edits` or `lineitem`.")]
+_RowCount = Annotated[int, typer.Option(help="Edits to generate.")]
+_Seed = Annotated[int, typer.Option(help="Seed of the generated edits.")]
+_Scale = Annotated[
+    float, typer.Option(help="TPC-H's scale factor: 1 is 6 million rows of lineitem.")
+]
 
 app: Final = typer.Typer(
     name="bench",
@@ -39,14 +51,16 @@ app: Final = typer.Typer(
 @app.command()
 def run(
     *,
-    rows: Annotated[int, typer.Option(help="Rows to generate.")] = 2_000_000,
+    workload_name: _WorkloadName = "edits",
+    rows: _RowCount = 2_000_000,
+    scale: _Scale = 1.0,
     peers: Annotated[str, typer.Option(help="Engines, separated by commas; all by default.")] = "",
     queries: Annotated[
         str, typer.Option(help="Queries, separated by commas; all by default.")
     ] = "",
     rounds: Annotated[int, typer.Option(min=1, help="Warm rounds that count.")] = 5,
     threads: Annotated[int, typer.Option(min=1, help="Threads of each engine.")] = 2,
-    seed: Annotated[int, typer.Option(help="Seed of the generated rows.")] = 2015,
+    seed: _Seed = 2015,
     columns: Annotated[
         bool, typer.Option(help="Also measure each column's bytes and decoding speed.")
     ] = False,
@@ -58,19 +72,23 @@ def run(
     ] = None,
     output: Annotated[Path | None, typer.Option(help="JSON file for the results.")] = None,
 ) -> None:
-    """Measure, print the tables and keep the results as JSON."""
+    """Measure, print the tables and keep the results as JSON; exit with 3 if answers differ."""
     console, notices = _console(), Console(stderr=True)
-    engines, chosen = select_engines(_names(peers)), select_queries(_names(queries))
+    workload = workload_named(workload_name)
+    engines = select_engines(_names(peers), workload.name)
+    chosen = workload.select(_names(queries))
     with tempfile.TemporaryDirectory(prefix="projseg-bench-", dir=work_folder) as folder:
-        plan = Plan(
-            EditStream(rows, seed), engines, chosen, rounds, threads, Path(folder), columns, wiki
-        )
-        with notices.status("starting") as status:
+        place = Path(folder)
+        with notices.status("making rows") as status:
+            made = _rows(workload, place, rows, seed, scale)
+            plan = Plan(workload, made, engines, chosen, rounds, threads, place, columns, wiki)
             result = run_benchmark(plan, status.update)
     path = output or _results_folder() / _file_name(result)
     save_run(result, path)
     print_run(result, console)
     notices.print(f"results: {path}")
+    if result.has_wrong_answers:
+        raise typer.Exit(EXIT_WORSE)
 
 
 @app.command()
@@ -85,7 +103,7 @@ def compare(
     comparison = compare_runs(load_run(earlier), load_run(later), tolerance=tolerance)
     print_comparison(comparison, _console())
     if comparison.regressions:
-        raise typer.Exit(EXIT_REGRESSION)
+        raise typer.Exit(EXIT_WORSE)
 
 
 @app.command()
@@ -101,25 +119,48 @@ def report(
 
 
 @app.command()
+def table(
+    results: Annotated[Path, typer.Argument(help="Results of a run.")],
+) -> None:
+    """Print a run as Markdown: medians, our ratio to the best peer, where we lose, loading."""
+    found = load_run(results)
+    tables = (ratio_table(found), *loss_tables(found), load_table(found))
+    parts = [conditions(found), *map(as_markdown, tables), *remarks(found)]
+    sys.stdout.write("\n\n".join(parts) + "\n")
+
+
+@app.command()
 def profile(
     *,
-    rows: Annotated[int, typer.Option(help="Rows to generate.")] = 2_000_000,
+    workload_name: _WorkloadName = "edits",
+    rows: _RowCount = 2_000_000,
+    scale: _Scale = 1.0,
     queries: Annotated[
         str, typer.Option(help="Queries, separated by commas; all by default.")
     ] = "",
     projections: Annotated[bool, typer.Option(help="Whether the table has projections.")] = True,
     functions: Annotated[int, typer.Option(min=1, help="Functions shown of each query.")] = 12,
-    seed: Annotated[int, typer.Option(help="Seed of the generated rows.")] = 2015,
+    seed: _Seed = 2015,
     work_folder: Annotated[
         Path | None, typer.Option(help="Where the rows go meanwhile; temporary by default.")
     ] = None,
 ) -> None:
     """Print where projseg's own time goes, in one thread: processor time and dearest functions."""
-    console, chosen = _console(), select_queries(_names(queries))
+    console, workload = _console(), workload_named(workload_name)
+    chosen = workload.select(_names(queries))
     with tempfile.TemporaryDirectory(prefix="projseg-bench-", dir=work_folder) as folder:
-        source = stage(EditStream(rows, seed), Path(folder) / "source", with_parquet=False)
-        for found in profile_queries(chosen, source, Path(folder), with_projections=projections):
+        place = Path(folder)
+        made = _rows(workload, place, rows, seed, scale)
+        source = stage(made, place / "source", with_parquet=False)
+        asked = profile_queries(workload, chosen, source, place, with_projections=projections)
+        for found in asked:
             console.print(profile_table(found, functions))
+
+
+def _rows(workload: Workload, folder: Path, rows: int, seed: int, scale: float) -> RowsToStage:
+    if workload.name == EDITS.name:
+        return EditStream(rows, seed)
+    return LineitemRows.made(folder / "made", scale)
 
 
 def _console() -> Console:
@@ -139,4 +180,5 @@ def _results_folder() -> Path:
 
 def _file_name(result: Run) -> str:
     moment = result.environment.started[:16].replace(":", "").replace("-", "")
-    return f"{moment}-{result.row_count}-rows.json"
+    prefix = "" if result.workload == EDITS.name else f"{result.workload}-"
+    return f"{moment}-{prefix}{result.row_count}-rows.json"

@@ -46,7 +46,7 @@ def compare_runs(earlier: Run, later: Run, *, tolerance: float = SLOWER_BY_MORE_
     Parameters
     ----------
     earlier, later : Run
-        Of equal row count, seed, threads and answers in a turn.
+        Of equal workload, row count, seed, threads and answers in a turn.
     tolerance : float
         Share by which a time may grow.
 
@@ -61,7 +61,7 @@ def compare_runs(earlier: Run, later: Run, *, tolerance: float = SLOWER_BY_MORE_
     InvalidInputError
         If the runs are over different rows or were timed by different rules.
     """
-    for field in ("row_count", "seed", "thread_count", "answers_per_turn"):
+    for field in ("workload", "row_count", "seed", "thread_count", "answers_per_turn"):
         before, after = getattr(earlier, field), getattr(later, field)
         if before != after:
             raise InvalidInputError(

@@ -89,6 +89,11 @@ class EditStream:
             )
 
     @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return SCHEMA
+
+    @property
     def block_count(self) -> int:
         """Number of record batches."""
         return -(-self.row_count // ROWS_PER_BLOCK)

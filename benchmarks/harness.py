@@ -26,15 +26,15 @@ from projseg.benchmarks.answers import (
 from projseg.benchmarks.bandwidth import best_bandwidth, measure_bandwidth
 from projseg.benchmarks.column_storage import measure_columns, read_json_lines
 from projseg.benchmarks.environment import describe_environment
-from projseg.benchmarks.generator import EditStream
 from projseg.benchmarks.peers.engine import Engine
 from projseg.benchmarks.peers.statements import spark_statement
-from projseg.benchmarks.queries import Question
+from projseg.benchmarks.question import Question
 from projseg.benchmarks.records import ColumnStorage, EngineRun, Ingest, QueryText, Run, Timing
-from projseg.benchmarks.staging import Source, stage
+from projseg.benchmarks.staging import RowsToStage, Source, stage
 from projseg.benchmarks.turn import ANSWERS_PER_TURN
 from projseg.benchmarks.worker import Assignment, Request, Verb
 from projseg.benchmarks.worker_handle import WorkerHandle
+from projseg.benchmarks.workload import Workload
 
 __all__ = ["Plan", "run_benchmark"]
 
@@ -46,7 +46,8 @@ COLUMN_ROWS_MAX: Final = 3_000_000  # rows of one segment
 class Plan:
     """What to measure, and where to put the rows meanwhile."""
 
-    stream: EditStream
+    workload: Workload
+    rows: RowsToStage
     engines: Sequence[type[Engine]]
     queries: Sequence[Question]
     rounds: int
@@ -71,13 +72,18 @@ def run_benchmark(plan: Plan, progress: Progress) -> Run:
     Run
         Engines that cannot start are listed with the reason; failures of single queries as well.
     """
-    progress(f"staging {plan.stream.row_count:,} rows")
-    source = stage(plan.stream, plan.folder / "source")
+    progress(f"staging {plan.rows.row_count:,} rows")
+    source = stage(
+        plan.rows,
+        plan.folder / "source",
+        with_parquet=any(engine.runs_on_spark for engine in plan.engines),
+    )
     run = Run(
         environment=describe_environment(),
         bandwidth=measure_bandwidth(plan.thread_count),
-        row_count=plan.stream.row_count,
-        seed=plan.stream.seed,
+        workload=plan.workload.name,
+        row_count=plan.rows.row_count,
+        seed=plan.rows.seed,
         rounds=plan.rounds,
         answers_per_turn=ANSWERS_PER_TURN,
         thread_count=plan.thread_count,
@@ -106,7 +112,7 @@ def run_benchmark(plan: Plan, progress: Progress) -> Run:
 
 def _columns(plan: Plan, source: Source) -> list[ColumnStorage]:
     rows = source.table().slice(0, COLUMN_ROWS_MAX)
-    measured = measure_columns("edits", rows, plan.folder / "columns", plan.thread_count)
+    measured = measure_columns(plan.workload.name, rows, plan.folder / "columns", plan.thread_count)
     if plan.wiki_path is not None:
         rows = read_json_lines(plan.wiki_path)
         measured += measure_columns("wiki", rows, plan.folder / "wiki", plan.thread_count)
@@ -115,7 +121,9 @@ def _columns(plan: Plan, source: Source) -> list[ColumnStorage]:
 
 def _started(plan: Plan, engine: str, source: Source) -> WorkerHandle:
     folder = str(plan.folder / engine)
-    assignment = Assignment(engine, folder, str(source.folder), plan.thread_count)
+    assignment = Assignment(
+        engine, folder, str(source.folder), plan.thread_count, plan.workload.name
+    )
     return WorkerHandle(assignment, plan.folder / f"{engine}.log")
 
 

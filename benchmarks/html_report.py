@@ -15,6 +15,7 @@ from projseg.benchmarks.plots import (
     plot_times,
 )
 from projseg.benchmarks.records import Run
+from projseg.benchmarks.standings import loss_tables
 from projseg.benchmarks.tables import (
     Cell,
     TableOfFigures,
@@ -45,9 +46,15 @@ svg { max-width: 100%; height: auto; } h4 { margin: 1.5rem 0 0.5rem; }
 
 def render_report(runs: Sequence[Run]) -> str:
     """Return the page: growth with the number of rows where it differs, then each run in turn."""
-    parts = [_run_section(run) for run in runs]
-    if len({run.row_count for run in runs}) > 1:
-        parts.insert(0, _growth_section(runs))
+    by_workload: dict[str, list[Run]] = {}
+    for run in runs:
+        by_workload.setdefault(run.workload, []).append(run)
+    parts = [
+        _growth_section(workload, some)
+        for workload, some in by_workload.items()
+        if len({run.row_count for run in some}) > 1
+    ]
+    parts += [_run_section(run) for run in runs]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
@@ -56,23 +63,22 @@ def render_report(runs: Sequence[Run]) -> str:
     )
 
 
-def _growth_section(runs: Sequence[Run]) -> str:
-    return (
-        f"<h2>Growth with the number of rows</h2>{plot_growth(runs)}{_tables(growth_tables(runs))}"
-    )
+def _growth_section(workload: str, runs: Sequence[Run]) -> str:
+    heading = f"<h2>Growth with the number of rows of {workload}</h2>"
+    return f"{heading}{plot_growth(runs)}{_tables(growth_tables(runs))}"
 
 
 def _run_section(run: Run) -> str:
     return "".join(
         (
-            f"<h2>{run.row_count:,} rows</h2>",
+            f"<h2>{run.row_count:,} rows of {run.workload}</h2>",
             f'<p class="small">{escape(conditions(run))}</p>',
             "<h3>Time</h3>",
             plot_times(run),
             _tables((time_table(run), overhead_table(run))),
             "<h3>Against the peers</h3>",
             plot_ratios(run),
-            _tables(goal_tables(run)),
+            _tables((*loss_tables(run), *goal_tables(run))),
             "<h3>Share of memory bandwidth</h3>",
             plot_bandwidth(run),
             "<h3>Loading and size</h3>",

@@ -23,7 +23,7 @@ from projseg.algebra.planning.planner import Planner
 from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts, SegmentFacts
-from projseg.algebra.query.spec import bind_query
+from projseg.algebra.query.binding import bind_query
 from projseg.segment_format.types import TIMESTAMP
 
 SEGMENT_COUNT: Final = 10_000
@@ -78,7 +78,7 @@ def main() -> None:
 
 def _declared(schema: pa.Schema, name: str, keys: Sequence[str]) -> ProjectionSpec:
     declaration = {"name": name, "group_by": keys, "aggregators": ["sum(added) s", "count(*) n"]}
-    return parse_projection(declaration, schema, time_column="time", segment_granularity="day")
+    return parse_projection(declaration, schema, time_column="time")
 
 
 def _edit_keys(number: int) -> list[str]:

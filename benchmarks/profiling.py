@@ -25,8 +25,9 @@ from rich.table import Table
 from projseg import errors
 from projseg.benchmarks.figures import format_ms
 from projseg.benchmarks.peers.projseg_engine import ProjsegBase, ProjsegProjections
-from projseg.benchmarks.queries import Question
+from projseg.benchmarks.question import Question
 from projseg.benchmarks.staging import Source
+from projseg.benchmarks.workload import Workload
 
 __all__ = ["FunctionCost", "QueryProfile", "profile_queries", "profile_table"]
 
@@ -63,6 +64,7 @@ class QueryProfile:
 
 
 def profile_queries(
+    workload: Workload,
     queries: Iterable[Question],
     source: Source,
     folder: Path,
@@ -73,6 +75,8 @@ def profile_queries(
 
     Parameters
     ----------
+    workload : Workload
+        The table and its projections.
     queries : iterable of Question
         In this order.
     source : Source
@@ -80,9 +84,9 @@ def profile_queries(
     folder : Path
         An existing place for the table.
     with_projections : bool
-        Whether the table has the benchmark's four projections.
+        Whether the table has the workload's projections.
     """
-    engine = (ProjsegProjections if with_projections else ProjsegBase)(folder, thread_count=1)
+    engine = (ProjsegProjections if with_projections else ProjsegBase)(folder, 1, workload)
     engine.load(source)
     engine.open()
     for query in queries:

@@ -159,6 +159,7 @@ class Run(msgspec.Struct):
     engines: list[EngineRun]
     reference: str | None = None  # the engine that the answers are compared with
     columns: list[ColumnStorage] = []
+    workload: str = "edits"
     answers_per_turn: int = 1  # at most; a round's time is the median of those that count
     format_version: int = RECORD_VERSION
 
@@ -166,6 +167,12 @@ class Run(msgspec.Struct):
     def present(self) -> list[EngineRun]:
         """The engines that took part."""
         return [engine for engine in self.engines if engine.missing is None]
+
+    @property
+    def has_wrong_answers(self) -> bool:
+        """Whether an engine failed at a query, or gave another answer than the reference."""
+        timings = (timing for engine in self.present for timing in engine.timings.values())
+        return any(timing.failure or timing.agrees is False for timing in timings)
 
     def engine(self, name: str) -> EngineRun | None:
         """Return the engine of this name, if it took part."""

@@ -24,9 +24,10 @@ import numpy as np
 import pyarrow as pa
 
 import projseg
+from projseg.benchmarks.edit_queries import PROJECTIONS, QUERIES
 from projseg.benchmarks.generator import SCHEMA, EditStream
 from projseg.benchmarks.publish import publish
-from projseg.benchmarks.queries import PROJECTIONS, QUERIES, Question
+from projseg.benchmarks.question import Question
 from projseg.benchmarks.turn import take_turn
 from projseg.errors import InvalidInputError
 from projseg.maintenance.hit_segments import MAX_DELETED_RATIO

@@ -68,7 +68,7 @@ def conditions(run: Run) -> str:
     changed = " with local changes" if machine.has_local_changes else ""
     turn = f"up to {run.answers_per_turn} answers" if run.answers_per_turn > 1 else "one answer"
     return (
-        f"{run.row_count:,} rows of seed {run.seed}, {run.thread_count} threads,"
+        f"{run.row_count:,} rows of {run.workload}, seed {run.seed}, {run.thread_count} threads,"
         f" {run.rounds} rounds with {turn} a turn; {machine.started}; {machine.cpu},"
         f" {machine.cpu_count} processors, {format_bytes(machine.memory_bytes)}; memory read"
         f" {format_bytes(run.bandwidth.read_bytes_per_second)}/s, copied"

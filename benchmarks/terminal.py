@@ -10,6 +10,7 @@ from rich.text import Text
 
 from projseg.benchmarks.comparison import Comparison
 from projseg.benchmarks.records import Run
+from projseg.benchmarks.standings import loss_tables
 from projseg.benchmarks.tables import (
     TableOfFigures,
     column_table,
@@ -33,6 +34,7 @@ def print_run(run: Run, console: Console) -> None:
         time_table(run),
         overhead_table(run),
         *goal_tables(run),
+        *loss_tables(run),
         load_table(run),
         column_table(run),
     )

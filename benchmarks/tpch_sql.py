@@ -10,10 +10,7 @@ Parquet alone, compares the rows, and notes how the plan got them and the best o
 from __future__ import annotations
 
 import math
-import os
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,7 +25,7 @@ from projseg.benchmarks.publish import publish
 from projseg.benchmarks.sql_session import sql_session
 from projseg.benchmarks.ssb_queries import SSB, SSB_TABLES
 from projseg.benchmarks.tpch_queries import TPCH
-from projseg.errors import MissingPackageError
+from projseg.benchmarks.tpch_tables import generate
 
 _RUNS: Final = 2
 _REVENUE: Final = "sum(l_extendedprice * (1 - l_discount))"
@@ -124,26 +121,6 @@ def run(spark: SparkSession, folder: Path, scale: float, runs: int = _RUNS) -> d
         if "below a join" in one["how"]
     ]
     return found
-
-
-def generate(folder: Path, scale: float) -> None:
-    """Make TPC-H's tables as Parquet files of a folder.
-
-    Raises
-    ------
-    MissingPackageError
-        PROJSEG_MISSING_PACKAGE if tpchgen-cli is not installed.
-    """
-    beside = str(Path(sys.executable).parent)
-    command = shutil.which("tpchgen-cli", path=os.pathsep.join([beside, os.environ["PATH"]]))
-    if command is None:
-        raise MissingPackageError(
-            "PROJSEG_MISSING_PACKAGE",
-            "TPC-H's rows are made by tpchgen-cli, which is not installed; "
-            "run: pip install 'projseg[bench]'",
-        )
-    asked = [command, "parquet", "-s", f"{scale:g}", "--output-dir", str(folder)]
-    subprocess.run(asked, check=True, capture_output=True)  # noqa: S603 - a program of the extra
 
 
 def _make_tpch(spark: SparkSession, folder: Path) -> None:

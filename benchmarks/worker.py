@@ -19,10 +19,11 @@ import pyarrow as pa
 from projseg.benchmarks.memory import PeakMemory
 from projseg.benchmarks.peers.engine import Engine, NotApplicableError
 from projseg.benchmarks.peers.registry import select_engines
-from projseg.benchmarks.queries import Question
+from projseg.benchmarks.question import Question
 from projseg.benchmarks.records import Work
 from projseg.benchmarks.staging import Source
 from projseg.benchmarks.turn import take_turn
+from projseg.benchmarks.workload import workload_named
 
 __all__ = ["Assignment", "Reply", "Request", "Verb", "serve"]
 
@@ -42,12 +43,13 @@ class Verb(StrEnum):
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """The engine that a worker runs, and its folders."""
+    """The engine that a worker runs, over which workload, and its folders."""
 
     engine: str
     folder: str
     source_folder: str
     thread_count: int
+    workload: str = "edits"
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -159,10 +161,11 @@ class _Worker:
         return None
 
     def _start(self, reply: Reply) -> None:
-        (kind,) = select_engines([self._assignment.engine])
-        folder = Path(self._assignment.folder)
+        assigned = self._assignment
+        (kind,) = select_engines([assigned.engine], assigned.workload)
+        folder = Path(assigned.folder)
         folder.mkdir(parents=True, exist_ok=True)
-        self._engine = kind(folder, self._assignment.thread_count)
+        self._engine = kind(folder, assigned.thread_count, workload_named(assigned.workload))
         reply.version = self._engine.version()
 
 

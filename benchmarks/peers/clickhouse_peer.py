@@ -7,23 +7,34 @@ by time. The parts are merged into one before anything is measured.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 
 from projseg.benchmarks.peers.engine import Engine
 from projseg.benchmarks.peers.statements import clickhouse_text, statement
-from projseg.benchmarks.queries import PROJECTIONS, Question, Rollup
+from projseg.benchmarks.question import Question, Rollup
 from projseg.benchmarks.records import Work
 from projseg.benchmarks.staging import Source
+from projseg.benchmarks.workload import Workload
 
 __all__ = ["ClickHouse", "ClickHouseProjections"]
 
-_COLUMNS = (
-    "time DateTime64(6, 'UTC'), channel LowCardinality(String), page String, user String,"
-    " country LowCardinality(String), device LowCardinality(String), robot Bool,"
-    " added Int32, deleted Int32, price Float64"
-)
+_COLUMNS = {
+    "edits": (
+        "time DateTime64(6, 'UTC'), channel LowCardinality(String), page String, user String,"
+        " country LowCardinality(String), device LowCardinality(String), robot Bool,"
+        " added Int32, deleted Int32, price Float64"
+    ),
+    "lineitem": (
+        "l_orderkey Int64, l_partkey Int64, l_suppkey Int64, l_linenumber Int32,"
+        " l_quantity Decimal(15, 2), l_extendedprice Decimal(15, 2), l_discount Decimal(15, 2),"
+        " l_tax Decimal(15, 2), l_returnflag LowCardinality(String),"
+        " l_linestatus LowCardinality(String), l_shipdate Date, l_commitdate Date,"
+        " l_receiptdate Date, l_shipinstruct LowCardinality(String),"
+        " l_shipmode LowCardinality(String), l_comment String"
+    ),
+}
 
 
 class ClickHouse(Engine):
@@ -31,10 +42,10 @@ class ClickHouse(Engine):
 
     name = "clickhouse"
     title = "ClickHouse"
-    _projections: ClassVar[tuple[Rollup, ...]] = ()
+    has_projections = False
 
-    def __init__(self, folder: Path, thread_count: int) -> None:
-        super().__init__(folder, thread_count)
+    def __init__(self, folder: Path, thread_count: int, workload: Workload) -> None:
+        super().__init__(folder, thread_count, workload)
         from chdb import session  # optional and large: installed by hand
 
         library: Any = session  # chdb has no type hints
@@ -48,20 +59,21 @@ class ClickHouse(Engine):
 
     def load(self, source: Source) -> None:
         """Insert from the mapped Arrow table."""
-        definitions = "".join(f", {_projection(spec)}" for spec in self._projections)
+        definitions = "".join(f", {_projection(spec)}" for spec in self.projections)
         self._session.query(
-            f"CREATE TABLE bench.edits ({_COLUMNS}{definitions}) ENGINE = MergeTree ORDER BY time"
+            f"CREATE TABLE {self._table} ({_COLUMNS[self.workload.name]}{definitions})"
+            f" ENGINE = MergeTree ORDER BY {self.workload.dataset.time_column}"
         )
         arriving = source.table()  # chdb's Python() finds it by this name
         self._session.query(
-            "INSERT INTO bench.edits SELECT * FROM Python(arriving)"
+            f"INSERT INTO {self._table} SELECT * FROM Python(arriving)"
             f" {self._settings}, max_insert_threads = {self.thread_count}"
         )
         del arriving
 
     def settle(self) -> None:
         """Merge the parts into one."""
-        self._session.query("OPTIMIZE TABLE bench.edits FINAL")
+        self._session.query(f"OPTIMIZE TABLE {self._table} FINAL")
 
     def sizes(self) -> tuple[int, int]:
         """Return what the active parts hold."""
@@ -71,7 +83,7 @@ class ClickHouse(Engine):
 
     def open(self) -> None:
         """Touch the table, which loads its parts."""
-        self._session.query("SELECT count() FROM bench.edits")
+        self._session.query(f"SELECT count() FROM {self._table}")
 
     def run(self, query: Question) -> pa.Table:
         """Return the answer as ClickHouse's own Arrow stream."""
@@ -90,25 +102,29 @@ class ClickHouse(Engine):
         """End the session."""
         self._session.close()
 
+    @property
+    def _table(self) -> str:
+        return f"bench.{self.workload.name}"
+
     def _answer(self, query: Question, output_format: str = "ArrowStream") -> Any:
-        text = statement(query, "clickhouse").replace("FROM edits", "FROM bench.edits")
+        text = statement(query, "clickhouse").replace(f"FROM {query.table}", f"FROM {self._table}")
         return self._session.query(f"{text} {self._settings}", output_format)
 
     def _number(self, expression: str, table: str) -> int:
         answer = self._session.query(
             f"SELECT {expression} FROM {table}"
-            " WHERE database = 'bench' AND table = 'edits' AND active",
+            f" WHERE database = 'bench' AND table = '{self.workload.name}' AND active",
             "TSV",
         )
         return int(str(answer).strip())
 
 
 class ClickHouseProjections(ClickHouse):
-    """The same table with the benchmark's four projections."""
+    """The same table with the workload's projections."""
 
     name = "clickhouse-projections"
     title = "ClickHouse with projections"
-    _projections = PROJECTIONS
+    has_projections = True
 
 
 def _projection(spec: Rollup) -> str:

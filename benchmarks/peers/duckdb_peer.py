@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from projseg.benchmarks.generator import SCHEMA
 from projseg.benchmarks.peers.engine import Engine
 from projseg.benchmarks.peers.statements import statement
-from projseg.benchmarks.queries import Question
+from projseg.benchmarks.question import Question
 from projseg.benchmarks.staging import Source
+from projseg.benchmarks.workload import Workload
 
 __all__ = ["DuckDbNative", "DuckDbParquet"]
 
@@ -21,8 +22,8 @@ _BATCHES_PER_GROUP = 8  # a million rows, pyarrow's own default
 class _DuckDb(Engine):
     _database: ClassVar[str]
 
-    def __init__(self, folder: Any, thread_count: int) -> None:
-        super().__init__(folder, thread_count)
+    def __init__(self, folder: Path, thread_count: int, workload: Workload) -> None:
+        super().__init__(folder, thread_count, workload)
         import duckdb  # optional: extra [bench]
 
         self._duckdb = duckdb
@@ -32,7 +33,7 @@ class _DuckDb(Engine):
         return str(self._duckdb.__version__)
 
     def open(self) -> None:
-        database = self._database.format(folder=self.folder)
+        database = self._database.format(folder=self.folder, name=self.workload.name)
         self._connection = self._duckdb.connect(database)
         self._connection.execute(f"SET threads = {self.thread_count}")
         self._connection.execute("SET TimeZone = 'UTC'")
@@ -54,15 +55,21 @@ class DuckDbNative(_DuckDb):
 
     name = "duckdb"
     title = "DuckDB"
-    _database = "{folder}/edits.duckdb"
+    _database = "{folder}/{name}.duckdb"
 
     def load(self, source: Source) -> None:
         """Insert the Arrow stream and write the checkpoint."""
         self.open()
         rows = source.reader()
         self._connection.register("arriving", rows)
+        plain = [
+            f"{field.name} AT TIME ZONE 'UTC' AS {field.name}"
+            for field in self.workload.dataset.schema
+            if pa.types.is_timestamp(field.type)
+        ]
+        columns = f"* REPLACE ({', '.join(plain)})" if plain else "*"
         self._connection.execute(
-            "CREATE TABLE edits AS SELECT * REPLACE (time AT TIME ZONE 'UTC' AS time) FROM arriving"
+            f"CREATE TABLE {self.workload.name} AS SELECT {columns} FROM arriving"
         )
         self._connection.execute("CHECKPOINT")
 
@@ -77,8 +84,7 @@ class DuckDbParquet(_DuckDb):
     def load(self, source: Source) -> None:
         """Write the batches as one Parquet file."""
         batches: list[pa.RecordBatch] = []
-        path = self.folder / "edits.parquet"
-        with pq.ParquetWriter(path, SCHEMA, compression="snappy") as writer:
+        with pq.ParquetWriter(self._path, source.schema(), compression="snappy") as writer:
             for batch in source.batches():
                 batches.append(batch)
                 if len(batches) == _BATCHES_PER_GROUP:
@@ -91,5 +97,9 @@ class DuckDbParquet(_DuckDb):
         """Define the view over the file."""
         super().open()
         self._connection.execute(
-            f"CREATE VIEW edits AS SELECT * FROM '{self.folder / 'edits.parquet'}'"
+            f"CREATE VIEW {self.workload.name} AS SELECT * FROM '{self._path}'"
         )
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / f"{self.workload.name}.parquet"

@@ -8,9 +8,10 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from projseg.benchmarks.queries import Question
+from projseg.benchmarks.question import Question, Rollup
 from projseg.benchmarks.records import Work
 from projseg.benchmarks.staging import Source
+from projseg.benchmarks.workload import WORKLOADS, Workload
 
 __all__ = ["Engine", "NotApplicableError", "stored_bytes"]
 
@@ -31,6 +32,8 @@ class Engine(ABC):
         The engine's own place, empty before `load`.
     thread_count : int
         Threads it may use.
+    workload : Workload
+        The table and its projections.
     """
 
     name: ClassVar[str]
@@ -38,9 +41,15 @@ class Engine(ABC):
     is_peer: ClassVar[bool] = True
     runs_on_spark: ClassVar[bool] = False
     has_projections: ClassVar[bool] = True
+    workloads: ClassVar[tuple[str, ...]] = tuple(WORKLOADS)
 
-    def __init__(self, folder: Path, thread_count: int) -> None:
-        self.folder, self.thread_count = folder, thread_count
+    def __init__(self, folder: Path, thread_count: int, workload: Workload) -> None:
+        self.folder, self.thread_count, self.workload = folder, thread_count, workload
+
+    @property
+    def projections(self) -> tuple[Rollup, ...]:
+        """What it holds beside the rows."""
+        return self.workload.projections if self.has_projections else ()
 
     @abstractmethod
     def version(self) -> str:

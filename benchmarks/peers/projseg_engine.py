@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 
-from projseg.benchmarks.generator import SCHEMA
 from projseg.benchmarks.peers.engine import Engine
-from projseg.benchmarks.queries import PROJECTIONS, Question, Rollup
+from projseg.benchmarks.question import Question, Rollup
 from projseg.benchmarks.records import Work
 from projseg.benchmarks.staging import Source
+from projseg.benchmarks.workload import Workload
 
 __all__ = ["ProjsegBase", "ProjsegProjections", "declared", "query_arguments"]
 
 
 class _Projseg(Engine):
     is_peer = False
-    _projections: ClassVar[tuple[Rollup, ...]]
 
-    def __init__(self, folder: Path, thread_count: int) -> None:
-        super().__init__(folder, thread_count)
+    def __init__(self, folder: Path, thread_count: int, workload: Workload) -> None:
+        super().__init__(folder, thread_count, workload)
         import projseg  # imported as a user does, in the engine's process: cold start counts it
 
         self._projseg: Any = projseg
@@ -33,15 +32,15 @@ class _Projseg(Engine):
     def load(self, source: Source) -> None:
         """Create the table and append the Arrow stream."""
         self._table = self._projseg.Table.create(
-            str(self.folder / "edits"),
-            SCHEMA,
-            time_column="time",
-            projections=declared(self._projseg, self._projections),
+            self._location,
+            self.workload.dataset.schema,
+            time_column=self.workload.dataset.time_column,
+            projections=declared(self._projseg, self.projections),
         )
         self._table.append(source.reader())
 
     def open(self) -> None:
-        self._table = self._projseg.Table(str(self.folder / "edits"))
+        self._table = self._projseg.Table(self._location)
 
     def run(self, query: Question) -> pa.Table:
         answer: pa.Table = self._table.query(**query_arguments(query), context=self._context())
@@ -65,16 +64,19 @@ class _Projseg(Engine):
         rows, bytes_read = (sum(filter(None, plan[name].to_pylist())) for name in ("rows", "bytes"))
         return Work(rows, bytes_read, sources)
 
+    @property
+    def _location(self) -> str:
+        return str(self.folder / self.workload.name)
+
     def _context(self) -> dict[str, object]:
         return {"threads": self.thread_count}
 
 
 class ProjsegProjections(_Projseg):
-    """A table with the four projections."""
+    """A table with the workload's projections."""
 
     name = "projseg"
     title = "projseg with projections"
-    _projections = PROJECTIONS
 
     def sizes(self) -> tuple[int, int]:
         """Split the files' bytes by what the table knows of its projections."""
@@ -89,7 +91,6 @@ class ProjsegBase(_Projseg):
     name = "projseg-base"
     title = "projseg without projections"
     has_projections = False
-    _projections = ()
 
 
 def declared(library: Any, specs: tuple[Rollup, ...]) -> list[Any]:

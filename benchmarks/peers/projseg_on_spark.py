@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from projseg.benchmarks.peers.engine import stored_bytes
 from projseg.benchmarks.peers.spark_peer import SparkEngine
-from projseg.benchmarks.queries import PROJECTIONS, Question
+from projseg.benchmarks.question import Question
 from projseg.benchmarks.staging import Source
+from projseg.benchmarks.workload import Workload
 
 __all__ = ["ProjsegSparkOptions", "ProjsegSparkSql"]
 
@@ -19,11 +20,11 @@ __all__ = ["ProjsegSparkOptions", "ProjsegSparkSql"]
 class _ProjsegOnSpark(SparkEngine):
     is_peer = False
 
-    def __init__(self, folder: Path, thread_count: int) -> None:
+    def __init__(self, folder: Path, thread_count: int, workload: Workload) -> None:
         import projseg  # imported as a user does, in the engine's process
 
         self._projseg: Any = projseg
-        super().__init__(folder, thread_count)
+        super().__init__(folder, thread_count, workload)
         self._projseg.register(self.spark)
 
     def _configured(self, builder: Any) -> Any:
@@ -36,7 +37,7 @@ class _ProjsegOnSpark(SparkEngine):
         rows = self.spark.read.parquet(str(source.parquet_folder))
         declarations = [
             {"name": spec.name, "groupBy": spec.group_by, "aggregators": spec.aggregators}
-            for spec in PROJECTIONS
+            for spec in self.projections
         ]
         writer = rows.write.format("projseg").mode("append").option("timeColumn", "time")
         writer.option("projections", json.dumps(declarations)).save(self._location)

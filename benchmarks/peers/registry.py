@@ -29,21 +29,21 @@ ENGINES: Final[tuple[type[Engine], ...]] = (
 )
 
 
-def select_engines(names: Iterable[str]) -> tuple[type[Engine], ...]:
-    """Return the engines of these names in the list's order; all of them for no name.
+def select_engines(names: Iterable[str], workload: str = "edits") -> tuple[type[Engine], ...]:
+    """Return the engines of these names in the list's order; all that take part for no name.
 
     Raises
     ------
     InvalidInputError
-        For a name that is not in the list.
+        For a name that is not in the list, or whose engine does not take part in the workload.
     """
-    by_name = {engine.name: engine for engine in ENGINES}
+    by_name = {engine.name: engine for engine in ENGINES if workload in engine.workloads}
     wanted = list(names) or list(by_name)
     for name in wanted:
         if name not in by_name:
             raise InvalidInputError(
                 "PROJSEG_BAD_ARGUMENT",
-                f"'{name}' is not an engine of the benchmark{did_you_mean(name, by_name)};"
+                f"'{name}' is not an engine over {workload}{did_you_mean(name, by_name)};"
                 f" there are {', '.join(by_name)}",
             )
     return tuple(engine for engine in ENGINES if engine.name in wanted)

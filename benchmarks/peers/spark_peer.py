@@ -15,8 +15,9 @@ from projseg.benchmarks.peers.statements import (
     rollup_statement,
     spark_statement,
 )
-from projseg.benchmarks.queries import PROJECTIONS, Question
+from projseg.benchmarks.question import Question
 from projseg.benchmarks.staging import Source
+from projseg.benchmarks.workload import Workload
 
 __all__ = ["SparkEngine", "SparkParquet", "SparkRollup"]
 
@@ -36,9 +37,10 @@ class SparkEngine(Engine):
     """A local session of as many threads, with as many shuffle partitions."""
 
     runs_on_spark = True
+    workloads = ("edits",)
 
-    def __init__(self, folder: Path, thread_count: int) -> None:
-        super().__init__(folder, thread_count)
+    def __init__(self, folder: Path, thread_count: int, workload: Workload) -> None:
+        super().__init__(folder, thread_count, workload)
         # Workers must be this interpreter, whatever python3 the PATH holds.
         os.environ["PYSPARK_PYTHON"] = sys.executable
         from pyspark.sql import SparkSession  # starts a JVM: only in this engine's process
@@ -107,7 +109,7 @@ class SparkRollup(SparkEngine):
         """Aggregate the staged Parquet once for each rollup."""
         edits = self.spark.read.parquet(str(source.parquet_folder))
         edits.createOrReplaceTempView("edits")
-        for projection in PROJECTIONS:
+        for projection in self.projections:
             rollup = self.spark.sql(rollup_definition(projection))
             rollup.write.parquet(str(self.folder / "rollups" / projection.name))
 
@@ -117,7 +119,7 @@ class SparkRollup(SparkEngine):
 
     def open(self) -> None:
         """Register a view for each rollup."""
-        for projection in PROJECTIONS:
+        for projection in self.projections:
             rollup = self.spark.read.parquet(str(self.folder / "rollups" / projection.name))
             rollup.createOrReplaceTempView(projection.name)
 

@@ -8,7 +8,7 @@ from functools import cache
 import sqlglot
 from sqlglot import expressions as sql
 
-from projseg.benchmarks.queries import Question, Rollup
+from projseg.benchmarks.question import Question, Rollup
 
 __all__ = [
     "clickhouse_text",
@@ -29,9 +29,9 @@ _OVER_ROLLUP = (
 
 
 @cache
-def spark_statement(query: Question, *, table: str = "edits") -> str:
-    """Return the query in Spark SQL."""
-    parts = [f"SELECT {', '.join(query.outputs)} FROM {table}"]
+def spark_statement(query: Question, *, table: str | None = None) -> str:
+    """Return the query in Spark SQL, over its own table or another."""
+    parts = [f"SELECT {', '.join(query.outputs)} FROM {table or query.table}"]
     if where := query.where():
         parts.append(f"WHERE {where}")
     if query.group_by:
@@ -81,9 +81,11 @@ def _keys(group_by: tuple[str, ...]) -> str:
 
 
 def _for_clickhouse(node: sql.Expression) -> sql.Expression:
-    if isinstance(node, sql.Cast) and isinstance(node.this, sql.Literal):
-        scale, zone = sql.Literal.number(6), sql.Literal.string("UTC")
-        return sql.Anonymous(this="toDateTime64", expressions=[node.this, scale, zone])
+    if isinstance(node, sql.TsOrDsToDate):
+        inner: sql.Expression = node.this
+        return inner
+    if isinstance(node, sql.Cast):
+        return _clickhouse_cast(node)
     if isinstance(node, sql.ApproxDistinct):
         # A HyperLogLog of 2**12 registers, the size of the other engines' sketches; its own
         # default, uniq, keeps up to 65,536 hashes a group.
@@ -94,7 +96,21 @@ def _for_clickhouse(node: sql.Expression) -> sql.Expression:
     return node
 
 
+def _clickhouse_cast(cast: sql.Cast) -> sql.Expression:
+    """Return a cast that makes no nullable values, as there are no nulls."""
+    if cast.is_type("double"):
+        return sql.Anonymous(this="toFloat64", expressions=[cast.this])
+    if cast.is_type("date"):
+        return sql.Anonymous(this="toDate", expressions=[cast.this])
+    scale, zone = sql.Literal.number(6), sql.Literal.string("UTC")
+    return sql.Anonymous(this="toDateTime64", expressions=[cast.this, scale, zone])
+
+
 def _for_duckdb(node: sql.Expression) -> sql.Expression:
-    if isinstance(node, sql.Cast) and isinstance(node.this, sql.Literal):
-        return sql.cast(node.this, "TIMESTAMP", dialect="duckdb")
+    if isinstance(node, sql.TsOrDsToDate):
+        inner: sql.Expression = node.this
+        return inner
+    if isinstance(node, sql.Cast) and not node.is_type("date"):
+        kind = "DOUBLE" if node.is_type("double") else "TIMESTAMP"
+        return sql.cast(node.this, kind, dialect="duckdb")
     return node

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from projseg.benchmarks.answers import approximation_error, find_difference, normalised
-from projseg.benchmarks.queries import Question
+from projseg.benchmarks.question import Question
 
 BY_DAY = Question("q", ("date_trunc('DAY', time) AS day", "channel"), ("sum(added) AS added",))
 
@@ -85,3 +85,15 @@ def test_approximate_counts_are_measured_not_compared():
     few, fewer = (normalised(pa.table({"c": ["a"], "u": [n]}), query) for n in (7, 6))
     assert approximation_error(fewer, few, query) == pytest.approx(0.05)
     assert "count(DISTINCT user)" in query.exact().aggregators[0]
+
+
+def test_decimals_are_compared_at_their_value_and_doubles_as_far_as_they_were_rounded():
+    query = Question("q", (), ("sum(price) AS price",))
+    cents = pa.table({"price": pa.array([Decimal("2.50")], pa.decimal128(38, 2))})
+    finer = pa.table({"price": pa.array([Decimal("2.5000")], pa.decimal128(38, 4))})
+    other = pa.table({"price": pa.array([Decimal("2.5001")], pa.decimal128(38, 4))})
+    assert _difference(cents, finer, query) is None
+    assert "instead of Decimal" in _difference(cents, other, query)
+    mean = pa.table({"price": [2.504]})
+    assert _difference(mean, cents, query) is None
+    assert _difference(mean, other, query) is not None

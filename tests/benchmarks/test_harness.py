@@ -9,15 +9,16 @@ from projseg.benchmarks.generator import EditStream
 from projseg.benchmarks.harness import Plan, run_benchmark
 from projseg.benchmarks.memory import PeakMemory
 from projseg.benchmarks.peers.registry import select_engines
-from projseg.benchmarks.queries import select_queries
 from projseg.benchmarks.staging import stage
 from projseg.benchmarks.worker import Assignment, Request, Verb
 from projseg.benchmarks.worker_handle import WorkerHandle
+from projseg.benchmarks.workload import WORKLOADS
 
 pytest.importorskip("duckdb")
 pytest.importorskip("psutil")
 
-QUERIES = select_queries(
+EDITS = WORKLOADS["edits"]
+QUERIES = EDITS.select(
     [
         "total",
         "by_hour_channel",
@@ -33,6 +34,7 @@ QUERIES = select_queries(
 @pytest.mark.slow
 def test_engines_take_turns_and_agree(tmp_path):
     plan = Plan(
+        EDITS,
         EditStream(3000),
         select_engines(["projseg", "projseg-base", "duckdb", "duckdb-parquet"]),
         QUERIES,

@@ -8,17 +8,20 @@ from typer.testing import CliRunner
 from projseg.benchmarks.cli import app
 from projseg.benchmarks.generator import EditStream
 from projseg.benchmarks.profiling import profile_queries
-from projseg.benchmarks.queries import select_queries
 from projseg.benchmarks.staging import stage
+from projseg.benchmarks.workload import WORKLOADS
 
-QUERIES = select_queries(["users_by_channel", "rows_of_day"])
+EDITS = WORKLOADS["edits"]
+QUERIES = EDITS.select(["users_by_channel", "rows_of_day"])
 
 
 @pytest.mark.parametrize("with_projections", [True, False])
 def test_kernels_and_what_runs_in_a_pool_are_seen(tmp_path, with_projections):
     source = stage(EditStream(3000), tmp_path / "source", with_parquet=False)
     assert not source.parquet_folder.exists()
-    found = list(profile_queries(QUERIES, source, tmp_path, with_projections=with_projections))
+    found = list(
+        profile_queries(EDITS, QUERIES, source, tmp_path, with_projections=with_projections)
+    )
     assert [profile.query for profile in found] == ["users_by_channel", "rows_of_day"]
     for profile in found:
         assert profile.cpu_ms > 0

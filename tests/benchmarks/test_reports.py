@@ -22,7 +22,9 @@ from projseg.benchmarks.figures import (
     peer_ratio,
 )
 from projseg.benchmarks.html_report import render_report
+from projseg.benchmarks.markdown import as_markdown
 from projseg.benchmarks.records import ColumnStorage, Timing, load_run, save_run
+from projseg.benchmarks.standings import loss_tables, ratio_table
 from projseg.benchmarks.tables import (
     column_table,
     goal_tables,
@@ -116,6 +118,8 @@ def test_growth_is_shown_where_the_number_of_rows_differs():
     page = render_report(runs)
     assert page.index("Growth with the number of rows") < page.index("4,000,000 rows</h2>")
     assert "4M" in page
+    runs[1].workload = "lineitem"
+    assert "Growth" not in render_report(runs)
     assert "Growth" not in render_report(runs[:1])
 
 
@@ -163,6 +167,36 @@ def test_report_writes_the_page_beside_the_results(tmp_path):
     save_run(bench_runs.small_run(), tmp_path / "run.json")
     assert CliRunner().invoke(app, ["report", str(tmp_path / "run.json")]).exit_code == 0
     assert (tmp_path / "run.html").read_text().startswith("<!doctype html>")
+
+
+def test_queries_that_a_peer_answers_faster_come_first_by_ratio():
+    won, lost = bench_runs.small_run(), bench_runs.small_run(own_ms=(66.0,))
+    (table,) = loss_tables(won)
+    assert table.rows == ()
+    assert (
+        "0 of 1 queries; geometric mean of the ratios: all 0.33, covered 0.33, not covered -"
+        in (table.caption)
+    )
+    (table,) = loss_tables(lost)
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["total *", "66", "duckdb", "33", "2.00"]
+    ]
+    lost.engines[0].runs_on_spark = True
+    assert loss_tables(lost) == []
+
+
+def test_a_run_as_markdown_marks_what_was_lost():
+    text = as_markdown(ratio_table(bench_runs.small_run(own_ms=(66.0,))))
+    assert "| total \\* | 66 | duckdb | 33 | **2.00** |" in text
+    assert "| geometric mean |  |  |  | 2.00 |" in text
+    assert "| 11 | duckdb | 33 | 0.33 |" in as_markdown(ratio_table(bench_runs.small_run()))
+
+
+def test_wrong_answers_are_errors():
+    run = bench_runs.small_run()
+    assert not run.has_wrong_answers
+    run.engines[1].timings["total"].agrees = False
+    assert run.has_wrong_answers
 
 
 def test_goals_name_the_peers_of_each_kind_of_engine():

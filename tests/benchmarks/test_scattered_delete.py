@@ -2,9 +2,12 @@
 
 import json
 
+import pytest
+
 from projseg.benchmarks import scattered_delete
 
 
+@pytest.mark.slow
 def test_a_small_run(tmp_path, capsys):
     output = tmp_path / "results.json"
     scattered_delete.main(["--rows", "30000", "--output", str(output)])

@@ -2,9 +2,12 @@
 
 import json
 
+import pytest
+
 from projseg.benchmarks import table_life
 
 
+@pytest.mark.slow
 def test_a_small_run(tmp_path, capsys):
     output = tmp_path / "results.json"
     sizes = ["--rows", "6000", "--batches", "12", "--tasks", "4", "--days", "3"]

@@ -1,106 +1,17 @@
-"""The queries of the benchmark: one list for every engine, in one neutral form.
+"""The queries over edits, one list for every engine, and the four projections that help some.
 
-A query is written once, as the arguments of `projseg.Table.query` in Spark SQL expression text. The
-statement for a peer is composed from the same parts, so that no engine is asked something else.
-
-The four projections of the benchmark, and no other knowledge of the queries, are given to the
-engines that can hold projections. A query marked `covered_by` can be answered from one of them.
+A query marked `covered_by` can be answered from one of the projections.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Final
 
 from projseg.benchmarks import vocabulary
-from projseg.benchmarks.generator import SCHEMA
-from projseg.errors import InvalidInputError, did_you_mean
+from projseg.benchmarks.question import Question, Rollup
 
-__all__ = ["PROJECTIONS", "QUERIES", "Question", "Rollup", "select_queries"]
-
-
-@dataclass(frozen=True, slots=True)
-class Rollup:
-    """A projection, or a rollup made by hand: grouping columns and aggregators as Spark SQL."""
-
-    name: str
-    group_by: tuple[str, ...]
-    aggregators: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One question, as the arguments of `projseg.Table.query`.
-
-    Parameters
-    ----------
-    name : str
-        Stable: results of different runs are compared by it.
-    group_by, aggregators, columns, order_by : tuple of str
-        Spark SQL expression texts; no `group_by` and no `aggregators` is a row scan of `columns`.
-    filter : str or None
-        A condition.
-    interval : (str, str) or None
-        Half-open, ISO 8601 in UTC without the zone.
-    limit : int or None
-        Rows kept after ordering; the order is total, so that one answer is right.
-    covered_by : str or None
-        A projection of `PROJECTIONS` that can answer it.
-    is_drained : bool
-        Every row is produced and thrown away, nothing is kept: for answers as large as the table.
-    """
-
-    name: str
-    group_by: tuple[str, ...] = ()
-    aggregators: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    filter: str | None = None
-    interval: tuple[str, str] | None = None
-    order_by: tuple[str, ...] = ()
-    limit: int | None = None
-    covered_by: str | None = None
-    is_drained: bool = False
-
-    @property
-    def is_row_scan(self) -> bool:
-        """Whether rows are wanted, not groups."""
-        return not self.group_by and not self.aggregators
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """The expressions of the answer's columns, in order."""
-        return self.group_by + self.aggregators or self.columns or tuple(SCHEMA.names)
-
-    @property
-    def output_names(self) -> tuple[str, ...]:
-        """The names of the answer's columns, in order."""
-        return tuple(output.rsplit(" AS ", 1)[-1] for output in self.outputs)
-
-    @property
-    def approximate_outputs(self) -> tuple[str, ...]:
-        """The names of the answer's columns whose values may differ between engines."""
-        return tuple(
-            name
-            for name, output in zip(self.output_names, self.outputs, strict=True)
-            if output.startswith("approx_count_distinct")
-        )
-
-    def exact(self) -> Question:
-        """Return the same question with every approximate distinct count made exact."""
-        exact = (
-            text.replace("approx_count_distinct(", "count(DISTINCT ") for text in self.aggregators
-        )
-        return replace(self, aggregators=tuple(exact))
-
-    def where(self) -> str | None:
-        """Return the filter and the interval as one condition, for peers that know no interval."""
-        parts = [f"({self.filter})"] if self.filter else []
-        if self.interval:
-            start, end = self.interval
-            parts.append(f"time >= TIMESTAMP '{start}' AND time < TIMESTAMP '{end}'")
-        return " AND ".join(parts) or None
-
+__all__ = ["PROJECTIONS", "QUERIES"]
 
 PROJECTIONS: Final = (
     Rollup("by_channel", ("channel",), ("sum(added) AS total_added", "count(*) AS edits")),
@@ -249,22 +160,3 @@ _DRAINS: Final = (
 )
 
 QUERIES: Final = _CORE + _FILTERS + _GROUPS + _SCANS + _DRAINS
-
-
-def select_queries(names: Iterable[str]) -> tuple[Question, ...]:
-    """Return the queries of these names in the list's order; all of them for no name.
-
-    Raises
-    ------
-    InvalidInputError
-        For a name that is not in the list.
-    """
-    by_name = {query.name: query for query in QUERIES}
-    wanted = list(names) or list(by_name)
-    for name in wanted:
-        if name not in by_name:
-            raise InvalidInputError(
-                "PROJSEG_BAD_ARGUMENT",
-                f"'{name}' is not a query of the benchmark{did_you_mean(name, by_name)}",
-            )
-    return tuple(query for query in QUERIES if query.name in wanted)

@@ -1,4 +1,4 @@
-"""The list of queries is well formed, and every dialect's text says the same."""
+"""The lists of queries are well formed, and every dialect's text says the same."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ from projseg.benchmarks.peers.statements import (
     spark_statement,
     statement,
 )
-from projseg.benchmarks.queries import PROJECTIONS, QUERIES, select_queries
+from projseg.benchmarks.workload import WORKLOADS, workload_named
 from projseg.errors import InvalidInputError
+
+EDITS = WORKLOADS["edits"]
+QUERIES = [query for workload in WORKLOADS.values() for query in workload.queries]
 
 
 def test_names_are_unique_and_projections_exist():
     assert len({query.name for query in QUERIES}) == len(QUERIES)
     assert len({engine.name for engine in ENGINES}) == len(ENGINES)
-    projections = {projection.name for projection in PROJECTIONS}
-    assert {query.covered_by for query in QUERIES} - {None} == projections
+    for name, workload in WORKLOADS.items():
+        projections = {projection.name for projection in workload.projections}
+        assert {query.covered_by for query in workload.queries} - {None} == projections
+        assert {query.table for query in workload.queries} == {workload.name} == {name}
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
@@ -40,21 +45,26 @@ def test_limited_answers_are_totally_ordered():
 
 
 def test_a_rollup_answers_exactly_the_covered_queries():
-    for query in QUERIES:
+    for query in EDITS.queries:
         assert (rollup_statement(query) is None) == (query.covered_by is None)
-    (hours,) = select_queries(["by_hour_channel"])
+    (hours,) = EDITS.select(["by_hour_channel"])
     assert rollup_statement(hours) == (
         "SELECT hour AS hour, channel, sum(total_added) AS total_added, sum(edits) AS edits"
         " FROM by_hour_channel_country GROUP BY hour, channel"
     )
-    assert "hll_sketch_agg(user) AS users" in rollup_definition(PROJECTIONS[2])
+    assert "hll_sketch_agg(user) AS users" in rollup_definition(EDITS.projections[2])
 
 
 def test_selection_keeps_the_list_s_order_and_refuses_unknown_names():
-    assert [query.name for query in select_queries(["by_page", "total"])] == ["total", "by_page"]
-    assert select_queries([]) == QUERIES
+    assert [query.name for query in EDITS.select(["by_page", "total"])] == ["total", "by_page"]
+    assert EDITS.select([]) == EDITS.queries
     assert select_engines([]) == ENGINES
+    assert not any(engine.runs_on_spark for engine in select_engines([], "lineitem"))
     with pytest.raises(InvalidInputError, match="did you mean 'by_page'"):
-        select_queries(["by_pages"])
+        EDITS.select(["by_pages"])
+    with pytest.raises(InvalidInputError, match="did you mean 'lineitem'"):
+        workload_named("lineitems")
+    with pytest.raises(InvalidInputError, match="'spark-parquet' is not an engine over lineitem"):
+        select_engines(["spark-parquet"], "lineitem")
     with pytest.raises(InvalidInputError, match="did you mean 'duckdb'"):
         select_engines(["duckd"])
