@@ -10,8 +10,11 @@ from hypothesis import HealthCheck, settings
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "oracle"), str(HERE / "support"), str(HERE.parent / "docs")]
 
+from scale import leave_to_the_night, tries  # noqa: E402 - found by the path above
+
 settings.register_profile(
     "projseg",
+    max_examples=tries(100),
     deadline=None,  # the first example compiles kernels
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,
@@ -41,6 +44,12 @@ def store_place(store_server):
     from store_places import StorePlace
 
     return StorePlace(f"s3://tables/{uuid.uuid4().hex}", store_server.options())
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is slow
+def pytest_collection_modifyitems(items):
+    """Sample the cases of tests that have many costly ones."""
+    leave_to_the_night(items)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,5 +1,45 @@
 """How many cases tests try: few in CI, many in the nightly run."""
 
 import os
+from collections import defaultdict
+
+import pytest
 
 IS_NIGHTLY = os.environ.get("PROJSEG_NIGHTLY") == "1"
+_CASES = {"spark": 2, "docs": 1000, "golden": 1000, "house_style": 1000}
+"""The most cases of a test in a folder."""
+_OTHER_CASES = 16
+
+
+def tries(count):
+    """Return how many random cases a test tries that tries `count` of them at night."""
+    return count if IS_NIGHTLY else max(10, count // 4)
+
+
+def leave_to_the_night(items):
+    """Mark slow what CI leaves out of tests with many cases; `sampled(most)` says how many stay.
+
+    What stays is spread evenly over the cases of a test, its first and its last among them.
+    """
+    tests = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("slow") is None:
+            tests[item.nodeid.split("[")[0]].append(item)
+    for name, found in tests.items():
+        mark = found[0].get_closest_marker("sampled")
+        most = mark.args[0] if mark else _CASES.get(name.split("/")[1], _OTHER_CASES)
+        if len(found) <= most:
+            continue
+        kept = {round(n * (len(found) - 1) / max(1, most - 1)) for n in range(most)}
+        for number, item in enumerate(found):
+            if number not in kept:
+                item.add_marker(pytest.mark.slow)
+
+
+def one_of(step, cases):
+    """Return cases, all but each `step`-th slow; a tuple has a value for each parameter."""
+    marks = [[] if number % step == 0 else [pytest.mark.slow] for number in range(len(cases))]
+    return [
+        pytest.param(*(one if isinstance(one, tuple) else (one,)), marks=mark)
+        for one, mark in zip(cases, marks, strict=True)
+    ]
