@@ -2,10 +2,11 @@ import grouping as oracle
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from projseg.aggregation.arrow_vectors import grouping_vector
+from projseg.aggregation import keys as keys_module
+from projseg.aggregation.arrow_vectors import grouping_vector, vector_of_array
 from projseg.aggregation.group_rows import group_rows
 from projseg.aggregation.keys import make_key
 from projseg.errors import InvalidInputError
@@ -88,6 +89,35 @@ def test_a_key_groups_equal_values_in_order(arrow_type, data):
         for right, right_id in zip(values, key.ids.tolist(), strict=True):
             before = oracle.spark_order(left) < oracle.spark_order(right)
             assert (left_id < right_id) == before
+
+
+@pytest.fixture(params=["dense", "ranked", "hashed"])
+def few_count_as_many(request, monkeypatch):
+    """Few rows are numbered as many are: by ranks in their range, or by hashes."""
+    if request.param != "dense":
+        monkeypatch.setattr(keys_module, "_DENSE_RANGE_MAX", 0)
+        monkeypatch.setattr(keys_module, "_HASHED_TEXTS_MIN", 0)
+    if request.param == "hashed":
+        monkeypatch.setattr(keys_module, "_RANKED_RANGE_MAX", 0)
+
+
+@pytest.mark.usefixtures("few_count_as_many")
+@pytest.mark.parametrize("may_be_sparse", [True, False])
+@pytest.mark.parametrize("arrow_type", VALUES, ids=str)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_key_in_no_order_groups_equal_values(arrow_type, may_be_sparse, data):
+    some = data.draw(st.lists(st.one_of(st.none(), VALUES[arrow_type]), min_size=1, max_size=5))
+    values = data.draw(st.lists(st.sampled_from(some)))
+    vector = vector_of_array(pa.array([None, *values], arrow_type)).slice(1, len(values) + 1)
+    key = make_key(vector, in_order=False, may_be_sparse=may_be_sparse)
+    plain = [oracle.spark_order(value) for value in values]
+    assert len(set(key.ids.tolist())) == len(set(plain))
+    assert len(set(zip(key.ids.tolist(), plain, strict=True))) == len(set(plain))
+    assert not len(values) or key.ids.max() < key.cardinality
+    back = key.values_of(key.ids).to_arrow()
+    assert back.type == arrow_type
+    assert list(map(oracle.spark_order, back.to_pylist())) == plain
 
 
 @pytest.mark.parametrize("cardinality", [3, 70_000, 2**31])

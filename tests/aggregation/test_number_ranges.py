@@ -95,6 +95,11 @@ def test_a_page_may_match_if_a_value_within_its_bounds_does(found):
         ("x > 3", NumberRange("x", 3, None, is_low_open=True)),
         ("x >= 3", NumberRange("x", 3, None)),
         ("x IN (5, 3, 4)", NumberRange("x", 3, 5, is_exact=False)),
+        ("x < 3 OR x BETWEEN 5 AND 6", NumberRange("x", None, 7, False, True, False)),
+        ("cast(x AS double) < 2.5D", NumberRange("x", None, 3, False, True)),
+        ("cast(x AS int) < 3", None),  # it may raise
+        ("year(d) = 1971", NumberRange("d", 365, 730, False, True)),
+        ("NOT (year(d) = 1971)", None),
         ("f <= 2.5D", NumberRange("f", None, 2.5)),
         ("x IN (3, NULL)", None),
         ("x <> 3", None),
@@ -109,7 +114,6 @@ def test_a_page_may_match_if_a_value_within_its_bounds_does(found):
     ],
 )
 def test_a_comparison_with_constants_is_a_range(text, expected):
-    schema = pa.schema(
-        [("x", pa.int64()), ("y", pa.int64()), ("f", pa.float64()), ("p", pa.bool_())]
-    )
+    types = {"x": pa.int64(), "y": pa.int64(), "f": pa.float64(), "p": pa.bool_()}
+    schema = pa.schema({**types, "d": pa.date32()})
     assert value_range(bind(text, schema)) == expected

@@ -9,6 +9,7 @@ from expressions import floor_instant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odd_zones import ODD_ZONES
+from scale import tries
 
 import projseg
 from projseg.aggregation.time_buckets import bucket_vector
@@ -37,7 +38,7 @@ def cases(draw):
 
 
 @given(cases())
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=tries(400))
 def test_each_value_has_the_bucket_of_its_floor(case):
     granularity, times, has_null = case
     values = np.array(times, dtype=np.int64)

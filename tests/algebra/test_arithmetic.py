@@ -35,6 +35,18 @@ def outcomes(text, **columns):
     return found
 
 
+@pytest.mark.parametrize("divisor", ["g", "2", "i", "cast(2 AS decimal(3, 1))"])
+@pytest.mark.parametrize("function", ["{} / {}", "try_divide({}, {})"])
+def test_quotients_of_floats_are_doubles(function, divisor):
+    """Spark divides nothing but doubles and decimals."""
+    columns = {"g": pa.array([3.0], pa.float32()), "i": pa.array([3])}
+    schema = pa.schema([(name, column.type) for name, column in columns.items()])
+    quotient = bind(function.format("g", divisor), schema)
+    assert quotient.type == pa.float64()
+    third = bind("cast(1 AS float) / g", schema)
+    assert evaluate(third, columns, 1).to_pylist() == [1 / 3]
+
+
 def truncated(left, right):
     """Return quotient and rest of whole numbers, the quotient cut towards zero."""
     quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
@@ -242,7 +254,7 @@ def test_types_of_decimals(function):
         ("m + f", pa.float64(), 3.0),
         ("f - m", pa.float64(), 0.0),
         ("g + g", pa.float32(), 1.0),
-        ("g / g", pa.float32(), 1.0),
+        ("g / g", pa.float64(), 1.0),
         ("g % g", pa.float32(), 0.0),
         ("g + i", pa.float64(), 7.5),
         ("i % m", pa.decimal128(3, 1), Decimal("1.0")),

@@ -7,14 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odd_zones import ODD_ZONES
+from scale import tries
 
 from projseg.algebra.time.bucket_order import (
-    end_of_before,
-    first_at_or_after,
-    highest_start_to,
+    changes_of_side,
     is_divided,
     keeps_order,
-    lowest_start_from,
 )
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.interval import Interval
@@ -40,16 +38,14 @@ def cases(draw):
 
 
 @given(cases())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=tries(200))
 def test_order_is_that_of_all_floors_around(case):
     granularity, micros = case
-    low, high = micros - REACH, micros + REACH
-    begins, starts = granularity.pieces(low, high)
-    ends = np.append(begins[1:], high)
-    assert first_at_or_after(granularity, micros) == begins[starts >= micros][0]
-    assert end_of_before(granularity, micros) == ends[starts < micros][-1]
-    assert lowest_start_from(granularity, micros) == starts[ends > micros].min()
-    assert highest_start_to(granularity, micros) == starts[begins <= micros].max()
+    begins, starts = granularity.pieces(micros - REACH, micros + REACH)
+    is_late = starts >= micros
+    changed = begins[1:][is_late[1:] != is_late[:-1]]
+    assert changes_of_side(granularity, micros) == changed.tolist()
+    assert is_divided(granularity, micros) == (changed.tolist() == [micros])
 
 
 @pytest.mark.parametrize(

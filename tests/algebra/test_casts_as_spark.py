@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import tries
 
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
@@ -32,7 +33,7 @@ def decimals(scale, digits=38):
     return st.integers(-limit, limit).map(lambda n: Decimal(n).scaleb(-scale, context=WIDE))
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(st.data())
 def test_decimals_become_timestamps_without_their_last_digits(data):
     scale = data.draw(st.integers(0, 38))
@@ -49,7 +50,7 @@ def test_decimals_become_timestamps_without_their_last_digits(data):
     assert values("CAST(x AS TIMESTAMP)", array).to_pylist() == expected
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(st.lists(st.integers(-62_000_000_000 * 10**6, 250_000_000_000 * 10**6), min_size=1))
 def test_timestamps_become_decimals_and_come_back(micros):
     array = pa.array(micros, pa.int64()).cast(pa.timestamp("us", "UTC"))
@@ -59,7 +60,7 @@ def test_timestamps_become_decimals_and_come_back(micros):
     assert there_and_back.to_pylist() == micros
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(st.lists(st.floats(-1e10, 1e10, width=32), min_size=1))
 def test_floats_become_decimals_through_the_double_that_they_are(numbers):
     found = values("CAST(x AS DECIMAL(38, 18))", pa.array(numbers, pa.float32())).to_pylist()
@@ -67,7 +68,7 @@ def test_floats_become_decimals_through_the_double_that_they_are(numbers):
     assert found == [Decimal(repr(n)).quantize(unit, ROUND_HALF_UP, WIDE) for n in numbers]
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(st.integers(0, 38), st.data())
 def test_decimals_become_whole_numbers_and_doubles_exactly(scale, data):
     exact = data.draw(st.lists(decimals(scale, data.draw(st.integers(1, 38))), min_size=1))

@@ -10,12 +10,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scale import tries
 
 import projseg
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import Query
-from projseg.algebra.query.spec import bind_query
 
 SCHEMA = pa.schema([("x", pa.float64()), ("s", pa.string()), ("d", pa.decimal128(9, 2))])
 
@@ -46,7 +47,7 @@ EXPRESSIONS = st.builds(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=tries(400))
 @given(EXPRESSIONS, EXPRESSIONS)
 def test_expressions_are_equal_where_their_texts_are(left, right):
     one, other = bind(left, SCHEMA), bind(right, SCHEMA)

@@ -13,8 +13,8 @@ from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.limits import DEPTH_MAX, JSON_DEPTH_MAX, TEXT_CHARACTERS_MAX
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.projection.parse import parse_projection
+from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import Query
-from projseg.algebra.query.spec import bind_query
 from projseg.errors import LimitExceededError, ProjsegError
 
 ROWS = pa.table(
@@ -66,6 +66,7 @@ def from_far_below(frames, function):
     return function() if frames == 0 else from_far_below(frames - 1, function)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_what_is_declared_can_be_appended_and_asked(tmp_path, shape):
     depths = [n for n in range(DEPTH_MAX - 6, DEPTH_MAX + 8) if accepted(SHAPES[shape](n))]
@@ -94,14 +95,13 @@ def test_what_is_declared_can_be_appended_and_asked(tmp_path, shape):
     from_far_below(CALLERS_FRAMES, live)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_depth_does_not_depend_on_the_callers(shape):
-    at_once = [accepted(SHAPES[shape](n)) for n in range(DEPTH_MAX - 1, DEPTH_MAX + 5)]
-    bind_query.__globals__["bind_named"].cache_clear()
-    later = from_far_below(
-        CALLERS_FRAMES,
-        lambda: [accepted(SHAPES[shape](n)) for n in range(DEPTH_MAX - 1, DEPTH_MAX + 5)],
-    )
+    texts = [SHAPES[shape](n) for n in range(DEPTH_MAX - 1, DEPTH_MAX + 5)]
+    at_once = [accepted(text) for text in texts]
+    # A space more makes a text that was not bound before.
+    later = from_far_below(CALLERS_FRAMES, lambda: [accepted(text + " ") for text in texts])
     assert later == at_once
 
 
@@ -130,6 +130,7 @@ HOSTILE_AT_NIGHT = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "text",
     [*HOSTILE, *(pytest.param(text, marks=pytest.mark.slow) for text in HOSTILE_AT_NIGHT)],
@@ -161,6 +162,7 @@ def test_chains_of_conditions_and_of_texts_are_no_nesting():
     assert bind(" AND ".join(["b"] * 9_000), ROWS.schema) == bind("b = true", ROWS.schema)
 
 
+@pytest.mark.slow
 def test_a_text_within_the_limit_whose_canonical_text_is_not_is_refused_at_once():
     """Intervals are shorter as they are written than as canonical text."""
     terms = [f"t<t+INTERVAL {n} DAY" for n in range(1, 3_900)]

@@ -10,6 +10,7 @@ from expressions import floor_instant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odd_zones import ODD_ZONES
+from scale import tries
 
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.interval import Interval
@@ -65,7 +66,7 @@ def granularities(draw):
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=tries(150))
 def test_floor_equals_the_calendar_one_instant_at_a_time(data):
     granularity = data.draw(granularities())
     micros = data.draw(instants(granularity.timezone))
@@ -73,7 +74,7 @@ def test_floor_equals_the_calendar_one_instant_at_a_time(data):
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=tries(100))
 def test_a_bucket_ends_where_the_next_begins(data):
     granularity = data.draw(granularities())
     micros = data.draw(instants(granularity.timezone))
@@ -86,7 +87,7 @@ def test_a_bucket_ends_where_the_next_begins(data):
 
 
 @given(granularities(), st.integers(START, END))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=tries(100))
 def test_text_and_period_read_back(granularity, micros):
     if granularity.has_default_origin:
         parsed = Granularity.parse(granularity.period_text, granularity.timezone)
@@ -151,7 +152,7 @@ def test_buckets_cover_an_interval():
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=tries(150))
 def test_a_floor_is_one_throughout_a_piece(data):
     granularity = data.draw(granularities())
     low = data.draw(instants(granularity.timezone))
@@ -202,7 +203,7 @@ def test_unknown_zones_are_refused(zone):
 
 
 @given(st.sampled_from(ODD_ZONES), st.integers(-3_700_000_000, 32_503_680_000))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=tries(100))
 def test_offsets_equal_zoneinfo(zone, seconds):
 
     moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=seconds)
@@ -251,7 +252,7 @@ def test_a_refinement_may_hold_in_some_years_only():
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=tries(120))
 def test_refines_is_what_the_floors_say(data):
     finer, coarser = data.draw(granularities()), data.draw(granularities())
     start = data.draw(instants(coarser.timezone)) // (5 * MINUTE) * (5 * MINUTE)
@@ -266,7 +267,7 @@ def test_refines_is_what_the_floors_say(data):
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=tries(300))
 def test_what_always_refines_does_so_at_every_instant(data):
     finer, coarser = data.draw(granularities()), data.draw(granularities())
     if data.draw(st.booleans()):
@@ -279,7 +280,7 @@ def test_what_always_refines_does_so_at_every_instant(data):
 
 
 @given(granularities(), st.integers(START, END), st.integers(1, 400))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=tries(100))
 def test_many_instants_are_floored_as_each_alone(granularity, start, days):
     points = start + np.arange(600, dtype=np.int64) * (days * DAY // 600)
     np.random.default_rng(0).shuffle(points)

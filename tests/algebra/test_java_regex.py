@@ -5,6 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from regex_cases import FIXED, PATTERNS, SCRIBBLES, TEXTS
+from scale import tries
 
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
@@ -37,7 +38,7 @@ def test_a_pattern_finds_what_java_finds(pattern, found, not_found):
 
 
 @given(PATTERNS, st.lists(TEXTS, max_size=6))
-@settings(max_examples=150)
+@settings(max_examples=tries(150))
 def test_a_pattern_in_a_column_is_the_same_as_a_constant(pattern, texts):
     try:
         expected = rlike(pattern, texts)
@@ -51,7 +52,7 @@ def test_a_pattern_in_a_column_is_the_same_as_a_constant(pattern, texts):
 
 
 @given(PATTERNS, st.lists(TEXTS, max_size=6))
-@settings(max_examples=150)
+@settings(max_examples=tries(150))
 def test_what_takes_nothing_but_goes_another_way_finds_the_same(pattern, texts):
     """An empty look-ahead sends every text to the exact matcher instead of RE2."""
     try:
@@ -62,7 +63,7 @@ def test_what_takes_nothing_but_goes_another_way_finds_the_same(pattern, texts):
 
 
 @given(SCRIBBLES | st.text(max_size=8), TEXTS)
-@settings(max_examples=300)
+@settings(max_examples=tries(300))
 def test_any_text_is_a_pattern_or_refused(pattern, text):
     try:
         assert rlike(pattern, [text])[0] in (True, False)
@@ -192,7 +193,7 @@ def test_a_pattern_that_fails_for_some_text_is_asked_only_where_it_must_be():
 
 
 @given(st.lists(st.text("ab%_\\\n", max_size=6), max_size=6), st.text("ab%_\n", max_size=6))
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 def test_like_of_a_pattern_in_a_column_is_like_of_a_constant(texts, pattern):
     columns = {
         "s": pa.array(texts, pa.string()),

@@ -8,8 +8,8 @@ import pytest
 from projseg.algebra.druid.filters import sql_literal
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.tree import Literal
+from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import Query
-from projseg.algebra.query.spec import bind_query
 from projseg.errors import InvalidInputError
 
 SCHEMA = pa.schema(
@@ -68,7 +68,7 @@ def test_days_and_hours_of_an_interval_are_taken_together():
         bind("t + interval '106751992 days -2562047788 hours' = t", SCHEMA)
 
 
-@pytest.mark.parametrize("digit_count", [39, 5000])
+@pytest.mark.parametrize("digit_count", [3, 39, 5000])
 def test_a_sketchs_size_of_many_digits_is_refused(digit_count):
     query = Query(aggregators=[f"hll_sketch_agg(i, {'9' * digit_count}) AS a"])
     with pytest.raises(InvalidInputError):

@@ -290,6 +290,20 @@ def test_a_whole_query_as_json(shell, location, tmp_path):
     assert shell("query", location, "--query", f"@{tmp_path / 'query.json'}") == expected
 
 
+def test_a_statement_as_text_or_from_a_file(shell, location, tmp_path):
+    statement = "SELECT channel, sum(added) AS added FROM edits GROUP BY 1 ORDER BY 2 DESC LIMIT 1"
+    assert shell("sql", location, statement) == [{"channel": "#en", "added": 10}]
+    (tmp_path / "query.sql").write_text(statement)
+    (line,) = shell("sql", location, f"@{tmp_path / 'query.sql'}", "--version", "0")
+    assert line == {"channel": "#en", "added": 10}
+    sources = {line["source"] for line in shell("sql", location, statement, "--explain")}
+    assert sources == {"daily"}
+    shell("sql", location, "SELECT a FROM t JOIN u", exits=1)
+    assert shell.error.startswith("[PROJSEG_UNSUPPORTED_SQL] SQL has a join at character 17")
+    shell("sql", location, "@absent.sql", exits=1)
+    assert "the statement cannot be read: No such file" in shell.error
+
+
 def test_parts_beside_a_whole_query_are_refused(shell, location):
     whole = projseg.Query("channel").to_json()
     shell("query", location, "--query", whole, "--limit", "2", exits=1)

@@ -82,6 +82,7 @@ def test_a_failed_first_import_leaves_no_table(tmp_path, monkeypatch, capsys):
     assert rows_in(tmp_path / "t") == 6
 
 
+@pytest.mark.slow
 def test_an_import_killed_at_every_change_can_be_repeated(tmp_path, monkeypatch):
     file = edits(tmp_path / "a.json", days=(12,))
     table = tmp_path / "warm-up"

@@ -44,13 +44,14 @@ def location(tmp_path_factory):
     return path
 
 
-def shown(*words, columns=80):
-    """The lines that a terminal of so many columns shows, colours left out."""
+def shown(*words, columns=80, stream="stdout"):
+    """The lines that a terminal of so many columns shows of a stream, colours left out."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
     command = [sys.executable, "-m", "projseg", *words]
-    with subprocess.Popen(command, stdout=theirs, env=environment | {"TERM": "xterm"}) as process:
+    streams = {"stdout": subprocess.DEVNULL, stream: theirs}
+    with subprocess.Popen(command, **streams, env=environment | {"TERM": "xterm"}) as process:
         os.close(theirs)
         found = b""
         while chunk := _read(ours):
@@ -125,3 +126,11 @@ def test_no_projection_is_named_as_another_source(tmp_path, name):
 def test_repr_of_a_table_says_where_and_how_much(location):
     table = projseg.Table(location)
     assert repr(table) == f"<Table {table.location} at version 1: 720 rows in 30 segments>"
+
+
+def test_a_terminal_shows_how_many_of_all_segments_are_done(tmp_path):
+    table = projseg.Table.create(tmp_path / "t", {"n": "bigint"}, target_segment_rows=4)
+    for numbers in ([1, 2], [3, 4], [5, 6], [7, 8]):
+        table.append({"n": numbers})
+    lines = shown("compact", table.location, columns=120, stream="stderr")
+    assert any("segments" in line and "2/2" in line for line in lines), lines

@@ -39,6 +39,7 @@ def opened(location):
     return projseg.Table(location)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", CHANGES)
 def test_rows_are_as_before_or_as_after(tmp_path, monkeypatch, kind):
     ratio, change, after = CHANGES[kind]

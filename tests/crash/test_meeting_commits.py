@@ -87,6 +87,7 @@ def is_conflict(first, second, removed_first, removed_second):
     return {first, second} == {"declare", "declare otherwise"}
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("kind", "other_kind"), list(product(KINDS, KINDS)))
 def test_two_commits_meet(tmp_path, kind, other_kind):
     for at in count(1):

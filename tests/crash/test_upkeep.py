@@ -82,6 +82,7 @@ def check_next(location, verb):
     assert answers(table, threads=1) == WANTED
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("verb", VERBS)
 def test_killed_at_every_changing_call(again, monkeypatch, verb):
     landed_while_dying = 0
@@ -105,6 +106,7 @@ def test_killed_at_every_changing_call(again, monkeypatch, verb):
     assert landed_while_dying >= 2
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "forever",
     [pytest.param(False, id="once"), pytest.param(True, id="forever", marks=pytest.mark.slow)],
@@ -142,6 +144,7 @@ def test_refused_at_every_changing_call(again, monkeypatch, verb, forever):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_power_cut_at_any_moment(again, tmp_path, monkeypatch, verb):
     """Of one new segment, whose file, manifest and snapshot are three changes of names."""

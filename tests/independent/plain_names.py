@@ -10,6 +10,8 @@ STATES = {
     "count": ["count"],
     "sum": ["sum"],
     "avg": ["sum", "count"],
+    "try_sum": ["sum"],
+    "try_avg": ["sum", "count"],
     "min": ["min"],
     "bool_and": ["min"],
     "max": ["max"],
@@ -93,13 +95,14 @@ def conjuncts(condition):
 def definition_hash(definition):
     """The hash (4.10) of a definition's text."""
     parsed = json.loads(definition)
-    states = {s for _, text in parsed["aggregators"] for s in states_of(text, parsed["timeColumn"])}
-    content = [
-        [text for _, text in parsed["groupBy"]],
-        sorted(states),
-        sorted(conjuncts(parsed["filter"])) if parsed["filter"] else [],
-        parsed["timeColumn"],
-    ]
+    conditions = sorted(conjuncts(parsed["filter"])) if parsed["filter"] else []
+    if "orderBy" in parsed:
+        columns = sorted(text for _, text in parsed["columns"])
+        content = [columns, [], conditions, parsed["timeColumn"], parsed["orderBy"]]
+    else:
+        time = parsed["timeColumn"]
+        states = {s for _, text in parsed["aggregators"] for s in states_of(text, time)}
+        content = [[text for _, text in parsed["groupBy"]], sorted(states), conditions, time]
     written = json.dumps(content, ensure_ascii=False, separators=(", ", ": "))
     return xxhash.xxh3_128_hexdigest(written.encode())
 
@@ -119,6 +122,9 @@ def columns_of(definition):
     The content is the canonical text of a grouping column, or (state, part).
     """
     parsed = json.loads(definition)
+    if "orderBy" in parsed:
+        columns = [("grouping", stored_name(text), text) for _, text in parsed["columns"]]
+        return [*columns, ("state", "row number", None)]
     states = [s for _, text in parsed["aggregators"] for s in states_of(text, parsed["timeColumn"])]
     return [("grouping", stored_name(text), text) for _, text in parsed["groupBy"]] + [
         ("state", stored_name(f"{state}.{part}"), (state, part))

@@ -57,12 +57,14 @@ class PlainSegment:
         offset, size, version, required, _, checksum, magic = struct.unpack(
             "<QIIIIQ8s", content[-40:]
         )
-        assert (magic, version, required) == (TAIL_MAGIC, 1, 0)
+        assert (magic, version) == (TAIL_MAGIC, 1)
         assert offset % 8 == 0
         assert offset + size == len(content) - 40
         assert xxhash.xxh3_64_intdigest(content[offset:-16]) == checksum
         self.footer_offset, self.footer_checksum = offset, checksum
         self.footer = msgspec.msgpack.decode(content[offset : offset + size])
+        of_rows = any("orderBy" in table["definition"] for table in self.footer["tables"])
+        assert required == of_rows  # of rows, not of groups: bit 0
         self.file_id = self.footer["file_id"]
         assert content[:32] == MAGIC + struct.pack("<II", 1, 0) + self.file_id
         self.dictionaries = [

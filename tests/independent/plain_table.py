@@ -134,7 +134,10 @@ def read_sealed(content, kind, names):
     before = len('{"checksum":"",') + len(checksum)
     assert xxhash.xxh3_128_hexdigest(content[before:]) == checksum
     features = found["required_features"]
-    added = [FIELDS_OF_FEATURES[feature] for feature in features if kind == "snapshot"]
+    of_definitions = ["row_projections"] if "row_projections" in features else []
+    assert features[len(features) - len(of_definitions) :] == of_definitions
+    named = features[: len(features) - len(of_definitions)]
+    added = [FIELDS_OF_FEATURES[feature] for feature in named if kind == "snapshot"]
     assert list(found) == SEAL + names + added
     assert (found["kind"], found["format_version"]) == (kind, 1)
     return {"checksum": checksum} | found
@@ -148,6 +151,8 @@ def read_snapshot(table):
     assert found["version"] == int(versions[-1].stem)
     fields(found["properties"], PROPERTIES)
     fields(found["commit"], COMMIT)
+    of_rows = any('"orderBy":' in definition for definition in found["definitions"].values())
+    assert of_rows == ("row_projections" in found["required_features"])
     found["manifests"] = [fields(one, REFERENCE) for one in found["manifests"]]
     return found
 

@@ -206,6 +206,32 @@ def test_a_projection_is_what_its_definition_makes_of_the_base_rows(location, se
                 assert bits(values) == bits(expected), (entry["file"], column)
 
 
+def test_a_projection_of_rows_is_base_rows_in_another_order(rows, tmp_path):
+    names = ["channel", "x"]
+    declared = projseg.Projection(
+        "sorted", columns=["x", "user", "channel", "flag"], order_by=names, where="i > 0"
+    )
+    table = projseg.Table.create(tmp_path / "t", SCHEMA, time_column="time", projections=[declared])
+    table.append(rows)
+    read_snapshot(tmp_path / "t")
+    (path,) = (tmp_path / "t").glob("data/*.pseg")
+    segment = PlainSegment(path.read_bytes())
+    check_segment(segment)
+    stored = segment.table("sorted")
+    assert definition_hash(stored["definition"]) == stored["definition_hash"]
+    assert stored["sort_order"] == names
+    columns = columns_of(stored["definition"])
+    assert [(c["role"], c["name"]) for c in stored["columns"]] == [c[:2] for c in columns]
+    found, base = segment.read_table("sorted"), base_rows(segment)
+    numbers = found["state", "row number"]
+    assert sorted(numbers) == [n for n, row in enumerate(base) if (row["i"] or 0) > 0]
+    for name in ("x", "user", "channel", "flag"):
+        assert bits(found["grouping", name]) == bits([base[n][name] for n in numbers])
+    places = zip(*(found["grouping", name] for name in names), numbers, strict=True)
+    keys = [(*(order(value) for value in values), number) for *values, number in places]
+    assert keys == sorted(keys)
+
+
 def test_the_manifest_sums_up_its_segments(segments):
     for entry, segment in segments:
         base = segment.table("__base")

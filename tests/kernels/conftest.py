@@ -1,6 +1,7 @@
 """Each kernel test runs thrice: with few rows widened, with narrow ones left narrow, interpreted.
 
-Interpreted are the kernels that may be, over few rows, which is how a young process runs them.
+Interpreted are the kernels that may be, over few rows, which is how a young process runs them. With
+each night they run from stored code, too, which is how it runs them over more rows.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from typing import Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
-from numba import types
+from numba import typeof, types
 from numba.np.numpy_support import as_dtype
 
 from projseg import kernels
 from projseg.kernels import few_rows
-from projseg.kernels.kernel import Kernel
+from projseg.kernels.call_types import KernelFailedError, type_of
+from projseg.kernels.kernel import Kernel, interpreter
+from projseg.kernels.stored_code import load
 
 
 def every_kernel():
@@ -41,9 +44,33 @@ def interpreted(kernel):
     return run
 
 
-@pytest.fixture(scope="module", autouse=True, params=["narrow", "wide", "interpreted"])
+def from_stored_code(kernel):
+    """What a kernel is in a process that finds its machine code."""
+
+    def run(*arguments):
+        names = [type_of(argument) for argument in arguments]
+        if None not in names:
+            stored = load(kernel.name, names, kernel.stamp)
+            if stored is None:
+                compiled.compile(tuple(map(typeof, arguments)))
+                stored = load(kernel.name, names, kernel.stamp)
+            if stored is not None:
+                with suppress(KernelFailedError):
+                    return stored(*arguments)
+        return compiled(*arguments)
+
+    compiled = kernel.compiled()
+    return run
+
+
+WAYS = ["narrow", "wide", "interpreted", pytest.param("stored", marks=pytest.mark.slow)]
+
+
+@pytest.fixture(scope="module", autouse=True, params=WAYS)
 def few_rows_limit(request):
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interpreter, "_values_left", 0)
+        patch.setattr(interpreter, "is_retired", True)
         patch.setattr(few_rows, "FEW_ROWS", 0 if request.param == "narrow" else few_rows.FEW_ROWS)
         if request.param == "interpreted":
             kernels = [each for each in every_kernel() if each.is_interpretable]
@@ -51,6 +78,11 @@ def few_rows_limit(request):
                 kernel.compiled()  # all, before any is replaced that another one calls
             for kernel in kernels:
                 patch.setattr(kernel, "_compiled", interpreted(kernel))
+        if request.param == "stored":
+            for kernel in every_kernel():
+                kernel.compiled()
+            for kernel in every_kernel():
+                patch.setattr(kernel, "_compiled", from_stored_code(kernel))
         yield
 
 
@@ -71,6 +103,8 @@ def is_annotated(hint, numba_type):
     allowed = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     if isinstance(numba_type, types.NoneType):
         return type(None) in allowed
+    if isinstance(numba_type, types.UniTuple):
+        return get_origin(hint) is tuple and is_annotated(get_args(hint)[0], numba_type.dtype)
     if isinstance(numba_type, types.Array):
         dtype = as_dtype(numba_type.dtype)
         arrays = [each for each in allowed if get_origin(each) is np.ndarray]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import folds
+from scale import tries
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.distinct_pairs import distinct_pairs
@@ -21,7 +22,7 @@ from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN, extreme_floats, 
 from projseg.kernels.fold_sum import sum_halves_into, sum_into
 from projseg.kernels.order_keys import float_of_order_keys, float_order_keys
 
-EACH = settings(deadline=None, max_examples=50)
+EACH = settings(deadline=None, max_examples=tries(50))
 WIDTHS = [np.uint8, np.uint16, np.uint32, np.int64]
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import hll as oracle
+from scale import tries
 
 from projseg.errors import InvalidInputError
 from projseg.kernels import hll_estimate
@@ -104,7 +105,7 @@ def test_buckets_hold_the_twins_pairs_of_small_groups(rows, data):
     assert registers.tolist() == [oracle.registers(found, LG_K) for found in large]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 @given(st.lists(st.integers(1, 63), min_size=1, max_size=5), st.integers(0, 26), st.data())
 def test_buckets_ascend_however_unlike_hashes_coupons_are(ranks, address_bits, data):
     count = data.draw(st.sampled_from([2, 23, 24, 25, 300, 2000]))

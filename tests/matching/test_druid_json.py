@@ -11,7 +11,7 @@ from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureEr
 
 def parse(**parts):
     declaration = {"type": "aggregate", "name": "d", "groupingColumns": ["channel"], **parts}
-    return parse_projection(declaration, SCHEMA, time_column="time", segment_granularity="day")
+    return parse_projection(declaration, SCHEMA, time_column="time")
 
 
 def aggregate(**parts):
@@ -46,6 +46,14 @@ def same(text):
         ({"type": "HLLSketchBuild", "fieldName": "user"}, ["hll(user, 12)"]),
         ({"type": "HLLSketchBuild", "fieldName": "user", "lgK": 10, "tgtHllType": "HLL_8"},
          ["hll(user, 10)"]),
+        ({"type": "quantilesDoublesSketch", "fieldName": "added"},
+         ["kll(CAST(added AS DOUBLE), 128)"]),
+        ({"type": "KllDoublesSketch", "fieldName": "delta"}, ["kll(delta, 200)"]),
+        ({"type": "KllFloatsSketch", "fieldName": "delta", "k": 400},
+         ["kll(CAST(delta AS FLOAT), 400)"]),
+        ({"type": "longAny", "fieldName": "added"}, ["min(added)"]),
+        ({"type": "stringAny", "fieldName": "page", "maxStringBytes": 1024}, ["min(page)"]),
+        ({"type": "variance", "fieldName": "added"}, ["moments(added)"]),
         ({"type": "thetaSketch", "fieldName": "user"}, ["theta(user, 14)"]),
         ({"type": "thetaSketch", "fieldName": "user", "size": 4096}, ["theta(user, 12)"]),
         ({"type": "stringFirst", "fieldName": "page"}, ["min_by(page, time)"]),
@@ -205,7 +213,13 @@ def rejected(**parts):
          ["needs a number", "channel"]),
         ({"aggregators": [{"type": "longSum", "fieldName": "added"}]}, ["name"]),
         ({"aggregators": [{"type": "HLLSketchMerge", "name": "a", "fieldName": "user"}]},
-         ["binary"]),
+         ["merges a column of sketches", "take HLLSketchBuild"]),
+        ({"aggregators": [{"type": "quantilesDoublesSketchMerge", "name": "a",
+                           "fieldName": "added"}]},
+         ["a column of sketches", "take quantilesDoublesSketch"]),
+        ({"aggregators": [{"type": "variance", "name": "a", "fieldName": "added",
+                           "estimator": "pop"}]},
+         ["estimator", "population"]),
         ({"aggregators": [{"type": "HLLSketchBuild", "name": "a", "fieldName": "user",
                            "lgK": "x"}]},
          ["lgK", "integer"]),

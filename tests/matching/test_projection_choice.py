@@ -91,7 +91,11 @@ class TestMetadata:
             ("min(added), max(added)", [0, 9_000]),
             ("min(channel)", ["#ar"]),
             ("min(delta)", [-1.0]),
-            ("count(*) FILTER (WHERE added >= 0)", None),
+            ("count(*) FILTER (WHERE added >= 0)", [BASE_ROWS]),
+            ("count(*) FILTER (WHERE day(time) > 30)", [0]),
+            ("max(added) FILTER (WHERE to_date(time) < DATE '2024-03-10')", [None]),
+            ("min(added) FILTER (WHERE month(time) = 3)", [0]),
+            ("count(*) FILTER (WHERE channel = '#en')", None),
         ],
     )
     def test_whole_segments_are_answered_without_a_read(self, aggregators, values):

@@ -12,10 +12,8 @@ from projseg.algebra.time.granularity import Granularity
 from projseg.errors import CorruptTableError, InvalidInputError, ProjsegError
 
 
-def parse(declaration, granularity="day", schema=SCHEMA):
-    return parse_projection(
-        declaration, schema, time_column="time", segment_granularity=granularity
-    )
+def parse(declaration, schema=SCHEMA):
+    return parse_projection(declaration, schema, time_column="time")
 
 
 KEYWORDS = {
@@ -138,9 +136,9 @@ def test_the_time_column_is_the_finest_pure_floor(group_by, expected):
     assert expected == (time and (time.index, time.granularity.period_text))
 
 
-def rejected(declaration, granularity="day"):
+def rejected(declaration):
     with pytest.raises(ProjsegError) as caught:
-        parse(declaration, granularity)
+        parse(declaration)
     assert isinstance(caught.value, InvalidInputError) or "UNSUPPORTED" in caught.value.code
     assert "\n" not in caught.value.message
     return str(caught.value)
@@ -165,7 +163,6 @@ def keywords(**changes):
         ({"aggregators": ["added"]}, ["hourly", "added"]),
         ({"group_by": ["channel", "page AS channel"]}, ["hourly", "two outputs named 'channel'"]),
         ({"aggregators": ["sum(added) AS hour"]}, ["two outputs named 'hour'"]),
-        ({"group_by": ["date_trunc('MONTH', time) AS m"]}, ["'m'", "coarser", "P1M", "P1D"]),
         ({"where": "added + 1"}, ["filter", "bigint", "boolean"]),
         ({"where": "nope = 1"}, ["hourly", "nope"]),
         ({"group_by": [3]}, ["hourly", "3"]),
@@ -184,25 +181,6 @@ def test_nested_columns_are_no_grouping_columns():
         parse({"name": "p", "group_by": ["tags"]}, schema=schema.append(SCHEMA.field("time")))
     assert parse({"name": "p", "group_by": ["at.x AS x"]},
                  schema=schema.append(SCHEMA.field("time")))  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("group_by", "granularity", "fits"),
-    [
-        ("date_trunc('DAY', time)", "day", True),
-        ("date_trunc('WEEK', time)", "day", False),
-        ("date_trunc('WEEK', time)", "month", True),
-        ("date_trunc('YEAR', time)", "month", False),
-        ("date_trunc('YEAR', time)", "all", True),
-        ("timestamp_floor(time, 'P1D', null, 'Asia/Kolkata')", "hour", True),
-    ],
-)
-def test_buckets_may_not_be_coarser_than_segments(group_by, granularity, fits):
-    declaration = {"name": "p", "group_by": [group_by]}
-    if fits:
-        assert parse(declaration, granularity)
-    else:
-        assert "coarser" in rejected(declaration, granularity)
 
 
 def test_two_projections_of_one_name_are_refused():
@@ -251,6 +229,7 @@ def test_sql_of_distinct_rows_groups_by_every_output():
         ("SELECT channel GROUP BY ALL ORDER BY channel", "ORDER BY"),
         ("SELECT channel GROUP BY ALL LIMIT 3", "LIMIT"),
         ("SELECT channel GROUP BY ALL HAVING count(*) > 1", "HAVING"),
+        ("SELECT channel, added WHERE robot", "puts out 'channel' without GROUP BY"),
         ("SELECT channel, page", "puts out 'channel' without GROUP BY"),
         ("SELECT channel WHERE robot", "SELECT DISTINCT"),
         ("SELECT DISTINCT channel GROUP BY channel", "both DISTINCT and GROUP BY"),
@@ -274,3 +253,87 @@ def test_keys_beside_sql_are_refused():
 def test_specs_are_values():
     assert replace(parse(SQL), name="x") != parse(SQL)
     assert hash(parse(SQL)) == hash(parse(KEYWORDS))
+
+
+ROWS = {"name": "sorted", "columns": "channel, added, time", "order_by": "channel, added"}
+
+
+def test_the_forms_of_a_projection_of_rows_are_one():
+    first = parse(ROWS)
+    assert first.holds_rows
+    assert [column.name for column in first.order] == ["channel", "added"]
+    others = [
+        {"name": "sorted", "sql": "SELECT channel, added, time ORDER BY channel ASC, added"},
+        {"name": "sorted", "columns": list(map(str.strip, ROWS["columns"].split(","))),
+         "orderBy": ["channel", "added NULLS FIRST"]},
+        projseg.projection.Projection("sorted", columns=["channel", "added", "time"],
+                                      order_by=["channel", "added"]),
+    ]  # fmt: skip
+    assert [parse(other) for other in others] == [first] * 3
+    assert from_definition(first.definition, SCHEMA) == first
+
+
+def test_columns_of_rows_may_be_all_or_computed_and_are_ordered_by_alias_or_expression():
+    every = parse({"name": "p", "sql": "SELECT * ORDER BY channel"})
+    assert [named.name for named in every.grouping] == SCHEMA.names
+    by_alias = parse({"name": "p", "sql": "SELECT upper(channel) AS c WHERE added > 0 ORDER BY c"})
+    assert by_alias == parse(
+        {"name": "p", "sql": "SELECT upper(channel) AS c WHERE added > 0 ORDER BY upper(channel)"}
+    )
+    assert by_alias.stored_order == ("upper(channel)",)
+
+
+def test_the_hash_of_rows_depends_on_order_and_not_on_names():
+    def digest(sql):
+        return parse({"name": "p", "sql": sql}).definition_hash
+
+    first = digest("SELECT channel, added ORDER BY channel, added")
+    assert digest("SELECT added AS a, channel ORDER BY channel, a") == first
+    others = [
+        "SELECT channel, added ORDER BY added, channel",
+        "SELECT channel, added ORDER BY channel",
+        "SELECT channel, added, time ORDER BY channel, added",
+        "SELECT channel, added WHERE added > 0 ORDER BY channel, added",
+        "SELECT DISTINCT channel, added",
+    ]
+    assert len({first, *map(digest, others)}) == 6
+
+
+@pytest.mark.parametrize(
+    ("declared", "problem"),
+    [
+        ({"sql": "SELECT channel ORDER BY channel DESC"}, "leave the direction out"),
+        ({"sql": "SELECT channel ORDER BY channel NULLS LAST"}, "leave the direction out"),
+        ({"sql": "SELECT channel ORDER BY added"}, "none of the projection's columns"),
+        ({"sql": "SELECT channel ORDER BY 1"}, "none of the projection's columns"),
+        ({"sql": "SELECT channel, count(*) ORDER BY channel"}, "ORDER BY beside groups"),
+        ({"sql": "SELECT channel GROUP BY ALL ORDER BY channel"}, "ORDER BY beside groups"),
+        ({"sql": "SELECT DISTINCT channel ORDER BY channel"}, "ORDER BY beside groups"),
+        ({"sql": "SELECT channel, channel ORDER BY channel"}, "two outputs named"),
+        ({"columns": "channel"}, "no order"),
+        ({"order_by": "channel"}, "no columns"),
+        ({"columns": "channel", "order_by": "channel", "group_by": "added"}, "leave columns"),
+        ({"columns": "channel", "order_by": "channel", "orderBy": "channel"}, "they are the same"),
+    ],
+)
+def test_what_is_no_projection_of_rows_is_refused(declared, problem):
+    with pytest.raises(InvalidInputError, match=problem):
+        parse({"name": "p", **declared})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d | {"orderBy": []},
+        lambda d: d | {"orderBy": ["added"]},
+        lambda d: d | {"groupBy": [], "aggregators": []},
+        lambda d: d | {"columns": []},
+        lambda d: {key: value for key, value in d.items() if key != "columns"},
+    ],
+)
+def test_definitions_of_rows_that_nobody_wrote_are_refused(change):
+    definition = json.loads(
+        parse({"name": "p", "sql": "SELECT channel ORDER BY channel"}).definition
+    )
+    with pytest.raises(CorruptTableError, match="PROJSEG_BAD_DEFINITION"):
+        from_definition(json.dumps(change(definition)), SCHEMA)

@@ -15,8 +15,8 @@ from projseg.algebra.planning.source_plan import AddRows, AddWeighted, Known, Me
 from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.projection.stored_names import stored_column
 from projseg.algebra.proofs.segment_facts import ColumnFacts
+from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import Query
-from projseg.algebra.query.spec import bind_query
 from projseg.errors import InvalidInputError
 
 HOURLY = spec(
@@ -25,7 +25,8 @@ HOURLY = spec(
 
 
 def test_druid_18215_a_floor_coarser_than_the_buckets_is_recomputed():
-    plan = only_plan(query(group_by="date_trunc('DAY', time)"), facts(HOURLY))
+    days = facts(HOURLY, end="2024-03-12T23:59:30")
+    plan = only_plan(query(group_by="date_trunc('DAY', time)"), days)
     assert plan.source == HOURLY
     assert to_sql(plan.keys[0]) == "date_trunc('DAY', `date_trunc('HOUR', time)`)"
 

@@ -7,19 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from projseg.algebra.expressions.value_order import order_key
 from projseg.algebra.proofs.value_set import (
-    ANYTHING,
     NOTHING,
-    NULL_ONLY,
     ValueSet,
     any_of,
-    floored,
     only,
-    order_key,
-    unfloored,
     values_between,
 )
-from projseg.algebra.time.granularity import Granularity
 
 UNIVERSE = range(-2, 12)
 HOUR = 3_600_000_000
@@ -135,52 +130,6 @@ def test_times_become_microseconds_in_utc():
     moment = datetime.datetime(1970, 1, 1, 6, tzinfo=east)
     assert order_key(moment, pa.timestamp("us", tz="UTC")) == HOUR
     assert order_key(datetime.date(1970, 1, 3), pa.date32()) == 2
-
-
-@given(
-    st.integers(-50 * HOUR, 50 * HOUR),
-    st.integers(0, 30 * HOUR),
-    st.integers(-60 * HOUR, 60 * HOUR),
-    st.sampled_from(["PT1H", "P1D", "P1M", "PT7H"]),
-    st.sampled_from(["UTC", "America/Los_Angeles", "Asia/Kolkata"]),
-)
-def test_floored_sets_hold_the_floor_of_each_member(start, length, time, period, zone):
-    timestamp = pa.timestamp("us", tz="UTC")
-    granularity = Granularity.parse(period, zone)
-    within = values_between(start, start + length, timestamp)
-    floor = granularity.floor_one(time)
-    if only(time, timestamp).is_within(within):
-        assert only(floor, timestamp).is_within(floored(within, timestamp, granularity))
-    if only(floor, timestamp).is_within(within):
-        assert only(time, timestamp).is_within(unfloored(within, timestamp, granularity))
-
-
-def test_floors_of_dates_are_not_followed():
-    days = values_between(datetime.date(2024, 1, 1), datetime.date(2024, 1, 2), pa.date32())
-    assert floored(days, pa.date32(), Granularity.parse("P1M")) == ANYTHING
-    assert floored(NULL_ONLY, pa.timestamp("us"), Granularity.parse("P1D")) == NULL_ONLY
-
-
-TIMESTAMP = pa.timestamp("us", tz="UTC")
-
-
-def test_floors_of_whole_buckets_are_their_starts():
-    hours = Granularity.parse("PT1H")
-    two_hours = values_between(HOUR, 3 * HOUR, TIMESTAMP, with_high=False)
-    assert floored(two_hours, TIMESTAMP, hours) == values_between(HOUR, 2 * HOUR, TIMESTAMP)
-    half = values_between(HOUR + 1, HOUR + 2, TIMESTAMP)
-    assert floored(half, TIMESTAMP, hours) == only(HOUR, TIMESTAMP)
-    assert floored(values_between(None, HOUR, TIMESTAMP), TIMESTAMP, hours) == values_between(
-        None, HOUR, TIMESTAMP
-    )
-
-
-def test_times_of_some_starts_are_their_buckets():
-    hours = Granularity.parse("PT1H")
-    bucket = values_between(HOUR, 2 * HOUR, TIMESTAMP, with_high=False)
-    assert unfloored(only(HOUR, TIMESTAMP), TIMESTAMP, hours) == bucket
-    assert unfloored(values_between(HOUR - 1, HOUR, TIMESTAMP), TIMESTAMP, hours) == bucket
-    assert unfloored(only(HOUR + 1, TIMESTAMP), TIMESTAMP, hours).is_empty
 
 
 def test_a_bound_of_another_type_bounds_nothing():

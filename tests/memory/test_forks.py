@@ -139,6 +139,7 @@ def answer_of(script, *arguments, folder, **settings):
 EXPECTED = repr([1000, ROWS * (ROWS - 1) // 2, 1000, [ROWS - 1, ROWS - 2, ROWS - 3], ROWS])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "script",
     [AFTER_A_QUERY, DURING_QUERIES, OPEN_SCAN],

@@ -47,6 +47,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "algebra/time/interval.py": ("tests/algebra/test_interval.py",),
     "algebra/time/granularity.py": _CLOCK,
     "algebra/time/period.py": ("tests/algebra/test_period.py",),
+    "algebra/expressions/value_order.py": _PROOFS,
+    "algebra/expressions/functions/inverses.py": ("tests/algebra/test_function_inverses.py",),
+    "algebra/proofs/segment_constants.py": ("tests/query/test_segment_constants.py",),
+    "algebra/proofs/preimage.py": (*_PROOFS, "tests/query/test_time_predicates.py"),
     "algebra/proofs/value_set.py": _PROOFS,
     "algebra/proofs/integer_ranges.py": (
         "tests/matching/test_integer_ranges.py",

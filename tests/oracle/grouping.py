@@ -18,6 +18,12 @@ def distinct_keys(keys):
     return [distinct.index(key) for key in keys], distinct
 
 
+def group_texts(texts):
+    """(number of each text by first appearance, the row of each text's first appearance)."""
+    distinct = list(dict.fromkeys(texts))
+    return [distinct.index(text) for text in texts], [texts.index(text) for text in distinct]
+
+
 def stable_order(keys):
     """Row ids sorted by key; equal keys keep their order."""
     return sorted(range(len(keys)), key=lambda row: keys[row])

@@ -22,10 +22,11 @@ def order_of(value):
     return (0, value)
 
 
-def answer(rows, keys, aggregates, condition=None):
+def answer(rows, keys, aggregates, condition=None, having=None):
     """Return {key tuple: tuple of aggregate values}; no keys: always exactly one group.
 
-    keys: functions of a row. aggregates: (name, function of a row or None, filter or None).
+    keys: functions of a row. aggregates: (name, function of a row or None, filter or None), or
+    (function of values, aggregates of these values). having: such an aggregate.
     """
     groups = defaultdict(list)
     for row in rows:
@@ -36,11 +37,14 @@ def answer(rows, keys, aggregates, condition=None):
     return {
         key: tuple(aggregate(members, *call) for call in aggregates)
         for key, members in groups.items()
+        if having is None or aggregate(members, *having) is True
     }
 
 
 def aggregate(rows, name, argument, condition=None):
-    """One aggregate over the rows of one group."""
+    """One aggregate over the rows of one group, or a function of several."""
+    if callable(name):
+        return name(*(aggregate(rows, *call) for call in argument))
     rows = [row for row in rows if condition is None or condition(row) is True]
     if argument is None:
         return len(rows)

@@ -32,7 +32,9 @@ def make_table(location, case):
 
 def expected_answer(rows, query):
     keys = [key.of for key in query.keys]
-    answer = rows_oracle.answer(rows, keys, [a.call for a in query.aggregates], query.keep)
+    calls = [aggregate.call for aggregate in query.aggregates]
+    having = None if query.having is None else query.having.call
+    answer = rows_oracle.answer(rows, keys, calls, query.keep, having)
     for values in answer.values():
         for value, aggregate in zip(values, query.aggregates, strict=True):
             overflows = isinstance(value, int) and not -(2**63) <= value < 2**63

@@ -165,6 +165,7 @@ def growth(folder, case, *, is_refused):
     return int(done.stdout)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CASES)
 def test_queries_of_a_small_file_stay_within_the_budget(name, tmp_path):
     assert growth(tmp_path, CASES[name], is_refused=False) < BUDGET_BYTES

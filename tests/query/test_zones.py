@@ -56,6 +56,7 @@ def compare_rounds(location, zone, round_count):
     assert counts["free"] == round_count * QUERIES_A_TABLE
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("zone", CI_ZONES)
 def test_sources_agree_about_changes_of_clock(tmp_path, zone):
     compare_rounds(tmp_path, zone, 1)

@@ -66,10 +66,25 @@ min(ti) | min(a) | min(n) | min(g) | min(e) | min(s) | min(b) | min(dt) | min(t)
 max(ti) | max(a) | max(n) | max(g) | max(e) | max(s) | max(b) | max(dt) | max(t)
 bool_and(b) | bool_or(b) | every(b) | any(b) | bit_and(i) | bit_or(ti) | bit_xor(a)
 min_by(s, t) | max_by(u, t) | min_by(d, t) | max_by(b, t)
+median(a) | median(d) | median(g)
+percentile_disc(0.9) WITHIN GROUP (ORDER BY i)
+percentile_disc(array(0.1, 0.5)) WITHIN GROUP (ORDER BY d) | sort_array(collect_set(s))
+sort_array(collect_set(n)) | sort_array(collect_set(dt)) | sort_array(collect_set(d))
+approx_percentile(i, 0.5) | percentile_approx(a, array(0.0, 0.25, 0.999, 1))
+approx_percentile(g, 0.3, 5000)
+approx_percentile(d, array(0.5)) | approx_percentile(dt, 0.75D) | approx_percentile(t, 0.1)
+count(DISTINCT s, i) | count(DISTINCT n, b, s) | count(DISTINCT dt, d) | count(DISTINCT u, e, g)
+sort_array(collect_list(i)) | sort_array(collect_list(n)) | sort_array(collect_list(s))
+sort_array(collect_list(e)) | sort_array(array_agg(dt)) | sort_array(collect_list(DISTINCT b))
+mode(s, true) | mode(n, true) | mode(i, true) | mode(e, true) | mode(dt, true) | mode(b, true)
+mode() WITHIN GROUP (ORDER BY ti) | mode(d, true) | mode(t, true) | mode(g, true) | mode(u, true)
+try_sum(i) | try_sum(a) | try_sum(d) | try_sum(e) | try_avg(d) | try_avg(e)
 theta_sketch_agg(u) | theta_sketch_agg(i, 5) | theta_sketch_agg(n) | theta_sketch_agg(g)
 """
 CLOSE = """
+try_sum(f) | try_avg(n) | try_avg(i)
 sum(f) | sum(g) | avg(f) | avg(g) | avg(i) | avg(a) | avg(DISTINCT i)
+percentile(ti, 0.3) | percentile(n, 0.1) | percentile_cont(0.9) WITHIN GROUP (ORDER BY i)
 var_pop(i) | var_samp(f) | stddev_pop(d) | stddev_samp(g) | variance(ti) | std(n)
 """
 
@@ -101,6 +116,8 @@ def by_spark(spark):
 
 def by_projseg(text: str) -> tuple[str, list]:
     """Half of the rows added, half merged as states."""
+    if text.startswith("sort_array"):  # our sets are sorted
+        text = text.removeprefix("sort_array(")[:-1]
     call = bind_aggregate(text, SCHEMA)
     states = []
     for primitive in decompose(call):
@@ -125,6 +142,8 @@ def by_projseg(text: str) -> tuple[str, list]:
 def normal(value: object) -> object:
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
+    if isinstance(value, list):
+        return [normal(each) for each in value]
     if isinstance(value, bytearray):
         return bytes(value)
     if isinstance(value, datetime.datetime):
@@ -170,3 +189,38 @@ def test_spark_reads_and_merges_our_hll_sketches(spark, lg_k, count):
     error = 4 * 1.04 / 2 ** (lg_k / 2) if count > 2**lg_k // 12 else 0.05
     assert row.ours == pytest.approx(count, rel=error, abs=4)
     assert row.theirs == pytest.approx(row.ours, rel=error, abs=4)
+
+
+@pytest.mark.parametrize(
+    ("item", "k", "count"),
+    [("bigint", 200, 0), ("float", 8, 1), ("double", 200, 200), ("bigint", 300, 5000)]
+    + [pytest.param(item, k, 20_000, marks=pytest.mark.slow)
+       for item in ("bigint", "float", "double") for k in (8, 200, 65_535)],
+)  # fmt: skip
+def test_spark_reads_and_merges_our_kll_sketches(spark, item, k, count):
+    if not is_known(spark, "kll_sketch_agg_bigint"):
+        pytest.skip("this Spark has no KLL sketches")
+    value_type = {"bigint": pa.int64(), "float": pa.float32(), "double": pa.float64()}[item]
+    call = bind_aggregate(f"kll_sketch_agg_{item}(x, {k})", pa.schema({"x": value_type}))
+    (primitive,) = decompose(call)
+    state = new_state(primitive, 1)
+    values = np.random.default_rng(count).permutation(count).astype(value_type.to_pandas_dtype())
+    state.add(Groups(None, 1, count), [vector_of(values.tolist(), value_type, "numbers")])
+    sketch = state.finish()[0].as_py()
+    spark.createDataFrame([(sketch,)], "ours binary").createOrReplaceTempView("our_kll_sketch")
+    of = f"kll_sketch_get_{{}}_{item}({{}}{{}})".format
+    merged = f"kll_sketch_merge_{item}(ours, theirs)"
+    shares = ", array(0.0, 0.1, 0.5, 0.9, 1.0)" if count else ""
+    read = "quantile" if count else "n"
+    row = spark.sql(
+        f"SELECT {of('n', 'ours', '')} AS n, {of('n', merged, '')} AS joint_n,"
+        f" {of(read, 'ours', shares)} AS ours, {of(read, merged, shares)} AS joint"
+        f" FROM our_kll_sketch, (SELECT kll_sketch_agg_{item}(cast(id AS {item}), {k}) AS theirs"
+        f" FROM range({count}))"
+    ).collect()[0]
+    assert (row.n, row.joint_n) == (count, 2 * count)
+    if count:
+        wanted = np.array([0.0, 0.1, 0.5, 0.9, 1.0]) * (count - 1)
+        assert np.abs(np.array(row.ours) - wanted).max() <= 1.25 * count / k + 1
+        assert np.abs(np.array(row.joint) - wanted).max() <= 8 * count / k + 1
+        assert (row.ours[0], row.ours[-1]) == (0, count - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from scale import one_of
 from spark_sql import assert_same, plan_of, using
 
 import projseg
@@ -57,7 +58,7 @@ def tables(spark, tmp_path_factory):
     spark.read.format("projseg").load(str(folder / "t")).createOrReplaceTempView("ds_projseg")
 
 
-@pytest.mark.parametrize("statement", DISTINCT)
+@pytest.mark.parametrize("statement", one_of(3, DISTINCT))
 def test_distinct_values_of_shared_groups_are_counted_as_over_parquet(spark, tables, statement):
     with using(spark, enabled="true", local_enabled="false"):
         found = spark.sql(statement.format(t="ds_projseg"))

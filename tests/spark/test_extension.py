@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pyspark.sql import functions as F
-from spark_sql import assert_same, engines, one_of, plan_of, using
+from scale import one_of
+from spark_sql import assert_same, engines, plan_of, using
 
 import projseg
 
@@ -113,14 +114,14 @@ def test_statements_answer_as_over_parquet(spark, tables, statement):
         assert_same(spark.sql(statement.format(t="projseg_rows")), expected)
 
 
-@pytest.mark.parametrize("statement", one_of(2, STATEMENTS))
+@pytest.mark.parametrize("statement", one_of(3, STATEMENTS))
 def test_shared_statements_answer_as_over_parquet(spark, tables, statement):
     with using(spark, enabled="true", local_enabled="false"):
         expected = spark.sql(statement.format(t="parquet_rows"))
         assert_same(spark.sql(statement.format(t="projseg_rows")), expected)
 
 
-@pytest.mark.parametrize("statement", one_of(5, STATEMENTS))
+@pytest.mark.parametrize("statement", one_of(8, STATEMENTS))
 @pytest.mark.parametrize("ansi", ["true", "false"])
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kathmandu"])
 def test_zones_and_modes_do_not_matter(spark, tables, statement, ansi, zone):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from spark_sql import assert_same, one_of, plan_of, using
+from scale import one_of
+from spark_sql import assert_same, plan_of, using
 
 BELOW = """
 SELECT a.name, sum(f.n), count(*), avg(f.n), min(f.v), max(f.d) FROM {f} f JOIN ja a ON f.k = \
@@ -109,16 +110,16 @@ def test_rows_are_joined_where_groups_would_not_be_exact_or_fewer(spark, stars, 
     assert not check(spark, statement, "jf")
 
 
-@pytest.mark.parametrize("statement", one_of(3, BELOW))
+@pytest.mark.parametrize("statement", one_of(7, BELOW))
 def test_joins_of_shared_groups_answer_as_over_parquet(spark, stars, statement):
     check(spark, statement, "jf", local="false")
 
 
-@pytest.mark.parametrize("statement", one_of(5, BELOW + BESIDE))
+@pytest.mark.parametrize("statement", one_of(11, BELOW + BESIDE))
 def test_joins_answer_as_over_parquet_outside_of_ansi(spark, stars, statement):
     check(spark, statement, "jf", ansi="false")
 
 
-@pytest.mark.parametrize("statement", one_of(5, BELOW + BESIDE))
+@pytest.mark.parametrize("statement", one_of(11, BELOW + BESIDE))
 def test_joins_of_no_rows_answer_as_over_parquet(spark, stars, statement):
     check(spark, statement, "jo")

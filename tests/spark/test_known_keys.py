@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from scale import one_of
 from spark_sql import assert_same, using
 
 import projseg
@@ -70,7 +71,7 @@ def filters_of(frame):
     return " ".join(scan.relation().options().get("query") or "" for scan in scans)
 
 
-@pytest.mark.parametrize("statement", PASSED)
+@pytest.mark.parametrize("statement", one_of(2, PASSED))
 def test_known_keys_are_passed(spark, statement):
     with using(spark, enabled="true"):
         frame = spark.sql(statement.format(f="known_projseg"))
@@ -87,7 +88,7 @@ def test_rows_without_partners_are_read_where_they_count(spark, statement):
         assert_same(frame, spark.sql(statement.format(f="known_parquet")))
 
 
-@pytest.mark.parametrize("statement", GROUPED)
+@pytest.mark.parametrize("statement", one_of(2, GROUPED))
 def test_groups_are_of_known_keys(spark, statement):
     with using(spark, enabled="true"):
         frame = spark.sql(statement.format(f="known_projseg"))

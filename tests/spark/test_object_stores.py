@@ -47,6 +47,14 @@ def test_rows_are_written_and_read(spark, written, options):
         assert SECRET not in plans_of(frame)
 
 
+def test_tasks_that_merge_segments_reach_the_store(spark, written, options):
+    table = projseg.Table(written, storage_options=options)
+    table.append({"x": [1000], "k": ["0"]})
+    assert table.compact(spark=spark).segments == 1
+    assert table.query(aggregators="sum(x) AS x").to_pylist() == [{"x": sum(range(100)) + 1000}]
+    assert table.verify(deep=True) == []
+
+
 def test_the_extension_answers_from_projections(spark, written, options):
     with using(spark, enabled="true"):
         frame = spark.read.format("projseg").options(**stored(options)).load(written)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from spark_sql import one_of, using
+from scale import one_of
+from spark_sql import using
 
 import projseg
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from scale import tries
 from spark_sql import assert_same, plan_of, using
 
 DIMENSIONS = {
@@ -86,7 +87,7 @@ def test_a_random_star_query_answers_as_over_parquet(spark, stars, statement, lo
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@settings(max_examples=400, phases=[Phase.generate])
+@settings(max_examples=tries(400), phases=[Phase.generate])
 @given(statement=statements(), local=SWITCH, ansi=SWITCH)
 def test_many_random_star_queries_answer_as_over_parquet(spark, stars, statement, local, ansi):
     check(spark, statement, local, ansi)

@@ -29,13 +29,15 @@ def examples(page, for_spark):
     return [(code, output) for kind, code, output in found if bool(kind) == for_spark]
 
 
-def test_the_python_example_prints_what_it_says(tmp_path, monkeypatch):
+def test_the_python_examples_print_what_they_say(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    ((code, output),) = examples(README, for_spark=False)
-    assert run(code, {}) == output
+    names = {}
+    for code, output in examples(README, for_spark=False):
+        assert run(code, names) == output
 
 
 @pytest.mark.spark
+@pytest.mark.sampled(99)  # all that is documented runs
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_the_spark_examples_print_what_they_say(page, tmp_path, monkeypatch, spark):
     """`df` has the rows that the page's examples in Python start with."""

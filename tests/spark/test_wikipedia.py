@@ -169,8 +169,11 @@ def test_the_hourly_projection_serves_what_needs_hours_and_pages(spark, location
         "aggregators": "sum(added) AS added",
     }
     plan = load(spark, location, explain="true", **asked).collect()
-    assert {row.source for row in plan} == {HOURLY["name"]}
-    assert all("channel_daily" in row.rejected for row in plan)
+    many_rows = max(plan, key=lambda row: row.bytes)
+    assert many_rows.source == HOURLY["name"]
+    assert "channel_daily" in many_rows.rejected
+    # Hour and page are constants of some small segments; there, the daily one may serve.
+    assert {row.source for row in plan} <= {HOURLY["name"], "channel_daily"}
     assert rows_of(load(spark, location, **asked)) == rows_of(
         load(spark, location, noProjections="true", **asked)
     )

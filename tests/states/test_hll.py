@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import hll as oracle
+from scale import tries
 from support.state_cases import folded, rows_of
 
 from projseg.aggregation.states.hashes import hashes_of
@@ -61,7 +62,7 @@ def coupons_of(values: list, value_type: pa.DataType) -> list[int]:
     return (hashes >> np.uint64(32)).tolist()
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=tries(40))
 @given(st.data())
 def test_every_path_makes_the_oracles_sketch(data):
     value_type = data.draw(st.sampled_from([pa.int32(), pa.int64(), pa.string(), pa.binary()]))
@@ -225,7 +226,7 @@ def test_null_sketch_is_no_value():
     assert state.estimates().to_pylist() == [0, 3]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=tries(300))
 @given(st.sampled_from([0, 5, 50, 500]), st.data())
 def test_damaged_sketches_are_refused_or_read(count, data):
     sketch = bytearray(sketch_of(0, count))

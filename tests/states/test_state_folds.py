@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import folds
+from scale import tries
 from support.state_cases import NUMERIC_TYPES, VALUES_BY_TYPE, Rows, folded, rows_of, vector_of
 
 from projseg.aggregation.arrow_vectors import numbers_of_array
@@ -23,7 +24,7 @@ from projseg.algebra.expressions.tree import Column
 from projseg.errors import EvaluationError
 from projseg.segment_format.vectors import Numbers
 
-EACH = settings(deadline=None, max_examples=60)
+EACH = settings(deadline=None, max_examples=tries(60))
 
 
 def primitive(function: str, *types: pa.DataType) -> Primitive:

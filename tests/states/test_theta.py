@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import theta as oracle
+from scale import tries
 from support.state_cases import folded, rows_of
 
 import projseg
@@ -57,7 +58,7 @@ def hashes_by_group(groups, values, group_count) -> list[set[int]]:
     return sets
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=tries(40))
 @given(st.data())
 def test_every_path_makes_the_oracles_sketch(data):
     types = [pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.binary()]
@@ -114,7 +115,7 @@ def test_bytes_are_sparks(count):
     assert state.finish()[0].as_py().hex() == FROM_SPARK[count]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=tries(300))
 @given(st.sampled_from([0, 1, 5, 50]), st.data())
 def test_damaged_sketches_are_refused_or_read(count, data):
     state = new_state(primitive(pa.int64(), 4), 1)

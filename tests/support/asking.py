@@ -24,6 +24,7 @@ def ask(table, query, **context):
         aggregators=[f"{a.sql} AS a{n}" for n, a in enumerate(query.aggregates)],
         filter=None if query.condition is None else query.condition.sql,
         interval=query.interval,
+        having=None if query.having is None else query.having.sql,
         context=context,
     )
     return keyed(result, len(query.keys))

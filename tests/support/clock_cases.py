@@ -146,7 +146,7 @@ def make_case(seed, location, zone, changes):
             try:
                 table.add_projection(projseg.Projection(name, own, calls, filtered))
             except ProjsegError:
-                continue  # it is coarser than the segments, or has a key twice
+                continue  # it has a key twice
             declared.append(keys)
             names.append(name)
             conditions += [] if where is None else [where]

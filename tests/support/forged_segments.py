@@ -86,13 +86,15 @@ def forge(pages, row_count, *, column_type="bigint", kind="numbers", dictionary=
     )
 
 
-def refooted(content, change):
+def refooted(content, change, required_features=None):
     """Return the file with `change(footer)` as its footer, and a tail that fits."""
     fields = TAIL_LAYOUT.unpack(content[-TAIL_LAYOUT.size :])
     parts = content[: fields[0]]
     footer = decode_footer(memoryview(content)[fields[0] : -TAIL_LAYOUT.size], "test.pseg")
     encoded = encode_footer(change(footer))
-    return parts + encoded + Tail(len(parts), len(encoded)).pack(encoded)
+    features = fields[3] if required_features is None else required_features
+    tail = Tail(len(parts), len(encoded), required_features=features)
+    return parts + encoded + tail.pack(encoded)
 
 
 def with_record(content, page=0, **claims):

@@ -27,6 +27,7 @@ SCHEMA = pa.schema(
         *[("p", pa.bool_()), ("q", pa.bool_()), ("d", pa.date32()), ("k", pa.date32())],
         *[("t", TIMESTAMP), ("o", TIMESTAMP), ("n", TIMESTAMP_NTZ)],
         ("r", pa.struct([("left", pa.int32())])),
+        *[("a", pa.list_(pa.string())), ("aj", pa.list_(pa.int32()))],
     ]
 )
 _WIDE = Context(prec=60)
@@ -58,6 +59,12 @@ _CASTS = {
     "t": ["date", "timestamp_ntz", "bigint", "int", "double", "decimal(20,6)", "string"],
     "n": ["date", "timestamp", "string"],
 }
+_PATTERNS = ["yyyyMM", "EEEE DDD", "QQQ y", "h:mm a", "XXX"]
+_FAILING_CASTS = [
+    *("s AS int", "s AS double", "s AS decimal(10,2)", "s AS date", "s AS timestamp"),
+    *("s AS boolean", "z AS string", "b AS int", "f AS bigint", "f AS decimal(38,10)"),
+    *("w AS int", "m AS tinyint", "b AS timestamp", "t AS int"),
+]
 _UNITS = ["YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"]
 _PERIODS = ["PT7M", "PT30M", "PT2H", "PT6H", "PT7H", "P2D", "P2W", "P2M", "PT0.001S"]
 _INTERVALS = ["1 MONTH", "-13 MONTHS", "1 DAY", "-40 DAYS", "5 HOURS", "1 MONTH 2 DAYS 1 HOUR"]
@@ -72,6 +79,8 @@ def _infix(operator: str, pairs: list[str]) -> list[str]:
 def _each(function: str, arguments: list[str]) -> list[str]:
     return [f"{function}({argument})" for argument in arguments]
 
+
+_KLL_ITEMS = ("bigint", "float", "double")
 
 CALLS: dict[str, list[str]] = {
     **{op: _infix(op, _COMPARED) for op in ("=", "!=", "<", "<=", ">", ">=")},
@@ -94,11 +103,15 @@ CALLS: dict[str, list[str]] = {
     "negative": _each("-", _NUMBERS),
     "abs": _each("abs", _NUMBERS),
     "sign": _each("sign", _NUMBERS),
+    "floor_to_digits": _each("floor", ["i, -1", "f, 2", "m, 1", "m, -1", "w, 20", "l, 0"]),
+    "ceil_to_digits": _each("ceil", ["i, -1", "f, 2", "m, 1", "m, -1", "w, 20", "l, 0"]),
+    "bround": _each("bround", ["f", "f, 2", "g, -1", "m, 1", "w, -3", "b, -2", "y, -3"]),
     "floor": _each("floor", ["g", "f", "m", "w"]),
     "ceil": _each("ceil", ["g", "f", "m", "w"]),
     "round": _each("round", [*_NUMBERS, "f, 2", "g, -1", "m, 1", "w, -3", "b, -2"]),
     **{name: _each(name, _PAIRS) for name in ("least", "greatest")},
     **{name: _each(name, ["f", "i", "m"]) for name in ("sqrt", "exp", "ln", "log10", "log2")},
+    "log": ["log(2, f)", "log(f, e)"],
     "power": ["power(f, e)", "power(i, 2)"],
     **{op: _infix(op, ["y, y", "i, j", "b, c"]) for op in ("&", "|", "^")},
     "~": ["~y", "~b"],
@@ -127,8 +140,44 @@ CALLS: dict[str, list[str]] = {
     "repeat": ["repeat(s, i)", "repeat(s, 2)"],
     "like": ["s LIKE u", "s LIKE 'a%'", "s LIKE '%a_b%'", "s LIKE 'a'"],
     "rlike": ["s RLIKE u", "s RLIKE '^a.*b$'", "s RLIKE '(a)\\\\1'", "s RLIKE '\\\\bA'"],
+    "regexp_extract": [
+        *("regexp_extract(s, '(a)(b)?')", "regexp_extract(s, '[a-z]+', 0)"),
+        *("regexp_extract(s, '(-?)([0-9]+)$', 2)", "regexp_extract(s, '(.)\\\\1', 1)"),
+    ],
+    "split": ["split(s, ' ')", "split(s, '[ab]')", "split(s, '')", "split(s, 'a*', 2)"],
+    "array": ["array(s, u)", "array(i, 1, j)"],
+    "array_contains": ["array_contains(a, s)", "array_contains(aj, i)", "array_contains(aj, b)"],
+    "size": ["size(a)", "size(aj)"],
+    "item": ["a[i]", "aj[0]", "split(s, 'a')[1]", "(array(i, j))[y]"],
+    **{
+        name: _each(name, ["a, i", "aj, 1", "aj, -1"])
+        for name in ("get", "element_at", "try_element_at")
+    },
+    **{name: _each(name, ["s", "z"]) for name in ("md5", "sha1", "crc32")},
+    **{f"kll_sketch_get_n_{item}": [f"kll_sketch_get_n_{item}(z)"] for item in _KLL_ITEMS},
+    **{
+        f"kll_sketch_get_{what}_{item}": _each(f"kll_sketch_get_{what}_{item}", ["z, f", "z, 0.5"])
+        for what in ("quantile", "rank")
+        for item in _KLL_ITEMS
+    },
+    "sha2": ["sha2(s, 256)", "sha2(z, 0)", "sha2(s, i)"],
+    "bin": ["bin(b)", "bin(y)"],
+    **{
+        name: _each(name, ["b", "p", "f", "s, i", "m, w, z", "d, t, g"])
+        for name in ("hash", "xxhash64")
+    },
     "field": ["r.left"],
     "cast": [f"CAST({name} AS {wanted})" for name in _CASTS for wanted in _CASTS[name]],
+    "try_cast": [f"TRY_CAST({cast})" for cast in _FAILING_CASTS],
+    **{
+        f"try_{name}": _each(f"try_{name}", ["i, j", "b, c", "f, e", "m, l", "w, x", "b, 3"])
+        for name in ("add", "subtract", "multiply", "divide", "mod")
+    },
+    "date_format": [
+        *(f"date_format({name}, 'yyyy-MM-dd HH:mm:ss.SSSSSS')" for name in ("n", "d")),
+        *(f"date_format(t, '{pattern}')" for pattern in _PATTERNS),
+        *("from_unixtime(b)", "from_unixtime(i, 'E h a')"),
+    ],
     "time_floor": [
         *(f"date_trunc('{unit}', t)" for unit in _UNITS),
         *(f"trunc(d, '{unit}')" for unit in _UNITS[:4]),
@@ -209,11 +258,19 @@ def values_of(arrow_type: pa.DataType, changes: list[int]) -> st.SearchStrategy:
         return _moments(changes).map(lambda micros: min(micros, MAX_MICROS - 1) // DAY)
     if arrow_type in (TIMESTAMP, TIMESTAMP_NTZ):
         return _moments(changes)
-    if pa.types.is_struct(arrow_type):
-        return st.fixed_dictionaries({"left": st.none() | st.integers(-5, 5)})
+    if pa.types.is_nested(arrow_type):
+        return _nested(arrow_type)
     plain = st.text(st.characters(codec="utf-8"), max_size=5) | st.text("ab -%_", max_size=6)
     values = ["1", "-7.5", "NaN", "1e400", "2024-02-30", "2024-03-10 02:30", "t", "(", "ß"]
     return plain | st.sampled_from(values)
+
+
+def _nested(arrow_type: pa.DataType) -> st.SearchStrategy:
+    if pa.types.is_struct(arrow_type):
+        return st.fixed_dictionaries({"left": st.none() | st.integers(-5, 5)})
+    is_text = arrow_type.value_type == pa.string()
+    items = st.sampled_from(["", "a", "b"]) if is_text else st.integers(-2, 9)
+    return st.lists(st.none() | items, max_size=3)
 
 
 def _moments(changes: list[int]) -> st.SearchStrategy:

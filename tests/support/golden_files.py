@@ -106,6 +106,21 @@ def build_projections():
     return columns, {"by_word": by_word, "by_day": by_day}
 
 
+def build_sorted_rows():
+    """A projection of rows in another order, which has the base table's dictionary."""
+    words = Dictionary(pa.array([None, "first", "second", "third"]))
+    rows = np.arange(1_000)
+    word = Ids((rows * 7 % 4).astype(np.uint8), words)
+    columns = {"word": word, "n": Numbers(rows % 10, pa.int64())}
+    order = np.argsort(word.ids, kind="stable")
+    by_word = {
+        ("grouping", "word"): word.take(order),
+        ("grouping", "n"): columns["n"].take(order),
+        ("state", "row number"): Numbers(order, pa.int64()),
+    }
+    return columns, {"by_word": by_word}
+
+
 def build_empty():
     """No rows at all, and a dictionary of no values."""
     empty = {"s": ids_of(pa.array([], pa.string())), "x": vector_of(pa.array([], pa.float64()))}
@@ -118,6 +133,16 @@ BUILDERS = {
     "every_encoding": build_every_encoding,
     "projections": build_projections,
     "empty": build_empty,
+    "sorted_rows": build_sorted_rows,
+}
+DEFINITIONS = {
+    "sorted_rows": {
+        "by_word": (
+            '{"name":"by_word","timeColumn":null,"columns":[["word","word"],["n","n"]],'
+            '"orderBy":["word"],"filter":null}',
+            ("word",),
+        )
+    }
 }
 
 
@@ -127,7 +152,9 @@ def main():
         path = GOLDEN / f"{name}.pseg"
         if not path.exists():
             columns, projections = build()
-            path.write_bytes(build_segment(columns, projections=projections))
+            definitions = DEFINITIONS.get(name)
+            content = build_segment(columns, projections=projections, definitions=definitions)
+            path.write_bytes(content)
             print(f"wrote {path}")
 
 

@@ -9,8 +9,9 @@ from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts, SegmentFacts
+from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import Query
-from projseg.algebra.query.spec import QuerySpec, bind_query
+from projseg.algebra.query.spec import QuerySpec
 
 SCHEMA = pa.schema(
     [
@@ -29,14 +30,12 @@ BASE_ROWS = 1_000_000
 PROJECTION_ROWS = 1_000
 
 
-def spec(name="p", group_by=(), aggregators=(), where=None, granularity="all", schema=SCHEMA):
+def spec(name="p", group_by=(), aggregators=(), where=None, schema=SCHEMA):
     """Return a checked projection over SCHEMA."""
     declaration = {"name": name, "group_by": list(group_by), "aggregators": list(aggregators)}
     if where is not None:
         declaration["where"] = where
-    return parse_projection(
-        declaration, schema, time_column="time", segment_granularity=granularity
-    )
+    return parse_projection(declaration, schema, time_column="time")
 
 
 def query(**parts) -> QuerySpec:
@@ -103,6 +102,6 @@ def only_plan(question: QuerySpec, segment: SegmentFacts) -> SourcePlan:
 
 
 def reason(question: QuerySpec, one: ProjectionSpec, segment: SegmentFacts | None = None) -> str:
-    """Return why a projection does not serve, `serves` if it does."""
-    choice = choose(question, segment or facts(one))
+    """Return why a projection does not serve, `serves` if it does; by default on three days."""
+    choice = choose(question, segment or facts(one, end="2024-03-12T23:59:30"))
     return str(choice.rejected.get(one.name, "serves"))

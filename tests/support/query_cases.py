@@ -164,17 +164,32 @@ class Aggregate:
         return self.sql
 
 
-def _aggregate(name, measure, condition):
-    text = "count(*)" if name == "count_star" else f"{name}({measure})"
-    if name == "count_distinct":
-        text = f"count(DISTINCT {measure})"
-    if condition is not None:
-        text += f" FILTER (WHERE {condition.sql})"
+def _aggregate(name, measure, condition, spelling):
+    """An aggregate; its condition is spelled FILTER, or CASE around the measure."""
+    value, function = {
+        "count_star": ("1" if condition and spelling == "case" else "*", "count("),
+        "count_distinct": (measure, "count(DISTINCT "),
+    }.get(name, (measure, f"{name}("))
+    if condition is None:
+        text = f"{function}{value})"
+    elif spelling == "case" and measure != "big":
+        text = f"{function}CASE WHEN {condition.sql} THEN {value} END)"
+    else:
+        text = f"{function}{value}) FILTER (WHERE {condition.sql})"
     argument = None if name == "count_star" else (lambda row: row[measure])
     return Aggregate(text, (name, argument, None if condition is None else condition.of))
 
 
-AGGREGATE = st.one_of(
+def _sum_or_zero(measure, condition):
+    def value(row):
+        return row[measure] if condition.of(row) is True else 0
+
+    return Aggregate(
+        f"sum(CASE WHEN {condition.sql} THEN {measure} ELSE 0 END)", ("sum", value, None)
+    )
+
+
+PLAIN_AGGREGATE = st.one_of(
     st.just(("count_star", None)),
     st.sampled_from([(name, m) for name, measures in MEASURES.items() for m in measures]),
 ).flatmap(
@@ -183,8 +198,42 @@ AGGREGATE = st.one_of(
         st.just(pair[0]),
         st.just(pair[1]),
         st.one_of(st.none(), st.none(), st.sampled_from(CONDITIONS)),
+        st.sampled_from(["filter", "case"]),
     )
 )
+SUM_OR_ZERO = st.builds(
+    _sum_or_zero, st.sampled_from(["code", "amount"]), st.sampled_from(CONDITIONS)
+)
+_WHOLE = PLAIN_AGGREGATE.filter(
+    lambda a: a.sql.startswith(("sum(code)", "count(")) and "DISTINCT" not in a.sql
+)
+
+
+def _composed(sql, function):
+    """Return a strategy of expressions over two aggregates whose values are whole numbers."""
+    return st.tuples(_WHOLE, _WHOLE).map(
+        lambda parts: Aggregate(
+            sql.format(*(part.sql for part in parts)),
+            (function, [part.call for part in parts]),
+        )
+    )
+
+
+COMPOSED = st.one_of(
+    _composed("{0} + 2 * {1}", _lifted(lambda a, b: a + 2 * b)),
+    _composed("coalesce({0}, {1}, 0)", lambda a, b: next((v for v in (a, b) if v is not None), 0)),
+    _composed("{0} / nullif({1}, 0)", lambda a, b: _lifted(lambda x, y: x / y)(a, b or None)),
+    _composed(
+        "CASE WHEN {0} > 2 THEN {1} ELSE -1 END",
+        lambda a, b: b if a is not None and a > 2 else -1,
+    ),
+)
+AGGREGATE = st.one_of(*[PLAIN_AGGREGATE] * 6, COMPOSED, COMPOSED, SUM_OR_ZERO)
+HAVING = st.one_of(
+    _composed("{0} > {1}", _lifted(lambda a, b: a > b)),
+    _composed("{0} IS NOT NULL AND {1} <> 1", lambda a, b: _and(a is not None, _unlike_one(b))),
+)
+_unlike_one = _lifted(lambda value: value != 1)
 STORED_AGGREGATE = AGGREGATE.filter(lambda a: "DISTINCT" not in a.sql)
 
 
@@ -214,6 +263,7 @@ class QueryCase:
     aggregates: list
     condition: object
     interval: object
+    having: object = None
 
     @property
     def keep(self):
@@ -245,6 +295,7 @@ QUERY = st.builds(
     _distinct(AGGREGATE, min_size=1, max_size=4),
     st.one_of(st.none(), CONDITION),
     st.one_of(st.none(), st.tuples(_BOUND, _BOUND).map(sorted)),
+    st.one_of(st.none(), st.none(), HAVING),
 )
 
 CASE = st.builds(

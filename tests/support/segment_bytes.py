@@ -10,11 +10,12 @@ from projseg.segment_format.vectors import Ids
 FILE_ID = bytes(range(16))
 
 
-def build_segment(columns, *, file_id=FILE_ID, projections=None, sort_order=()):
+def build_segment(columns, *, file_id=FILE_ID, projections=None, sort_order=(), definitions=None):
     """Return the bytes of a segment whose base table holds `columns` (vectors by name).
 
-    `projections` is {name: {(role, column name): vector}}. Ids columns that share a dictionary
-    object share the stored one, named after the first such column.
+    `projections` is {name: {(role, column name): vector}}, `definitions` {name: (definition, sort
+    order)} of some of them. Ids columns that share a dictionary object share the stored one, named
+    after the first such column.
     """
     written = []
     schema = pa.schema([pa.field(name, vector.type) for name, vector in columns.items()])
@@ -29,7 +30,8 @@ def build_segment(columns, *, file_id=FILE_ID, projections=None, sort_order=()):
                 encoder.add_dictionary(name, vector.dictionary)
     for table_name, table in tables.items():
         row_count = len(next(iter(table.values()))) if table else 0
-        encoder.begin_table(table_name, row_count, sort_order=sort_order)
+        definition, order = (definitions or {}).get(table_name, ("", sort_order))
+        encoder.begin_table(table_name, row_count, definition=definition, sort_order=order)
         for (role, name), vector in table.items():
             dictionary = names[id(vector.dictionary)] if isinstance(vector, Ids) else None
             encoder.add_column(name, vector, role=role, dictionary=dictionary)

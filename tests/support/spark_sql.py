@@ -6,8 +6,6 @@ import math
 import subprocess
 from contextlib import contextmanager
 
-import pytest
-
 
 @contextmanager
 def using(spark, **named):
@@ -24,12 +22,6 @@ def using(spark, **named):
     finally:
         for name, value in before.items():
             spark.conf.unset(name) if value is None else spark.conf.set(name, value)
-
-
-def one_of(step, cases):
-    """Return cases of which all but each `step`-th are slow."""
-    marks = [[] if number % step == 0 else [pytest.mark.slow] for number in range(len(cases))]
-    return [pytest.param(one, marks=mark) for one, mark in zip(cases, marks, strict=True)]
 
 
 def is_same(one, other):

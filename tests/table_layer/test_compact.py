@@ -19,11 +19,15 @@ from life_tables import (
     stored_rows,
 )
 from race import run_processes
+from scale import tries
 from small_tables import describe_segment, new_write_id
 
 import projseg
 from projseg.errors import CorruptSegmentError, InvalidInputError
+from projseg.maintenance.compact import Compaction
+from projseg.maintenance.compact import compact as replace_small
 from projseg.maintenance.compaction_plan import plan_groups
+from projseg.maintenance.segment_work import ThreadRunner
 from projseg.segment_format.limits import SEGMENT_BYTES_MAX
 from projseg.segment_format.vectors import Ids, Opaque
 
@@ -248,6 +252,34 @@ def test_a_damaged_segment_is_reported_and_not_merged(table):
     assert sorted(path.name for path in Path(table.location).rglob("*")) == before
 
 
+def test_progress_is_told_of_all_segments(table):
+    told = []
+    table.materialize_projection(on_progress=lambda *numbers: told.append(numbers))
+    assert told == [(done, 9) for done in range(10)], "nine segments are without by_channel"
+    told.clear()
+    table.compact(on_progress=lambda *numbers: told.append(numbers))
+    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    told.clear()
+    table.compact(on_progress=lambda *numbers: told.append(numbers))
+    assert told == []
+
+
+def test_a_segment_of_other_rows_than_it_replaces_is_refused(table):
+    """A runner may be another process, of another release."""
+
+    class Wrong(ThreadRunner):
+        def run(self, order):
+            found = list(super().run(order))
+            entries = [entry for _, entry in found]
+            return ((task, entry) for (task, _), entry in zip(found, entries[1:], strict=False))
+
+    table.append(rows(0, count=1, first=800))
+    before = sorted(path.name for path in Path(table.location).rglob("*"))
+    with pytest.raises(InvalidInputError, match="56 rows in place of 57"):
+        replace_small(table.snapshot, Compaction(), runner=Wrong())
+    assert sorted(path.name for path in Path(table.location).rglob("*")) == before
+
+
 def test_an_interruption_leaves_no_file(table):
     before = sorted(path.name for path in Path(table.location).rglob("*"))
 
@@ -357,7 +389,7 @@ def entries_of(sizes, days):
     ]
 
 
-@settings(max_examples=150)
+@settings(max_examples=tries(150))
 @given(
     st.lists(st.tuples(st.integers(1, 120), st.integers(0, 3)), max_size=40),
     st.integers(1, 150),

@@ -103,6 +103,7 @@ class FileWatcher:
 WATCHER = FileWatcher()
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_reach_nothing(name, tmp_path):
     storage, _ = new_table(tmp_path / "t")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from small_tables import describe_segment, new_table, new_write_id, put_segment
 
 import projseg
+from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import Query
-from projseg.algebra.query.spec import bind_query
 from projseg.errors import InvalidInputError
 from projseg.reader import row_scan
 from projseg.reader.plan import plan_query

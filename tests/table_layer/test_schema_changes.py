@@ -251,6 +251,7 @@ def test_what_a_wider_column_changes_is_left_to_base_rows(tmp_path):
     assert again["source"].to_pylist() == ["p"]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("verb", "arguments", "code", "named"),
     [
@@ -455,9 +456,9 @@ def test_a_compaction_meets_a_change_of_columns(table):
     table.rename_column("added", "lines")
     table.widen_column("price", "decimal(20,2)")
     stale._snapshot = open_snapshot(table.snapshot.storage, 2)
-    from projseg.maintenance.compact import compact
+    from projseg.maintenance.compact import Compaction, compact
 
-    compact(stale.snapshot)
+    compact(stale.snapshot, Compaction())
     table.refresh()
     assert len(table.snapshot.segments) == 1
     found = table.query(**renamed({"added": "lines"}))

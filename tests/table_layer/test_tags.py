@@ -53,6 +53,7 @@ def test_a_tag_opens_and_restores_its_version(table):
         projseg.Table(table.location, tag="before-import")
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "name", ["", "7", "2024", "a b", "../x", ".x", "-x", "a/b", "ä", "a\n", "x" * 129]
 )

@@ -1,0 +1,196 @@
+"""What `Table.sql` alone takes, and the sentence that refuses each thing it does not."""
+
+import pytest
+from sql_statements import ROWS, statement_rows, statement_table
+
+import projseg
+from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return statement_table(tmp_path_factory.mktemp("sql") / "edits", statement_rows())
+
+
+@pytest.mark.parametrize(
+    ("statement", "what"),
+    [
+        ("SELECT added FROM t JOIN u ON t.a = u.a", "a join at character 21, 'JOIN u ON"),
+        ("SELECT added FROM t LEFT JOIN u", "a join at character 26"),
+        ("SELECT added FROM t, u", "a join at character 20, ', u'"),
+        ("SELECT added FROM t CROSS JOIN u", "a join"),
+        ("SELECT added FROM (SELECT 1)", "a subquery at character 20, 'SELECT 1)'"),
+        ("SELECT added FROM (t)", "brackets in FROM at character 19"),
+        ("SELECT added FROM t WHERE added IN (SELECT 1)", "a subquery"),
+        ("SELECT added FROM t WHERE EXISTS (SELECT 1)", "a subquery"),
+        ("SELECT (SELECT 1) FROM t", "a subquery"),
+        ("WITH a AS (SELECT 1) SELECT * FROM a", "a common table expression (WITH) at character 1"),
+        (
+            "SELECT sum(added) OVER (ORDER BY time) FROM t",
+            "a window function (OVER) at character 19",
+        ),
+        ("SELECT added FROM t WINDOW w AS (ORDER BY time)", "a WINDOW clause"),
+        ("SELECT added FROM t QUALIFY added > 1", "QUALIFY"),
+        ("SELECT added FROM t UNION ALL SELECT 1", "UNION at character 21"),
+        ("SELECT added FROM t INTERSECT SELECT 1", "INTERSECT"),
+        ("SELECT added FROM t EXCEPT SELECT 1", "EXCEPT or MINUS between two queries"),
+        ("SELECT added FROM t LATERAL VIEW explode(a) x", "LATERAL VIEW or a lateral join"),
+        ("SELECT added FROM t PIVOT (sum(a) FOR b IN (1))", "PIVOT"),
+        ("SELECT added FROM t TABLESAMPLE (5 ROWS)", "TABLESAMPLE"),
+        ("SELECT added FROM t CLUSTER BY added", "CLUSTER BY"),
+        ("SELECT added FROM t DISTRIBUTE BY added", "DISTRIBUTE BY"),
+        ("SELECT added FROM t SORT BY added", "SORT BY"),
+        ("SELECT added FROM t |> WHERE added > 1", "a pipe (|>)"),
+        ("SELECT added FROM t; SELECT added FROM t", "a second statement at character 20"),
+        ("SELECT added FROM range(5)", "a table function or VALUES"),
+        ("SELECT added FROM VALUES (1)", "a table function or VALUES"),
+        ("SELECT added FROM t TIMESTAMP AS OF now()", "a version that is no number and no text"),
+        ("SELECT added FROM t AS x (a)", "brackets in FROM"),
+        ("SELECT ? FROM t", "a parameter"),
+        ("SELECT /*+ BROADCAST(t) */ added FROM t", "the hint BROADCAST at character 8"),
+        ("SELECT * REPLACE (1 AS added) FROM t", "something other than EXCEPT (...) after *"),
+        ("INSERT INTO t SELECT 1", "a statement that does not begin with SELECT at character 1"),
+        ("DROP TABLE t", "a statement that does not begin with SELECT"),
+        ("FROM t SELECT added", "a statement that does not begin with SELECT"),
+    ],
+)
+def test_what_is_more_than_a_select_over_one_table_is_named(statement, what, table):
+    with pytest.raises(UnsupportedFeatureError) as refused:
+        table.sql(statement)
+    assert refused.value.code == "PROJSEG_UNSUPPORTED_SQL"
+    assert refused.value.message.startswith(f"SQL has {what}")
+    assert "\n" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("statement", "code", "problem"),
+    [
+        ("", "BAD_SQL", "there is no statement"),
+        ("SELECT 1", "BAD_SQL", "no FROM stands outside brackets"),
+        ("SELECT (added FROM t", "BAD_SQL", "no FROM stands outside brackets"),
+        ("SELECT FROM t", "BAD_SQL", "nothing follows SELECT, at character 1"),
+        ("SELECT added, FROM t", "BAD_SQL", "a part of SELECT is empty"),
+        ("SELECT added FROM t WHERE", "BAD_SQL", "nothing follows WHERE, at character 21"),
+        ("SELECT added FROM t LIMIT x", "BAD_SQL", "LIMIT 'x' is not a count of rows"),
+        ("SELECT added FROM t FROM u", "BAD_SQL", "FROM stands twice, at character 21"),
+        ("SELECT added FROM t LIMIT 1 WHERE robot", "BAD_SQL", "WHERE stands after a clause"),
+        ("SELECT added FROM t ORDER BY 2", "BAD_SQL", "ORDER BY 2 is no place in the select list"),
+        ("SELECT count(*) FROM t GROUP BY 1", "BAD_SQL", "GROUP BY '1' means the aggregate"),
+        ("SELECT u.* FROM t", "BAD_SQL", "u.* names no table of FROM"),
+        ("SELECT min(added) AS channel FROM t GROUP BY upper(channel) HAVING upper(channel) = 'A'",
+         "BAD_SQL", "means a column that has the name of another output"),
+        ("SELECT min(added) AS channel FROM t GROUP BY robot ORDER BY t.channel",
+         "BAD_SQL", "'t.channel' means a column that has the name of another output"),
+        ("SELECT 'x FROM t", "BAD_EXPRESSION", "SQL that cannot be read"),
+        ("SELECT added, added FROM t", "BAD_QUERY", "two outputs are named 'added'"),
+        ("SELECT x.chanel FROM t AS x", "UNKNOWN_COLUMN", "did you mean 'channel'?"),
+        ("SELECT * EXCEPT (chanel) FROM t", "UNKNOWN_COLUMN", "did you mean 'channel'?"),
+        ("SELECT edits.added FROM edits AS x", "UNKNOWN_COLUMN", "column 'edits'"),
+        ("SELECT added FROM t VERSION AS OF 9", "UNKNOWN_VERSION", "9"),
+        ("SELECT added FROM t VERSION AS OF 'x'", "UNKNOWN_TAG", "'x'"),
+    ],
+)  # fmt: skip
+def test_what_is_no_sql_is_refused(statement, code, problem, table):
+    with pytest.raises(InvalidInputError) as refused:
+        table.sql(statement)
+    assert refused.value.code == f"PROJSEG_{code}"
+    assert problem in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT DISTINCT channel, count(*) FROM t",
+        "SELECT DISTINCT count(*) AS n FROM t GROUP BY channel",
+        "SELECT DISTINCT channel, count(*) FROM t GROUP BY ROLLUP (channel)",
+        "SELECT channel, count(*) FROM t",
+        "SELECT added FROM t GROUP BY channel",
+        "SELECT channel FROM t HAVING added > 3",
+        "SELECT channel FROM t WHERE count(*) > 1",
+        "SELECT DISTINCT channel FROM t ORDER BY added",
+        "SELECT added AS lo FROM t WHERE lo > 1",
+    ],
+)
+def test_what_spark_refuses_is_refused(statement, table):
+    with pytest.raises(ProjsegError):
+        table.sql(statement)
+
+
+def test_names_of_outputs_are_as_written_or_as_spark_makes_them(table):
+    statement = "SELECT CHANNEL, x.Added, added + 1, count(*), sum(x.added) AS S FROM edits AS x "
+    names = table.sql(statement + "GROUP BY ALL LIMIT 1").column_names
+    assert names == ["CHANNEL", "Added", "(added + 1)", "count(1)", "S"]
+
+
+def test_comments_quotes_and_keywords_within_them_change_nothing(table):
+    found = table.sql(
+        "SELECT /* SELECT */ 'FROM; t' AS `order by`, \"it's\" AS é -- GROUP BY\n"
+        "FROM db.`a table` -- WHERE\n WHERE added /* LIMIT 0 */ IS NOT NULL "
+        "AND '\U0001f600' <> 'é' AND `a table`.added IS NOT DISTINCT FROM db.`a table`.added "
+        "LIMIT 1 -- the end"
+    )
+    assert found.to_pylist() == [{"order by": "FROM; t", "é": "it's"}]
+
+
+def test_other_versions_are_read(table):
+    version = "SELECT count(*) AS n FROM t VERSION AS OF"
+    assert table.sql(f"{version} 1").to_pylist() == [{"n": ROWS // 3}]
+    assert table.sql(f"{version} '1'").to_pylist() == [{"n": ROWS // 3}]
+    first = table.history()["timestamp"].to_pylist()[-1].isoformat()
+    at = f"SELECT count(*) AS n FROM t FOR TIMESTAMP AS OF '{first}' AS old WHERE old.added >= 0"
+    assert table.sql(at).to_pylist() == [{"n": 0}]
+    with pytest.raises(InvalidInputError, match="PROJSEG_UNKNOWN_VERSION"):
+        table.sql("SELECT * FROM t TIMESTAMP AS OF '2001-01-01'")
+
+
+def test_a_tag_names_a_version(tmp_path):
+    table = projseg.Table.create(tmp_path / "t", {"a": "int"}, data={"a": [1]})
+    table.tag("first", version=0)
+    table.append({"a": [2]})
+    assert len(table.sql("SELECT a FROM t VERSION AS OF 'first' AS x WHERE x.a > 0")) == 1
+
+
+def test_hints_win_over_the_context(table):
+    grouped = "channel, sum(added) FROM t GROUP BY channel"
+    plan = table.sql(f"SELECT {grouped}", explain=True)
+    assert set(plan.sources) == {"base", "by_channel"}
+    base = table.sql(f"SELECT /*+ NO_PROJECTIONS */ {grouped}", explain=True)
+    assert set(base.sources) == {"base"}
+    hinted = f"SELECT /*+ use_projection(hourly) */ {grouped}"
+    refused = {"useProjection": "by_channel", "timezone": "Asia/Kolkata"}
+    with pytest.raises(ProjsegError, match="hourly"):
+        table.sql(hinted, context=refused)
+    assert table.explain("SELECT count(*) FROM t", context=refused | {"useProjection": None})
+
+
+def test_a_query_and_explain_take_either_form(table):
+    query = projseg.Query("channel", "sum(added) AS s", order_by="channel")
+    statement = "SELECT channel, sum(added) AS s FROM t GROUP BY channel ORDER BY channel"
+    assert table.sql(query).equals(table.query(query))
+    assert table.sql(statement).equals(table.query(query))
+    plans = [
+        table.sql(query, explain=True),
+        table.sql(statement, explain=True),
+        table.explain(statement),
+        table.explain(statement, analyze=True),
+    ]
+    assert {plan.query for plan in plans} == {query}
+    assert plans[-1].total_milliseconds is not None
+    with pytest.raises(InvalidInputError, match="limit is given beside a whole statement"):
+        table.explain(statement, limit=3)
+
+
+def test_times_are_in_the_zone_of_the_context(table):
+    statement = "SELECT date_trunc('DAY', time) AS d, count(*) AS n FROM t GROUP BY d ORDER BY d"
+    utc, india = table.sql(statement), table.sql(statement, context={"timezone": "Asia/Kolkata"})
+    assert sum(utc["n"].to_pylist()) == sum(india["n"].to_pylist()) == ROWS
+    assert not utc.equals(india)
+
+
+def test_rows_past_an_offset_are_the_rest(table):
+    whole = table.sql("SELECT time, added FROM t ORDER BY time DESC")
+    for offset, limit in [(0, 5), (590, 20), (600, 1), (10**17, 10**17)]:
+        found = table.sql(
+            f"SELECT time, added FROM t ORDER BY time DESC LIMIT {limit} OFFSET {offset}"
+        )
+        assert found.equals(whole.slice(min(offset, ROWS), limit))
