@@ -29,11 +29,31 @@ FUNCTIONS = {
         ("startswith", "startswith(text, part)", "Whether a text begins with the part.", "startswith('abc', 'ab')"),
         ("endswith", "endswith(text, part)", "Whether a text ends with the part.", "endswith('abc', 'bc')"),
         ("contains", "contains(text, part)", "Whether a text contains the part.", "contains('abc', 'b')"),
+        ("md5", "md5(text)", "The digest of a text's UTF-8 or a binary, in hexadecimal.", "md5('abc')"),
+        ("sha1", "sha1(text)", "The same by SHA-1.", "sha1('abc')"),
+        ("sha2", "sha2(text, bits)", "The same by SHA-2 of 224, 256, 384 or 512 bits; 0 means 256, other bits give null.", "sha2('abc', 224)"),
+        ("crc32", "crc32(text)", "The CRC-32 of the same bytes, bigint.", "crc32('abc')"),
+        ("bin", "bin(n)", "The binary digits of a bigint.", "bin(-3)"),
+        ("hash", "hash(a, …)", "Spark's Murmur3 hash, int; a null changes nothing.", "hash('abc', 1, NULL)"),
+        ("xxhash64", "xxhash64(a, …)", "Spark's XXH64 hash, bigint.", "xxhash64('abc', 1, NULL)"),
+    ],
+    "Sketches of quantiles": [
+        ("kll_sketch_get_quantile_bigint", "kll_sketch_get_quantile_bigint(sketch, p)", "The least value of which the rank is a share p, from 0 to 1, of all in a sketch that `kll_sketch_agg_bigint` made, as in `kll_sketch_get_quantile_bigint(kll_sketch_agg_bigint(x), 0.5)`. For an array of shares, an array. An error of a sketch without values.", "kll_sketch_get_quantile_bigint(X'02020F04C80008000700000000000000', 0.5)"),
+        ("kll_sketch_get_rank_bigint", "kll_sketch_get_rank_bigint(sketch, value)", "The share of all values that are at most as great. For an array of values, an array. An error of a sketch without values.", "kll_sketch_get_rank_bigint(X'02020F04C80008000700000000000000', 6)"),
+        ("kll_sketch_get_n_bigint", "kll_sketch_get_n_bigint(sketch)", "How many values a sketch is of.", "kll_sketch_get_n_bigint(X'02020F04C80008000700000000000000')"),
+        ("kll_sketch_get_quantile_float", "kll_sketch_get_quantile_float(sketch, p)", "The same of a sketch of floats.", "kll_sketch_get_quantile_float(X'02020F04C80008000000E040', 0.5)"),
+        ("kll_sketch_get_rank_float", "kll_sketch_get_rank_float(sketch, value)", "The same of a sketch of floats.", "kll_sketch_get_rank_float(X'02020F04C80008000000E040', 7.0)"),
+        ("kll_sketch_get_n_float", "kll_sketch_get_n_float(sketch)", "The same of a sketch of floats.", "kll_sketch_get_n_float(X'02020F04C80008000000E040')"),
+        ("kll_sketch_get_quantile_double", "kll_sketch_get_quantile_double(sketch, p)", "The same of a sketch of doubles.", "kll_sketch_get_quantile_double(X'02020F04C80008000000000000001C40', 0.5)"),
+        ("kll_sketch_get_rank_double", "kll_sketch_get_rank_double(sketch, value)", "The same of a sketch of doubles.", "kll_sketch_get_rank_double(X'02020F04C80008000000000000001C40', 8)"),
+        ("kll_sketch_get_n_double", "kll_sketch_get_n_double(sketch)", "The same of a sketch of doubles.", "kll_sketch_get_n_double(X'02020F04C80008000000000000001C40')"),
     ],
     "Patterns": [
         ("like", "text LIKE pattern [ESCAPE c]", "% is any text, _ one character, \\ the escape.", "'a_b' LIKE 'a/_%' ESCAPE '/'"),
         ("ilike", "text ILIKE pattern [ESCAPE c]", "The same, with both in lower case.", "'Abc' ILIKE 'aB%'"),
         ("rlike", "text RLIKE pattern", "Whether the pattern is found anywhere; see [regular expressions](#regular-expressions).", "'abc' RLIKE '^a.c$'"),
+        ("regexp_extract", "regexp_extract(text, pattern[, group])", "What a group, 1 unless given, holds at the first match; empty without one. The pattern is a constant.", "regexp_extract('a-12', '([a-z])-([0-9]+)', 2)"),
+        ("split", "split(text, pattern[, limit])", "The array of parts between matches; at most `limit` of them if that is positive.", "split('a1b2c', '[0-9]')[1]"),
     ],
     "Numbers": [
         ("abs", "abs(x)", "Without its sign; the least integer has none and is an error.", "abs(-1.5)"),
@@ -43,17 +63,24 @@ FUNCTIONS = {
         ("pmod", "pmod(a, b)", "The remainder, with the sign of b.", "pmod(-7, 3)"),
         ("div", "div(a, b), a DIV b", "The whole part of the quotient, bigint.", "-7 DIV 2"),
         ("sign", "sign(x)", "-1, 0 or 1 as double.", "sign(-3)"),
-        ("floor", "floor(x)", "The next whole number below.", "floor(-1.5)"),
-        ("ceil", "ceil(x)", "The next whole number above.", "ceil(1.2D)"),
+        ("floor", "floor(x[, digits])", "The next whole number below; at decimal digits, a decimal.", "floor(-1.5)"),
+        ("ceil", "ceil(x[, digits])", "The next whole number above; at decimal digits, a decimal.", "ceil(1.2D)"),
         ("round", "round(x[, digits])", "Half away from zero, at decimal digits.", "round(12.345, 2)"),
+        ("bround", "bround(x[, digits])", "The same, half to the even digit.", "bround(2.5, 0)"),
         ("sqrt", "sqrt(x)", "Square root; NaN below 0.", "sqrt(2.25D)"),
         ("exp", "exp(x)", "e to the power of x.", "exp(0)"),
         ("ln", "ln(x)", "Natural logarithm; null at 0 and below.", "ln(1)"),
         ("log10", "log10(x)", "Logarithm to base 10; null at 0 and below.", "log10(1000)"),
         ("log2", "log2(x)", "Logarithm to base 2; null at 0 and below.", "log2(8)"),
+        ("log", "log([base,] x)", "Logarithm to a base, natural unless given; null where x or the base is 0 or below.", "log(2, 8)"),
         ("power", "power(x, y)", "x to the power of y, double.", "power(2, 10)"),
         ("least", "least(a, …)", "The least that is not null.", "least(3, NULL, 2)"),
         ("greatest", "greatest(a, …)", "The greatest that is not null; NaN is above all.", "greatest(3, NULL, 2)"),
+        ("try_add", "try_add(a, b)", "a + b; null where that is an error.", "try_add(2147483647, 1)"),
+        ("try_subtract", "try_subtract(a, b)", "a - b; null where that is an error.", "try_subtract(5, 3)"),
+        ("try_multiply", "try_multiply(a, b)", "a * b; null where that is an error.", "try_multiply(2147483647, 2)"),
+        ("try_divide", "try_divide(a, b)", "a / b; null where that is an error.", "try_divide(1, 0)"),
+        ("try_mod", "try_mod(a, b)", "a % b; null where that is an error.", "try_mod(7, 4)"),
     ],
     "Conditions": [
         ("if", "if(condition, a, b)", "a where the condition is true, else b.", "if(1 < 2, 'a', 'b')"),
@@ -82,6 +109,8 @@ FUNCTIONS = {
         ("minute", "minute(time)", "0 to 59.", "minute(TIMESTAMP '2015-09-12 03:04:05')"),
         ("second", "second(time)", "0 to 59.", "second(TIMESTAMP '2015-09-12 03:04:05')"),
         ("date_part", "date_part(field, time), EXTRACT(field FROM time)", "A field by its name; SECOND has its fraction.", "date_part('SECOND', TIMESTAMP '2015-09-12 03:04:05.5')"),
+        ("date_format", "date_format(time, pattern)", "Text by a constant pattern; see [patterns of times](#patterns-of-times).", "date_format(TIMESTAMP '2015-09-12 03:04:05', 'EEE d MMM yyyy, h:mm a')"),
+        ("from_unixtime", "from_unixtime(seconds[, pattern])", "The same of seconds since 1970; `yyyy-MM-dd HH:mm:ss` unless given.", "from_unixtime(86400)"),
         ("date_add", "date_add(date, days), date + days", "Days later.", "date_add(DATE '2015-09-12', 30)"),
         ("date_sub", "date_sub(date, days), date - days", "Days earlier.", "date_sub(DATE '2015-09-12', 12)"),
         ("add_months", "add_months(date, months)", "Months later, at most at the month's end.", "add_months(DATE '2015-01-31', 1)"),
@@ -95,6 +124,14 @@ FUNCTIONS = {
         ("timestamp_seconds", "timestamp_seconds(n)", "The timestamp so long after 1970.", "timestamp_seconds(1.5)"),
         ("timestamp_millis", "timestamp_millis(n)", "The same for milliseconds.", "timestamp_millis(1500)"),
         ("timestamp_micros", "timestamp_micros(n)", "The same for microseconds.", "timestamp_micros(1500)"),
+    ],
+    "Arrays": [
+        ("array", "array(a, …)", "Values of one type as an array.", "size(array(1, 2, NULL))"),
+        ("array_contains", "array_contains(array, value)", "Whether an item is equal to the value; null if none is and one is null.", "array_contains(split('a,b', ','), 'b')"),
+        ("size", "size(array)", "How many items an array has.", "size(split('a,b', ','))"),
+        ("get", "get(array, n)", "The item at a position from 0 on; null if there is none.", "get(array(3, 4), 2)"),
+        ("element_at", "element_at(array, n)", "The item at a position from 1 on, or from -1 at the end; an error if there is none.", "element_at(array(3, 4), -1)"),
+        ("try_element_at", "try_element_at(array, n)", "The same, and null if there is none.", "try_element_at(array(3, 4), 3)"),
     ],
     "Casts": [
         ("to_date", "to_date(x)", "CAST(x AS DATE).", "to_date('2015-9-1')"),
@@ -128,6 +165,9 @@ SYNTAX = [
     ("+ - * /", "With Spark's result types; overflow and division by zero are errors.", "7 / 2"),
     ("& | ^ ~", "Bits of whole numbers.", "5 & 6 | 8"),
     ("CASE, CAST(x AS type), x::type", "A cast that loses or cannot read a value is an error.", "CASE WHEN 1 > 2 THEN 'a' ELSE 'b' END"),
+    ("TRY_CAST(x AS type)", "The same; null where a cast is an error.", "TRY_CAST('12a' AS INT)"),
+    ("array[n]", "The item at a position from 0 on; an error if there is none.", "split('a,b', ',')[1]"),
+    ("current_timestamp(), now(), current_date(), curdate(), localtimestamp()", "The instant of the query and its date, the same in all of its texts; refused in projections. `current_date`, `current_timestamp` and `localtimestamp` need no brackets.", None),
     ("time + INTERVAL …, time - INTERVAL …", "Intervals are constants; they are no values of their own.", "DATE '2020-02-29' + INTERVAL 1 YEAR"),
     ("window(time, '1 hour').start", "Tumbling windows, aligned to 1970 in UTC.", None),
     ("struct.field", "A field of a struct column.", None),
@@ -138,6 +178,8 @@ AGGREGATES = {
     "count_if": "Rows in which the condition is true.",
     "sum": "The sum; whole numbers and decimals are kept exact, and only a total that does not fit is an error.",
     "avg": "The mean.",
+    "try_sum": "The sum, null where the total does not fit.",
+    "try_avg": "The mean, null where it does not fit.",
     "min": "The least value in Spark's order.",
     "max": "The greatest value in Spark's order.",
     "var_pop": "Variance of the population.",
@@ -154,20 +196,34 @@ AGGREGATES = {
     "bit_or": "Bits that any has.",
     "bit_xor": "Bits that an odd number of values have.",
     "hll_sketch_agg": "`hll_sketch_agg(x[, lgK])`: a sketch of distinct values that Spark's `hll_sketch_estimate` and `hll_union_agg` read.",
-    "approx_count_distinct": "The estimate of the sketch of lgK 12, about 1.6 % off.",
+    "approx_count_distinct": "`approx_count_distinct(x[, error])`: the estimate of the sketch of lgK 12, about 1.6 % off. A relative standard error from 0.0173 to 0.39 may be asked for, and is kept to by the same sketch.",
     "theta_sketch_agg": "`theta_sketch_agg(x[, lgK])`: a theta sketch of distinct values.",
-    "count_distinct": "`count(DISTINCT x)`: how many distinct values, exactly.",
+    "kll_sketch_agg_bigint": "`kll_sketch_agg_bigint(x[, k])`: a sketch of quantiles that Spark's `kll_sketch_get_quantile_bigint` and `kll_merge_agg_bigint` read; k is 200 unless given.",
+    "kll_sketch_agg_float": "The same of floats.",
+    "kll_sketch_agg_double": "The same of doubles.",
+    "approx_percentile": "`approx_percentile(x, p[, accuracy])`: the least value that a share p, from 0 to 1, of all values is at most as great as; for `array(p, …)` an array. It is wrong by at most one in `accuracy` ranks, by default 10,000; see [quantiles](#quantiles).",
+    "percentile": "`percentile(x, p)`, `percentile_cont(p) WITHIN GROUP (ORDER BY x)`: exactly, between the two values next to the place p (n - 1); for `array(p, …)` an array. From base rows, or from x as a grouping column with a stored count.",
+    "percentile_disc": "`percentile_disc(p) WITHIN GROUP (ORDER BY x)`: the least value that a share p of all is at most as great as, exactly.",
+    "median": "`percentile(x, 0.5)`.",
+    "any_value": "Some value: the least.",
+    "collect_set": "The distinct values as an array, ascending.",
+    "collect_list": "All values as an array, ascending, NaN last: the same array from every source. Of x as a grouping column with a stored count, or of base rows. With DISTINCT it is `collect_set`.",
+    "mode": "`mode(x)`, `mode() WITHIN GROUP (ORDER BY x)`: the most frequent value, of several the least. Of x as a grouping column with a stored count, or of base rows.",
+    "count_distinct": "`count(DISTINCT x)`: how many distinct values, exactly; of `count(DISTINCT x, y, …)` how many distinct rows of them without a null. Projections that group by all of them serve that; its state is not stored.",
     "sum_distinct": "`sum(DISTINCT x)`: the sum of distinct values.",
     "avg_distinct": "`avg(DISTINCT x)`: the mean of distinct values.",
 }  # fmt: skip
 
 DIFFERENCES = [
-    ("functions", "A name that is not on this page is refused with `PROJSEG_UNSUPPORTED_FUNCTION`; so are `TRY_CAST`, subqueries, window functions (`OVER`) and what has no fixed value, such as `rand()` and `now()`."),
+    ("functions", "A name that is not on this page is refused with `PROJSEG_UNSUPPORTED_FUNCTION`; so are subqueries, window functions (`OVER`) and what has no fixed value, such as `rand()`, or `now()` in a projection."),
     ("`date - date`", "is refused; write `datediff`."),
     ("`to_date`, `to_timestamp`, `unix_timestamp`", "take no format."),
+    ("`from_unixtime`", "is an error outside the years 1 to 9999; Spark's wraps around."),
+    ("`regexp_extract`, `split`, `date_format`", "take constant patterns."),
+    ("`try_add`, `try_subtract`, `try_multiply`, `try_divide`, `try_mod`", "take numbers; write `TRY_CAST` around a text."),
     ("`lpad`, `rpad`, `repeat`", "make no text longer than 1,048,576 characters."),
     ("`lower`, `upper`, `ILIKE`", "map letters by the version of Unicode of the running Python, Spark by that of its JVM."),
-    ("`sum`", "of whole numbers and decimals is an error only if the total does not fit. Spark's may overflow on the way."),
+    ("`sum`", "of whole numbers and decimals is an error only if the total does not fit. Spark's may overflow on the way; so `try_sum` and `try_avg` may be null in Spark and a number here."),
     ("`sum`, `avg` of doubles", "depend on the order of addition in their last digits, in Spark as here."),
     ("variances, deviations", "of n values are right to about n u from rows and (n + 4 k) u from projections, where u is 2^-53 and k the root of 1 + (mean / deviation)²: 15 digits and, at a mean a million times the deviation, 9. Spark's one pass gives n k u."),
     ("the zeros of doubles", "are told apart in expressions; `min`, `max` and groups give 0.0 for both."),
@@ -175,13 +231,52 @@ DIFFERENCES = [
     ("casts to timestamps", "outside the years 1 to 9999 are refused; Spark's wrap around."),
     ("`first`, `last`", "go by the table's time column. Spark's take whichever row comes first."),
     ("`approx_count_distinct`", "is a DataSketches HLL of lgK 12 (1.6 %), so that projections can serve it; Spark's is HyperLogLog++ (5 %). The estimates differ."),
+    ("`percentile`, `median`", "may differ in the last digit where they lie between two values. They take no frequencies and no DISTINCT, and decimals of at most 18 digits; WITHIN GROUP orders ascending. Projections do not store them."),
+    ("`any_value`", "is the least value, so that every source gives the same; Spark's is whichever comes first, and may be null."),
+    ("`collect_set`, `collect_list`", "are ordered by the values, and know one zero and one NaN; Spark's order is not stated, and its lists tell zeros apart. `RESPECT NULLS` is refused."),
+    ("`mode`", "is the least of several values, as Spark's `mode(x, true)`; Spark's `mode(x)` returns any of them."),
+    ("`approx_percentile`", "keeps to the same error as Spark's, and may return other values within it; beside NaN, Spark's merging of several tasks does not. Decimals have at most 18 digits."),
+    ("`kll_sketch_get_quantile_*`, `kll_sketch_get_rank_*`", "take any expression where Spark takes constants. They refuse a null in an array, which Spark takes for 0, and a share that is NaN."),
+    ("KLL sketches", "of more than k values keep the middle of equal blocks of them; Spark's keep values drawn at random, and are less exact. Both leave out NaN."),
     ("ties under LIMIT", "have an order: groups by the grouping columns as they are asked, rows by time and then as they are stored. A limit alone keeps the first groups, or the earliest rows. Spark's have none."),
     ("expressions", "are at most 100,000 characters long and 100 deep: operands within operands, or terms in a chain such as `a + b + …`. Chains of `AND`, `OR` and `||` count once."),
 ]  # fmt: skip
 
+QUANTILES = """\
+A projection that declares `approx_percentile(x, p, accuracy)` stores a KLL sketch of k = accuracy *
+5 / 4 for each group, and so does `kll_sketch_agg_*(x, k)`. It serves every percentage of x, and every
+accuracy up to that of its sketch. A group of n values takes 8 bytes for each of them up to k, and
+then between k / 2 and k: at the default accuracy 100 KB, so an accuracy of 1,000 or less suits
+projections. No rank is wrong by more than n / accuracy, whichever mixture of base rows and stored
+sketches answers; from base rows alone the error is a fifth of that. As merging written sketches
+would add to the error, Spark does not merge percentiles of its tasks: they are read as final answers.
+"""
+
+TIME_PATTERNS = """\
+`date_format` and `from_unixtime` read patterns as Java's `DateTimeFormatter` does in American
+English. A letter stands as often as is listed; other text stands in single quotes, and `''` is one.
+
+| letters | written |
+|---|---|
+| `G` to `GGGG` | the era, AD |
+| `y`, `yy`, `yyy` to `yyyyyy` | the year; `yy` its last two digits |
+| `Q` to `QQQQ`, `q` | the quarter: 1, 01, Q1, 1st quarter |
+| `M` to `MMMM`, `L` | the month: 9, 09, Sep, September |
+| `d`, `dd`; `D` to `DDD` | the day of the month; of the year |
+| `E` to `EEEE` | the weekday: Sat, Saturday |
+| `a` | AM, PM |
+| `H`, `k`, `K`, `h`, each once or twice | the hour of 0 to 23, 1 to 24, 0 to 11, 1 to 12 |
+| `m`, `s`, each once or twice | minute, second |
+| `S` to `SSSSSSSSS` | digits of the second's fraction, cut |
+| `X` to `XXXXX`, `x`; `Z`, `ZZ`, `ZZZ`, `ZZZZZ` | the offset from UTC |
+
+All other letters, and `[ ] { } #` outside quotes, are refused. A projection that stores a floor of
+time at least as fine as the finest letter serves these texts.
+"""
+
 REGEX_HEAD = """\
-RLIKE reads patterns of `java.util.regex`, as Spark does, and finds what Java 17 finds. Where RE2
-is proved to find the same, RE2 is asked, in time that grows with the text. The rest is asked of an
+RLIKE, `regexp_extract` and `split` read patterns of `java.util.regex`, as Spark does, and find what
+Java 17 finds. Where RE2 is proved to find the same, RE2 is asked, in time that grows with the text. The rest is asked of an
 exact matcher, far slower, once for each distinct text in which RE2 does not rule a match out:
 
 | the pattern has | the exact matcher is asked about |
@@ -194,7 +289,9 @@ exact matcher, far slower, once for each distinct text in which RE2 does not rul
 
 A search with look-around, back references, atomic groups or possessive quantifiers that takes more
 than 200,000 steps over one text is given up with `PROJSEG_EVALUATION_TOO_LONG`. Other searches
-never take more steps than the text's length times the pattern's. A pattern that Java refuses is
+never take more steps than the text's length times the pattern's. `regexp_extract` and `split` also
+refuse a repetition of what may be empty, and a group that is asked for inside a repetition or
+look-around: what they hold depends on Java's implementation. A pattern that Java refuses is
 refused; so are these:
 """
 

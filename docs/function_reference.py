@@ -8,13 +8,16 @@ from function_notes import (
     DIFFERENCES,
     FUNCTIONS,
     OWN_FUNCTIONS,
+    QUANTILES,
     REGEX_DIFFERENCES,
     REGEX_HEAD,
     SYNTAX,
+    TIME_PATTERNS,
 )
 from regions import cell, code, row
 
 from projseg.algebra.aggregates import functions as aggregate_registry
+from projseg.algebra.aggregates.primitive import PRIMITIVES
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.functions.table import SPELLINGS
@@ -51,6 +54,7 @@ def functions_page() -> str:
             "",
             "- [Functions](#functions)",
             "- [Aggregates](#aggregates)",
+            "- [Patterns of times](#patterns-of-times)",
             "- [Regular expressions](#regular-expressions)",
             "- [Differences from Spark](#differences-from-spark)",
             "",
@@ -73,6 +77,12 @@ def functions_page() -> str:
             "|---|---|---|---|---|",
             *(_aggregate_row(name) for name in AGGREGATES),
             "",
+            "### Quantiles",
+            "",
+            QUANTILES,
+            "## Patterns of times",
+            "",
+            TIME_PATTERNS,
             "## Regular expressions",
             "",
             REGEX_HEAD,
@@ -129,7 +139,8 @@ def _aggregate_row(name: str) -> str:
     also = f" Also {', '.join(map(code, function.aliases))}." if function.aliases else ""
     takes = ", ".join(kind.name for kind in function.arguments)
     filtered = " with the condition as FILTER" if name == "count_if" else ""
-    stored = " and ".join(code(primitive) for primitive in function.primitives) + filtered
+    storable = [name for name in function.primitives if not PRIMITIVES[name].not_stored]
+    stored = " and ".join(map(code, storable)) + filtered if storable else "nothing"
     return row(code(name), takes, _results(function), cell(AGGREGATES[name]) + also, stored)
 
 
