@@ -29,9 +29,9 @@ questions = [
     {"aggregators": "approx_count_distinct(name) AS n, theta_sketch_agg(name) AS s"},
     {"aggregators": "sum(v) AS s, max(v) AS high"},
 ]
-day = {"interval": "2024-01-01/2024-01-02"}
-for question in questions:
-    table.query(**question, **day)
+two_days = {"interval": "2024-01-01/2024-01-03"}
+for question in questions:  # so that all code is in memory before
+    table.query(**question, **two_days)
 before = resident()
 for question in questions:
     table.query(**question)
@@ -80,4 +80,4 @@ def test_open_segments_count_with_all_that_they_hold(location):
     assert by_kind["segment"] > text_bytes
     assert by_kind["theta hashes"] >= 8 * SEGMENTS * ROWS
     assert kept == sum(by_kind.values())
-    assert grown < 2 * kept, "no more is held than is counted, but for what the pool keeps"
+    assert grown < 1.5 * kept, "no more is held than is counted, but for what the pool keeps"
