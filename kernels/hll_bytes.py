@@ -85,7 +85,8 @@ def sketch_bytes(
     offsets = np.zeros(len(slots) + 1, np.int32)
     np.cumsum(sizes, out=offsets[1:])
     content = np.zeros(total, np.uint8)
-    _build(starts, pairs, slots, registers, lg_k, offsets, content)
+    sums = np.zeros(2)
+    _build(starts, pairs, slots, registers, lg_k, offsets, content, sums, sums.view(np.uint64))
     return offsets, content
 
 
@@ -175,10 +176,13 @@ def _build(
     lg_k: int,
     offsets: NDArray[np.int32],
     content: NDArray[np.uint8],
+    sums: NDArray[np.float64],
+    sum_words: NDArray[np.uint64],
 ) -> None:
-    """Write all sketches.
+    """Write all sketches; `sums` and `sum_words` are the same scratch.
 
-    Shapes: starts, offsets [g + 1]; pairs [p]; slots [g]; registers [r, k]; content [bytes].
+    Shapes: starts, offsets [g + 1]; pairs [p]; slots [g]; registers [r, k]; content [bytes];
+    sums, sum_words [2].
     Oracle: tests/oracle/hll.py::sketch.
     """
     for group in range(len(slots)):
@@ -193,7 +197,7 @@ def _build(
         content[at + 7] = mode | 8
         if has_registers:
             content[at + 5] = _COMPACT_FLAG | _OUT_OF_ORDER_FLAG
-            _write_registers(registers[slots[group]], content, at)
+            _write_registers(registers[slots[group]], content, at, sums, sum_words)
             continue
         content[at + 4] = 3 if mode == 0 else 5
         content[at + 5] = _COMPACT_FLAG | (_EMPTY_FLAG if count == 0 else 0)
@@ -208,19 +212,24 @@ def _build(
 
 
 @kernel
-def _write_registers(registers: NDArray[np.uint8], content: NDArray[np.uint8], at: int) -> None:
+def _write_registers(
+    registers: NDArray[np.uint8],
+    content: NDArray[np.uint8],
+    at: int,
+    sums: NDArray[np.float64],
+    sum_words: NDArray[np.uint64],
+) -> None:
     """Write an HLL sketch's header fields and registers.
 
-    Shapes: registers [k]; content [bytes].
+    Shapes: registers [k]; content [bytes]; sums, sum_words [2].
     Oracle: tests/oracle/hll.py::sketch.
     """
     ranks = content[at + _HLL_BYTES : at + _HLL_BYTES + len(registers)]
     for i in range(len(registers)):
         ranks[i] = registers[i]
-    low, high, zero_count = register_sums(registers)
-    words = np.array([low, high]).view(np.uint64)
-    write_word(content, at + 16, words[0], 8)
-    write_word(content, at + 24, words[1], 8)
+    sums[0], sums[1], zero_count = register_sums(registers)
+    write_word(content, at + 16, sum_words[0], 8)
+    write_word(content, at + 24, sum_words[1], 8)
     write_word(content, at + 32, np.uint64(zero_count), 4)
 
 
