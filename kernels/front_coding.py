@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.kernel import kernel
-from projseg.kernels.text_order import read_only
+from projseg.kernels.texts import checked_texts, read_only
 
 PREFIX_BYTES_MAX = 255
 
@@ -26,9 +26,9 @@ def shared_prefixes(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> N
     int64[n]
         At most PREFIX_BYTES_MAX; 0 for the first text.
     """
-    _require_bounds(offsets, len(content))
+    offsets, content = checked_texts(offsets, content)
     prefixes = np.zeros(len(offsets) - 1, np.int64)
-    _shared_prefixes(offsets, read_only(content), prefixes)
+    _shared_prefixes(offsets, content, prefixes)
     return prefixes
 
 
@@ -36,12 +36,12 @@ def suffixes(
     offsets: NDArray[np.int64], content: NDArray[np.uint8], prefixes: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
     """Return the rest of each text after its shared bytes, one after the other, as uint8[m]."""
-    _require_bounds(offsets, len(content))
+    offsets, content = checked_texts(offsets, content)
     starts, lengths = offsets[:-1] + prefixes, np.diff(offsets) - prefixes
     if (lengths < 0).any() or (prefixes < 0).any():
         raise InvalidInputError("PROJSEG_INTERNAL", "a shared prefix is longer than its text")
     left = np.empty(int(lengths.sum()), np.uint8)
-    _gather(starts, lengths, read_only(content), left)
+    _gather(starts, lengths, content, left)
     return left
 
 
@@ -73,12 +73,6 @@ def expand_prefixes(
     texts = np.empty(int(offsets[-1]), np.uint8)
     _expand_prefixes(prefixes, offsets, read_only(content), texts)
     return offsets, texts
-
-
-def _require_bounds(offsets: NDArray[np.int64], content_bytes: int) -> None:
-    in_bounds = len(offsets) > 0 and int(offsets[0]) >= 0 and int(offsets[-1]) <= content_bytes
-    if not in_bounds or (np.diff(offsets) < 0).any():
-        raise InvalidInputError("PROJSEG_INTERNAL", "text offsets lie outside their content")
 
 
 @kernel

@@ -22,7 +22,7 @@ from projseg.kernels.hll_registers import register_sums
 from projseg.kernels.kernel import kernel
 from projseg.kernels.little_endian import read_word, write_word
 from projseg.kernels.sketch_checks import SKETCH_BYTES_MAX, check_offsets, require_sound
-from projseg.kernels.text_order import read_only
+from projseg.kernels.texts import read_only
 
 _LIST_BYTES: Final = 8
 _SET_BYTES: Final = 12

@@ -8,9 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.errors import InvalidInputError
 from projseg.kernels.kernel import kernel
-from projseg.kernels.text_order import read_only
+from projseg.kernels.texts import checked_texts
 from projseg.memory.pool import zeros
 
 ONE: Final = -1
@@ -44,10 +43,7 @@ def like_rows(
     InvalidInputError
         If an offset lies outside the content.
     """
-    in_bounds = len(offsets) > 0 and int(offsets[0]) >= 0 and int(offsets[-1]) <= len(content)
-    if not in_bounds or (offsets[1:] < offsets[:-1]).any():
-        raise InvalidInputError("PROJSEG_INTERNAL", "text offsets lie outside their content")
-    offsets, content = read_only(offsets), read_only(content)
+    offsets, content = checked_texts(offsets, content)
     codes = np.array(pattern, np.int16)
     found = zeros(len(offsets) - 1, np.bool_)
     needle = _longest_run(pattern)

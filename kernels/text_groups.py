@@ -6,20 +6,17 @@ so texts of one group are equal, and not only their hashes.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.errors import InvalidInputError
 from projseg.kernels.grouping import distinct_keys
-from projseg.kernels.kernel import Intrinsic, inlined_kernel, kernel
-from projseg.kernels.text_order import read_only
+from projseg.kernels.kernel import kernel
+from projseg.kernels.texts import checked_texts, text_hash, word_at
 from projseg.memory.pool import empty, zeros
 
 _U = np.uint64
-_WORD: Final = 8
-_FACTOR = _U(0x9FB21C651E98DF25)
 
 
 def group_texts(
@@ -43,10 +40,7 @@ def group_texts(
     InvalidInputError
         If an offset lies outside the content.
     """
-    in_bounds = len(offsets) > 0 and int(offsets[0]) >= 0 and int(offsets[-1]) <= len(content)
-    if not in_bounds or (offsets[1:] < offsets[:-1]).any():
-        raise InvalidInputError("PROJSEG_INTERNAL", "text offsets lie outside their content")
-    offsets, content = read_only(offsets), read_only(content)
+    offsets, content = checked_texts(offsets, content)
     hashes = empty(len(offsets) - 1, np.uint64)
     _hash_texts(offsets, content, hashes)
     ids, distinct = distinct_keys(hashes, in_order=False)
@@ -55,63 +49,17 @@ def group_texts(
     return (ids, first_rows) if are_texts else None
 
 
-def _bytes_at(content: Any, at: Any) -> Any:
-    """Return content[at:at + 8] as a number; this is not checked."""
-    return _U(int.from_bytes(content[at : at + _WORD].tobytes(), "little"))
-
-
-def _load_word(typing_context: Any, content: Any, at: Any) -> Any:
-    """Do as `_bytes_at` in compiled code, as one load."""
-    # Imported here, because this runs only where Numba compiles.
-    from llvmlite import ir  # type: ignore[import-untyped]
-    from numba import types
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        view = context.make_array(signature.args[0])(context, builder, arguments[0])
-        word = ir.IntType(64).as_pointer()
-        return builder.load(builder.bitcast(builder.gep(view.data, [arguments[1]]), word), align=1)
-
-    return types.uint64(content, types.int64), generate
-
-
-_word_at: Final = Intrinsic(_bytes_at, _load_word)
-
-
-@inlined_kernel
-def _mixed(value: np.uint64) -> Any:
-    """Mix bits; different values stay different.
-
-    Part of: `_hash_texts`.
-    """
-    value *= _FACTOR
-    return value ^ (value >> _U(32))
-
-
 @kernel
 def _hash_texts(
     offsets: NDArray[np.int32], content: NDArray[np.uint8], hashes: NDArray[np.uint64]
 ) -> None:
-    """Hash eight bytes at a time; the last eight may overlap those before.
+    """Hash each text.
 
     Shapes: offsets [n + 1]; content [bytes]; hashes [n].
     Oracle: tests/oracle/grouping.py::group_texts.
     """
     for row in range(len(hashes)):
-        at, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
-        size = end - at
-        found = _mixed(_U(size) + _FACTOR)
-        while end - at >= 8:
-            found = _mixed(found ^ _word_at(content, at))
-            at += 8
-        if at < end:
-            word = _U(0)
-            if size >= 8:
-                word = _word_at(content, end - 8)
-            else:
-                for i in range(size):
-                    word |= _U(content[at + i]) << _U(8 * i)
-            found = _mixed(found ^ word)
-        hashes[row] = found
+        hashes[row] = text_hash(content, _U(offsets[row]), _U(offsets[row + 1]))
 
 
 @kernel
@@ -123,22 +71,22 @@ def _are_equal(
     Shapes: offsets [n + 1]; content [bytes].
     Part of: `_number_texts`.
     """
-    a, end = np.int64(offsets[left]), np.int64(offsets[left + 1])
-    b, size = np.int64(offsets[right]), end - a
-    if np.int64(offsets[right + 1]) - b != size:
+    a, end = _U(offsets[left]), _U(offsets[left + 1])
+    b, size = _U(offsets[right]), end - a
+    if _U(offsets[right + 1]) - b != size:
         return False
-    if size < 8:
+    if size < _U(8):
         while a < end and content[a] == content[b]:
-            a += 1
-            b += 1
+            a += _U(1)
+            b += _U(1)
         return bool(a == end)
-    last = b + size - 8
-    while end - a > 8:
-        if _word_at(content, a) != _word_at(content, b):
+    last = b + size - _U(8)
+    while end - a > _U(8):
+        if word_at(content, a) != word_at(content, b):
             return False
-        a += 8
-        b += 8
-    return bool(_word_at(content, end - 8) == _word_at(content, last))
+        a += _U(8)
+        b += _U(8)
+    return bool(word_at(content, end - _U(8)) == word_at(content, last))
 
 
 @kernel

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.kernel import kernel
-from projseg.kernels.text_order import read_only
+from projseg.kernels.texts import checked_texts
 from projseg.memory.pool import empty
 
 KEY_BYTES = 8
@@ -37,11 +37,11 @@ def text_keys(
     InvalidInputError
         If an offset lies outside the content.
     """
-    in_bounds = len(offsets) > 0 and int(offsets[0]) >= 0 and int(offsets[-1]) <= len(content)
-    if not in_bounds or start < 0 or (offsets[1:] < offsets[:-1]).any():
-        raise InvalidInputError("PROJSEG_INTERNAL", "text offsets lie outside their content")
+    if start < 0:
+        raise InvalidInputError("PROJSEG_INTERNAL", f"no byte of a text is at {start}")
+    offsets, content = checked_texts(offsets, content)
     keys = empty(len(offsets) - 1, np.int64)
-    _text_keys(read_only(offsets), read_only(content), start, keys)
+    _text_keys(offsets, content, start, keys)
     return keys
 
 

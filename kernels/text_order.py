@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.errors import InvalidInputError
 from projseg.kernels.kernel import kernel
+from projseg.kernels.texts import checked_texts
 
 
 def first_disorder(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> int:
@@ -25,17 +23,7 @@ def first_disorder(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> in
     InvalidInputError
         If an offset lies outside the content.
     """
-    in_bounds = len(offsets) > 0 and int(offsets[0]) >= 0 and int(offsets[-1]) <= len(content)
-    if not in_bounds or (np.diff(offsets) < 0).any():
-        raise InvalidInputError("PROJSEG_INTERNAL", "text offsets lie outside their content")
-    return int(_first_disorder(offsets, read_only(content)))
-
-
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a read-only view, so that kernels are compiled for one kind of array."""
-    view = array.view()
-    view.setflags(write=False)
-    return view
+    return int(_first_disorder(*checked_texts(offsets, content)))
 
 
 @kernel(interpretable=True)

@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.errors import InvalidInputError
 from projseg.kernels.kernel import kernel
-from projseg.kernels.text_order import read_only
+from projseg.kernels.texts import checked_texts
 from projseg.kernels.value_hash import _C1, _C2, SEED, _little_endian, _mixed, _rotated
 
 _U = np.uint64
@@ -26,11 +25,9 @@ def theta_hash_bytes(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> 
     InvalidInputError
         If an offset lies outside the content.
     """
-    in_bounds = len(offsets) > 0 and int(offsets[0]) >= 0 and int(offsets[-1]) <= len(content)
-    if not in_bounds or (np.diff(offsets) < 0).any():
-        raise InvalidInputError("PROJSEG_INTERNAL", "text offsets lie outside their content")
+    offsets, content = checked_texts(offsets, content)
     hashes = np.empty(len(offsets) - 1, np.uint64)
-    _theta_hash_bytes(offsets, read_only(content), hashes)
+    _theta_hash_bytes(offsets, content, hashes)
     return hashes
 
 

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.errors import InvalidInputError
 from projseg.kernels.kernel import inlined_kernel, kernel
-from projseg.kernels.text_order import read_only
+from projseg.kernels.texts import checked_texts
 
 SEED = 9001
 
@@ -41,11 +40,9 @@ def hash_bytes(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> NDArra
     InvalidInputError
         If an offset lies outside the content.
     """
-    in_bounds = len(offsets) > 0 and int(offsets[0]) >= 0 and int(offsets[-1]) <= len(content)
-    if not in_bounds or (np.diff(offsets) < 0).any():
-        raise InvalidInputError("PROJSEG_INTERNAL", "text offsets lie outside their content")
+    offsets, content = checked_texts(offsets, content)
     hashes = np.empty(len(offsets) - 1, np.uint64)
-    _hash_bytes(offsets, read_only(content), hashes)
+    _hash_bytes(offsets, content, hashes)
     return hashes
 
 

@@ -21,6 +21,24 @@ def distinct_texts(texts):
     return len(set(texts))
 
 
+def text_hash(text):
+    """The hash of a text, eight bytes at a time, the last eight at its end."""
+
+    def mixed(word):
+        word = word * 0x9E3779B97F4A7C15 % 2**64
+        word = (word ^ word >> 32) * 0x9E3779B97F4A7C15 % 2**64
+        return word ^ word >> 29
+
+    hashed = mixed(len(text) + 1)
+    if len(text) < 8:
+        return mixed(hashed ^ int.from_bytes(text, "big"))
+    for start in range(0, len(text) - 8, 8):
+        word = int.from_bytes(text[start : start + 8], "little")
+        hashed = (hashed ^ word) * 0x9E3779B97F4A7C15 % 2**64
+        hashed ^= hashed >> 32
+    return mixed(hashed ^ int.from_bytes(text[-8:], "little"))
+
+
 def like(text, pattern):
     """Whether a text matches a pattern of characters, -1 for any one, -2 for any number."""
     if not pattern:
