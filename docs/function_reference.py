@@ -150,6 +150,7 @@ _SAMPLES = (pa.int64(), pa.float64(), pa.decimal128(10, 2), pa.string(), pa.bool
 def _results(function: aggregate_registry.AggregateFunction) -> str:
     """Return the result type for each of some argument types, where they differ."""
     taken = [sample for sample in _SAMPLES if function.arguments[0].accepts(sample)]
+    taken = taken or [pa.float32()]
     given = [(type_name(sample), type_name(function.result(sample))) for sample in taken]
     if all(source == result for source, result in given):
         return "the same type"

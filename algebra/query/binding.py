@@ -231,7 +231,9 @@ def _check_names(names: Sequence[str]) -> None:
 def _filter(text: str | None, schema: pa.Schema, zone: str) -> Expression | None:
     if text is None or not text.strip():
         return None
-    with refusing_aggregates("filter", text, "put it into having (HAVING in SQL)"):
+    with refusing_aggregates(
+        "filter", text, "conditions of groups are the having of a query (HAVING in SQL)"
+    ):
         condition = bind(text, schema, timezone=zone)
     return _boolean("filter", text, condition)
 

@@ -64,7 +64,8 @@ class TableVersion(DescribedVersion):
         having : str or None
             Over the output's columns and over aggregates, which need not be among them.
         order_by : str or sequence of str
-            Over the same, `expression [ASC|DESC] [NULLS FIRST|LAST]`.
+            Over the same, `expression [ASC|DESC] [NULLS FIRST|LAST]`. Without it, groups come in
+            no order that may be relied on.
         limit : int or None
             Rows to return at most; ties fall to the grouping columns, of rows to time.
         columns : str or sequence of str, or None

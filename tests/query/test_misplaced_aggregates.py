@@ -19,7 +19,8 @@ def table(tmp_path_factory):
     [
         (
             "SELECT g FROM t WHERE sum(a) > 3 AND g > 1 GROUP BY g",
-            r"filter 'sum\(a\) > 3 AND g > 1' has the aggregate 'sum\(a\)', .*; put it into having",
+            r"filter 'sum\(a\) > 3 AND g > 1' has the aggregate 'sum\(a\)', .*; conditions of "
+            r"groups are the having",
         ),
         ("SELECT g FROM t WHERE bool_or(a > 1)", r"has the aggregate 'bool_or\(a > 1\)'"),
         ("SELECT sum(abs(max(a))) FROM t", r"has the aggregate 'max\(a\)' inside"),
