@@ -38,7 +38,7 @@ def text_keys(
         If an offset lies outside the content.
     """
     if start < 0:
-        raise InvalidInputError("PROJSEG_INTERNAL", f"no byte of a text is at {start}")
+        raise InvalidInputError("PROJSEG_INTERNAL", f"a start of {start} lies outside texts")
     offsets, content = checked_texts(offsets, content)
     keys = empty(len(offsets) - 1, np.int64)
     _text_keys(offsets, content, start, keys)
