@@ -4,6 +4,7 @@ import block_cases
 import numpy as np
 import pyarrow as pa
 import pytest
+from scale import tries
 
 from projseg.aggregation import expressions_in_blocks
 from projseg.aggregation.arrow_vectors import encode_sorted
@@ -73,7 +74,7 @@ def compared(seed):
 
 
 def test_expressions_are_what_the_evaluator_says():
-    outcomes = [compared(seed) for seed in range(400)]
+    outcomes = [compared(seed) for seed in range(tries(600))]
     assert outcomes.count(True) > IN_BLOCKS_MIN * len(outcomes)
 
 
