@@ -69,13 +69,21 @@ def _mask_together(
                 selected = _masked(selected, inside)
             conditions = [c for c, found in ranges.items() if found is None or not found.is_exact]
     for condition in conditions:
-        in_blocks = evaluated_in_blocks(condition, selected.rows)
+        looks_up = _is_of_single_columns(condition)
+        in_blocks = None if looks_up else evaluated_in_blocks(condition, selected.rows)
         if in_blocks is not None:  # quicker than to fetch the rows that are left, and never fails
             selected = _masked(selected, truth(in_blocks))
             continue
         rows = selected.compact()
         selected = _masked(MaskedRows(rows), condition_mask(condition, rows))
     return selected
+
+
+def _is_of_single_columns(condition: Expression) -> bool:
+    """Whether operands of AND and OR have one column each: truths are known by value."""
+    if isinstance(condition, Call) and condition.function in ("and", "or"):
+        return all(map(_is_of_single_columns, condition.arguments))
+    return len(condition.columns) == 1
 
 
 def _masked(selected: MaskedRows, mask: Mask) -> MaskedRows:

@@ -28,6 +28,7 @@ from projseg.benchmarks.peers.projseg_engine import ProjsegBase, ProjsegProjecti
 from projseg.benchmarks.question import Question
 from projseg.benchmarks.staging import Source
 from projseg.benchmarks.workload import Workload
+from projseg.kernels.kernel import interpreter
 
 __all__ = ["FunctionCost", "QueryProfile", "profile_queries", "profile_table"]
 
@@ -86,6 +87,7 @@ def profile_queries(
     with_projections : bool
         Whether the table has the workload's projections.
     """
+    interpreter.retire()  # stored machine code has no names
     engine = (ProjsegProjections if with_projections else ProjsegBase)(folder, 1, workload)
     engine.load(source)
     engine.open()

@@ -110,7 +110,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
       : Either[Refusal, LogicalPlan] = {
     val keyTexts = keys.map(key => texts.of(below.of(key)))
     val callTexts = calls.map(call =>
-      texts.of(below.of(call).asInstanceOf[AggregateExpression], settings.approximateDistinct))
+      texts.of(below.of(call).asInstanceOf[AggregateExpression], settings.approximateDistinct, isWhole = true))
     val filterTexts = below.filters.map(texts.of)
     val all = keyTexts ++ callTexts ++ filterTexts
     if (all.exists(_.isEmpty)) return Left(without(all.zip((keys ++ calls).map(below.of) ++ below.filters)))

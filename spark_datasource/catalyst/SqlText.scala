@@ -21,6 +21,9 @@ object SqlText {
 class SqlTexts(zone: String) {
   type Found = Option[SqlText]
 
+  /** The relative standard error that Spark keeps to with as many registers as stored sketches have. */
+  private val errorOfSketches = 0.0173
+
   def of(expression: Expression): Found = expression match {
     // The zone is the session's when the statement was analysed, or that of a view's text.
     case aware: TimeZoneAwareExpression if aware.timeZoneId.exists(_ != zone) => None
@@ -76,9 +79,9 @@ class SqlTexts(zone: String) {
   /**
    * Returns the text of an aggregate, or None where projseg's value could be another. Its `mayFail`
    * is of arguments, condition and the sums of parts: that a whole sum does not fit is an error
-   * either way.
+   * either way. Functions whose values cannot be merged have a text if `isWhole`: of all rows at once.
    */
-  def of(aggregate: AggregateExpression, approximateDistinct: Boolean): Found = {
+  def of(aggregate: AggregateExpression, approximateDistinct: Boolean, isWhole: Boolean = false): Found = {
     val filter = aggregate.filter.map(of)
     if (filter.exists(_.isEmpty)) return None
     val distinct = if (aggregate.isDistinct) "DISTINCT " else ""
@@ -98,9 +101,11 @@ class SqlTexts(zone: String) {
       case BitAndAgg(child) => Some(("bit_and", Seq(child)))
       case BitOrAgg(child) => Some(("bit_or", Seq(child)))
       case BitXorAgg(child) => Some(("bit_xor", Seq(child)))
-      case one: HyperLogLogPlusPlus if approximateDistinct && one.relativeSD == 0.05 =>
+      case one: HyperLogLogPlusPlus if approximateDistinct && one.relativeSD >= errorOfSketches =>
         Some(("approx_count_distinct", Seq(one.child)))
       case Sketch(name, child) if approximateDistinct => Some((name, Seq(child)))
+      case Percentile(child, share @ Literal(_, DoubleType), Literal(1L, LongType), _, _, false) if isWhole =>
+        Some(("percentile", Seq(child, share)))
       case _ => None
     }
     val size = aggregate.aggregateFunction match {

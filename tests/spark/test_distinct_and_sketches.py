@@ -87,3 +87,45 @@ def test_sketches_are_sparks_own_where_approximate_answers_are_off(spark, tables
         rows = spark.sql("SELECT hll_sketch_agg(k) FROM ds_projseg")
         plan = rows._jdf.queryExecution().executedPlan().toString()
         assert "hll_sketch_agg has no exact meaning" in plan
+
+
+@pytest.mark.parametrize(("error", "is_planted"), [(0.05, True), (0.0173, True), (0.017, False)])
+def test_errors_that_stored_sketches_keep_to_are_answered(spark, tables, error, is_planted):
+    with using(spark, enabled="true"):
+        found = spark.sql(f"SELECT s, approx_count_distinct(k, {error}) FROM ds_projseg GROUP BY s")
+        assert ("ProjsegAnswer" in plan_of(found)) == is_planted
+        wanted = "SELECT s, approx_count_distinct(k) FROM ds_parquet GROUP BY s"
+        assert sorted(map(repr, map(tuple, found.collect()))) == sorted(
+            map(repr, map(tuple, spark.sql(wanted).collect()))
+        )
+
+
+QUANTILES = """
+SELECT s, median(n), percentile(d, 0.25) FROM {t} GROUP BY s
+SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY n), percentile(n, 0) FROM {t} WHERE s = 's1'
+SELECT s, median(k) FILTER (WHERE flag), count(*) FROM {t} GROUP BY s
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("local", ["true", "false"])
+@pytest.mark.parametrize("statement", QUANTILES)
+def test_quantiles_are_exact(spark, tables, statement, local):
+    with using(spark, enabled="true", local_enabled=local):
+        found = spark.sql(statement.format(t="ds_projseg"))
+        assert ("ProjsegAnswer" in plan_of(found)) == (local == "true")
+        assert_same(found, spark.sql(statement.format(t="ds_parquet")))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "percentile(n, array(0.1, 0.5))",
+        "percentile(n, 0.5, k)",
+        "percentile_cont(0.9) WITHIN GROUP (ORDER BY n DESC)",
+    ],
+)
+def test_quantiles_of_other_forms_are_sparks(spark, tables, call):
+    with using(spark, enabled="true"):
+        found = spark.sql(f"SELECT {call} FROM ds_projseg")
+        assert "ProjsegAnswer" not in plan_of(found)
+        assert_same(found, spark.sql(f"SELECT {call} FROM ds_parquet"))
