@@ -31,7 +31,7 @@ from projseg.segment_format.vectors import Ids, Numbers, Vector
 BLOCK_ROWS_MIN: Final = 1 << 13
 """Fewer rows are not worth a program; tests set it to 0."""
 
-_CHUNK_ROWS: Final = 1 << 16  # how many rows are computed before they are folded
+_CHUNK_ROWS: Final = 1 << 18  # how many rows are computed before they are folded
 _RANGE_MAX: Final = 1 << 16  # of numbers whose values are looked up
 _LONG: Final[np.dtype[Any]] = np.dtype(np.int64)
 _NO_LONGS: Final = (np.dtype(np.float32), np.dtype(object))

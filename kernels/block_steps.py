@@ -316,13 +316,14 @@ def _combine(
 def _select(
     x: NDArray[np.int64], y: NDArray[np.int64], z: NDArray[np.int64], out: NDArray[np.int64]
 ) -> None:
-    """Choose between two values.
+    """Choose between two values; both are read first, so that none branches.
 
     Shapes: x, y, z, out [b].
     Part of: `_compute`.
     """
     for row in range(len(out)):
-        out[row] = y[row] if x[row] != 0 else z[row]
+        chosen, other = y[row], z[row]
+        out[row] = chosen if x[row] != 0 else other
 
 
 @kernel
