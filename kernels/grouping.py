@@ -22,13 +22,13 @@ _DEALT_ROWS_MIN: Final = 1 << 18
 UnsignedIds = NDArray[np.unsignedinteger[Any]]
 
 
-def append_digit(group_ids: NDArray[np.uint32], ids: UnsignedIds, cardinality: int) -> None:
+def append_digit(group_ids: UnsignedIds, ids: UnsignedIds, cardinality: int) -> None:
     """Replace each group id by `group_id * cardinality + id`, in place.
 
     Parameters
     ----------
-    group_ids : uint32[n]
-        Changed in place; the caller guarantees that the new ids fit uint32.
+    group_ids : uint8[n] or uint32[n]
+        Changed in place; the caller guarantees that the new ids fit the dtype.
     ids : uint8[n], uint16[n] or uint32[n]
         The next, less significant digit.
     cardinality : int
@@ -45,7 +45,7 @@ def append_digit(group_ids: NDArray[np.uint32], ids: UnsignedIds, cardinality: i
 
 @kernel(interpretable=True)
 def _append_digit(
-    group_ids: NDArray[np.uint32] | NDArray[np.uint64],
+    group_ids: NDArray[np.uint8] | NDArray[np.uint32] | NDArray[np.uint64],
     ids: Narrow,
     cardinality: np.uint32 | np.uint64,
 ) -> None:

@@ -27,15 +27,15 @@ VALUES = {
 }
 
 
-@given(st.lists(st.tuples(SMALL, SMALL, SMALL)))
-def test_digits_make_mixed_radix_numbers(rows):
-    digits = [list(column) for column in zip(*rows, strict=True)] if rows else [[], [], []]
-    narrow = np.zeros(len(rows), np.uint32)
+@given(st.lists(st.tuples(SMALL, SMALL, SMALL)), st.sampled_from([6, 21]))
+def test_digits_make_mixed_radix_numbers(rows, radix):
+    digits = [[row[n] % radix for row in rows] for n in range(3)]
+    narrow = np.zeros(len(rows), np.uint8 if radix == 6 else np.uint32)
     wide = np.zeros(len(rows), np.uint64)
     for digit, dtype in zip(digits, (np.uint8, np.uint16, np.uint32), strict=True):
-        append_digit(narrow, np.array(digit, dtype), 21)
-        append_wide_digit(wide, np.array(digit, dtype), 21)
-    expected = oracle.mixed_radix(digits, [21, 21, 21])
+        append_digit(narrow, np.array(digit, dtype), radix)
+        append_wide_digit(wide, np.array(digit, dtype), radix)
+    expected = oracle.mixed_radix(digits, [radix] * 3)
     assert narrow.tolist() == expected
     assert wide.tolist() == expected
 
