@@ -7,6 +7,7 @@ stored states; stitching segments is folding the states of all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +15,17 @@ from numpy.typing import NDArray
 from projseg.aggregation.expressions_over_rows import evaluate_over
 from projseg.aggregation.feeds import feed_states, stored_states
 from projseg.aggregation.group_rows import group_rows, is_dense
-from projseg.aggregation.keys import make_key
+from projseg.aggregation.keys import Key, make_key
 from projseg.aggregation.merge import merge_partials, partial_of
 from projseg.aggregation.partial import Partial, StoredPartial
 from projseg.aggregation.rows import Rows
 from projseg.aggregation.states.table import new_state
+from projseg.aggregation.values_by_id import values_by_id
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.functions.text_budget import TextsTooLargeError
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import AddRows, Feed, MergeStates
+from projseg.segment_format.vectors import Ids
 
 
 def fold(
@@ -87,16 +90,29 @@ def _fold_together(
 ) -> Partial:
     if mask is not None and not _may_fold_all(keys, primitives, feeds):
         rows, mask = rows.where(mask), None
-    group_keys = [make_key(evaluate_over(key, rows), in_order=in_order) for key in keys]
+    group_keys = [_key(key, rows, in_order=in_order) for key in keys]
     if mask is not None and not is_dense(group_keys, len(rows)):
         rows, mask = rows.where(mask), None
-        group_keys = [make_key(evaluate_over(key, rows), in_order=in_order) for key in keys]
+        group_keys = [_key(key, rows, in_order=in_order) for key in keys]
     grouped = group_rows(group_keys, len(rows), in_order=in_order)
     if mask is not None:
         grouped = grouped.with_rest(mask)
     states = [new_state(primitive, grouped.groups.count) for primitive in primitives]
     feed_states(states, primitives, feeds, rows, grouped.groups)
     return partial_of(grouped, states)
+
+
+def _key(expression: Expression, rows: Rows, *, in_order: bool) -> Key:
+    """Return a key of rows; of an expression over a dictionary it is that of each value."""
+    if not isinstance(expression, Column) and len(expression.columns) == 1:
+        (name,) = expression.columns
+        vector = rows.vector(name)
+        if isinstance(vector, Ids) and len(vector.dictionary) <= len(vector):
+            # Where a value fails that perhaps no row holds, the rows' own are evaluated.
+            with suppress(ArithmeticError, TextsTooLargeError):
+                by_id = values_by_id(expression, name, vector.dictionary)
+                return make_key(by_id, in_order=in_order).take(vector.ids)
+    return make_key(evaluate_over(expression, rows), in_order=in_order)
 
 
 def _may_fold_all(

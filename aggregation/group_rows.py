@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from projseg.aggregation.keys import Key
 from projseg.aggregation.states.state import Groups
 from projseg.kernels.grouping import (
+    UnsignedIds,
     append_digit,
     append_wide_digit,
     distinct_keys,
@@ -140,7 +141,7 @@ def _mixed_radix(keys: Sequence[Key]) -> NDArray[np.unsignedinteger]:
         return keys[0].ids
     # Kernels are quickest over ids of one byte.
     is_few = _product(keys) <= 1 << 8
-    group_ids = keys[0].ids.astype(np.uint8 if is_few else np.uint32)
+    group_ids: UnsignedIds = keys[0].ids.astype(np.uint8 if is_few else np.uint32)
     for key in keys[1:]:
         append_digit(group_ids, key.ids, key.cardinality)
     return group_ids

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.aggregation.arrow_vectors import encode_sorted
@@ -54,6 +55,10 @@ class Key(msgspec.Struct, frozen=True):
     ids: UnsignedIds
     cardinality: int
     values_of: Callable[[UnsignedIds], Vector]
+
+    def take(self, row_ids: UnsignedIds) -> Key:
+        """Return the key of the rows at `row_ids`, unsigned[k], in that order."""
+        return replace(self, ids=gather(self.ids, row_ids))
 
 
 def make_key(vector: Vector, *, in_order: bool = True, may_be_sparse: bool = False) -> Key:

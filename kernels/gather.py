@@ -28,10 +28,11 @@ def gather(values: NDArray[Any], row_ids: NDArray[Any]) -> NDArray[Any]:
     values : any[n]
         Fixed width, or objects.
     row_ids : integer[m]
-        Below n; uint32 is fastest.
+        Below n; unsigned ones of at most 32 bits are fastest.
     """
     is_word = values.dtype.itemsize in _WORDS and values.dtype != object
-    if row_ids.dtype != np.uint32 or not is_word or not values.flags.c_contiguous:
+    is_narrow = row_ids.dtype.kind == "u" and row_ids.dtype.itemsize <= 4
+    if not (is_narrow and is_word and values.flags.c_contiguous):
         return values.take(row_ids)
     require_ids_below(row_ids, len(values))
     gathered = empty(len(row_ids), values.dtype)
@@ -41,7 +42,7 @@ def gather(values: NDArray[Any], row_ids: NDArray[Any]) -> NDArray[Any]:
 
 
 @kernel(interpretable=True)
-def _gather(words: Words, row_ids: NDArray[np.uint32], gathered: Words) -> None:
+def _gather(words: Words, row_ids: Narrow, gathered: Words) -> None:
     """Copy words of any type.
 
     Shapes: words [n]; row_ids, gathered [m].

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.aggregation.arrow_vectors import encode_sorted, numbers_of_array
+from projseg.kernels.gather import gather
 from projseg.segment_format.arrow_arrays import valid_values
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
@@ -51,7 +52,7 @@ class NumbersReader:
         if isinstance(vector, Opaque):
             return numbers_of_array(vector.array)
         table = self._table_of(vector.dictionary)
-        values = table.values.take(vector.ids)
+        values = gather(table.values, vector.ids)
         return Numbers(values, table.type, table.base, valid_rows(vector))
 
     def _table_of(self, dictionary: Dictionary) -> Numbers:
