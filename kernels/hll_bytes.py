@@ -16,12 +16,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.errors import InvalidInputError, LimitExceededError
+from projseg.errors import InvalidInputError
 from projseg.kernels.hll_coupons import LG_K_MAX, LG_K_MIN
 from projseg.kernels.hll_registers import register_sums
 from projseg.kernels.kernel import kernel
 from projseg.kernels.little_endian import read_word, write_word
-from projseg.kernels.sketch_checks import SKETCH_BYTES_MAX, check_offsets, require_sound
+from projseg.kernels.sketch_checks import check_offsets, require_sound, room_for
 from projseg.kernels.texts import read_only
 
 _LIST_BYTES: Final = 8
@@ -75,16 +75,7 @@ def sketch_bytes(
         raise InvalidInputError("PROJSEG_BAD_GROUP_IDS", "sketch parts do not fit their groups")
     header = np.where(counts > 7, _SET_BYTES, _LIST_BYTES)
     sizes = np.where(slots >= 0, _HLL_BYTES + (1 << lg_k), header + 4 * counts)
-    total = int(sizes.sum())
-    if total > SKETCH_BYTES_MAX:
-        raise LimitExceededError(
-            "PROJSEG_LIMIT_EXCEEDED",
-            f"sketches of {len(slots)} groups take {total} bytes, more than {SKETCH_BYTES_MAX};"
-            " group by less or use a smaller lgK",
-        )
-    offsets = np.zeros(len(slots) + 1, np.int32)
-    np.cumsum(sizes, out=offsets[1:])
-    content = np.zeros(total, np.uint8)
+    offsets, content = room_for(sizes, "sketches", "lgK")
     sums = np.zeros(2)
     _build(starts, pairs, slots, registers, lg_k, offsets, content, sums, sums.view(np.uint64))
     return offsets, content

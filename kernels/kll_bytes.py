@@ -19,10 +19,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.errors import InvalidInputError, LimitExceededError
+from projseg.errors import InvalidInputError
 from projseg.kernels.kernel import kernel
 from projseg.kernels.little_endian import read_word, write_word
-from projseg.kernels.sketch_checks import SKETCH_BYTES_MAX, check_offsets, require_sound
+from projseg.kernels.sketch_checks import check_offsets, require_sound, room_for
 
 K_MIN: Final = 8
 K_MAX: Final = 65_535
@@ -102,16 +102,7 @@ def kll_bytes(
     tops[has_values] = levels[starts[1:][has_values] - 1].astype(np.int64) + 1
     is_large = (counts > 1) | (tops > 1)
     sizes = np.where(is_large, 20 + 4 * tops + item * (2 + counts), 8 + item * counts)
-    total = int(sizes.sum())
-    if total > SKETCH_BYTES_MAX:
-        raise LimitExceededError(
-            "PROJSEG_LIMIT_EXCEEDED",
-            f"KLL sketches of {group_count} groups take {total} bytes, more than "
-            f"{SKETCH_BYTES_MAX}; group by less or use a smaller k",
-        )
-    offsets = np.zeros(group_count + 1, np.int32)
-    np.cumsum(sizes, out=offsets[1:])
-    content = np.zeros(total, np.uint8)
+    offsets, content = room_for(sizes, "KLL sketches", "k")
     least, greatest = bounds
     capacities = total_capacities(k)
     _write(starts, values, levels, least, greatest, item, tops, k, capacities, offsets, content)

@@ -1,4 +1,4 @@
-"""What is required of columns of sketches, whatever their kind."""
+"""What columns of sketches have in common, whatever their kind."""
 
 from __future__ import annotations
 
@@ -8,9 +8,38 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.errors import CorruptSegmentError
+from projseg.errors import CorruptSegmentError, LimitExceededError
 
 SKETCH_BYTES_MAX: Final = (1 << 31) - 1  # Arrow's binary offsets
+
+
+def room_for(
+    sizes: NDArray[np.int64], what: str, parameter: str
+) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Return (offsets, content) of a column of sketches, the content still zeros.
+
+    Parameters
+    ----------
+    sizes : int64[g]
+        Bytes of each sketch.
+    what, parameter : str
+        How an error names the sketches, and what makes them smaller: "KLL sketches", "k".
+
+    Raises
+    ------
+    LimitExceededError
+        PROJSEG_LIMIT_EXCEEDED, if the sketches together pass 2 GiB.
+    """
+    total = int(sizes.sum())
+    if total > SKETCH_BYTES_MAX:
+        raise LimitExceededError(
+            "PROJSEG_LIMIT_EXCEEDED",
+            f"{what} of {len(sizes)} groups take {total} bytes, more than {SKETCH_BYTES_MAX};"
+            f" group by less or use a smaller {parameter}",
+        )
+    offsets = np.zeros(len(sizes) + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets, np.zeros(total, np.uint8)
 
 
 def check_offsets(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> None:

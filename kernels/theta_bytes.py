@@ -18,10 +18,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.errors import InvalidInputError, LimitExceededError
+from projseg.errors import InvalidInputError
 from projseg.kernels.kernel import kernel
 from projseg.kernels.little_endian import read_word, write_word
-from projseg.kernels.sketch_checks import SKETCH_BYTES_MAX, check_offsets, require_sound
+from projseg.kernels.sketch_checks import check_offsets, require_sound, room_for
 from projseg.kernels.theta_fold import THETA_MAX, Hashes
 
 _FLAGS: Final = 0x1A  # read-only, compact, ordered
@@ -64,16 +64,7 @@ def theta_bytes(
         raise InvalidInputError("PROJSEG_BAD_GROUP_IDS", "theta parts do not fit their groups")
     sizes = np.zeros(len(thetas), np.int64)
     _sizes(starts, hashes, thetas, sizes)
-    total = int(sizes.sum())
-    if total > SKETCH_BYTES_MAX:
-        raise LimitExceededError(
-            "PROJSEG_LIMIT_EXCEEDED",
-            f"theta sketches of {len(thetas)} groups take {total} bytes, more than "
-            f"{SKETCH_BYTES_MAX}; group by less or use a smaller lgK",
-        )
-    offsets = np.zeros(len(thetas) + 1, np.int32)
-    np.cumsum(sizes, out=offsets[1:])
-    content = np.zeros(total, np.uint8)
+    offsets, content = room_for(sizes, "theta sketches", "lgK")
     _build(starts, hashes, thetas, offsets, content)
     return offsets, content
 
