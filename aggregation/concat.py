@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from projseg.aggregation.arrow_vectors import encode_sorted, grouping_vector
 from projseg.aggregation.dictionary_merge import merge_dictionaries
 from projseg.errors import LimitExceededError
+from projseg.memory.cache import Owner
 from projseg.memory.pool import empty
 from projseg.segment_format.arrow_arrays import text_buffers
 from projseg.segment_format.vectors import Ids, Numbers, Vector
@@ -21,12 +22,20 @@ _SPARSE_SHARE: Final = 4
 _TEXT_BYTES_MAX: Final = (1 << 31) - 1  # what Arrow's 32-bit offsets reach
 
 
-def concat_vectors(vectors: Sequence[Vector]) -> Vector:
-    """Return the rows of all vectors, one after the other, as one vector."""
+def concat_vectors(vectors: Sequence[Vector], owner: Owner | None = None) -> Vector:
+    """Return the rows of all vectors, one after the other, as one vector.
+
+    Parameters
+    ----------
+    vectors : sequence of Vector
+        At least one, all of one type.
+    owner : Owner or None
+        The cache entry that keeps the result and its dictionary; None: the cache keeps the latter.
+    """
     if len(vectors) == 1:
         return vectors[0]
     if all(isinstance(vector, Ids) for vector in vectors):
-        return _concat_ids([vector for vector in vectors if isinstance(vector, Ids)])
+        return _concat_ids([vector for vector in vectors if isinstance(vector, Ids)], owner)
     if all(isinstance(vector, Numbers) for vector in vectors):
         return _concat_numbers([vector for vector in vectors if isinstance(vector, Numbers)])
     return grouping_vector(pa.concat_arrays([vector.to_arrow() for vector in vectors]))
@@ -51,11 +60,11 @@ def concat_texts(arrays: Sequence[pa.Array]) -> pa.Array:
     return pa.concat_arrays(arrays)
 
 
-def _concat_ids(vectors: Sequence[Ids]) -> Ids:
+def _concat_ids(vectors: Sequence[Ids], owner: Owner | None) -> Ids:
     row_count = sum(len(vector) for vector in vectors)
     if row_count < sum(len(vector.dictionary) for vector in vectors) // _SPARSE_SHARE:
         return encode_sorted(pa.concat_arrays([vector.to_arrow() for vector in vectors]))
-    merged, maps = merge_dictionaries([vector.dictionary for vector in vectors])
+    merged, maps = merge_dictionaries([vector.dictionary for vector in vectors], owner)
     ids: list[NDArray[Any]] = [
         vector.ids if to_merged is None else to_merged.take(vector.ids)
         for vector, to_merged in zip(vectors, maps, strict=True)

@@ -18,14 +18,27 @@ Merged = tuple[Sequence[Dictionary], Dictionary, list[IdMap | None]]
 
 
 def merge_dictionaries(
-    dictionaries: Sequence[Dictionary],
+    dictionaries: Sequence[Dictionary], owner: Owner | None = None
 ) -> tuple[Dictionary, list[IdMap | None]]:
     """Return the sorted union of dictionaries, and each one's map from its ids to the union's.
 
-    A map of None means that the ids stay as they are.
+    Parameters
+    ----------
+    dictionaries : sequence of Dictionary
+        At least one.
+    owner : Owner or None
+        The cache entry that keeps the union; None: the cache keeps it while it keeps the others.
+
+    Returns
+    -------
+    Dictionary, list of (unsigned integer[cardinality] or None)
+        A map of None means that the ids stay as they are.
     """
     if all(dictionary is dictionaries[0] for dictionary in dictionaries):
         return dictionaries[0], [None] * len(dictionaries)
+    if owner is not None:
+        merged, maps = _merge(dictionaries)
+        return replace(merged, owner=owner), maps
     # Segments are immutable: the same query over the same segments needs no second merge.
     key = ("merged", *(id(dictionary) for dictionary in dictionaries))
     known = KEPT.get(key)

@@ -20,6 +20,7 @@ from projseg.aggregation.states.inputs import valid_rows
 from projseg.aggregation.states.state import Groups, State, WeighedState
 from projseg.aggregation.states.table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.expressions.literals import literal_array
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import (
     AddRows,
@@ -31,7 +32,6 @@ from projseg.algebra.planning.source_plan import (
 )
 from projseg.algebra.projection.stored_names import state_column_name
 from projseg.kernels.gather import gather
-from projseg.segment_format.arrow_arrays import array_of
 from projseg.segment_format.vectors import Numbers, Vector
 
 # How many rows a weighted fold makes of its rows at a time.
@@ -87,7 +87,7 @@ def _feed_state(
             _feed_state(state, primitive, part, rows, groups, {})
         return
     if isinstance(feed, Known):
-        state.merge(Groups(None, 1, 1), known_columns(primitive, feed.value))
+        state.merge(Groups(None, 1, 1), known_columns(primitive, [feed.value]))
         return
     rows, groups = _filtered(feed.filter, rows, groups)
     match feed:
@@ -170,10 +170,10 @@ def stored_states(primitive: Primitive, prefix: str, rows: Rows) -> dict[str, Ve
     return {part: rows.vector(state_column_name(prefix, part), is_state=True) for part in parts}
 
 
-def known_columns(primitive: Primitive, value: object) -> dict[str, Vector]:
-    """Return the one-row state columns of a count, minimum or maximum that metadata knows."""
+def known_columns(primitive: Primitive, values: Sequence[object]) -> dict[str, Vector]:
+    """Return the state columns of counts, minima or maxima that metadata knows, a row for each."""
     ((part, arrow_type),) = primitive.fields
-    return {part: grouping_vector(array_of([value], arrow_type))}
+    return {part: grouping_vector(literal_array(values, arrow_type))}
 
 
 def _add_weighted(

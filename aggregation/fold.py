@@ -12,8 +12,9 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
+from projseg.aggregation.arrow_vectors import grouping_vector
 from projseg.aggregation.expressions_over_rows import evaluate_over
-from projseg.aggregation.feeds import feed_states, stored_states
+from projseg.aggregation.feeds import feed_states, known_columns, stored_states
 from projseg.aggregation.group_rows import group_rows, is_dense
 from projseg.aggregation.keys import Key, make_key
 from projseg.aggregation.merge import merge_partials, partial_of
@@ -23,9 +24,10 @@ from projseg.aggregation.states.table import new_state
 from projseg.aggregation.values_by_id import values_by_id
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.functions.text_budget import TextsTooLargeError
-from projseg.algebra.expressions.tree import Column, Expression
-from projseg.algebra.planning.source_plan import AddRows, Feed, MergeStates
-from projseg.segment_format.vectors import Ids
+from projseg.algebra.expressions.literals import literal_array
+from projseg.algebra.expressions.tree import Column, Expression, Literal
+from projseg.algebra.planning.source_plan import AddRows, Feed, Known, MergeStates, SourcePlan
+from projseg.segment_format.vectors import Ids, Vector
 
 
 def fold(
@@ -154,3 +156,27 @@ def stored_partial(
     ]
     vectors = [evaluate_over(key, rows) for key in keys]
     return StoredPartial(vectors, primitives, columns, len(rows))
+
+
+def known_partial(plans: Sequence[SourcePlan], primitives: Sequence[Primitive]) -> StoredPartial:
+    """Return what metadata knows of several segments, a row for each, without folding.
+
+    Every key must be a constant, and every feed known.
+    """
+    keys = [[plan.keys[place] for plan in plans] for place in range(len(plans[0].keys))]
+    columns = [
+        known_columns(primitive, [_known(plan.feeds[place]) for plan in plans])
+        for place, primitive in enumerate(primitives)
+    ]
+    return StoredPartial([*map(constants, keys)], primitives, columns, len(plans))
+
+
+def _known(feed: Feed) -> object:
+    assert isinstance(feed, Known), "metadata answers all or nothing"
+    return feed.value
+
+
+def constants(literals: Sequence[Expression]) -> Vector:
+    """Return constants of one type, at least one, as a vector to group by."""
+    values = [literal.value for literal in literals if isinstance(literal, Literal)]
+    return grouping_vector(literal_array(values, literals[0].type))

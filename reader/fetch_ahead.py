@@ -7,7 +7,7 @@ trips: the segment's end, which says where its parts lie, and then its parts.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Final, TypeVar
 
@@ -29,9 +29,12 @@ Source = tuple[SegmentEntry, SourcePlan]
 
 @contextmanager
 def fetched_ahead(
-    storage: Storage, plan: QueryPlan, items: Iterable[Item], source_of: Callable[[Item], Source]
+    storage: Storage,
+    plan: QueryPlan,
+    items: Iterable[Item],
+    sources_of: Callable[[Item], Sequence[Source]],
 ) -> Iterator[Iterable[Item]]:
-    """Yield items in order, each of which comes once its source is fetched.
+    """Yield items in order, each of which comes once its sources are fetched.
 
     What was fetched is held until it is read, or until the context is left, or until far later
     items come.
@@ -44,31 +47,45 @@ def fetched_ahead(
         What is asked.
     items : iterable
         Pieces of work.
-    source_of : callable
-        Returns the segment and the source that a piece of work reads.
+    sources_of : callable
+        Returns the segments and the sources that a piece of work reads.
     """
     if not storage.is_remote:
         yield items
         return
 
-    def fetch(item: Item) -> tuple[Item, FetchedRanges | None]:
-        return item, fetch_source(storage, plan, *source_of(item))
+    def requests() -> Iterator[tuple[Item, Source | None]]:
+        """Yield each item's sources, and then the item without one."""
+        for item in items:
+            yield from ((item, source) for source in sources_of(item))
+            yield item, None
 
-    begun: deque[FetchedRanges | None] = deque()
+    def fetch(request: tuple[Item, Source | None]) -> tuple[Item, bool, FetchedRanges | None]:
+        item, source = request
+        ranges = None if source is None else fetch_source(storage, plan, *source)
+        return item, source is None, ranges
 
-    def fetched() -> Iterator[Item]:
-        for item, ranges in results:
-            begun.append(ranges)
+    begun: deque[list[FetchedRanges]] = deque([[]])  # of each item; the last is not complete
+    with closing(side_by_side(fetch, requests())) as results:
+        try:
+            yield _fetched(results, begun)
+        finally:
+            for held in begun:
+                _forget(held)
+
+
+def _fetched(
+    results: Iterable[tuple[Item, bool, FetchedRanges | None]], begun: deque[list[FetchedRanges]]
+) -> Iterator[Item]:
+    """Yield items whose sources are fetched, and forget what far earlier ones have not read."""
+    for item, is_complete, ranges in results:
+        if ranges is not None:
+            begun[-1].append(ranges)
+        if is_complete:
             yield item
+            begun.append([])
             if len(begun) > 2 * IN_FLIGHT_MAX:
                 _forget(begun.popleft())
-
-    with closing(side_by_side(fetch, items)) as results:
-        try:
-            yield fetched()
-        finally:
-            for ranges in begun:
-                _forget(ranges)
 
 
 def fetch_source(
@@ -99,6 +116,6 @@ def fetch_source(
     return reads
 
 
-def _forget(ranges: FetchedRanges | None) -> None:
-    if ranges is not None:
+def _forget(held: Iterable[FetchedRanges]) -> None:
+    for ranges in held:
         ranges.forget()

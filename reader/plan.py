@@ -13,6 +13,8 @@ from projseg.algebra.planning.source_plan import SourceChoice
 from projseg.algebra.projection.spec import ProjectionSpec, definition_name
 from projseg.algebra.query.spec import QuerySpec
 from projseg.memory.cache import KEPT
+from projseg.memory.lazy import cached_property
+from projseg.reader.stacks import Stack, stacked
 from projseg.reader.version_facts import VersionFacts
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
@@ -26,7 +28,7 @@ class SegmentPlan(msgspec.Struct, frozen=True):
     choice: SourceChoice
 
 
-class QueryPlan(msgspec.Struct, frozen=True):
+class QueryPlan(msgspec.Struct, frozen=True, dict=True):
     """Everything that running a query needs; it can be pickled and divided among processes.
 
     Parameters
@@ -50,6 +52,16 @@ class QueryPlan(msgspec.Struct, frozen=True):
     def row_count(self) -> int:
         """Base rows of the segments to read, without those that are deleted."""
         return sum(segment.entry.live_row_count for segment in self.segments)
+
+    @cached_property
+    def stacks(self) -> tuple[Stack, ...]:
+        """The sources to fold, as they are to be read."""
+        return tuple(stacks_of(self.segments))
+
+
+def stacks_of(segments: Iterable[SegmentPlan]) -> Iterator[Stack]:
+    """Yield the sources of some of a plan's segments as they are to be read."""
+    return stacked((one.entry, source) for one in segments for source in one.choice.plans)
 
 
 # Approximate memory of a plan, and of each segment in it beyond what the manifests hold.

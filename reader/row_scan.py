@@ -201,7 +201,7 @@ def _batches(
     workers = Workers(thread_count)
     # A limit may make the first sources enough.
     is_whole = plan.query.limit is None
-    fetched = fetched_ahead(storage, plan, sources, lambda one: one) if is_whole else None
+    fetched = fetched_ahead(storage, plan, sources, lambda one: [one]) if is_whole else None
     with ExitStack() as stack:
         ready = sources if fetched is None else stack.enter_context(fetched)
         cut_up = workers.map_ahead(partial(_ranges, storage, plan), ready, ahead=thread_count - 1)

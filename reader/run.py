@@ -12,24 +12,27 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.aggregation.arrow_vectors import grouping_vector
-from projseg.aggregation.fold import fold, stored_partial
-from projseg.aggregation.merge import merge_partials
+from projseg.aggregation.filter_rows import mask_by_all
+from projseg.aggregation.fold import fold, known_partial, stored_partial
+from projseg.aggregation.merge import merge_partials, regrouped
 from projseg.aggregation.partial import FoldedPartial, Partial
-from projseg.aggregation.rows import MaskedRows, MemorySource, RowRange, Rows
+from projseg.aggregation.rows import MaskedRows, MemorySource, RowRange, Rows, all_rows
 from projseg.aggregation.states.table import new_state
 from projseg.aggregation.taken_back import without
 from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.planning.source_plan import MergeStates, SourcePlan, TakenBack
 from projseg.algebra.projection.stored_names import state_column_name, stored_column
 from projseg.algebra.query.spec import QuerySpec
 from projseg.reader.batches import cut, rows_at_a_time
 from projseg.reader.fetch_ahead import fetch_source, fetched_ahead
-from projseg.reader.plan import QueryPlan, SegmentPlan
+from projseg.reader.plan import QueryPlan, SegmentPlan, stacks_of
 from projseg.reader.read_columns import columns_read
 from projseg.reader.segment_source import SegmentSource
 from projseg.reader.selection import deleted_rows_of, select_rows
 from projseg.reader.sources import open_source, source_row_count
+from projseg.reader.stacks import Source, Stack, StackReader
 from projseg.reader.threads import Workers, thread_count_of
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.segment_format.vectors import Numbers
@@ -59,8 +62,8 @@ def run_partial(
     query = plan.query
     thread_count = threads or thread_count_of(query)
     tasks = list(_tasks(storage, plan, segments, thread_count))
-    is_small = sum(len(task.row_range) for task in tasks) < _ROWS_INLINE_MAX
-    with fetched_ahead(storage, plan, tasks, _Task.source) as ready:
+    is_small = sum(task.row_count for task in tasks) < _ROWS_INLINE_MAX
+    with fetched_ahead(storage, plan, tasks, _sources_to_fetch) as ready:
         if thread_count == 1 or len(tasks) == 1 or is_small:
             # Where stored states are few, merge them once for all segments and not in each
             # segment first.
@@ -68,7 +71,7 @@ def run_partial(
         else:
             # What is fetched waits for a thread; tasks that fetch nothing need not be held back.
             ahead = 2 * thread_count if storage.is_remote else len(tasks)
-            partials = list(Workers(thread_count).map_ahead(_Task.run, ready, ahead=ahead))
+            partials = list(Workers(thread_count).map_ahead(_run, ready, ahead=ahead))
     if not partials:
         return _partial_of_no_rows(query)
     return merge_partials(partials, query.primitives)
@@ -81,7 +84,7 @@ def _partial_of_no_rows(query: QuerySpec) -> Partial:
     return FoldedPartial(keys, states, None, group_count)
 
 
-class _Task(msgspec.Struct, frozen=True):
+class _SourceTask(msgspec.Struct, frozen=True):
     """Fold part of one source of one segment."""
 
     storage: Storage
@@ -91,9 +94,14 @@ class _Task(msgspec.Struct, frozen=True):
     plan: SourcePlan
     row_range: RowRange
 
-    def source(self) -> tuple[SegmentEntry, SourcePlan]:
+    @property
+    def row_count(self) -> int:
+        """Rows that the task reads."""
+        return len(self.row_range)
+
+    def sources_to_fetch(self) -> Sequence[Source]:
         """Return what the task reads."""
-        return self.entry, self.plan
+        return [(self.entry, self.plan)]
 
     def run(self, *, is_merged: bool = False) -> Partial:
         """Return the groups; with `is_merged` they may repeat, because the caller merges them."""
@@ -163,6 +171,62 @@ class _Task(msgspec.Struct, frozen=True):
         return selected if self.plan.present is None else _counted(selected, self.plan.present)
 
 
+class _StackTask(msgspec.Struct, frozen=True):
+    """Fold small sources of several segments together."""
+
+    storage: Storage
+    query: QuerySpec
+    schema: TableSchema
+    stack: Stack
+
+    @property
+    def row_count(self) -> int:
+        """Rows that the task reads."""
+        return self.stack.row_count
+
+    def sources_to_fetch(self) -> Sequence[Source]:
+        """Return what the task reads; nothing if all columns are in memory."""
+        is_held = self.stack.plan.is_metadata or self._reader().holds_all()
+        return () if is_held else self.stack.sources
+
+    def run(self, *, is_merged: bool = False) -> Partial:
+        """Return the groups; with `is_merged` they may repeat, because the caller merges them."""
+        primitives = self.query.primitives
+        if self.stack.plan.is_metadata:
+            known = known_partial([plan for _, plan in self.stack.sources], primitives)
+            return known if is_merged else regrouped(known, known.keys, primitives)
+        source = self._reader().read()
+        if source is None:
+            return merge_partials([task.run(is_merged=True) for task in self._single()], primitives)
+        plan = replace(self.stack.plan, keys=self.stack.keys)
+        selected = mask_by_all(MaskedRows(all_rows(source)), conjuncts(plan.filter))
+        if plan.present is not None:
+            selected = _counted(selected, plan.present)
+        if is_merged and merges_states(plan):
+            return stored_partial(selected.compact(), plan.keys, primitives, plan.feeds)
+        return _folded([selected], plan, primitives)
+
+    def _reader(self) -> StackReader:
+        columns = columns_read(self.query, self.stack.plan)
+        return StackReader(self.storage, self.schema, self.stack, *columns)
+
+    def _single(self) -> Iterator[_SourceTask]:
+        for entry, plan in self.stack.sources:
+            every = RowRange(0, source_row_count(entry, plan))
+            yield _SourceTask(self.storage, self.query, self.schema, entry, plan, every)
+
+
+_Task = _SourceTask | _StackTask
+
+
+def _run(task: _Task) -> Partial:
+    return task.run()
+
+
+def _sources_to_fetch(task: _Task) -> Sequence[Source]:
+    return task.sources_to_fetch()
+
+
 def _counted(selected: MaskedRows, count: str) -> MaskedRows:
     """Return the rows of a projection whose stored count is not 0."""
     rows = selected.compact()
@@ -200,18 +264,21 @@ def merges_states(plan: SourcePlan) -> bool:
 def _tasks(
     storage: Storage, plan: QueryPlan, segments: Sequence[SegmentPlan], thread_count: int
 ) -> Iterator[_Task]:
-    sources = [(s.entry, source) for s in segments for source in s.choice.plans]
+    stacks = plan.stacks if segments is plan.segments else tuple(stacks_of(segments))
     # Deal whole sources evenly to the threads; split only the remainder into row ranges.
-    left_count = len(sources) % thread_count
+    left_count = len(stacks) % thread_count
     parts_of_left = thread_count // gcd(left_count, thread_count)
-    for number, (entry, source_plan) in enumerate(sources):
-        is_left = number >= len(sources) - left_count
-        row_count = source_row_count(entry, source_plan)
+    for number, stack in enumerate(stacks):
+        if len(stack.sources) > 1:
+            yield _StackTask(storage, plan.query, plan.schema, stack)
+            continue
+        ((entry, source_plan),) = stack.sources
+        is_left = number >= len(stacks) - left_count
         parts = parts_of_left if is_left and source_plan.taken_back is None else 1
         if parts > 1 and _has_many_groups(storage, plan, entry, source_plan):
             parts = 1
-        for row_range in _ranges(row_count, parts):
-            yield _Task(storage, plan.query, plan.schema, entry, source_plan, row_range)
+        for row_range in _ranges(stack.row_count, parts):
+            yield _SourceTask(storage, plan.query, plan.schema, entry, source_plan, row_range)
 
 
 def _has_many_groups(

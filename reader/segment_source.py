@@ -61,7 +61,12 @@ class _Opened(msgspec.Struct, frozen=True):
 
 
 def open_segment(
-    storage: Storage, entry: SegmentEntry, schema: TableSchema, spec: ProjectionSpec | None = None
+    storage: Storage,
+    entry: SegmentEntry,
+    schema: TableSchema,
+    spec: ProjectionSpec | None = None,
+    *,
+    holds_ending: bool = False,
 ) -> SegmentFile:
     """Return a listed segment, its footer read and checked once for each process.
 
@@ -75,6 +80,9 @@ def open_segment(
         The snapshot's.
     spec : ProjectionSpec or None
         The projection that will be read, under the name it is stored by.
+    holds_ending : bool
+        Whether bytes at the end of the file that are read to open it are held, as parts will be
+        read soon; of an object store they always are.
 
     Raises
     ------
@@ -85,7 +93,9 @@ def open_segment(
     opened: _Opened | None = KEPT.get(key)
     if opened is None:
         owner = Owner(key)
-        opened = _open(storage, entry, schema, owner)
+        opened = _open(
+            storage, entry, schema, owner, holds_ending=holds_ending or storage.is_remote
+        )
         opened = KEPT.put(
             key,
             opened,
@@ -100,11 +110,13 @@ def open_segment(
     return opened.segment
 
 
-def _open(storage: Storage, entry: SegmentEntry, schema: TableSchema, owner: Owner) -> _Opened:
+def _open(
+    storage: Storage, entry: SegmentEntry, schema: TableSchema, owner: Owner, *, holds_ending: bool
+) -> _Opened:
     read_range = FetchedRanges(storage, entry)
     path = f"{storage.location}/{entry.file}"
     ending = listed_ending(storage, entry, ENDING_BYTES)
-    if storage.is_remote:
+    if holds_ending:
         read_range.hold_ending(ending)
     segment = SegmentFile.open(read_range, entry.byte_count, path=path, owner=owner, ending=ending)
     require_match(footer_mismatches(entry, segment, schema), path)
@@ -184,6 +196,16 @@ class SegmentSource(msgspec.Struct, frozen=True):
         known: Vector | None = KEPT.get(key)
         return self._kept(key, self._load(role, name)) if known is None else known
 
+    def decoded(self, name: str, *, is_state: bool = False) -> Vector:
+        """Return a whole column as `vector` does, but keep it no longer than its caller does."""
+        role = self._role(is_state)
+        if not self.segment.has_column(self.table_name, role, name):
+            return null_vector(self.schema.field(name).type, self.row_count)
+        known: Vector | None = KEPT.get(self._cache_key("column", role, name))
+        if known is None:
+            known = self.segment.column(self.table_name, role, name)
+        return known
+
     def _kept(self, key: CacheKey, vector: Vector) -> Vector:
         owner = self.segment.owner
         assert owner is not None, "segments of a table are opened to be kept"
@@ -258,6 +280,11 @@ class SegmentSource(msgspec.Struct, frozen=True):
         has_room = KEPT.has_room(_ROW_BYTES * self.row_count)
         if has_room and not self.is_cached(name) and self.is_whole(name):
             self.vector(name)
+
+    def forget_ending(self) -> None:
+        """Hold no bytes of the file that were read ahead."""
+        if isinstance(self.segment.read_range, FetchedRanges):
+            self.segment.read_range.forget()
 
     def is_cached(self, name: str, *, is_state: bool = False) -> bool:
         """Whether the whole column is in memory already."""

@@ -13,11 +13,16 @@ from projseg.table_layer.views import viewed, viewed_projection
 
 
 def open_source(
-    storage: Storage, entry: SegmentEntry, plan: SourcePlan, schema: TableSchema
+    storage: Storage,
+    entry: SegmentEntry,
+    plan: SourcePlan,
+    schema: TableSchema,
+    *,
+    holds_ending: bool = False,
 ) -> SegmentSource:
-    """Return the table of a segment that a plan reads."""
+    """Return the table of a segment that a plan reads; `holds_ending` as of `open_segment`."""
     name = BASE_TABLE if plan.source is None else plan.source.name
-    segment = open_segment(storage, entry, schema, plan.source)
+    segment = open_segment(storage, entry, schema, plan.source, holds_ending=holds_ending)
     view = (
         viewed(segment, schema) if plan.source is None else viewed_projection(segment, plan.source)
     )

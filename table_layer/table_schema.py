@@ -54,6 +54,12 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
             return {form.name: form.type for form in self.every}
         return {field.name: type_name(field.type) for field in self.columns}
 
+    @cached_property
+    def identity(self) -> tuple[object, ...]:
+        """What makes two schemas give the same values of a segment the same names; hashable."""
+        columns = tuple((field.name, type_name(field.type)) for field in self.columns)
+        return columns, tuple(self.forms.items())
+
     def stored_name(self, name: str, present: Container[str]) -> str | None:
         """Return the stored name of a column in a segment with the columns `present`, if any."""
         forms = self.forms.get(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Final
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from projseg.algebra.expressions.tree import Literal
 from projseg.errors import EvaluationError, InvalidInputError
-from projseg.segment_format.arrow_arrays import scalar_of
+from projseg.segment_format.arrow_arrays import array_of, scalar_of
 from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
 
 TRUE: Final = Literal(pa.bool_(), True)
@@ -30,6 +31,14 @@ def literal_scalar(literal: Literal) -> pa.Scalar:
     if isinstance(value, datetime):
         return scalar_of(datetime_micros(value), pa.int64()).cast(literal.type)
     return scalar_of(value, literal.type)
+
+
+def literal_array(values: Sequence[object], arrow_type: pa.DataType) -> pa.Array:
+    """Return values, each as in a `Literal` of the type, as an array."""
+    if not pa.types.is_timestamp(arrow_type):
+        return array_of(values, arrow_type)
+    micros = [datetime_micros(one) if isinstance(one, datetime) else None for one in values]
+    return array_of(micros, pa.int64()).cast(arrow_type)
 
 
 def scalar_literal(scalar: pa.Scalar) -> Literal:

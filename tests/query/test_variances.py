@@ -100,7 +100,7 @@ def test_many_segments_and_groups_merge_as_exactly_as_one(tmp_path, mean, thread
         context["threads"] = threads
         (found,) = table.query((), "var_pop(v) AS v", context=context)["v"].to_pylist()
         if context.get("noProjections"):
-            assert relative_error(found, values) <= bound(values, is_stored=False) / 1000
+            assert relative_error(found, values) <= bound(values, is_stored=False) / 10
         else:
             assert relative_error(found, values) <= bound(values, is_stored=True)
 
