@@ -37,6 +37,8 @@ from projseg.table_layer.verify_entries import listed_ending
 _PAGE_SHARE_MAX: Final = 0.25
 # Bytes of one decoded row, an upper bound for most columns.
 _ROW_BYTES: Final = 8
+# A local file of no more bytes is read at once: a read costs more than its bytes.
+_WHOLE_BYTES_MAX: Final = 2 * ENDING_BYTES
 # Row ids that spread wider than this are fetched in pieces, if the column is not decoded whole.
 _SPARSE_ROWS_MIN: Final = 4 * PAGE_ROWS_MAX
 
@@ -115,7 +117,8 @@ def _open(
 ) -> _Opened:
     read_range = FetchedRanges(storage, entry)
     path = f"{storage.location}/{entry.file}"
-    ending = listed_ending(storage, entry, ENDING_BYTES)
+    is_read_whole = holds_ending and not storage.is_remote and entry.byte_count <= _WHOLE_BYTES_MAX
+    ending = listed_ending(storage, entry, entry.byte_count if is_read_whole else ENDING_BYTES)
     if holds_ending:
         read_range.hold_ending(ending)
     segment = SegmentFile.open(read_range, entry.byte_count, path=path, owner=owner, ending=ending)
