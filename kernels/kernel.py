@@ -13,7 +13,7 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from types import FunctionType
@@ -29,8 +29,8 @@ from projseg.memory.lazy import cached_property
 INTERPRETED_VALUES_MAX: Final = 300_000  # values of all calls together, at 0.4 us each
 # Machine code of a kernel is loaded in the time of interpreting so many values.
 VALUES_TO_LOAD_FOR: Final = 1_000
-# Of all kernels; each is up to ten microseconds slower than by Numba.
-CALLS_OF_STORED_MAX: Final = 20_000
+# Of all kernels; each is up to ten microseconds slower than by Numba, which is then loaded.
+CALLS_BEFORE_NUMBA: Final = 5_000
 _IS_INTERPRETER_WANTED: Final = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 _STAMP_FACTOR: Final = 0x9E3779B97F4A7C15
 _STAMP_MAX: Final = 2**64 - 1
@@ -72,7 +72,32 @@ class Interpreter:
 
 
 interpreter = Interpreter(math.inf if _IS_INTERPRETER_WANTED else INTERPRETED_VALUES_MAX)
-_calls_of_stored: Final = itertools.count()
+_calls_of_stored = itertools.count(1)
+# Which kernels run as stored machine code, for which types of arguments.
+_STORED: Final[list[tuple[Kernel, list[str]]]] = []
+
+
+def _count_anew() -> None:
+    """Start over in a forked child, which has no thread that loads Numba."""
+    global _calls_of_stored
+    _calls_of_stored = itertools.count(1)
+
+
+os.register_at_fork(after_in_child=_count_anew)
+
+
+def _load_numba() -> None:
+    """Let Numba run every kernel, once what runs as stored code is loaded."""
+    for kernel, types in _STORED:
+        kernel.load_compiled(types)
+    interpreter.retire()
+
+
+def _load_numba_beside() -> None:
+    """Load Numba in a thread of its own, while queries go on with stored code."""
+    # While Python ends no thread can start, and none is needed.
+    with suppress(RuntimeError):
+        threading.Thread(target=_load_numba, name="projseg-numba").start()
 
 
 class Kernel:
@@ -125,8 +150,10 @@ class Kernel:
 
     def _stored(self, arguments: tuple[Any, ...]) -> Callable[..., Any] | None:
         """Return the machine code for these types of arguments, if a file has it."""
-        if interpreter.is_retired or next(_calls_of_stored) >= CALLS_OF_STORED_MAX:
+        if interpreter.is_retired:
             return None
+        if next(_calls_of_stored) == CALLS_BEFORE_NUMBA:
+            _load_numba_beside()
         key = tuple(map(type_key, arguments))
         if key not in self._by_types:
             types = [text for one in arguments if (text := type_of(one)) is not None]
@@ -139,7 +166,10 @@ class Kernel:
             # Imported here, because many processes load no machine code.
             from projseg.kernels.stored_code import load, may_run
 
-            return load(self.name, types, self.stamp) if may_run() else None
+            found = load(self.name, types, self.stamp) if may_run() else None
+            if found is not None:
+                _STORED.append((self, types))
+            return found
 
     @property
     def name(self) -> str:
@@ -177,6 +207,14 @@ class Kernel:
                     source=self.stamp,
                 )
         return self._compiled
+
+    def load_compiled(self, types: Sequence[str]) -> None:
+        """Have Numba load, or compile, the kernel for arguments of these types."""
+        with _loading:
+            # Imported here, because it imports Numba.
+            from projseg.kernels.numba_code import numba_type_of
+
+            self.compiled().compile(tuple(map(numba_type_of, types)))
 
     def _linked(self) -> FunctionType:
         """Return the function over what Numba knows: the compiled forms of what it calls."""

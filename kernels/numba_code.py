@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
 from numba import types
-from numba.np.numpy_support import as_dtype
+from numba.np.numpy_support import as_dtype, from_dtype
 
 from projseg.kernels.call_types import NONE
 from projseg.kernels.machine_code import machine_code
@@ -52,6 +53,18 @@ def text_of(numba_type: Any) -> str | None:
         dtype = as_dtype(numba_type)
         return f"s{dtype.kind}{dtype.itemsize}"
     return None
+
+
+def numba_type_of(text: str) -> Any:
+    """Return the type of which `text_of` is the text."""
+    if text == NONE:
+        return types.none
+    if text.startswith("s"):
+        return from_dtype(np.dtype(text[1:]))
+    plain = text.removesuffix("r")
+    layout: Any = plain[2]
+    item = from_dtype(np.dtype(plain[:2]))
+    return types.Array(item, int(plain[3:]), layout, readonly=plain != text)
 
 
 def _results(numba_type: Any) -> list[str] | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
+
 import numpy as np
 import pytest
 from numba import njit, typeof
@@ -12,7 +15,7 @@ from projseg.kernels.bit_packing import pack_bits
 from projseg.kernels.call_types import KernelFailedError, type_key, type_of
 from projseg.kernels.kernel import Interpreter, Kernel
 from projseg.kernels.machine_code import machine_code
-from projseg.kernels.numba_code import stored_kernel, text_of
+from projseg.kernels.numba_code import numba_type_of, stored_kernel, text_of
 from projseg.kernels.stored_code import load, may_run, store
 
 pytestmark = pytest.mark.skipif(not may_run(), reason="no machine code is kept on this processor")
@@ -138,7 +141,9 @@ def test_another_machines_object_is_no_code():
     ],
 )
 def test_types_are_told_apart_as_numba_does(argument):
-    assert type_of(argument) == text_of(typeof(argument)) is not None
+    text = type_of(argument)
+    assert text == text_of(typeof(argument)) is not None
+    assert numba_type_of(text) == typeof(argument)
     assert type_key(argument) is not None
 
 
@@ -163,20 +168,27 @@ def test_one_class_of_numbers_may_be_of_two_types():
     assert type_key(2**63) is None
 
 
-def test_a_kernel_runs_stored_code_until_many_calls_were_made(monkeypatch):
+def test_numba_is_loaded_beside_the_calls_once_they_are_many(monkeypatch):
     words, width = pack_bits(VALUES, 5), 5
-    bit_packing._unpack_32.compiled().compile(
-        tuple(map(typeof, (words, width, 0, np.zeros(len(VALUES), np.int64))))
-    )
+    signature = tuple(map(typeof, (words, width, 0, np.zeros(len(VALUES), np.int64))))
+    bit_packing._unpack_32.compiled().compile(signature)
     used = bit_packing._unpack_32
     monkeypatch.setattr(kernel_module, "interpreter", Interpreter(0))
-    monkeypatch.setattr(kernel_module, "_calls_of_stored", iter((19_998, 19_999, 20_000)))
+    monkeypatch.setattr(kernel_module, "CALLS_BEFORE_NUMBA", 3)
+    monkeypatch.setattr(kernel_module, "_calls_of_stored", itertools.count(1))
+    monkeypatch.setattr(kernel_module, "_STORED", [])
     fresh = Kernel(used.function, is_interpretable=True, is_inlined=False)
-    for is_stored in (True, True, False):
+    for calls in range(1, 5):
         out = np.zeros(len(VALUES), np.int64)
         fresh(words, width, 0, out)
         assert np.array_equal(out, VALUES)
-        assert (fresh._compiled is None) == is_stored
+        if calls < 3:
+            assert fresh._compiled is None
+        for thread in threading.enumerate():
+            if thread.name == "projseg-numba":
+                thread.join()
+        assert kernel_module.interpreter.is_retired == (calls >= 3)
+    assert fresh._compiled.signatures == [signature]
 
 
 def test_a_retired_interpreter_leaves_all_to_numba(monkeypatch):

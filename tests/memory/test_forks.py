@@ -68,6 +68,23 @@ for other in others:
 (answer,) = answers
 print(answer)
 """
+WHILE_NUMBA_IS_LOADED = """
+from projseg.kernels import kernel
+
+begun, load = threading.Event(), kernel._load_numba
+
+def begin():
+    begun.set()
+    load()
+
+kernel.CALLS_BEFORE_NUMBA, kernel._load_numba = 20, begin
+other = threading.Thread(target=ask, args=(location, 10))
+other.start()
+assert begun.wait(60), "Numba was never loaded"
+(answer,) = {in_child(lambda: ask(location)) for _ in range(3)}
+other.join()
+print(answer)
+"""
 POOL = """
 if __name__ == "__main__":
     ask(location)
@@ -142,8 +159,8 @@ EXPECTED = repr([1000, ROWS * (ROWS - 1) // 2, 1000, [ROWS - 1, ROWS - 2, ROWS -
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "script",
-    [AFTER_A_QUERY, DURING_QUERIES, OPEN_SCAN],
-    ids=["after a query", "during queries", "with an open scan"],
+    [AFTER_A_QUERY, DURING_QUERIES, WHILE_NUMBA_IS_LOADED, OPEN_SCAN],
+    ids=["after a query", "during queries", "while Numba is loaded", "with an open scan"],
 )
 @pytest.mark.parametrize("budget", ["1G", "0"], ids=["warm", "cold"])
 def test_a_forked_child_answers(script, budget, location, tmp_path):
