@@ -30,7 +30,7 @@ INTERPRETED_VALUES_MAX: Final = 300_000  # values of all calls together, at 0.4 
 # Machine code of a kernel is loaded in the time of interpreting so many values.
 VALUES_TO_LOAD_FOR: Final = 1_000
 # Of all kernels; each is up to ten microseconds slower than by Numba, which is then loaded.
-CALLS_BEFORE_NUMBA: Final = 5_000
+CALLS_BEFORE_NUMBA: Final = 20_000
 _IS_INTERPRETER_WANTED: Final = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 _STAMP_FACTOR: Final = 0x9E3779B97F4A7C15
 _STAMP_MAX: Final = 2**64 - 1
