@@ -84,4 +84,5 @@ def _concat_numbers(vectors: Sequence[Numbers]) -> Numbers:
                 for vector in vectors
             ]
         )
+        values[~validity] = 0  # a null of a vector with a base is that base
     return Numbers(values, vectors[0].type, validity=validity)
