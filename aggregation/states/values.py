@@ -48,6 +48,7 @@ class ValuesState:
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
         """Return the most frequent value of each group, the least of several; null of no value."""
         dictionary, settled = self._values.settled()
+        settled = settled.united()
         has_values = settled.counts > 0
         most = np.zeros(len(has_values), np.int64)
         most[has_values] = np.maximum.reduceat(settled.weights, settled.starts[:-1][has_values])

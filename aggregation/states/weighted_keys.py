@@ -27,7 +27,8 @@ _DENSE_PLACES_PER_ROW: Final = 2
 class WeightedKeys(msgspec.Struct, frozen=True):
     """Group i has keys[starts[i] : starts[i + 1]], ascending; weights say how often.
 
-    The first and the last key of a group are its least and greatest; they may have weight 0.
+    A key may stand there several times, each with a part of its weight. The first and the last key
+    of a group are its least and greatest; they may have weight 0.
     """
 
     starts: Keys
@@ -47,6 +48,10 @@ class WeightedKeys(msgspec.Struct, frozen=True):
     def groups(self) -> NDArray[np.uint32]:
         """Return the group of each key."""
         return np.repeat(np.arange(len(self.starts) - 1, dtype=np.uint32), self.counts)
+
+    def united(self) -> WeightedKeys:
+        """Return the same with each key of a group once."""
+        return weighted_rows_as_keys(self.groups(), len(self.starts) - 1, self.keys, self.weights)
 
     def bounds(self) -> tuple[Keys, Keys]:
         """Return the least and the greatest key of each group, int64[g]; 0 of no key."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter, defaultdict
+from decimal import Decimal
 
 import duckdb
 import pyarrow as pa
@@ -254,3 +255,21 @@ def test_lists_beyond_one_arrow_array_are_refused(mixed, monkeypatch):
     assert len(table.query("g", "collect_list(b) AS l", limit=2)) == 2
     with pytest.raises(LimitExceededError, match="are 300 values, more than 299; filter rows"):
         table.query(aggregators="collect_list(b) AS l")
+
+
+@pytest.mark.parametrize(
+    ("values", "most"),
+    [
+        ([0, 2**40, 2**40], 2**40),
+        ([2**62, -(2**62), 7, 2**62, None], 2**62),
+        ([1.5, 2.5, 2.5], 2.5),
+        ([Decimal("0.01"), *[Decimal("9999999.99")] * 2], Decimal("9999999.99")),
+    ],
+)
+@pytest.mark.parametrize("group_by", [(), ("g",)])
+def test_the_most_frequent_of_numbers_far_apart(tmp_path, values, most, group_by):
+    rows = pa.table({"g": ["x"] * len(values) + ["y"], "v": [*values, values[0]]})
+    table = projseg.Table.create(tmp_path / "t", rows.schema)
+    table.append(rows)
+    answer = table.query(group_by, "mode(v) AS v", filter="g = 'x'")
+    assert answer["v"].to_pylist() == [most]
