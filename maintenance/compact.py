@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
@@ -17,6 +18,9 @@ from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.table_properties import TableProperties
 
+IN_THREADS: Final = ThreadRunner()
+"""How segments are merged without a cluster: each merge uses all processors by itself."""
+
 MIN_SEGMENTS: Final = "compactMinSegments"
 """The table property that says how many segments are worth merging."""
 
@@ -24,8 +28,7 @@ _MIN_SEGMENTS_BY_HAND: Final = 2
 _MIN_SEGMENTS_BY_POLICY: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
+class Compaction(msgspec.Struct, frozen=True, tag="compact"):
     """Which segments are merged.
 
     Parameters
@@ -113,7 +116,7 @@ def compact(
         base,
         compaction,
         "compact",
-        runner or ThreadRunner(),
+        runner or IN_THREADS,
         watchers,
         note.asking(
             interval=None if interval is None else str(Interval(*interval)),

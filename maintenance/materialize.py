@@ -11,8 +11,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
@@ -39,11 +41,11 @@ from projseg.writer.segment_writer import (
     stored_projections,
 )
 
-_SEGMENTS_AT_ONCE = 2
+IN_THREADS: Final = ThreadRunner(min(2, os.cpu_count() or 1))
+"""How projections are built without a cluster."""
 
 
-@dataclass(frozen=True, slots=True)
-class Materialization:
+class Materialization(msgspec.Struct, frozen=True, tag="materialize"):
     """Which projections are built in which segments.
 
     Parameters
@@ -58,7 +60,7 @@ class Materialization:
 
     name: str | None = None
     interval: tuple[int, int] | None = None
-    now_us: int = field(default_factory=now_us)
+    now_us: int = msgspec.field(default_factory=now_us)
 
     def plan(self, target: Target) -> list[_Embedding | Merging]:
         """Return the tasks for the segments that lack a projection."""
@@ -109,7 +111,7 @@ def materialize(
         base,
         materialization,
         "materialize projection",
-        runner or ThreadRunner(min(_SEGMENTS_AT_ONCE, os.cpu_count() or 1)),
+        runner or IN_THREADS,
         watchers,
         note.asking(
             projection=name, interval=None if interval is None else str(Interval(*interval))

@@ -102,6 +102,17 @@ class WorkOrder:
     files: list[str]
     on_done: Callable[[int], object]
 
+    @property
+    def description(self) -> str:
+        """What a person is told of it."""
+        location = self.target.snapshot.storage.location
+        return f"projseg {self.operation}: {len(self.tasks)} segments of {location}"
+
+    @property
+    def replaced_bytes(self) -> int:
+        """Stored bytes of the segments that its tasks replace."""
+        return sum(entry.byte_count for task in self.tasks for entry in task.replaced)
+
 
 Written = tuple[Task, SegmentEntry | None]
 
@@ -128,7 +139,7 @@ class ThreadRunner:
     def run(self, order: WorkOrder) -> Generator[Written]:
         """Yield each task with what was written, in order."""
         numbers = range(order.first_number, order.first_number + len(order.tasks))
-        order.files.extend(segment_name(order.write_id, 0, 0, number) for number in numbers)
+        order.files.extend(segment_name(order.write_id, number, 0, 0) for number in numbers)
         names = order.files[-len(order.tasks) :]
         # Two pools: a task that waits for its columns must not hold a thread that they need.
         with (

@@ -13,11 +13,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from projseg.spark_datasource.commit_message import LOGGER, SegmentsWritten
+from projseg.spark_datasource.commit_message import SegmentsWritten
 from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.write_job import WriteJob
 from projseg.spark_datasource.write_request import WriteRequest
 from projseg.spark_datasource.write_target import find_target
+from projseg.table_layer.packed_entries import LOGGER
 
 
 class ProjsegWriter(DataSourceArrowWriter):

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from pyspark.sql.datasource import WriterCommitMessage
 
 from projseg import __version__
-from projseg.spark_datasource.packed_entries import packed, unpacked
+from projseg.table_layer.packed_entries import packed, unpacked
 from projseg.table_layer.segment_entry import SegmentEntry
-
-LOGGER: Final = logging.getLogger("projseg.spark")
 
 
 @dataclass(frozen=True)
@@ -52,9 +48,3 @@ class SegmentsWritten(WriterCommitMessage):
             As of `unpacked`.
         """
         return unpacked(self.entries)
-
-
-def warn_of_releases(releases: Iterable[str]) -> None:
-    """Say so if several releases wrote."""
-    if len(set(releases)) > 1:
-        LOGGER.warning("executors run different releases of projseg; install one everywhere")

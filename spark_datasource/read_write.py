@@ -22,12 +22,12 @@ from projseg.algebra.query.grouping_sets import has_grouping_sets
 from projseg.algebra.query.request import Expressions, IntervalLike, Query, query_of
 from projseg.declarations import ProjectionLike, declaration_of
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
+from projseg.maintenance.told_error import error_in
 from projseg.projection import Projection
 from projseg.spark_datasource.datasource import ProjsegDataSource
 from projseg.spark_datasource.options import OPTIONS, STORAGE_PREFIX
 from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.session_zone import SESSION_ZONE
-from projseg.spark_datasource.spark_errors import error_in
 from projseg.table_layer.storage_options import StorageOptions, StorageOptionsLike
 
 LocationLike = str | os.PathLike[str]

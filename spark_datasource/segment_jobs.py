@@ -1,41 +1,27 @@
 """Segments written anew by the tasks of a Spark job, one task for each.
 
-What travels to a task is the rewrite, the table's properties and the entries of its own segments;
-what comes back is the entry of the new one. The driver commits, as it does for its own threads.
-Several attempts of a task write files of several names, of which one is told to the driver.
+`SparkRunner` is for Python; statements of the extension read `work_reader.py` instead.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
-from msgspec.structs import replace
-from pyspark import InheritableThread, SparkContext, TaskContext
+from pyspark import InheritableThread, SparkContext, SparkStageInfo, TaskContext
 from pyspark.sql import SparkSession
 
 from projseg.errors import InvalidInputError
-from projseg.maintenance.segment_work import (
-    NewFile,
-    Rewrite,
-    Target,
-    WorkOrder,
-    Written,
-    written,
-)
-from projseg.spark_datasource.commit_message import LOGGER, SegmentsWritten, warn_of_releases
-from projseg.spark_datasource.packed_entries import packed, unpacked
-from projseg.spark_datasource.spark_errors import error_in
-from projseg.table_layer.own_files import remove
-from projseg.table_layer.paths import segment_name
-from projseg.table_layer.segment_entry import SegmentEntry
-from projseg.table_layer.snapshot import Snapshot, SnapshotFile
-from projseg.table_layer.storage import Storage
+from projseg.maintenance.segment_work import WorkOrder, Written
+from projseg.maintenance.shipped_work import ShippedWork, abandon, collected, pieces_of
+from projseg.maintenance.told_error import error_in
+from projseg.table_layer.packed_entries import LOGGER
 
 _LOOK_SECONDS: Final = 0.2
+_END_SECONDS_MAX: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,69 +61,30 @@ class SparkRunner:
         job = _Job(
             self.context,
             f"projseg-{order.write_id}-{order.first_number}",
-            f"projseg {order.operation}: {count} segments of {location}",
+            order.description,
         )
-        asked = [(item, packed(task.replaced)) for item, task in enumerate(order.tasks)]
-        # As many slices as items: each is a task of its own, and is sent to no other.
-        told = self.context.parallelize(asked, count).map(_Work.of(order).run)
+        work = ShippedWork.of(order)
+        # As many slices as pieces: each is a task of its own, and is sent to no other.
+        told = self.context.parallelize(list(enumerate(pieces_of(order))), count).map(
+            lambda piece: run_in_task(work, *piece)
+        )
         try:
-            messages = job.run(told.collect, order.on_done)
-        except Exception as error:
-            LOGGER.warning(
-                "write %s to %s failed; files that its tasks wrote stay until a vacuum",
-                order.write_id,
-                location,
-            )
+            found = job.run(told.collect, order.on_done)
+        except BaseException as error:
+            abandon(order)
+            LOGGER.warning("write %s to %s failed", order.write_id, location)
             known = error_in(str(error))
             if known is None:
                 raise
             raise known from error
-        order.on_done(count)
-        warn_of_releases(message.release for message in messages)
-        entries = [message.unpacked() for message in messages]
-        order.files.extend(entry.file for found in entries for entry in found)
-        for task, found in zip(order.tasks, entries, strict=True):
-            yield task, next(iter(found), None)
+        yield from collected(order, found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """What a task does, whichever its segments are."""
-
-    rewrite: Rewrite
-    storage: Storage
-    version: SnapshotFile
-    write_id: str
-    first_number: int
-
-    @classmethod
-    def of(cls, order: WorkOrder) -> _Work:
-        snapshot = order.target.snapshot
-        # A task gets the entries of its own segments, and needs no list of the others.
-        version = replace(snapshot.file, manifests=(), transactions={})
-        return cls(order.rewrite, snapshot.storage, version, order.write_id, order.first_number)
-
-    def run(self, asked: tuple[int, bytes]) -> SegmentsWritten:
-        """Write the segment in place of some, under a name that no other attempt can have."""
-        context = TaskContext.get()
-        assert context is not None
-        item, segments = asked
-        number = self.first_number + item
-        name = segment_name(self.write_id, number, context.taskAttemptId(), 0)
-        with ThreadPoolExecutor(context.cpus()) as pool:
-            entry = self._written(tuple(unpacked(segments)), name, pool)
-        return SegmentsWritten.of([] if entry is None else [entry])
-
-    def _written(
-        self, replaced: tuple[SegmentEntry, ...], name: str, pool: ThreadPoolExecutor
-    ) -> SegmentEntry | None:
-        target = Target.of(Snapshot(self.storage, self.version))
-        task = self.rewrite.task(target, replaced)
-        try:
-            return written(task, target, NewFile(name, self.write_id), pool)
-        except BaseException:
-            remove(self.storage, [name])
-            raise
+def run_in_task(work: ShippedWork, number: int, piece: bytes) -> str:
+    """Do a piece of work in the Spark task that this is called in; see `ShippedWork.run`."""
+    context = TaskContext.get()
+    assert context is not None
+    return work.run(number, piece, attempt=context.taskAttemptId(), threads=context.cpus())
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +103,7 @@ class _Job:
     group: str
     description: str
 
-    def run(
-        self, action: Callable[[], list[SegmentsWritten]], on_done: Callable[[int], object]
-    ) -> list[SegmentsWritten]:
+    def run(self, action: Callable[[], list[str]], on_done: Callable[[int], object]) -> list[str]:
         """Return what an action returns; tell meanwhile how many of its tasks ended."""
         outcome: list[Any] = []
 
@@ -176,9 +121,11 @@ class _Job:
         except BaseException:
             self.context.cancelJobGroup(self.group)
             thread.join()
+            self._await_tasks()
             raise
         found, error = outcome
         if error is not None:
+            self._await_tasks()
             raise error
         return list(found)
 
@@ -186,14 +133,19 @@ class _Job:
         known = 0
         while thread.is_alive():
             thread.join(_LOOK_SECONDS)
-            done = self._done()
+            done = max((stage.numCompletedTasks for stage in self._stages()), default=0)
             if done > known:
                 known = done
                 on_done(done)
 
-    def _done(self) -> int:
-        """Return how many tasks of the job's one stage have ended."""
+    def _await_tasks(self) -> None:
+        """Wait until a failed job's tasks are stopped, so that they leave no file, or a while."""
+        end = time.monotonic() + _END_SECONDS_MAX
+        while any(stage.numActiveTasks for stage in self._stages()) and time.monotonic() < end:
+            time.sleep(_LOOK_SECONDS)
+
+    def _stages(self) -> list[SparkStageInfo]:
         tracker = self.context.statusTracker()
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self.group)]
         stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
-        return max((stage.numCompletedTasks for stage in stages if stage), default=0)
+        return [stage for stage in stages if stage]

@@ -22,11 +22,12 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from projseg.errors import InvalidInputError
-from projseg.spark_datasource.commit_message import LOGGER, SegmentsWritten
+from projseg.spark_datasource.commit_message import SegmentsWritten
 from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.write_job import WriteJob
 from projseg.spark_datasource.write_request import WriteRequest
 from projseg.spark_datasource.write_target import find_target
+from projseg.table_layer.packed_entries import LOGGER
 
 if TYPE_CHECKING or hasattr(datasource, "DataSourceStreamArrowWriter"):
     from pyspark.sql.datasource import DataSourceStreamArrowWriter

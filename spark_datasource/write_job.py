@@ -16,7 +16,7 @@ from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
 from projseg.maintenance.after_commit import after_commit
 from projseg.maintenance.replace_rows import fulfilling, replace_by_written
-from projseg.spark_datasource.commit_message import LOGGER, SegmentsWritten, warn_of_releases
+from projseg.spark_datasource.commit_message import SegmentsWritten
 from projseg.spark_datasource.write_request import WriteRequest
 from projseg.spark_datasource.write_target import WriteTarget, overtaken_target
 from projseg.table_layer.change import Append, Change, Overwrite
@@ -24,6 +24,7 @@ from projseg.table_layer.column_changes import ColumnChanges
 from projseg.table_layer.commit import commit, create_table
 from projseg.table_layer.commit_info import CommitNote
 from projseg.table_layer.own_files import remove, removed_on_failure
+from projseg.table_layer.packed_entries import LOGGER, warn_of_releases
 from projseg.table_layer.paths import new_write_id
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import open_snapshot

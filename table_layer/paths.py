@@ -24,6 +24,7 @@ _PREFIXES: Final = frozenset({DATA_PREFIX, METADATA_PREFIX, SNAPSHOT_PREFIX, MAN
 
 _ID: Final = "[0-9a-f]{32}"
 _NUMBER: Final = "0|[1-9][0-9]{0,18}"
+_OF_WRITE: Final = re.compile(rf"data/{_ID}-")
 _SEGMENT: Final = re.compile(rf"data/({_ID})-({_NUMBER})-({_NUMBER})-({_NUMBER})\.pseg")
 _VECTOR: Final = re.compile(rf"data/({_ID})-{_ID}\.pdel")
 _SNAPSHOT: Final = re.compile(r"_projseg/(0[0-9]{19})\.json")
@@ -76,6 +77,17 @@ def segment_name(write_id: str, partition: int, attempt: int, number: int) -> st
                 "PROJSEG_BAD_FILE_NAME", f"{value} cannot be part of a segment file's name"
             )
     return str(SegmentName(write_id, partition, attempt, number))
+
+
+def prefix_of_write(write_id: str) -> str:
+    """Return what the names of all files begin with that one commit adds to `data/`.
+
+    Raises
+    ------
+    InvalidInputError
+        If the write id is malformed.
+    """
+    return f"{DATA_PREFIX}{check_write_id(write_id)}-"
 
 
 def parse_segment_name(name: str) -> SegmentName | None:
@@ -178,9 +190,10 @@ def check_name(name: str) -> str:
 
 def check_prefix(prefix: str) -> str:
     """Return `prefix`, or raise InvalidInputError if it is not one of this module's prefixes."""
-    if prefix not in _PREFIXES:
+    if prefix not in _PREFIXES and _OF_WRITE.fullmatch(prefix) is None:
         raise InvalidInputError(
             "PROJSEG_BAD_FILE_NAME",
-            f"{prefix[:200]!r} is not a prefix of a projseg table; use one of {sorted(_PREFIXES)}",
+            f"{prefix[:200]!r} is not a prefix of a projseg table; use one of {sorted(_PREFIXES)}, "
+            "or what prefix_of_write returns",
         )
     return prefix

@@ -92,6 +92,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_STORAGE_FAILED": "The storage failed to read, write or list for another reason.",
     "PROJSEG_SEGMENT_MISSING": "A segment file, listed or to be committed, is not there.",
     "PROJSEG_SEGMENT_DIFFERS": "A segment file is not the one that its writer reported.",
+    "PROJSEG_JOB_FAILED": "A Spark job that was to write segments failed, as its message says.",
     "PROJSEG_COMMIT_CONFLICT": "Another commit changed what this one depends on.",
     "PROJSEG_COMMIT_STATE_UNKNOWN": "The storage did not say whether the commit happened.",
     "PROJSEG_STORAGE_LISTS_LATE": "The storage does not list a file that was just created.",

@@ -149,6 +149,18 @@ def test_listing_passes_over_foreign_files_and_links(tmp_path):
         storage.size(f"data/{WRITE_ID}-0-0-0.pseg")
 
 
+def test_the_files_of_one_write_are_listed_alone(tmp_path):
+    storage, _ = new_table(tmp_path / "t")
+    other = f"data/{'f' * 32}-1-2-3.pseg"
+    for name in (GOOD, other):
+        storage.put_if_absent(name, b"ours")
+    (file,) = storage.list_names(paths.prefix_of_write("f" * 32))
+    assert file.name == other
+    assert list(storage.list_names(paths.prefix_of_write("e" * 32))) == []
+    with pytest.raises(InvalidInputError, match="PROJSEG_BAD_WRITE_ID"):
+        paths.prefix_of_write("../" + "f" * 29)
+
+
 def test_a_linked_folder_is_not_entered(tmp_path):
     storage, _ = new_table(tmp_path / "t")
     outside = tmp_path / "outside"

@@ -1,8 +1,9 @@
-"""Segment entries as few bytes, to travel between the driver and its tasks."""
+"""Segment entries as few bytes, to travel between a driver and its tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -11,6 +12,8 @@ import zstandard
 from projseg.errors import InvalidInputError, LimitExceededError
 from projseg.table_layer.metadata_limits import METADATA_BYTES_MAX
 from projseg.table_layer.segment_entry import SegmentEntry
+
+LOGGER: Final = logging.getLogger("projseg.spark")
 
 _ENTRIES: Final = msgspec.json.Decoder(list[SegmentEntry])
 
@@ -59,3 +62,9 @@ def unpacked(entries: bytes) -> list[SegmentEntry]:
             f"a task's commit message cannot be read: {error}; write again, with one release "
             "of projseg on all executors",
         ) from error
+
+
+def warn_of_releases(releases: Iterable[str]) -> None:
+    """Say so if several releases wrote."""
+    if len(set(releases)) > 1:
+        LOGGER.warning("executors run different releases of projseg; install one everywhere")
