@@ -16,6 +16,8 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
+from projseg.spark_datasource.option import WORK_OPTION
+
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
@@ -39,6 +41,10 @@ class ProjsegDataSource(DataSource):
         returned here, whatever is committed in between.
         """
         # Imported here and below: the engine is heavy and Spark's look-up needs only the name.
+        if WORK_OPTION in self.options:
+            from projseg.spark_datasource.work_reader import WorkReader
+
+            return WorkReader.schema
         from projseg.spark_datasource.read_request import parse_read_request
         from projseg.spark_datasource.scan import Scan
         from projseg.spark_datasource.stream_request import has_stream_options, parse_stream_request
@@ -52,6 +58,10 @@ class ProjsegDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader that yields exactly `schema`, which may be the user's own."""
+        if WORK_OPTION in self.options:
+            from projseg.spark_datasource.work_reader import WorkReader
+
+            return WorkReader(self.options)
         from projseg.spark_datasource.batch_reader import ProjsegReader
         from projseg.spark_datasource.read_request import parse_read_request
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
+
+WORK_OPTION: Final = "projseg.work"
+"""What the extension sets for a read whose tasks write segments."""
 
 
 class OptionKind(Enum):

@@ -25,6 +25,8 @@ import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnarBatch, Column
 case class Reply(content: JsonNode, rows: Array[Byte]) {
   /** Of an error, its code in `projseg.errors`. */
   def code: String = if (error.isEmpty) "" else content.get("code").asText
+  /** A job that the process waits for, before it replies to what was asked. */
+  def job: Option[JsonNode] = Option(content.get("job"))
   def error: Option[String] = Option(content.get("error")).map(_ => content.get("message").asText)
 }
 
@@ -71,16 +73,24 @@ object Engine extends Logging {
    * something is sent only once, and so is one that takes longer than its limit.
    */
   def ask(
-      python: String, request: JsonNode, isRepeatable: Boolean = true, limitMillis: Option[Long] = None)
+      python: String, request: JsonNode, isRepeatable: Boolean = true, limitMillis: Option[Long] = None,
+      runJob: JsonNode => JsonNode = _ => throw new IllegalStateException("nobody runs jobs"))
       : Either[Refusal, Reply] = {
+    // A job may wait for others that ask, so who runs one has no place.
+    def outside(job: JsonNode): JsonNode = {
+      places.release()
+      try runJob(job) finally places.acquireUninterruptibly()
+    }
     places.acquire()
-    try attempt(python, request, limitMillis) match {
-      case Left(Refusal.ofEngine) if isRepeatable => attempt(python, request, limitMillis)
+    try attempt(python, request, limitMillis, outside) match {
+      case Left(Refusal.ofEngine) if isRepeatable => attempt(python, request, limitMillis, outside)
       case found => found
     } finally places.release()
   }
 
-  private def attempt(python: String, request: JsonNode, limitMillis: Option[Long]): Either[Refusal, Reply] = {
+  private def attempt(
+      python: String, request: JsonNode, limitMillis: Option[Long], runJob: JsonNode => JsonNode)
+      : Either[Refusal, Reply] = {
     var process: EngineProcess = null
     val isLate = new AtomicBoolean()
     var limit: ScheduledFuture[_] = null
@@ -92,7 +102,8 @@ object Engine extends Logging {
         val stop: Runnable = () => { isLate.set(true); asked.stop() }
         clock.schedule(stop, millis, TimeUnit.MILLISECONDS)
       }.orNull
-      val reply = process.ask(json.writeValueAsBytes(request))
+      var reply = process.ask(json.writeValueAsBytes(request))
+      while (reply.job.isDefined) reply = process.ask(json.writeValueAsBytes(runJob(reply.job.get)))
       if (limit == null || limit.cancel(false)) idle.addFirst(process)
       Right(reply)
     } catch {

@@ -12,6 +12,8 @@ class Settings(conf: SQLConf) {
   val isEnabled: Boolean = conf.getConf(Settings.enabled)
   lazy val isLocalEnabled: Boolean = conf.getConf(Settings.localEnabled)
   lazy val localBytes: Long = conf.getConf(Settings.localBytes)
+  /** Most stored bytes that the engine writes anew by itself, where there are several segments to write. */
+  lazy val smallBytes: Long = if (isLocalEnabled) localBytes else 0L
   lazy val localRows: Long = conf.getConf(Settings.localRows)
   lazy val rebalances: Boolean = conf.getConf(Settings.rebalance)
   lazy val localMillis: Long = conf.getConf(Settings.localTimeout)
@@ -33,7 +35,8 @@ object Settings {
   val localEnabled: ConfigEntry[Boolean] =
     named("local.enabled", "Answer small queries while they are planned.").booleanConf.createWithDefault(true)
   val localBytes: ConfigEntry[Long] =
-    named("local.maxBytes", "Stored bytes that an answer may read, and bytes that it may have, while its query is planned.")
+    named("local.maxBytes", "Stored bytes that an answer may read, and bytes that it may have, while its query is planned; and " +
+      "of segments that statements write anew without tasks.")
       .bytesConf(ByteUnit.BYTE).createWithDefault(64L << 20)
   val localRows: ConfigEntry[Long] =
     named("local.maxRows", "Rows that an answer may have while its query is planned.")

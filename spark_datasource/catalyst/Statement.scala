@@ -23,22 +23,24 @@ case class Statement(operation: String, subject: Subject, arguments: Map[String,
     returned.map(field => AttributeReference(field.name, field.dataType, field.nullable)())
 
   override def run(session: SparkSession): Seq[Row] = {
-    val tables = new Locations(session.asInstanceOf[ClassicSession])
-    val settings = new Settings(session.asInstanceOf[ClassicSession].sessionState.conf)
+    val classic = session.asInstanceOf[ClassicSession]
+    val tables = new Locations(classic)
     subject match {
-      case ByName(parts) => rows(settings, tables.of(parts), returned)
-      case At(location) => rows(settings, location, returned)
+      case ByName(parts) => rows(classic, tables.of(parts), returned)
+      case At(location) => rows(classic, location, returned)
       case EveryTable => tables.all.flatMap { case (name, location) =>
-        rows(settings, location, StructType(returned.tail)).map(row => Row.fromSeq(name +: row.toSeq))
+        rows(classic, location, StructType(returned.tail)).map(row => Row.fromSeq(name +: row.toSeq))
       }
     }
   }
 
-  private def rows(settings: Settings, location: String, schema: StructType): Seq[Row] = {
-    val request = Engine.request(operation, arguments + ("location" -> location))
-    val reply = Engine.ask(settings.python, request, isRepeatable = false).getOrElse(throw Statement.failed(
+  private def rows(session: ClassicSession, location: String, schema: StructType): Seq[Row] = {
+    val settings = new Settings(session.sessionState.conf)
+    val request = Engine.request(operation, arguments ++ Map("location" -> location, "small_bytes" -> settings.smallBytes))
+    val jobs = new SegmentJobs(session)
+    val reply = Engine.ask(settings.python, request, isRepeatable = false, runJob = jobs.run).getOrElse(throw Statement.failed(
       "projseg's engine process ended or could not start; look at the table before you repeat a change"))
-    reply.error.foreach(message => throw Statement.failed(s"[${reply.code}] $message"))
+    reply.error.foreach(message => throw jobs.reason(Statement.failed(s"[${reply.code}] $message")))
     val toRow = CatalystTypeConverters.createToScalaConverter(schema)
     Engine.rowsOf(reply.rows, schema).map(row => toRow(row).asInstanceOf[Row])
   }

@@ -3,6 +3,7 @@
 Spark's extension starts it (`python -m projseg.engine`) and keeps it warm. A request is a length
 (4 bytes, big-endian) and that much JSON. A reply is the same, followed by a length of 8 bytes and
 that many bytes of an Arrow stream, which are the rows of an answer. Standard error is the log.
+A reply with `job` in it is not the last: `engine_jobs.py` waits for the answer to it.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ import os
 import struct
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from projseg.engine_answers import answered, scanned, snapshot_of, states_to_join, storage_of
-from projseg.engine_statements import STATEMENTS, Reply
+from projseg.engine_statements import REWRITES, STATEMENTS, Reply
 from projseg.engine_tables import TABLES
 from projseg.errors import ProjsegError
 from projseg.table_layer.as_of import version_at
 
-_REQUEST_BYTES_MAX: Final = 64 << 20
+if TYPE_CHECKING:
+    from projseg.engine_jobs import RunJob
+
+_REQUEST_BYTES_MAX: Final = 1 << 30
 
 
 def main() -> None:
@@ -29,15 +33,20 @@ def main() -> None:
     # Whatever is printed by accident must not stand among the replies.
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+
+    def run_job(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        _write(replies, ({"job": asked}, b""))
+        answer = _read(requests)
+        if answer is None:
+            raise ProjsegError("PROJSEG_JOB_FAILED", "Spark's driver ended during a job")
+        found: dict[str, Any] = json.loads(answer)
+        return found
+
     while (request := _read(requests)) is not None:
-        content, rows = reply_to(request)
-        text = json.dumps(content).encode()
-        replies.write(struct.pack(">i", len(text)) + text + struct.pack(">q", len(rows)))
-        replies.write(rows)
-        replies.flush()
+        _write(replies, reply_to(request, run_job))
 
 
-def reply_to(request: bytes) -> Reply:
+def reply_to(request: bytes, run_job: RunJob | None = None) -> Reply:
     """Return the reply to one request; what goes wrong is a reply too.
 
     Parameters
@@ -45,10 +54,15 @@ def reply_to(request: bytes) -> Reply:
     request : bytes
         JSON: `op` (`version`, `answer`, `scan` or a statement's), `location`, and what the
         operation takes.
+    run_job : callable or None
+        As of `JobRunner`; None: whoever asks has no Spark, and threads do all work.
     """
     try:
         content = json.loads(request)
-        return _OPERATIONS[content["op"]](content)
+        operation = content["op"]
+        if operation in REWRITES:
+            return REWRITES[operation](content, run_job)
+        return _OPERATIONS[operation](content)
     except ProjsegError as error:
         return json.loads(error.to_json()), b""
     except Exception as error:  # noqa: BLE001 - the process outlives a request that it cannot serve
@@ -61,6 +75,14 @@ def _version(request: Mapping[str, Any]) -> Reply:
     if (instant := request.get("timestamp_us")) is not None:
         return {"version": version_at(storage_of(request), instant).version}, b""
     return {"version": snapshot_of(request).version}, b""
+
+
+def _write(stream: BinaryIO, reply: Reply) -> None:
+    content, rows = reply
+    text = json.dumps(content).encode()
+    stream.write(struct.pack(">i", len(text)) + text + struct.pack(">q", len(rows)))
+    stream.write(rows)
+    stream.flush()
 
 
 def _read(stream: BinaryIO) -> bytes | None:

@@ -7,18 +7,24 @@ in `spark_datasource/catalyst/Statements.scala`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from projseg.errors import InvalidInputError, did_you_mean
+from projseg.maintained_table import bounds_of
 from projseg.segment_format.types import type_name
 from projseg.table import Table
 from projseg.table_columns import adding, change_columns, dropping, renaming, widening
 from projseg.table_layer.column_changes import ColumnChanges
 from projseg.table_layer.commit_info import CommitNote
 from projseg.warehouse import options_of
+
+if TYPE_CHECKING:
+    from projseg.engine_jobs import RunJob
+    from projseg.maintenance.segment_work import TaskRunner
+    from projseg.table_layer.segment_entry import SegmentEntry
+    from projseg.table_layer.snapshot import Snapshot
 
 Reply = tuple[dict[str, Any], bytes]
 
@@ -108,14 +114,16 @@ def _history(request: Mapping[str, Any]) -> Reply:
     return _rows(_table(request).history().to_pylist(), _VERSIONS)
 
 
-def _add_projection(request: Mapping[str, Any]) -> Reply:
+def _add_projection(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     """Declare a projection; tell the version written, or the present one if it is there."""
     table = _table(request)
     if request["lenient"] and request["name"] in table.projections()["name"].to_pylist():
         return _written(table.version)
     declaration = {"name": request["name"], "sql": request["sql"]}
-    how = {"materialize": request["materialize"], "build": request["build"]}
-    return _written(table.add_projection(declaration, **how))
+    version = table.add_projection(declaration, build=request["build"])
+    if request["materialize"]:
+        version = _materialized(table, request, run_job)[0].version
+    return _written(version)
 
 
 def _drop_projection(request: Mapping[str, Any]) -> Reply:
@@ -126,10 +134,20 @@ def _drop_projection(request: Mapping[str, Any]) -> Reply:
     return _written(table.drop_projection(request["name"]))
 
 
-def _materialize_projection(request: Mapping[str, Any]) -> Reply:
+def _materialize_projection(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     """Build a projection where it is missing; tell what was written."""
-    made = _table(request).materialize_projection(request["name"], request.get("interval"))
-    return _rows([asdict(made)], _COMMIT)
+    return _rewritten(_materialized(_table(request), request, run_job))
+
+
+def _materialized(
+    table: Table, request: Mapping[str, Any], run_job: RunJob | None
+) -> tuple[Snapshot, Sequence[SegmentEntry]]:
+    # Imported here and below: a process that only asks starts without the modules that write.
+    from projseg.maintenance.materialize import IN_THREADS, Materialization, materialize
+
+    materialization = Materialization(request["name"], _bounds(request))
+    runner = _runner(request, run_job, IN_THREADS)
+    return materialize(table.snapshot, materialization, runner=runner)
 
 
 def _restore(request: Mapping[str, Any]) -> Reply:
@@ -138,12 +156,29 @@ def _restore(request: Mapping[str, Any]) -> Reply:
     return _written(made.version)
 
 
-def _optimize(request: Mapping[str, Any]) -> Reply:
+def _optimize(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     """Merge small segments, or tell what would be merged; tell what was written."""
-    table, interval = _table(request), request.get("interval")
+    from projseg.maintenance.compact import IN_THREADS, Compaction, compact
+
+    table = _table(request)
     if request["dry_run"]:
-        return _rows(table.compact(interval, dry_run=True).to_pylist(), _MERGED)
-    return _rows([asdict(table.compact(interval))], _COMMIT)
+        return _rows(table.compact(request.get("interval"), dry_run=True).to_pylist(), _MERGED)
+    runner = _runner(request, run_job, IN_THREADS)
+    return _rewritten(compact(table.snapshot, Compaction(_bounds(request)), runner=runner))
+
+
+def _bounds(request: Mapping[str, Any]) -> tuple[int, int] | None:
+    interval = request.get("interval")
+    return None if interval is None else bounds_of(interval)
+
+
+def _runner(request: Mapping[str, Any], run_job: RunJob | None, threads: TaskRunner) -> TaskRunner:
+    if run_job is None:
+        return threads
+    from projseg.engine_jobs import JobRunner
+
+    options = request.get("storage_options") or {}
+    return JobRunner(run_job, options, threads, request["small_bytes"])
 
 
 def _delete(request: Mapping[str, Any]) -> Reply:
@@ -248,6 +283,13 @@ def _written(version: int) -> Reply:
     return _rows([{"version": version}], _VERSION)
 
 
+def _rewritten(made: tuple[Snapshot, Sequence[SegmentEntry]]) -> Reply:
+    snapshot, entries = made
+    row_count = sum(entry.row_count for entry in entries)
+    told = {"version": snapshot.version, "segments": len(entries), "rows": row_count}
+    return _rows([told], _COMMIT)
+
+
 def _affected(count: int) -> Reply:
     return _rows([{"num_affected_rows": count}], _AFFECTED)
 
@@ -261,15 +303,18 @@ STATEMENTS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     "projection": _projection,
     "segments": _segments,
     "history": _history,
-    "add_projection": _add_projection,
     "drop_projection": _drop_projection,
-    "materialize_projection": _materialize_projection,
     "delete": _delete,
     "update": _update,
     "merge": _merge,
     "truncate": _truncate,
-    "optimize": _optimize,
     "restore": _restore,
     "vacuum": _vacuum,
     "change_columns": _change_columns,
 }
+REWRITES: Final[dict[str, Callable[[Mapping[str, Any], RunJob | None], Reply]]] = {
+    "add_projection": _add_projection,
+    "materialize_projection": _materialize_projection,
+    "optimize": _optimize,
+}
+"""Statements that write segments anew."""

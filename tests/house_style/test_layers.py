@@ -27,7 +27,7 @@ LAYERS = [
     {"table_projections", "table_columns"},
     {"versioned_table", "maintained_table", "corrected_table", "altered_table"},
     {"table"},
-    {"warehouse"},
+    {"warehouse", "engine_jobs"},
     {"benchmarks", "engine_statements"},
     {"engine_answers", "engine_tables"},
     {"engine"},
