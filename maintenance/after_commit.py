@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from projseg.maintenance.segment_work import TaskRunner
 
 AUTO_COMPACT: Final = "autoCompact"
 """The table property that says whether commits are followed by a compaction."""
@@ -23,7 +26,9 @@ _MANY_A_CHUNK: Final = 10
 _TOLD: Final[set[str]] = set()
 
 
-def after_commit(snapshot: Snapshot, entries: Sequence[SegmentEntry]) -> Snapshot:
+def after_commit(
+    snapshot: Snapshot, entries: Sequence[SegmentEntry], runner: TaskRunner | None = None
+) -> Snapshot:
     """Compact the table, or say once that its segments are small; return the newest version known.
 
     Parameters
@@ -32,13 +37,16 @@ def after_commit(snapshot: Snapshot, entries: Sequence[SegmentEntry]) -> Snapsho
         The version that was committed.
     entries : sequence of SegmentEntry
         The segments that it added.
+    runner : TaskRunner or None
+        As of `compact`.
     """
     try:
-        if entries and _is_automatic(snapshot):
+        if entries and is_automatic(snapshot):
             # Imported here: most tables do not ask for it, and each task of a write would pay.
             from projseg.maintenance.compact import Compaction, compact
 
-            return compact(snapshot, Compaction(_span(entries), is_policy=True))[0]
+            compaction = Compaction(_span(entries), is_policy=True)
+            return compact(snapshot, compaction, runner=runner)[0]
         if _are_small(snapshot, entries):
             _tell(snapshot, entries)
     except ProjsegError as error:
@@ -51,7 +59,14 @@ def after_commit(snapshot: Snapshot, entries: Sequence[SegmentEntry]) -> Snapsho
     return snapshot
 
 
-def _is_automatic(snapshot: Snapshot) -> bool:
+def is_automatic(snapshot: Snapshot) -> bool:
+    """Whether commits to a table are followed by a compaction.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_OPTION if the table's property is neither true nor false.
+    """
     text = snapshot.properties.properties.get(AUTO_COMPACT, "false")
     if text.lower() not in ("true", "false"):
         raise InvalidInputError(

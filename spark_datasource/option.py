@@ -8,6 +8,8 @@ from typing import Final
 
 WORK_OPTION: Final = "projseg.work"
 """What the extension sets for a read whose tasks write segments."""
+COMPACT_SINCE: Final = "projseg.compactsince"
+"""What the extension sets for a write after which it compacts the table itself."""
 
 
 class OptionKind(Enum):

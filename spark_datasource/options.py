@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.spark_datasource.option import WORK_OPTION, Option, OptionKind
+from projseg.spark_datasource.option import COMPACT_SINCE, WORK_OPTION, Option, OptionKind
 from projseg.spark_datasource.stream_options import STREAM_OPTIONS
 from projseg.table_layer.storage_options import StorageOptions
 
@@ -217,11 +217,12 @@ _BY_FOLDED_NAME: Final = {option.name.lower(): option for option in OPTIONS}
 _ADDED_BY_SPARK: Final = frozenset(
     {"provider", "owner", "location", "external", "comment", "checkpointlocation", "queryname"}
 )
-# Beside the version that it names, that it is pinned; what hints say; and work on segments.
+# Beside the version that it names, that it is pinned; what hints say; how segments are merged.
 _ADDED_BY_EXTENSION: Final = frozenset(
     {
         "projseg.pinned",
         WORK_OPTION,
+        COMPACT_SINCE,
         "projseg.hint.useprojection",
         "projseg.hint.forceprojections",
         "projseg.hint.noprojections",

@@ -137,10 +137,10 @@ class WriteJob:
             txn=self.request.transaction,
             note=self._note(target),
         )
-        if landed.file.write_id == self.write_id:
-            after_commit(landed, entries)
-        else:
+        if landed.file.write_id != self.write_id:
             self._discard(entries, f"version {landed.version} is the same transaction")
+        elif not self.request.is_compacted_later:
+            after_commit(landed, entries)
 
     def _discard(self, entries: Sequence[SegmentEntry], reason: str) -> None:
         LOGGER.warning("write %s published nothing: %s", self.write_id, reason)

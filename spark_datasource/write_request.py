@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
+from projseg.spark_datasource.option import COMPACT_SINCE
 from projseg.spark_datasource.options import Options
 from projseg.spark_datasource.session_zone import depends_on_zone, zone_missing
 from projseg.spark_datasource.table_location import write_location
@@ -60,6 +61,8 @@ class WriteRequest:
         What the table's history is to say of the commit.
     storage_options : StorageOptions
         Of the object store that the table is in.
+    is_compacted_later : bool
+        Whether the extension does what follows the commit.
     """
 
     location: str
@@ -77,6 +80,7 @@ class WriteRequest:
     transaction: tuple[str, int] | None = None
     note: CommitNote = NO_NOTE
     storage_options: StorageOptions = NO_OPTIONS
+    is_compacted_later: bool = False
 
     @property
     def storage(self) -> Storage:
@@ -116,6 +120,7 @@ def parse_write_request(given: Mapping[str, str]) -> WriteRequest:
         transaction=_transaction(options),
         note=CommitNote({}, options.text("userName"), options.text("userMetadata")),
         storage_options=options.storage_options,
+        is_compacted_later=COMPACT_SINCE in given,
     )
 
 

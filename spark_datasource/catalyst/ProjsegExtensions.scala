@@ -15,6 +15,8 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPostHocResolutionRule(session => new DescribeCatalogTables(session))
     extensions.injectPostHocResolutionRule(_ => new PinVersions)
     extensions.injectPostHocResolutionRule(_ => new RebalanceWrites)
+    extensions.injectPostHocResolutionRule(_ => new CompactLater)
+    extensions.injectColumnar(session => new CompactAfterWrites(session))
     extensions.injectParser((session, parser) => Statements.parser(session, parser))
     extensions.injectTableFunction(QueryLog.function)
     extensions.injectPlannerStrategy(_ => PlanAnswers)

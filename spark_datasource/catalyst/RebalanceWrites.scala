@@ -62,11 +62,7 @@ class RebalanceWrites extends Rule[LogicalPlan] {
   private def chunk(
       relation: DataSourceV2Relation, options: Map[String, String], query: LogicalPlan, settings: Settings)
       : Option[Seq[Expression]] = {
-    val own = relation.table match {
-      case table: ProjsegTable => table.declared ++ table.place
-      case _ => Map.empty[String, String]
-    }
-    val known = (Table.optionsOf(relation) ++ options ++ own).map { case (name, text) => name.toLowerCase -> text }
+    val known = Table.optionsOfWrite(relation, options)
     val request = Engine.json.createObjectNode().put("op", "layout")
     Seq("location" -> "path", "time_column" -> "timecolumn", "segment_granularity" -> "segmentgranularity")
       .foreach { case (field, option) => known.get(option).foreach(request.put(field, _)) }

@@ -61,6 +61,15 @@ object Table {
   def optionsOf(relation: DataSourceV2Relation): Map[String, String] =
     relation.options.asCaseSensitiveMap().asScala.toMap
 
+  /** What is known of a write to a table, by names in lower case: its own options, those of the relation, its place. */
+  def optionsOfWrite(relation: DataSourceV2Relation, options: Map[String, String]): Map[String, String] = {
+    val own = relation.table match {
+      case table: ProjsegTable => table.declared ++ table.place
+      case _ => Map.empty[String, String]
+    }
+    (optionsOf(relation) ++ options ++ own).map { case (name, text) => name.toLowerCase -> text }
+  }
+
   def withOptions(relation: DataSourceV2Relation, options: Map[String, String]): DataSourceV2Relation =
     relation.copy(options = new CaseInsensitiveStringMap(options.asJava))
 

@@ -13,18 +13,20 @@ import pyarrow as pa
 
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.maintained_table import bounds_of
+from projseg.maintenance.after_commit import after_commit, is_automatic
 from projseg.segment_format.types import type_name
 from projseg.table import Table
 from projseg.table_columns import adding, change_columns, dropping, renaming, widening
 from projseg.table_layer.column_changes import ColumnChanges
 from projseg.table_layer.commit_info import CommitNote
+from projseg.table_layer.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.version_effect import effect_of
 from projseg.warehouse import options_of
 
 if TYPE_CHECKING:
     from projseg.engine_jobs import RunJob
     from projseg.maintenance.segment_work import TaskRunner
     from projseg.table_layer.segment_entry import SegmentEntry
-    from projseg.table_layer.snapshot import Snapshot
 
 Reply = tuple[dict[str, Any], bytes]
 
@@ -165,6 +167,27 @@ def _optimize(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
         return _rows(table.compact(request.get("interval"), dry_run=True).to_pylist(), _MERGED)
     runner = _runner(request, run_job, IN_THREADS)
     return _rewritten(compact(table.snapshot, Compaction(_bounds(request)), runner=runner))
+
+
+def _policy(request: Mapping[str, Any]) -> Reply:
+    """Tell the newest version, if commits to the table are followed by a compaction."""
+    snapshot = _table(request).snapshot
+    return ({"since": snapshot.version} if is_automatic(snapshot) else {}), b""
+
+
+def _compact_by_policy(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
+    """Do what follows the commits since a version; tell the version written, or the newest."""
+    from projseg.maintenance.compact import IN_THREADS
+
+    snapshot = _table(request).snapshot
+    added = [
+        entry
+        for version in range(request["since"] + 1, snapshot.version + 1)
+        if (effect := effect_of(open_snapshot(snapshot.storage, version))) is not None
+        for entry in effect.entries
+    ]
+    runner = _runner(request, run_job, IN_THREADS)
+    return _written(after_commit(snapshot, added, runner).version)
 
 
 def _bounds(request: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -311,10 +334,12 @@ STATEMENTS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     "restore": _restore,
     "vacuum": _vacuum,
     "change_columns": _change_columns,
+    "policy": _policy,
 }
 REWRITES: Final[dict[str, Callable[[Mapping[str, Any], RunJob | None], Reply]]] = {
     "add_projection": _add_projection,
     "materialize_projection": _materialize_projection,
     "optimize": _optimize,
+    "compact_by_policy": _compact_by_policy,
 }
 """Statements that write segments anew."""

@@ -330,3 +330,58 @@ def test_tasks_reach_a_store_and_show_no_secret(spark, store_place, store_server
     table.refresh()
     assert stored_rows(table) == before
     assert table.verify(deep=True) == []
+
+
+@pytest.fixture
+def automatic(tmp_path):
+    """A table of three days, of whose small segments commits merge three or more."""
+    made = new_table(
+        tmp_path / "auto matic",
+        projections=[HOURLY],
+        properties={"autoCompact": "true", "compactMinSegments": "3"},
+    )
+    made.append(pa.concat_tables(rows(n, count=7, first=n * 7) for n in range(3)))
+    made.append(pa.concat_tables(rows(n, count=7, first=50 + n * 7) for n in range(3)))
+    return made
+
+
+@pytest.mark.parametrize("way", ["path", "name", "save", "overwrite"])
+def test_compaction_after_a_write_is_done_by_tasks(spark, sql, automatic, way):
+    more = pa.concat_tables(rows(n, count=7, first=90 + n * 7) for n in range(3))
+    spark.createDataFrame(more).createOrReplaceTempView("more_edits")
+    before = len(automatic.segments())
+    assert before == 6
+    with tasks_of(spark) as counts:
+        if way == "path":
+            sql(f"INSERT INTO {named(automatic)} SELECT * FROM more_edits")
+        elif way == "name":
+            sql(f'CREATE TABLE automatic USING projseg LOCATION "{automatic.location}"')
+            try:
+                sql("INSERT INTO automatic SELECT * FROM more_edits")
+            finally:
+                sql("DROP TABLE automatic")
+        else:
+            writer = spark.table("more_edits").write.format("projseg")
+            writer.mode("append" if way == "save" else way).save(str(automatic.location))
+    automatic.refresh()
+    last = automatic.history().to_pylist()[0]
+    if way == "overwrite":
+        assert last["operation"] == "overwrite", "there is nothing to merge"
+    else:
+        assert counts[-1] == 3
+        assert last["operation"] == "compact"
+        assert ("auto", "true") in last["operationParameters"]
+        assert len(automatic.segments()) == 3
+    assert automatic.verify(deep=True) == []
+    assert files_of(automatic) == listed(automatic)
+
+
+def test_a_compaction_after_a_write_that_fails_fails_no_write(spark, sql, automatic):
+    damage(automatic, 1)
+    version = automatic.version
+    more = pa.concat_tables(rows(n, count=7, first=90 + n * 7) for n in range(3))
+    spark.createDataFrame(more).write.format("projseg").mode("append").save(str(automatic.location))
+    automatic.refresh()
+    assert automatic.version == version + 1
+    assert automatic.history().to_pylist()[0]["operation"] == "append"
+    assert files_of(automatic) == listed(automatic)
