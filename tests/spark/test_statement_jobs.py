@@ -273,41 +273,62 @@ def workers(spark):
     return [int(one) for daemon in daemons for one in children(daemon)]
 
 
-def test_killed_workers_double_nothing(spark, sql, tmp_path):
-    table = new_table(tmp_path / "t", projections=[HOURLY])
+@pytest.fixture
+def slow(tmp_path):
+    """A table whose two merges take a while."""
+    made = new_table(tmp_path / "slow", projections=[HOURLY])
     for n in range(6):
-        table.append(rows(n % 2, count=60_000, first=n * 60_000))
-    before, version = answers(table), table.version
-    group = uuid.uuid4().hex
-    tracker = spark.sparkContext.statusTracker()
+        made.append(rows(n % 2, count=60_000, first=n * 60_000))
+    return made
 
-    def active():
-        stages = [
-            tracker.getStageInfo(stage)
-            for job in tracker.getJobIdsForGroup(group)
-            for stage in tracker.getJobInfo(job).stageIds
-        ]
-        return sum(stage.numActiveTasks for stage in stages if stage)
+
+@contextmanager
+def optimizing(spark, table):
+    """Optimize a table in a thread; yield the job group once a task runs, and await the thread."""
+    group, outcome = uuid.uuid4().hex, []
+    tracker = spark.sparkContext.statusTracker()
 
     def optimize():
         spark.sparkContext.setJobGroup(group, "hurt")
-        return sql(f"OPTIMIZE {named(table)}").first()
+        try:
+            outcome.append(spark.sql(f"OPTIMIZE {named(table)}").first())
+        except IllegalArgumentException as error:
+            outcome.append(str(error))
 
-    thread = InheritableThread(target=lambda: found.append(optimize()))
-    found = []
+    def is_running():
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+        stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
+        return any(stage.numActiveTasks for stage in stages if stage)
+
+    thread = InheritableThread(target=optimize)
     thread.start()
-    while thread.is_alive() and not active():
+    while thread.is_alive() and not is_running():
         time.sleep(0.01)
-    for worker in workers(spark):
-        os.kill(worker, signal.SIGKILL)
+    yield group, outcome
     thread.join()
-    ((_, segments, row_count),) = found
-    assert (segments, row_count) == (2, 360_000)
-    table.refresh()
-    assert table.version == version + 1
-    assert answers(table) == before
-    assert table.verify(deep=True) == []
-    assert files_of(table) == listed(table)
+
+
+def test_killed_workers_double_nothing(spark, sql, slow):
+    before, version = answers(slow), slow.version
+    with optimizing(spark, slow) as (_, outcome):
+        for worker in workers(spark):
+            os.kill(worker, signal.SIGKILL)
+    assert outcome == [(version + 1, 2, 360_000)]
+    slow.refresh()
+    assert answers(slow) == before
+    assert slow.verify(deep=True) == []
+    assert files_of(slow) == listed(slow)
+
+
+def test_a_cancelled_job_fails_its_statement_and_leaves_no_file(spark, sql, slow):
+    files, version = files_of(slow), slow.version
+    with optimizing(spark, slow) as (group, outcome):
+        spark.sparkContext.cancelJobGroup(group)
+    (words,) = outcome
+    assert "[PROJSEG_JOB_FAILED]" in words
+    assert "cancelled" in words
+    assert files_of(slow) == files
+    assert projseg.Table(slow.location).version == version
 
 
 def test_work_that_nobody_sent_is_refused(spark, table):
@@ -345,6 +366,7 @@ def automatic(tmp_path):
     return made
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("way", ["path", "name", "save", "overwrite"])
 def test_compaction_after_a_write_is_done_by_tasks(spark, sql, automatic, way):
     more = pa.concat_tables(rows(n, count=7, first=90 + n * 7) for n in range(3))
