@@ -71,9 +71,9 @@ class CompactAfterWrites(session: SparkSession) extends ColumnarRule with Loggin
     val request = place.request("compact_by_policy").put("small_bytes", settings.smallBytes)
     val jobs = new SegmentJobs(classic)
     try Engine.ask(settings.python, request, isRepeatable = false, runJob = jobs.run) match {
-      case Right(reply) => reply.error.foreach(warn)
+      case Right(reply) => reply.error.foreach(message => throw jobs.reason(Statement.failed(message)))
       case Left(refusal) => warn(refusal.toString)
-    } catch { case NonFatal(error) => warn(error.toString) }
+    } catch { case NonFatal(error) => warn(error.getMessage) }
   }
 
   private def warn(what: String): Unit = logWarning(s"a write was committed; the compaction that follows it failed: $what")
