@@ -323,7 +323,12 @@ def test_killed_workers_double_nothing(spark, sql, slow):
 def test_a_cancelled_job_fails_its_statement_and_leaves_no_file(spark, sql, slow):
     files, version = files_of(slow), slow.version
     with optimizing(spark, slow) as (group, outcome):
+        for _ in range(20):  # others may be forked meanwhile
+            for worker in workers(spark):
+                os.kill(worker, signal.SIGSTOP)
         spark.sparkContext.cancelJobGroup(group)
+    for worker in workers(spark):
+        os.kill(worker, signal.SIGCONT)
     (words,) = outcome
     assert "[PROJSEG_JOB_FAILED]" in words
     assert "cancelled" in words
