@@ -23,7 +23,7 @@ from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.reader.plan import QueryPlan, SegmentPlan
 from projseg.reader.segment_source import SegmentSource, row_numbers
 from projseg.reader.selection import select_rows, times_by_id
-from projseg.reader.sources import open_source, source_row_count
+from projseg.reader.sources import open_source, rows_to_read
 from projseg.reader.threads import Workers
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.segment_format.types import MICROS_A_DAY
@@ -176,9 +176,9 @@ class EarliestRows:
 
     def _parts(self) -> Iterator[_Part]:
         for number, (entry, plan) in enumerate(self._sources):
-            row_count = source_row_count(entry, plan)
-            for start in range(0, row_count, _STEP_ROWS):
-                end = min(start + _STEP_ROWS, row_count)
+            rows = rows_to_read(entry, plan)
+            for start in range(rows.start, rows.end, _STEP_ROWS):
+                end = min(start + _STEP_ROWS, rows.end)
                 yield _Part(number, entry, plan, RowRange(start, end))
 
     def _look(self, part: _Part) -> _Places:

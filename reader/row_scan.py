@@ -30,7 +30,7 @@ from projseg.reader.plan import QueryPlan, SegmentPlan
 from projseg.reader.read_columns import columns_read
 from projseg.reader.segment_source import row_numbers
 from projseg.reader.selection import select_rows
-from projseg.reader.sources import open_source
+from projseg.reader.sources import open_source, rows_to_read
 from projseg.reader.threads import Workers, thread_count_of
 from projseg.reader.top_rows import Positions, Ranks, sorted_positions, term_ranks
 from projseg.segment_format.arrow_arrays import primitive_array
@@ -188,7 +188,7 @@ def _batches(
             time_column=source_plan.time_column,
         ).compact()
         outputs = source_plan.keys[:count]
-        if len(rows) > source.row_count * _KEPT_SHARE_MIN:
+        if len(rows) > len(rows_to_read(entry, source_plan)) * _KEPT_SHARE_MIN:
             for name in sorted(set[str]().union(*(output.columns for output in outputs))):
                 source.keep(name)
         order = _base_order(rows) if source_plan.needs_row_numbers else None
@@ -239,9 +239,9 @@ def _ranges(
     entry, source_plan = wanted
     source = open_source(storage, entry, source_plan, plan.schema)
     names, states = columns_read(plan.query, source_plan)
-    rows, step = RowRange(0, source.row_count), rows_at_a_time(source, names, states)
+    rows, step = rows_to_read(entry, source_plan), rows_at_a_time(source, names, states)
     if plan.query.limit is not None and not source_plan.needs_row_numbers:
-        step = min(step or source.row_count, 2 * PAGE_ROWS_MAX)
+        step = min(step or len(rows), 2 * PAGE_ROWS_MAX)
     ranges = [rows] if step is None else cut(rows, step, source, names)
     return ((entry, source_plan, row_range) for row_range in ranges)
 

@@ -31,7 +31,7 @@ from projseg.reader.plan import QueryPlan, SegmentPlan, stacks_of
 from projseg.reader.read_columns import columns_read
 from projseg.reader.segment_source import SegmentSource
 from projseg.reader.selection import deleted_rows_of, select_rows
-from projseg.reader.sources import open_source, source_row_count
+from projseg.reader.sources import open_source, rows_to_read
 from projseg.reader.stacks import Source, Stack, StackReader
 from projseg.reader.threads import Workers, thread_count_of
 from projseg.segment_format.limits import PAGE_ROWS_MAX
@@ -212,8 +212,8 @@ class _StackTask(msgspec.Struct, frozen=True):
 
     def _single(self) -> Iterator[_SourceTask]:
         for entry, plan in self.stack.sources:
-            every = RowRange(0, source_row_count(entry, plan))
-            yield _SourceTask(self.storage, self.query, self.schema, entry, plan, every)
+            rows = rows_to_read(entry, plan)
+            yield _SourceTask(self.storage, self.query, self.schema, entry, plan, rows)
 
 
 _Task = _SourceTask | _StackTask
@@ -277,7 +277,7 @@ def _tasks(
         parts = parts_of_left if is_left and source_plan.taken_back is None else 1
         if parts > 1 and _has_many_groups(storage, plan, entry, source_plan):
             parts = 1
-        for row_range in _ranges(stack.row_count, parts):
+        for row_range in _ranges(rows_to_read(entry, source_plan), parts):
             yield _SourceTask(storage, plan.query, plan.schema, entry, source_plan, row_range)
 
 
@@ -296,12 +296,12 @@ def _has_many_groups(
     return group_count * _ROWS_A_GROUP_MIN > source.row_count
 
 
-def _ranges(row_count: int, parts_wanted: int) -> Iterator[RowRange]:
-    part_count = max(1, min(parts_wanted, row_count // _ROWS_A_TASK_MIN))
-    page_count = -(-row_count // PAGE_ROWS_MAX)
+def _ranges(rows: RowRange, parts_wanted: int) -> Iterator[RowRange]:
+    part_count = max(1, min(parts_wanted, len(rows) // _ROWS_A_TASK_MIN))
+    page_count = -(-len(rows) // PAGE_ROWS_MAX)
     pages_a_part = -(-page_count // part_count)
-    if row_count == 0:
-        yield RowRange(0, 0)
+    if len(rows) == 0:
+        yield rows
         return
-    for start in range(0, row_count, pages_a_part * PAGE_ROWS_MAX):
-        yield RowRange(start, min(row_count, start + pages_a_part * PAGE_ROWS_MAX))
+    for start in range(rows.start, rows.end, pages_a_part * PAGE_ROWS_MAX):
+        yield RowRange(start, min(rows.end, start + pages_a_part * PAGE_ROWS_MAX))

@@ -142,6 +142,8 @@ class SegmentSource(msgspec.Struct, frozen=True):
     deleted : uint32[k] or None
         Base rows that no answer counts, ascending; None: there are none. Of a projection of groups
         it is None, as its states are freed of them.
+    part : RowRange or None
+        The rows that will be read; pages of others are not decoded. None: any.
     """
 
     segment: SegmentFile | ColumnView
@@ -149,6 +151,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
     row_count: int
     schema: TableSchema
     deleted: NDArray[np.uint32] | None = None
+    part: RowRange | None = None
 
     def live(self, rows: Rows) -> MaskedRows:
         """Return some rows of this source without those that are deleted."""
@@ -247,42 +250,54 @@ class SegmentSource(msgspec.Struct, frozen=True):
             return null_vector(self.schema.field(name).type, end - first)
         if first >= end:
             return self.segment.column(self.table_name, role, name, 0, 0)
+        rows = RowRange(first, end)
         if not self.is_cached(name, is_state=is_state):
-            starts = self.segment.directory(self.table_name, role, name).row_starts
-            first_page = int(np.searchsorted(starts, first, side="right")) - 1
-            end_page = int(np.searchsorted(starts, end, side="left"))
+            pages, part = self._pages_of(role, name, rows), self._pages_of(role, name, self.part)
             is_whole = self.is_whole(name, is_state=is_state)
-            if not is_whole or end_page - first_page < (len(starts) - 1) * _PAGE_SHARE_MAX:
-                start = int(starts[first_page])
-                rows = RowRange(first - start, end - start)
-                return self._of_pages(role, name, first_page, end_page, rows, may_keep=is_whole)
+            if not is_whole or (
+                len(pages) < len(part) * _PAGE_SHARE_MAX
+                and self._pages_key(role, name, part) not in KEPT
+            ):
+                return self._of_pages(role, name, pages, rows, may_keep=is_whole)
+            if self.part is not None:
+                return self._of_pages(role, name, part, rows, may_keep=True)
         column = self.vector(name, is_state=is_state)
-        return _part(column, RowRange(first, end), self._cache_key("column", role, name))
+        return _part(column, rows, self._cache_key("column", role, name))
+
+    def _pages_of(self, role: Role, name: str, rows: RowRange | None) -> range:
+        """Return which pages of a column hold rows; None: all."""
+        starts = self.segment.directory(self.table_name, role, name).row_starts
+        if rows is None:
+            return range(len(starts) - 1)
+        first_page = int(np.searchsorted(starts, rows.start, side="right")) - 1
+        return range(first_page, int(np.searchsorted(starts, rows.end, side="left")))
+
+    def _pages_key(self, role: Role, name: str, pages: range) -> CacheKey:
+        return (*self._cache_key("pages", role, name), pages.start, pages.stop)
 
     def _of_pages(
-        self,
-        role: Role,
-        name: str,
-        first_page: int,
-        end_page: int,
-        rows: RowRange,
-        *,
-        may_keep: bool,
+        self, role: Role, name: str, pages: range, rows: RowRange, *, may_keep: bool
     ) -> Vector:
         """Return rows of neighbouring pages, which are kept if the cache has room for them."""
-        key = (*self._cache_key("pages", role, name), first_page, end_page)
-        pages: Vector | None = KEPT.get(key) if may_keep else None
-        if pages is None:
-            pages = self.segment.column(self.table_name, role, name, first_page, end_page)
-            if may_keep and KEPT.has_room(pages.nbytes):
-                pages = self._kept(key, pages)
-        return _part(pages, rows, key)
+        key = self._pages_key(role, name, pages)
+        decoded: Vector | None = KEPT.get(key) if may_keep else None
+        if decoded is None:
+            decoded = self.segment.column(self.table_name, role, name, pages.start, pages.stop)
+            if may_keep and KEPT.has_room(decoded.nbytes):
+                decoded = self._kept(key, decoded)
+        start = int(self.segment.directory(self.table_name, role, name).row_starts[pages.start])
+        return _part(decoded, RowRange(rows.start - start, rows.end - start), key)
 
     def keep(self, name: str) -> None:
-        """Decode a whole column now, if it fits into the cache without evicting others."""
-        has_room = KEPT.has_room(_ROW_BYTES * self.row_count)
-        if has_room and not self.is_cached(name) and self.is_whole(name):
+        """Decode now what is to be read of a column, if the cache has room for it."""
+        rows = self.part or RowRange(0, self.row_count)
+        has_room = KEPT.has_room(_ROW_BYTES * len(rows))
+        if not has_room or self.is_cached(name) or not self.is_whole(name):
+            return
+        if self.part is None:
             self.vector(name)
+        else:
+            self.vector_of_range(name, rows.start, rows.end)
 
     def forget_ending(self) -> None:
         """Hold no bytes of the file that were read ahead."""
@@ -297,12 +312,14 @@ class SegmentSource(msgspec.Struct, frozen=True):
         return self._cache_key("column", role, name) in KEPT
 
     def ranges_to_read(self, name: str, *, is_state: bool = False) -> list[ByteRange]:
-        """Return the reads that a whole column takes; none if it is in memory or missing."""
+        """Return the reads that a column takes; none if it is in memory or missing."""
         role = self._role(is_state)
         is_there = self.segment.has_column(self.table_name, role, name)
         if not is_there or self.is_cached(name, is_state=is_state):
             return []
-        return [ByteRange(*one) for one in self.segment.ranges_of(self.table_name, role, name)]
+        pages = self._pages_of(role, name, self.part)
+        ranges = self.segment.ranges_of(self.table_name, role, name, pages.start, pages.stop)
+        return [ByteRange(*one) for one in ranges]
 
     def zones(self, name: str) -> PageZones | None:
         """Return the zone maps of a column's pages; None if it has none or the segment lacks it."""
@@ -313,10 +330,10 @@ class SegmentSource(msgspec.Struct, frozen=True):
 
     def raw_bytes(self, name: str, rows: RowRange) -> int:
         """Return the decompressed bytes of a column's pages that hold any of `rows`."""
-        directory = self.segment.directory(self.table_name, self._role(is_state=False), name)
-        first = int(np.searchsorted(directory.row_starts, rows.start, side="right")) - 1
-        end = int(np.searchsorted(directory.row_starts, rows.end, side="left"))
-        return int(directory.records["raw_bytes"][first:end].sum(dtype=np.int64))
+        role = self._role(is_state=False)
+        pages = self._pages_of(role, name, rows)
+        records = self.segment.directory(self.table_name, role, name).records
+        return int(records["raw_bytes"][pages.start : pages.stop].sum(dtype=np.int64))
 
     def is_opaque(self, name: str) -> bool:
         """Whether the column is stored without ids and without numbers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from projseg.aggregation.rows import RowRange
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.reader.segment_source import SegmentSource, open_segment
 from projseg.segment_format.footer import BASE_TABLE
@@ -29,7 +30,14 @@ def open_source(
     holds_rows = plan.source is None or plan.source.holds_rows
     is_hiding = holds_rows and entry.deletion_vector is not None
     deleted = deleted_rows(storage, entry) if is_hiding else None
-    return SegmentSource(view, name, source_row_count(entry, plan), schema, deleted)
+    part = None if plan.rows is None else rows_to_read(entry, plan)
+    return SegmentSource(view, name, source_row_count(entry, plan), schema, deleted, part)
+
+
+def rows_to_read(entry: SegmentEntry, plan: SourcePlan) -> RowRange:
+    """Return which rows of its source a plan reads."""
+    start, end = plan.rows or (0, source_row_count(entry, plan))
+    return RowRange(start, end)
 
 
 def source_row_count(entry: SegmentEntry, plan: SourcePlan) -> int:

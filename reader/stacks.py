@@ -129,7 +129,10 @@ def _stored_bytes(entry: SegmentEntry, plan: SourcePlan) -> int:
 def _is_plain(entry: SegmentEntry, plan: SourcePlan) -> bool:
     """Whether every row of the source counts, unless the plan's filter drops it."""
     return plan.is_metadata or (
-        plan.interval is None and plan.taken_back is None and entry.deletion_vector is None
+        plan.interval is None
+        and plan.rows is None
+        and plan.taken_back is None
+        and entry.deletion_vector is None
     )
 
 

@@ -58,9 +58,11 @@ class ColumnView:
         """The file's reads."""
         return self.file.read_range
 
-    def ranges_of(self, table: str, role: Role, name: str) -> list[tuple[int, int]]:
-        """Return (offset, size) of each read that decoding a whole column takes."""
-        return self.file.ranges_of(table, role, self._stored(role, name))
+    def ranges_of(
+        self, table: str, role: Role, name: str, first_page: int, page_end: int
+    ) -> list[tuple[int, int]]:
+        """Return (offset, size) of each read that decoding pages of a column takes."""
+        return self.file.ranges_of(table, role, self._stored(role, name), first_page, page_end)
 
     def key_of(self, table: str, role: Role, name: str) -> tuple[str, ...]:
         """Return what tells the column from every other, of any file and in any type."""

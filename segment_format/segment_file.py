@@ -314,10 +314,12 @@ class SegmentFile:
             raise corrupt(self.path, part_name, problem)
         return Dictionary(values, self._hashes(entry, part_name), self._owner)
 
-    def ranges_of(self, table: str, role: Role, name: str) -> list[tuple[int, int]]:
-        """Return (offset, size) of each read that decoding a whole column takes."""
+    def ranges_of(
+        self, table: str, role: Role, name: str, first_page: int, page_end: int
+    ) -> list[tuple[int, int]]:
+        """Return (offset, size) of each read that decoding pages of a column takes."""
         entry = self.column_entry(table, role, name)
-        ranges = [_extent(self.directory(table, role, name).records)]
+        ranges = [_extent(self.directory(table, role, name).records[first_page:page_end])]
         if entry.dictionary is not None:
             dictionary = self.footer.dictionaries[entry.dictionary]
             if dictionary.name not in self._dictionaries:

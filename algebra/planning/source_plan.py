@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
+from msgspec.structs import replace
 
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Expression
@@ -184,6 +185,9 @@ class SourcePlan(msgspec.Struct, frozen=True):
     needs_row_numbers : bool
         Whether the rows of a projection of rows have to be found among the base rows: to leave
         deleted ones out, or to return them in the order of the base rows.
+    rows : (int, int) or None
+        The base rows `[start, end)` that are read, deleted ones among them, where several tasks
+        share a segment; None: all rows of the source.
     """
 
     source: ProjectionSpec | None
@@ -198,6 +202,12 @@ class SourcePlan(msgspec.Struct, frozen=True):
     present: str | None = None
     taken_back: TakenBack | None = None
     needs_row_numbers: bool = False
+    rows: tuple[int, int] | None = None
+
+    @property
+    def is_base(self) -> bool:
+        """Whether base rows are read."""
+        return self.source is None and not self.is_metadata
 
     @property
     def source_name(self) -> str | None:
@@ -225,6 +235,19 @@ class SourceChoice(msgspec.Struct, frozen=True):
     def is_empty(self) -> bool:
         """Whether the segment need not be read at all."""
         return not self.plans
+
+    def part(self, start: int, end: int) -> SourceChoice:
+        """Return what is read for the base rows [start, end) alone, as one of several parts.
+
+        A source of other rows cannot tell which of its rows those are: it is read for the part that
+        begins the segment, and answers for the whole of it.
+        """
+        parts = (
+            replace(plan, rows=(start, end)) if plan.is_base else plan
+            for plan in self.plans
+            if plan.is_base or start == 0
+        )
+        return replace(self, plans=tuple(parts))
 
     @property
     def projection(self) -> ProjectionSpec | None:
