@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -26,6 +26,15 @@ from projseg.spark_datasource.read_request import ReadRequest
 from projseg.spark_datasource.scan import Scan
 from projseg.spark_datasource.schemas import transfer_schema
 from projseg.spark_datasource.session_zone import zone_of_task
+from projseg.spark_datasource.task_shares import (
+    GROUPS_WORK,
+    SegmentWork,
+    shares_of,
+    work_of_a_task,
+    work_of_entry,
+    work_of_groups,
+    work_of_scan,
+)
 from projseg.spark_datasource.wanted_columns import check_wanted, shape_batch
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
@@ -33,13 +42,10 @@ from projseg.table_layer.storage import Storage
 LOGGER: Final = logging.getLogger("projseg.spark")
 LOGGER.setLevel(logging.INFO)  # Spark's workers attach a handler, if asked to, but set no level
 
-# Below these estimates one task is quicker than two: starting one costs tens of milliseconds, and
-# rows, which all go through Arrow to the JVM, cost more for each stored byte than groups.
-TASK_COST_BYTES_MAX: Final = 64 << 20
-ROW_SCAN_TASK_BYTES_MAX: Final = 16 << 20
 BATCH_ROWS_MAX: Final = 100_000
 
-Segment = TypeVar("Segment", SegmentPlan, SegmentEntry)
+EntryPart = tuple[SegmentEntry, tuple[int, int] | None]
+"""A segment, and which of its base rows `[start, end)`; None: all."""
 
 
 @dataclass
@@ -54,7 +60,7 @@ class UnplannedPartition(InputPartition):
     """Segments that a task plans for itself: it alone knows the session's time zone."""
 
     request: ReadRequest
-    entries: tuple[SegmentEntry, ...]
+    entries: tuple[EntryPart, ...]
     is_alone: bool
     definitions: Mapping[str, str]
 
@@ -110,7 +116,8 @@ class ProjsegReader(DataSourceReader):
         started = time.perf_counter()
         check_wanted(scan.answer_schema, self._schema, fills_missing=self._request.fills_missing)
         if scan.is_zone_missing:
-            parts = _entry_shares(scan, scan.candidates() if entries is None else entries)
+            candidates = scan.candidates() if entries is None else entries
+            parts = _entry_shares(scan, candidates, len(self._schema.names))
             return [
                 UnplannedPartition(scan.request, part, len(parts) == 1, scan.definitions)
                 for part in parts
@@ -119,7 +126,7 @@ class ProjsegReader(DataSourceReader):
         if described is not None:
             return [TablePartition(_stream_of(described))]
         plan = scan.plan(self._schema.names, entries)
-        shares = _shares(plan)
+        shares = _shares(scan, plan)
         _log(
             "planned",
             location=self._request.location,
@@ -163,41 +170,50 @@ class ProjsegReader(DataSourceReader):
         described = scan.description_rows()
         if described is not None:
             return TablePartition(_stream_of(described))
-        plan = scan.plan(self._schema.names, partition.entries)
-        return QueryPartition(scan.storage, plan, partition.is_alone)
+        plan = scan.plan(self._schema.names, [entry for entry, _ in partition.entries])
+        segments = tuple(_parts(plan.segments, partition.entries))
+        return QueryPartition(scan.storage, replace(plan, segments=segments), partition.is_alone)
 
 
-def _entry_shares(scan: Scan, entries: Sequence[SegmentEntry]) -> list[tuple[SegmentEntry, ...]]:
-    """Divide segments among tasks before anything is known of their sources."""
-    if scan.request.is_explain or not scan.query.is_divisible:
-        return [tuple(entries)]
-    cost_max = ROW_SCAN_TASK_BYTES_MAX if scan.query.is_row_scan else TASK_COST_BYTES_MAX
-    return _grouped(entries, [entry.byte_count for entry in entries], cost_max)
-
-
-def _shares(plan: QueryPlan) -> list[tuple[SegmentPlan, ...]]:
-    """Divide segments among tasks, in order; at least one task, so that no rows are an answer."""
+def _shares(scan: Scan, plan: QueryPlan) -> list[tuple[SegmentPlan, ...]]:
+    """Divide the segments of a plan among tasks."""
     segments = plan.segments
     if not plan.query.is_divisible:
         return [segments]
     if plan.query.is_row_scan:
-        return _grouped(segments, [s.entry.byte_count for s in segments], ROW_SCAN_TASK_BYTES_MAX)
-    costs = [sum(source.cost for source in segment.choice.plans) for segment in segments]
-    return _grouped(segments, costs, TASK_COST_BYTES_MAX)
+        works = [work_of_scan(segment) for segment in segments]
+        shares = shares_of(works, work_of_a_task(works, scan.request.parallelism))
+    else:
+        shares = shares_of([work_of_groups(segment) for segment in segments], GROUPS_WORK)
+    return [tuple(_part(segments[piece.index], piece.rows) for piece in share) for share in shares]
 
 
-def _grouped(
-    segments: Sequence[Segment], costs: Sequence[int], cost_max: int
-) -> list[tuple[Segment, ...]]:
-    shares: list[list[Segment]] = [[]]
-    total = 0
-    for segment, cost in zip(segments, costs, strict=True):
-        if shares[-1] and total + cost > cost_max:
-            shares.append([])
-            total = 0
-        shares[-1].append(segment)
-        total += cost
-    return [tuple(share) for share in shares]
+def _entry_shares(
+    scan: Scan, entries: Sequence[SegmentEntry], column_count: int
+) -> list[tuple[EntryPart, ...]]:
+    """Divide segments among tasks before anything is known of their sources."""
+    if scan.request.is_explain or not scan.query.is_divisible:
+        return [tuple((entry, None) for entry in entries)]
+    if scan.query.is_row_scan:
+        works = [work_of_entry(entry, column_count) for entry in entries]
+        shares = shares_of(works, work_of_a_task(works, scan.request.parallelism))
+    else:
+        shares = shares_of([SegmentWork(entry.byte_count) for entry in entries], GROUPS_WORK)
+    return [tuple((entries[piece.index], piece.rows) for piece in share) for share in shares]
+
+
+def _part(segment: SegmentPlan, rows: tuple[int, int] | None) -> SegmentPlan:
+    return segment if rows is None else replace(segment, choice=segment.choice.part(*rows))
+
+
+def _parts(segments: Sequence[SegmentPlan], entries: Iterable[EntryPart]) -> Iterator[SegmentPlan]:
+    """Yield the planned segments, which are some of the entries in their order, cut as those."""
+    parts = iter(entries)
+    for segment in segments:
+        rows = next(rows for entry, rows in parts if entry is segment.entry)
+        part = _part(segment, rows)
+        if not part.choice.is_empty:
+            yield part
 
 
 def _stream_of(rows: pa.Table) -> bytes:

@@ -111,6 +111,11 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "Threads of one task; one a processor if left out.",
     ),
     _read(
+        "parallelism",
+        OptionKind.INTEGER,
+        "Tasks that run at once and share the rows; the driver's processors if left out.",
+    ),
+    _read(
         "versionAsOf",
         OptionKind.INTEGER,
         "The table version to read; the newest if left out.",

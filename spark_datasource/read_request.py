@@ -12,7 +12,7 @@ from typing import Final
 
 from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError
-from projseg.spark_datasource.options import Options, parse_choice
+from projseg.spark_datasource.options import Options, bad_value, parse_choice
 from projseg.spark_datasource.table_location import read_location
 from projseg.table_layer.storage import (
     NO_OPTIONS,
@@ -32,7 +32,9 @@ _OF_METADATA: Final = frozenset(
 )
 
 # Options that say what to read of which version, and not what to ask of it.
-_BESIDE_WHOLE: Final = (_OF_METADATA - {"metadataTable", "timezone"}) | {"query", "explain"}
+_BESIDE_WHOLE: Final = (
+    (_OF_METADATA - {"metadataTable", "timezone"}) | {"query", "explain"} | {"parallelism"}
+)
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ class ReadRequest:
         Whether columns that Spark wants and the answer lacks are null.
     storage_options : StorageOptions
         Of the object store that the table is in.
+    parallelism : int or None
+        How many tasks run at once; None: as many as the planning machine has processors.
     """
 
     location: str
@@ -70,6 +74,7 @@ class ReadRequest:
     query: Query = field(default_factory=Query)
     fills_missing: bool = False
     storage_options: StorageOptions = NO_OPTIONS
+    parallelism: int | None = None
 
     @property
     def storage(self) -> Storage:
@@ -119,6 +124,7 @@ def parse_read_request(given: Mapping[str, str]) -> ReadRequest:
         query=_query(options),
         fills_missing=options.flag("fillMissingColumns"),
         storage_options=options.storage_options,
+        parallelism=_parallelism(options),
     )
     _require_one_version(options)
     _require_one_answer(request, options)
@@ -131,6 +137,13 @@ def _split_suffix(location: str) -> tuple[str, str | None]:
     if not mark or (not is_uri(location) and holds_table(location)):
         return location, None
     return base, parse_choice("metadataTable", suffix, METADATA_TABLES)
+
+
+def _parallelism(options: Options) -> int | None:
+    count = options.integer("parallelism")
+    if count is not None and count < 1:
+        raise bad_value("parallelism", str(count), "1 or more")
+    return count
 
 
 def _query(options: Options) -> Query:

@@ -42,6 +42,7 @@ STREAM_NAMES: Final = frozenset(option.name for option in STREAM_OPTIONS)
 
 SHARED_WITH_READS: Final = frozenset(
     {"path", "paths", "columns", "filter", "interval", "timezone", "threads", "fillMissingColumns"}
+    | {"parallelism"}
 )
 """Options of reads that mean the same in a stream, which reads rows and no older version."""
 

@@ -5,7 +5,7 @@ import java.util.OptionalLong
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-import org.apache.spark.sql.{AnalysisException, SparkSession}
+import org.apache.spark.sql.{AnalysisException, SparkSession, classic}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.logical.statsEstimation.EstimationUtils
@@ -39,6 +39,9 @@ object Told {
 
 /** Reads of projseg tables by Spark's tasks. */
 class Reads(session: SparkSession, settings: Settings, zone: String) {
+  /** How many tasks run at once, which Spark tells no source that is written in Python. */
+  private def parallelism: String = session.asInstanceOf[classic.SparkSession].leafNodeDefaultParallelism.toString
+
   /** A query for groups of a table, to be completed. */
   def groups(table: Table): ObjectNode = {
     val query = rows()
@@ -58,6 +61,7 @@ class Reads(session: SparkSession, settings: Settings, zone: String) {
   def load(table: Table, query: JsonNode): Either[Refusal, DataFrame] = {
     val reader = session.read.format("projseg").option("query", Engine.json.writeValueAsString(query))
     table.version.foreach(version => reader.option("versionAsOf", version))
+    reader.option("parallelism", table.parallelism.getOrElse(parallelism))
     table.storage.foreach { case (key, value) => reader.option(Table.Storage + key, value) }
     try Right(reader.load(table.location).asInstanceOf[DataFrame])
     catch { case error: AnalysisException => Left(Refusal("the source refused", error.getMessage)) }

@@ -17,6 +17,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 case class Table(relation: LogicalPlan, location: String, version: Option[Long], options: Map[String, String]) {
   val isPinned: Boolean = options.contains(Table.Pinned)
 
+  /** Among how many tasks rows are to be divided, if an option says so. */
+  val parallelism: Option[String] = options.get(Table.Parallelism)
+
   /** Options of the object store that the table is in, by the store's own keys. */
   val storage: Map[String, String] = Table.storageOf(options)
 
@@ -36,7 +39,8 @@ object Table {
   val Pinned = "projseg.pinned"
   /** Before the key of an object store's option. */
   val Storage = "storage."
-  private val known = Set("path", "versionasof", Pinned) ++ ProjectionHints.names
+  private val Parallelism = "parallelism"
+  private val known = Set("path", "versionasof", Parallelism, Pinned) ++ ProjectionHints.names
 
   def unapply(plan: LogicalPlan): Option[Table] = {
     val relation = plan match {

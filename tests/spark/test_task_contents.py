@@ -79,7 +79,7 @@ def test_tasks_share_a_partial_answer_in_the_order_of_segments(tmp_path, monkeyp
     request = ReadRequest(location, query=Query("column0", aggregation="partial"))
     reader = ProjsegReader(request, Scan(request).spark_schema())
     assert [partition.is_alone for partition in reader.partitions()] == [True]
-    monkeypatch.setattr(batch_reader, "TASK_COST_BYTES_MAX", 0)
+    monkeypatch.setattr(batch_reader, "GROUPS_WORK", 0)
     shares = reader.partitions()
     assert [partition.is_alone for partition in shares] == [False] * 7
     files = [entry.file for entry in projseg.Table(location).snapshot.segments]
@@ -114,7 +114,7 @@ def test_one_of_several_tasks_scans_rows_with_the_processors_that_spark_gave_it(
     request = ReadRequest(location)
     reader = ProjsegReader(request, Scan(request).spark_schema())
     (alone,) = reader.partitions()
-    monkeypatch.setattr(batch_reader, "ROW_SCAN_TASK_BYTES_MAX", 0)
+    monkeypatch.setattr(batch_reader, "work_of_a_task", lambda works, parallelism: 0)
     several = reader.partitions()
     counts = [sum(batch.num_rows for batch in reader.read(share)) for share in (alone, *several)]
     assert counts == [3, 1, 1, 1]
