@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 from projseg.reader import row_scan
 from projseg.reader.answer import answer
 from projseg.reader.plan import QueryPlan, SegmentPlan
+from projseg.spark_datasource.frozen_imports import freeze_imports
 from projseg.spark_datasource.read_request import ReadRequest
 from projseg.spark_datasource.scan import Scan
 from projseg.spark_datasource.schemas import transfer_schema
@@ -101,7 +102,9 @@ class ProjsegReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return one partition for a final answer, several where tasks may share the segments."""
-        return self.partitions_of(Scan(self._request))
+        found = self.partitions_of(Scan(self._request))
+        freeze_imports()
+        return found
 
     def partitions_of(
         self, scan: Scan, entries: Sequence[SegmentEntry] | None = None
@@ -149,6 +152,7 @@ class ProjsegReader(DataSourceReader):
             row_count += batch.num_rows
             yield shape_batch(batch, self._schema)
         _log("read", rows=row_count, milliseconds=_since(started))
+        freeze_imports()
 
     def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, UnplannedPartition):

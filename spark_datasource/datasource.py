@@ -45,16 +45,20 @@ class ProjsegDataSource(DataSource):
             from projseg.spark_datasource.work_reader import WorkReader
 
             return WorkReader.schema
+        from projseg.spark_datasource.frozen_imports import freeze_imports
         from projseg.spark_datasource.read_request import parse_read_request
         from projseg.spark_datasource.scan import Scan
         from projseg.spark_datasource.stream_request import has_stream_options, parse_stream_request
 
         # Spark does not tell here whether a stream is meant.
         if has_stream_options(self.options):
-            return Scan(parse_stream_request(self.options).rows).spark_schema()
-        scan = Scan(parse_read_request(self.options))
-        self._pinned = scan.request
-        return scan.spark_schema()
+            scan = Scan(parse_stream_request(self.options).rows)
+        else:
+            scan = Scan(parse_read_request(self.options))
+            self._pinned = scan.request
+        found = scan.spark_schema()
+        freeze_imports()
+        return found
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader that yields exactly `schema`, which may be the user's own."""
