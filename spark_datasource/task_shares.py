@@ -24,7 +24,7 @@ GROUPS_WORK: Final = 64_000_000
 """What a task that answers with groups should have to do, in nanoseconds of one processor."""
 
 ROWS_WORK_MIN: Final = 80_000_000
-ROWS_WORK_MAX: Final = 240_000_000
+ROWS_WORK_MAX: Final = 400_000_000
 """The same of a task that returns rows: starting one takes some ten milliseconds."""
 
 # What Spark takes for a row that a task returns, and for each of its values, measured by a source
@@ -118,8 +118,10 @@ def work_of_a_task(works: Sequence[SegmentWork], parallelism: int | None) -> int
         How many tasks run at once; None: as many as this machine has processors.
     """
     total = sum(work.nanoseconds for work in works)
-    even = total // (parallelism or os.cpu_count() or 1)
-    return min(max(even, ROWS_WORK_MIN), ROWS_WORK_MAX)
+    at_once = parallelism or os.cpu_count() or 1
+    # As many rounds as keep all processors busy to the end.
+    rounds = max(-(-total // (at_once * ROWS_WORK_MAX)), 1)
+    return max(total // (at_once * rounds), ROWS_WORK_MIN)
 
 
 def shares_of(works: Sequence[SegmentWork], of_a_task: int) -> list[list[Piece]]:

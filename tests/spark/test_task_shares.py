@@ -83,6 +83,7 @@ def test_no_part_is_too_small_to_be_worth_it():
 
 
 def test_a_task_has_its_share_within_bounds():
-    assert work_of_a_task([SegmentWork(10**12)], 4) == ROWS_WORK_MAX
+    assert work_of_a_task([SegmentWork(9 * ROWS_WORK_MAX)], 4) == ROWS_WORK_MAX * 3 // 4
+    assert work_of_a_task([SegmentWork(8 * ROWS_WORK_MAX)], 4) == ROWS_WORK_MAX
     assert work_of_a_task([SegmentWork(10**6)] * 3, 4) == ROWS_WORK_MIN
     assert work_of_a_task([SegmentWork(100_000_000)] * 4, 4) == 100_000_000
