@@ -133,6 +133,7 @@ def test_a_program_computes_what_cannot_fail_for_a_row_that_needs_it(text, is_co
         ("CAST(b AS TINYINT)", "PROJSEG_EVALUATION_OVERFLOW"),
         ("b * 9223372036854775807L", "PROJSEG_EVALUATION_OVERFLOW"),
         ("CAST(b AS INT) * 2000000000", "PROJSEG_EVALUATION_OVERFLOW"),
+        ("pmod(-0.1, 10L) + b", "PROJSEG_EVALUATION_OVERFLOW"),
     ],
 )
 def test_what_fails_raises_the_evaluators_error(text, code):

@@ -187,7 +187,8 @@ def _positive_remainder(call: Call, arguments: Sequence[Value], blocks: BlockBui
     zero = blocks.constant(0).register
     is_negative = blocks.emit(Operation.LESS, rest.register, zero)
     register = blocks.emit(Operation.SELECT, is_negative, moved.register, rest.register)
-    return replace(rest, register=register, low=0, high=right.high - 1)
+    high = right.high - 1 if rest.low < 0 else rest.high
+    return fitted(blocks, replace(rest, register=register, low=0, high=high), call.type)
 
 
 def _days_between(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
