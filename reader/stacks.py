@@ -24,6 +24,7 @@ from projseg.memory.cache import KEPT, CacheKey, Owner
 from projseg.memory.lazy import cached_property
 from projseg.reader.batches import rows_at_a_time
 from projseg.reader.sources import open_source, source_row_count
+from projseg.segment_format.types import is_nested
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
@@ -269,7 +270,8 @@ class StackReader:
         return kept
 
     def _joined(self, vectors: Sequence[Vector]) -> Vector:
-        if any(isinstance(vector, Opaque) for vector in vectors):
+        is_opaque = any(isinstance(vector, Opaque) for vector in vectors)
+        if is_opaque or is_nested(vectors[0].type):
             return Opaque(pa.concat_arrays([vector.to_arrow() for vector in vectors]))
         vector = concat_vectors(vectors, owner=self._owner)
         return vector.with_bounds() if isinstance(vector, Numbers) else vector
