@@ -71,7 +71,7 @@ def test_all_but_distinct_aggregates_are_merged():
 def test_merged_states_are_final_values(spark, tmp_path_factory):
     """Each part of the rows is one task; the session's zone does not matter to any value."""
 
-    @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck))
     @given(
         parts=st.lists(st.lists(ROWS, min_size=1, max_size=8), min_size=1, max_size=4),
         keys=st.sampled_from(["", "k"]),

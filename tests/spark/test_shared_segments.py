@@ -54,6 +54,7 @@ def facts(frame):
     return told.agg(F.count_distinct("task"), F.count("*"), F.sum("hash"), F.max("hash")).first()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("options", MEANINGS)
 def test_shared_rows_are_those_that_one_task_reads(spark, table, options):
     reader = spark.read.format("projseg").options(**options)
@@ -64,6 +65,7 @@ def test_shared_rows_are_those_that_one_task_reads(spark, table, options):
     assert tasks > alone
 
 
+@pytest.mark.sampled(1)
 def test_a_stream_shares_segments_too(spark, table, tmp_path):
     seen = []
     query = (

@@ -3,8 +3,11 @@
 import gc
 import os
 import threading
+import time
 
 import pytest
+
+_PATIENCE_SECONDS = 5
 
 
 @pytest.fixture(autouse=True)
@@ -14,6 +17,10 @@ def no_open_files():
     left = descriptors() - before
     if left:
         gc.collect()  # not always: it takes up to a second where Spark and Numba are loaded
+        left = descriptors() - before
+    end = time.monotonic() + _PATIENCE_SECONDS
+    while left and time.monotonic() < end:  # a thread may still read for a query that failed
+        time.sleep(0.05)
         left = descriptors() - before
     assert left == set(), f"a file was left open: {left}"
 
