@@ -18,7 +18,7 @@ from projseg.errors import ProjsegError
 from projseg.memory.cache import KEPT
 from projseg.table_layer import local_storage
 
-STEP = 1 if IS_NIGHTLY else 3  # of the calls that are killed or refused, one after the other
+STEP = 1 if IS_NIGHTLY else 5  # of the calls that are killed or refused, one after the other
 GROWING = ("create", "write", "fsync", "link", "mkdir")
 WRITTEN = [rows(0, count=9), rows(0, count=8, first=9), rows(1, count=7)]
 WANTED = expected(pa.concat_tables(WRITTEN))

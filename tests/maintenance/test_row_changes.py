@@ -435,7 +435,7 @@ def test_a_change_that_fails_anywhere_happened_or_did_not(tmp_path, ratio):
     for name, change in changes.items():
         reached = 0
         ways = list(itertools.product((False, True), repeat=2))
-        for forever, late in ways if IS_NIGHTLY else ways[:: 3 if name == "delete" else 4]:
+        for forever, late in ways if IS_NIGHTLY else ways[:: 4 if name == "delete" else 6]:
             for at in range(1, 200):
                 location = tmp_path / f"{name}{at}{forever}{late}"
                 made(location, rows, properties={"maxDeletedRatio": ratio})

@@ -27,6 +27,7 @@ def _of_both(spark, one, two):
     return sorted(row.id for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.xfail(reason="Spark gives both places the options of one", strict=True)
 def test_a_table_of_the_catalog_named_twice_is_read_at_each_path(spark, paths):
     assert _of_both(spark, *(f"twice WITH (path = '{path}')" for path in paths)) == [1, 2]

@@ -52,6 +52,7 @@ def pushdown(spark):
     spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
+@pytest.mark.slow
 @pytest.mark.xfail(reason="SPARK-58551: a pushed filter leaks into the next scan", strict=True)
 def test_a_filter_of_one_scan_stays_out_of_the_next(pushdown):
     frame = pushdown.read.format("pushdown_canary").load()

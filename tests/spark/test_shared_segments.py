@@ -65,7 +65,7 @@ def test_shared_rows_are_those_that_one_task_reads(spark, table, options):
     assert tasks > alone
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 def test_a_stream_shares_segments_too(spark, table, tmp_path):
     seen = []
     query = (
