@@ -25,7 +25,7 @@ from projseg.memory.lazy import cached_property
 from projseg.reader.batches import rows_at_a_time
 from projseg.reader.sources import open_source, source_row_count
 from projseg.segment_format.types import is_nested
-from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
+from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector, text_bytes
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
 from projseg.table_layer.table_schema import TableSchema
@@ -35,6 +35,9 @@ _SOURCE_ROWS_MAX: Final = 1 << 13
 # A stack has no more rows than this, and its segments no more stored bytes of what is stacked.
 _STACK_ROWS_MAX: Final = 1 << 16
 _STACK_BYTES_MAX: Final = 4 << 20
+# Nor do its columns take more memory, with the texts of all rows, which joining may write out.
+_DECODED_BYTES_MAX: Final = 256 << 20
+_FEW_BYTES: Final = 1 << 20
 # Where a stack begins depends on the file's name: at one of so many. So queries over different
 # intervals, and versions with more segments, have most of their stacks in common.
 _SOURCES_BETWEEN_STARTS: Final = 128
@@ -226,25 +229,38 @@ class StackReader:
     def read(self) -> StackedSource | None:
         """Return the columns; those that are not in memory are read source after source.
 
-        None is returned if a source holds more than its size in the file lets expect, so that it
-        has to be decoded in batches.
+        None is returned if a source holds more than its size in the file lets expect, or all of
+        them hold very much: each has to be folded by itself.
         """
         held = ((column, KEPT.get(self._key(column))) for column in self._columns)
         vectors = {column: vector for column, vector in held if vector is not None}
         missing = [column for column in self._columns if column not in vectors]
         pieces: list[list[Vector]] = [[] for _ in missing]
-        for entry, plan in self._stack.sources if missing else ():
-            source = open_source(self._storage, entry, plan, self._schema, holds_ending=True)
-            if rows_at_a_time(source, self._names, self._states) is not None:
+        byte_count = 0
+        for source in self._stack.sources if missing else ():
+            decoded = self._decoded(source, missing)
+            byte_count += sum(
+                vector.nbytes + text_bytes(vector, _FEW_BYTES) for vector in decoded or ()
+            )
+            if decoded is None or byte_count > _DECODED_BYTES_MAX:
                 return None
-            for (name, is_state), several in zip(missing, pieces, strict=True):
-                several.append(source.decoded(name, is_state=is_state))
-            source.forget_ending()
+            for several, vector in zip(pieces, decoded, strict=True):
+                several.append(vector)
         for column, several in zip(missing, pieces, strict=True):
             vectors[column] = self._kept(column, self._joined(several))
         for name, literals in self._stack.constants.items():
             vectors[name, False] = self._repeated(literals)
         return StackedSource(self._stack.row_count, vectors)
+
+    def _decoded(self, source: Source, columns: Sequence[_ColumnName]) -> list[Vector] | None:
+        """Return columns of one source, None if it has to be decoded in batches."""
+        opened = open_source(self._storage, *source, self._schema, holds_ending=True)
+        try:
+            if rows_at_a_time(opened, self._names, self._states) is not None:
+                return None
+            return [opened.decoded(name, is_state=is_state) for name, is_state in columns]
+        finally:
+            opened.forget_ending()
 
     def _known_owner(self) -> Owner:
         """Return the identity of this stack in the cache: of these files, under these names."""
