@@ -19,7 +19,7 @@ from projseg.reader.plan import QueryPlan, SegmentPlan
 from projseg.reader.read_columns import columns_read
 from projseg.reader.row_scan import scan_table
 from projseg.reader.run import run_partial
-from projseg.reader.sources import source_row_count
+from projseg.reader.sources import listed_projection, source_row_count
 from projseg.reader.version_facts import column_bytes
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
@@ -175,7 +175,7 @@ def _byte_count(plan: QueryPlan, entry: SegmentEntry, source: SourcePlan) -> int
 
 
 def _column_sizes(plan: QueryPlan, entry: SegmentEntry, source: SourcePlan) -> Mapping[str, int]:
-    if source.source is None:
+    listed = listed_projection(entry, source)
+    if source.source is None or listed is None:
         return {name: zone.bytes for name, zone in plan.schema.zones(entry).items()}
-    listed = next(p for p in entry.projections if p.name == source.source.name)
     return column_bytes(listed, source.source)

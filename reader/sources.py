@@ -7,7 +7,7 @@ from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.reader.segment_source import SegmentSource, open_segment
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.table_layer.deletion_vectors import deleted_rows
-from projseg.table_layer.segment_entry import SegmentEntry
+from projseg.table_layer.segment_entry import SegmentEntry, StoredProjection
 from projseg.table_layer.storage import Storage
 from projseg.table_layer.table_schema import TableSchema
 from projseg.table_layer.views import viewed, viewed_projection
@@ -44,6 +44,12 @@ def source_row_count(entry: SegmentEntry, plan: SourcePlan) -> int:
     """Return how many rows the source of a plan holds."""
     if plan.is_metadata:
         return 1
+    listed = listed_projection(entry, plan)
+    return entry.row_count if listed is None else listed.row_count
+
+
+def listed_projection(entry: SegmentEntry, plan: SourcePlan) -> StoredProjection | None:
+    """Return what is listed of the projection that a plan reads; None: it reads none."""
     if plan.source is None:
-        return entry.row_count
-    return next(p.row_count for p in entry.projections if p.name == plan.source.name)
+        return None
+    return next(p for p in entry.projections if p.name == plan.source.name)

@@ -23,7 +23,7 @@ from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.memory.cache import KEPT, CacheKey, Owner
 from projseg.memory.lazy import cached_property
 from projseg.reader.batches import rows_at_a_time
-from projseg.reader.sources import open_source, source_row_count
+from projseg.reader.sources import listed_projection, open_source, source_row_count
 from projseg.segment_format.types import is_nested
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector, text_bytes
 from projseg.table_layer.segment_entry import SegmentEntry
@@ -125,9 +125,8 @@ def stacked(sources: Iterable[Source]) -> Iterator[Stack]:
 def _stored_bytes(entry: SegmentEntry, plan: SourcePlan) -> int:
     if plan.is_metadata:
         return 0
-    if plan.source is None:
-        return entry.byte_count
-    return next(p.byte_count for p in entry.projections if p.name == plan.source.name)
+    listed = listed_projection(entry, plan)
+    return entry.byte_count if listed is None else listed.byte_count
 
 
 def _is_plain(entry: SegmentEntry, plan: SourcePlan) -> bool:
