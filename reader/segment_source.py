@@ -193,24 +193,21 @@ class SegmentSource(msgspec.Struct, frozen=True):
         value_bytes = self.value_bytes(name, is_state=is_state)
         return self.row_count * value_bytes <= self.whole_bytes_max
 
-    def vector(self, name: str, *, is_state: bool = False) -> Vector:
-        """Return a whole column; one that the segment lacks is null."""
+    def vector(self, name: str, *, is_state: bool = False, may_keep: bool = True) -> Vector:
+        """Return a whole column; one that the segment lacks is null.
+
+        It is kept for later queries, unless `may_keep` is false.
+        """
         role = self._role(is_state)
         if not self.segment.has_column(self.table_name, role, name):
             return null_vector(self.schema.field(name).type, self.row_count)
         key = self._cache_key("column", role, name)
         known: Vector | None = KEPT.get(key)
-        return self._kept(key, self._load(role, name)) if known is None else known
-
-    def decoded(self, name: str, *, is_state: bool = False) -> Vector:
-        """Return a whole column as `vector` does, but keep it no longer than its caller does."""
-        role = self._role(is_state)
-        if not self.segment.has_column(self.table_name, role, name):
-            return null_vector(self.schema.field(name).type, self.row_count)
-        known: Vector | None = KEPT.get(self._cache_key("column", role, name))
-        if known is None:
-            known = self.segment.column(self.table_name, role, name)
-        return known
+        if known is not None:
+            return known
+        if not may_keep:
+            return self.segment.column(self.table_name, role, name)
+        return self._kept(key, self._load(role, name))
 
     def _kept(self, key: CacheKey, vector: Vector) -> Vector:
         owner = self.segment.owner

@@ -257,7 +257,9 @@ class StackReader:
         try:
             if rows_at_a_time(opened, self._names, self._states) is not None:
                 return None
-            return [opened.decoded(name, is_state=is_state) for name, is_state in columns]
+            return [
+                opened.vector(name, is_state=is_state, may_keep=False) for name, is_state in columns
+            ]
         finally:
             opened.forget_ending()
 
