@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Final
 
 import pyarrow as pa
 from sqlglot import exp
+from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # not in its __all__
 
-from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.dialect import SparkExpression, parse_sql
 from projseg.errors import InvalidInputError
 from projseg.segment_format.types import is_nested, type_name
 
@@ -33,16 +35,23 @@ def sql_type(arrow_type: pa.DataType) -> str:
     return name if is_nested(arrow_type) else name.upper()
 
 
+# What sqlglot's parser takes for more than a name, though its tokenizer does not.
+_WORDS_OF_THE_PARSER: Final = frozenset({"connect_by_root", "if"})
+
+
 @lru_cache(maxsize=4096)
 def _is_plain(name: str) -> bool:
-    if not (name.isascii() and name.isidentifier()):
+    if not (name.isascii() and name.isidentifier()) or name.lower() in _WORDS_OF_THE_PARSER:
         return False
-    for before, after in (("", " = 1"), ("", " IS NULL"), ("", " IN (1)"), ("f(", ")")):
-        try:
-            tree = parse_sql(before + name + after)
-        except InvalidInputError:
-            return False
-        names = [column.sql() for column in tree.find_all(exp.Column)]
-        if names != [name] or tree.find(exp.Alias, exp.Cast) is not None:
-            return False
-    return True
+    tokens = SparkExpression().tokenize(name)
+    return [token.token_type for token in tokens] == [TokenType.VAR] or _reads_as_a_name(name)
+
+
+def _reads_as_a_name(word: str) -> bool:
+    """Return whether a word of SQL is a column's name wherever an expression may stand."""
+    try:
+        tree = parse_sql(f"{word} = 1 AND {word} IS NULL AND {word} IN (1) AND f({word})")
+    except InvalidInputError:
+        return False
+    names = [column.sql() for column in tree.find_all(exp.Column)]
+    return names == [word] * 4 and tree.find(exp.Alias, exp.Cast) is None
