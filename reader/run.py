@@ -35,7 +35,7 @@ from projseg.reader.sources import open_source, rows_to_read
 from projseg.reader.stacks import Source, Stack, StackReader
 from projseg.reader.threads import Workers, thread_count_of
 from projseg.segment_format.limits import PAGE_ROWS_MAX
-from projseg.segment_format.vectors import Numbers
+from projseg.segment_format.vectors import Ids, Numbers
 from projseg.table_layer.deletion_vectors import deleted_rows
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
@@ -71,7 +71,8 @@ def run_partial(
         else:
             # What is fetched waits for a thread; tasks that fetch nothing need not be held back.
             ahead = 2 * thread_count if storage.is_remote else len(tasks)
-            partials = list(Workers(thread_count).map_ahead(_run, ready, ahead=ahead))
+            run = _run if len(segments) == 1 else _run_to_merge
+            partials = list(Workers(thread_count).map_ahead(run, ready, ahead=ahead))
     if not partials:
         return _partial_of_no_rows(query)
     return merge_partials(partials, query.primitives)
@@ -221,6 +222,15 @@ _Task = _SourceTask | _StackTask
 
 def _run(task: _Task) -> Partial:
     return task.run()
+
+
+def _run_to_merge(task: _Task) -> Partial:
+    """Run a task, and decode the values by which its groups are merged with other segments'."""
+    found = task.run()
+    for key in found.keys:
+        if isinstance(key, Ids):
+            _ = key.dictionary.values
+    return found
 
 
 def _sources_to_fetch(task: _Task) -> Sequence[Source]:

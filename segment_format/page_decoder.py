@@ -43,7 +43,7 @@ class PageRun:
     ----------
     records : PAGE_DTYPE[k]
         The pages, k >= 0.
-    content : bytes
+    content : bytes or memoryview
         The file's bytes from the first page's start to the last one's end.
     seed : int
         The file's checksum seed.
@@ -52,11 +52,25 @@ class PageRun:
     """
 
     def __init__(
-        self, records: NDArray[Any], content: bytes, seed: int, *, path: str, part_name: str
+        self,
+        records: NDArray[Any],
+        content: bytes | memoryview,
+        seed: int,
+        *,
+        path: str,
+        part_name: str,
     ) -> None:
         self.records, self.path, self.part_name = records, path, part_name
         self.row_count = int(records["row_count"].sum())
         self._content, self._seed = memoryview(content), seed
+
+    def part(self, first_page: int, page_end: int) -> PageRun:
+        """Return some of the pages."""
+        records = self.records[first_page:page_end]
+        start = int(records["file_offset"][0] - self.records["file_offset"][0])
+        end = int(records["file_offset"][-1] - records["file_offset"][0])
+        content = self._content[start : start + end + int(records["stored_bytes"][-1])]
+        return PageRun(records, content, self._seed, path=self.path, part_name=self.part_name)
 
     def fail(self, problem: str) -> Exception:
         """Return the error of a column whose pages contradict each other or their directory."""

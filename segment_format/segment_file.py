@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.memory.cache import KEPT, Owner
+from projseg.memory.cache import Owner
 from projseg.segment_format.bitmap_index import BitmapIndex
 from projseg.segment_format.byte_reader import corrupt
 from projseg.segment_format.checksum import file_seed, part_checksum
 from projseg.segment_format.dictionary import Dictionary
-from projseg.segment_format.dictionary_order import order_problem
+from projseg.segment_format.dictionary_values import read_values
 from projseg.segment_format.file_ending import ReadRange, read_exactly, read_footer
 from projseg.segment_format.footer import (
     ColumnEntry,
@@ -29,6 +29,7 @@ from projseg.segment_format.footer import (
     TableEntry,
 )
 from projseg.segment_format.frame import TAIL_LAYOUT, Tail
+from projseg.segment_format.held_bytes import HeldBytes
 from projseg.segment_format.limits import (
     DICTIONARY_BYTES_MAX,
     expanded_bytes_max,
@@ -41,7 +42,7 @@ from projseg.segment_format.page_decoder import (
     decode_opaque,
 )
 from projseg.segment_format.page_directory import PageDirectory
-from projseg.segment_format.types import is_fixed_width, parse_type_name
+from projseg.segment_format.types import parse_type_name
 from projseg.segment_format.vectors import Ids, Opaque, Vector
 from projseg.segment_format.zone_map import PageZones, page_zones
 
@@ -49,9 +50,6 @@ from projseg.segment_format.zone_map import PageZones, page_zones
 _OPEN_BYTES: Final = 16 * 1024
 _FOOTER_EXPANSION: Final = 4
 _PART_BYTES: Final = 1024
-
-_ARROW_BYTES_MAX: Final = 2**31 - 1  # of one array of texts
-_SLACK_BYTES: Final = 1 << 20  # Arrow's bitmaps and last offsets, which no limit counts
 
 # Most bytes of a decoded value: an id, a number, an integer that exceeds 64 bits.
 _ID_BYTES_MAX: Final = 4
@@ -88,8 +86,8 @@ class SegmentFile:
         self._directories: dict[tuple[str, str, str], PageDirectory] = {}
         self._indexes: dict[tuple[str, str, str], BitmapIndex] = {}
         self._dictionaries: dict[str, Dictionary] = {}
-        self._owner = owner
-        self._held_bytes = _OPEN_BYTES + _FOOTER_EXPANSION * tail.footer_bytes
+        opened_bytes = _OPEN_BYTES + _FOOTER_EXPANSION * tail.footer_bytes
+        self._held_bytes = HeldBytes(owner, opened_bytes, expanded_bytes_max(self.byte_count))
 
     @classmethod
     def open(
@@ -131,12 +129,12 @@ class SegmentFile:
     @property
     def owner(self) -> Owner | None:
         """The file's cache entry, to which its cached parts belong."""
-        return self._owner
+        return self._held_bytes.owner
 
     @property
     def held_bytes(self) -> int:
         """Approximate memory of the directory and the loaded dictionaries, in bytes."""
-        return self._held_bytes
+        return self._held_bytes.total
 
     @property
     def schema(self) -> pa.Schema:
@@ -270,20 +268,21 @@ class SegmentFile:
         return known
 
     def dictionary(self, name: str) -> Dictionary:
-        """Return a dictionary, loaded and proved on first use: always the same object."""
+        """Return a dictionary, read on first use: always the same object."""
         known = self._dictionaries.get(name)
         if known is None:
             loaded = self._load_dictionary(self.dictionary_entry(name))
-            known = self._held(self._dictionaries, name, loaded, loaded.nbytes)
+            hashes = loaded.stored_hashes
+            known = self._held(
+                self._dictionaries, name, loaded, 0 if hashes is None else hashes.nbytes
+            )
         return known
 
     def _held(self, parts: dict[Any, Part], key: Any, part: Part, byte_count: int) -> Part:
         """Keep a loaded part and count its bytes; return the copy that is kept."""
         held = parts.setdefault(key, part)
         if held is part:
-            self._held_bytes += byte_count + _PART_BYTES
-            if self._owner is not None:
-                KEPT.resize(self._owner, self._held_bytes)
+            self._held_bytes.add(byte_count + _PART_BYTES)
         return held
 
     def dictionary_entry(self, name: str) -> DictionaryEntry:
@@ -294,25 +293,16 @@ class SegmentFile:
         return entries[name]
 
     def _load_dictionary(self, entry: DictionaryEntry) -> Dictionary:
-        arrow_type = parse_type_name(entry.type)
+        arrow_type, held = parse_type_name(entry.type), self._held_bytes
         part_name = f"dictionary '{entry.name}'"
         directory = self.dictionary_directory(entry)
         raw_bytes = int(directory.records["raw_bytes"].sum(dtype=np.int64))
         require_limit(f"size of {part_name} in bytes", raw_bytes, 2 * DICTIONARY_BYTES_MAX)
-        left = self._dictionary_bytes_left
-        held_bytes = _NUMBER_BYTES * entry.cardinality
-        require_limit(f"bytes of {part_name} of {self.path}", held_bytes, left)
+        least_bytes = _NUMBER_BYTES * entry.cardinality
+        require_limit(f"bytes of {part_name} of {self.path}", least_bytes, held.values_left)
         run = self.pages(directory, 0, len(directory), part_name)
-        try:
-            if is_fixed_width(arrow_type):
-                values = decode_numbers(run, arrow_type).to_arrow()
-            else:
-                values = decode_opaque(run, arrow_type, min(left + _SLACK_BYTES, _ARROW_BYTES_MAX))
-        except (pa.ArrowException, ValueError) as error:
-            raise corrupt(self.path, part_name, f"not {entry.type}: {error}") from error
-        if problem := order_problem(values):
-            raise corrupt(self.path, part_name, problem)
-        return Dictionary(values, self._hashes(entry, part_name), self._owner)
+        values = read_values(run, arrow_type, held, entry.name)
+        return Dictionary(values, self._hashes(entry, part_name), self.owner)
 
     def ranges_of(
         self, table: str, role: Role, name: str, first_page: int, page_end: int
@@ -327,16 +317,6 @@ class SegmentFile:
                 hashes = dictionary.hashes
                 ranges += [] if hashes is None else [(hashes.file_offset, hashes.byte_count)]
         return [(offset, size) for offset, size in ranges if size]
-
-    @property
-    def _dictionary_bytes_left(self) -> int:
-        """Bytes left for dictionaries not loaded yet: a multiple of the file's size bounds all.
-
-        A small file may claim gigabytes of dictionary values, and dictionaries are held whole.
-        """
-        most = expanded_bytes_max(self.byte_count)
-        loaded = tuple(self._dictionaries.values())  # another thread may add one meanwhile
-        return most - sum(dictionary.value_bytes for dictionary in loaded)
 
     def dictionary_directory(self, entry: DictionaryEntry) -> PageDirectory:
         """Return the proved page directory of a dictionary."""

@@ -203,12 +203,7 @@ def text_bytes(vector: Vector, enough: int) -> int:
 
     An upper bound may be returned instead if it is at most `enough`.
     """
-    if not isinstance(vector, Ids):
-        return 0
-    most = vector.dictionary.longest_value * len(vector)
-    if most <= enough:
-        return most
-    return int(vector.dictionary.value_sizes.take(vector.ids).sum())
+    return vector.dictionary.text_bytes(vector.ids, enough) if isinstance(vector, Ids) else 0
 
 
 def held_bytes(vector: Vector) -> int:

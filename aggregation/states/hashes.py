@@ -101,7 +101,8 @@ def _hashes_by_id(
     hashes = of_dictionary(dictionary)
     none_count = int(dictionary.has_null)  # the null, and the empty text right behind it
     if is_text(dictionary.type) and none_count < len(dictionary):
-        none_count += not dictionary.values[none_count].as_py()
+        (least,) = dictionary.values_of(np.array([none_count], np.uint32)).to_pylist()
+        none_count += not least
     if not hashes[:none_count].any():
         return hashes
     return np.where(np.arange(len(hashes)) < none_count, _NULL, hashes)

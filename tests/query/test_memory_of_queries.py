@@ -126,6 +126,11 @@ CASES = {
         {"v": BombColumn("string", "ids", constant(0, row_count=50), (1, [long_text(2**24)]))},
         [{"group_by": "v", "aggregators": "count(*) AS n"}, {"drain": "v"}],
     ),
+    "one of many long texts": (
+        1,
+        {"v": BombColumn("string", "ids", constant(0, row_count=50), long_texts())},
+        [{"group_by": "v", "aggregators": "count(*) AS n"}, {"drain": "v"}],
+    ),
 }
 REFUSED = {
     "lists in lists": (
@@ -134,7 +139,7 @@ REFUSED = {
     ),
     "a dictionary of long texts": (
         1,
-        {"v": BombColumn("string", "ids", constant(0), long_texts())},
+        {"v": BombColumn("string", "ids", steps(row_count=40), long_texts())},
     ),
     "a dictionary of steps": (
         1,

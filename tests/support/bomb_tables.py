@@ -53,9 +53,9 @@ def constant_double(value):
     return struct.pack("<q", bits), bounded(bits, bits, PAGE_ROWS, 1)
 
 
-def steps():
+def steps(row_count=PAGE_ROWS):
     """A page of 0, 1, 2 and so on, whose equal differences take no bits."""
-    return struct.pack("<qqII", 0, 1, 0, 0), bounded(0, PAGE_ROWS - 1, PAGE_ROWS, 5)
+    return struct.pack("<qqII", 0, 1, 0, 0), bounded(0, row_count - 1, row_count, 5)
 
 
 def two_runs():
