@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import reduce
 from math import gcd, prod
 from typing import Final
@@ -27,6 +28,7 @@ from projseg.algebra.projection.stored_names import state_column_name, stored_co
 from projseg.algebra.query.spec import QuerySpec
 from projseg.reader.batches import cut, rows_at_a_time
 from projseg.reader.fetch_ahead import fetch_source, fetched_ahead
+from projseg.reader.held_groups import merged_groups
 from projseg.reader.plan import QueryPlan, SegmentPlan, stacks_of
 from projseg.reader.read_columns import columns_read
 from projseg.reader.segment_source import SegmentSource
@@ -64,18 +66,19 @@ def run_partial(
     tasks = list(_tasks(storage, plan, segments, thread_count))
     is_small = sum(task.row_count for task in tasks) < _ROWS_INLINE_MAX
     with fetched_ahead(storage, plan, tasks, _sources_to_fetch) as ready:
-        if thread_count == 1 or len(tasks) == 1 or is_small:
+        if is_small:
             # Where stored states are few, merge them once for all segments and not in each
             # segment first.
-            partials = [task.run(is_merged=is_small and len(tasks) > 1) for task in ready]
+            partials = [task.run(is_merged=len(tasks) > 1) for task in ready]
+            merged = merge_partials(partials, query.primitives) if partials else None
+        elif thread_count == 1 or len(tasks) == 1:
+            merged = merged_groups(map(_run, ready), query.primitives)
         else:
-            # What is fetched waits for a thread; tasks that fetch nothing need not be held back.
-            ahead = 2 * thread_count if storage.is_remote else len(tasks)
             run = _run if len(segments) == 1 else _run_to_merge
-            partials = list(Workers(thread_count).map_ahead(run, ready, ahead=ahead))
-    if not partials:
-        return _partial_of_no_rows(query)
-    return merge_partials(partials, query.primitives)
+            found = Workers(thread_count).map_ahead(run, ready, ahead=2 * thread_count)
+            with closing(found):
+                merged = merged_groups(found, query.primitives)
+    return _partial_of_no_rows(query) if merged is None else merged
 
 
 def _partial_of_no_rows(query: QuerySpec) -> Partial:

@@ -13,7 +13,7 @@ FOLDERS = [
     "writer", "maintenance", "spark_datasource", "benchmarks", "src/projseg",
 ]  # fmt: skip
 _CODE = re.compile(r'"(PROJSEG_[A-Z_]+)"')
-_SETTINGS = {"PROJSEG_CACHE_BYTES"}
+_SETTINGS = {"PROJSEG_CACHE_BYTES", "PROJSEG_GROUP_BYTES"}
 
 
 def used_codes():
