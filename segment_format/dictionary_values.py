@@ -75,6 +75,8 @@ class PagedValues:
         self._starts = np.cumsum([0, *run.records["row_count"].tolist()])
         self._stored_bytes = int(run.records["stored_bytes"].sum())
         self._pages: dict[int, pa.Array] = {}
+        if run.records["null_count"][1:].any():
+            raise run.fail("holds a null other than the first value")
         self._count()
 
     def __len__(self) -> int:

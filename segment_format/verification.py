@@ -52,7 +52,7 @@ def verify_segment(segment: SegmentFile) -> int:
     for extra in segment.footer.extra_sections:
         segment.part(extra.section, f"extra part '{extra.kind}'")
     for entry in segment.footer.dictionaries:
-        _verify_hashes(segment, entry.name)
+        _verify_dictionary(segment, entry.name)
         directory, owner = segment.dictionary_directory(entry), f"dictionary '{entry.name}'"
         if entry.type not in ("string", "binary", "void"):
             _verify_zones(segment, directory, parse_type_name(entry.type), owner)
@@ -100,11 +100,13 @@ def _verify_coverage(segment: SegmentFile, parts: list[PartPlace]) -> None:
         end = part.file_offset + part.byte_count
 
 
-def _verify_hashes(segment: SegmentFile, name: str) -> None:
+def _verify_dictionary(segment: SegmentFile, name: str) -> None:
+    """Decode all values, which proves their order, and compare their hashes."""
     dictionary = segment.dictionary(name)
+    values = dictionary.values
     if dictionary.stored_hashes is None:
         return
-    computed = dictionary_hashes(Dictionary(dictionary.values))
+    computed = dictionary_hashes(Dictionary(values))
     if not np.array_equal(dictionary.stored_hashes, computed):
         raise corrupt(segment.path, f"hashes of dictionary '{name}'", "are not its values'")
 

@@ -5,13 +5,16 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 import pytest
+from forged_segments import forge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from segment_bytes import build_segment, open_segment
 
 from projseg.errors import CorruptSegmentError
 from projseg.segment_format.dictionary import Dictionary
+from projseg.segment_format.page_encoder import encode_ids_page, encode_opaque_page
 from projseg.segment_format.vectors import Ids, text_bytes
+from projseg.segment_format.verification import verify_segment
 
 KINDS = ("words", "null", "bytes")
 COUNT = 250_000
@@ -130,3 +133,43 @@ def test_damage_is_found_where_it_is_needed():
 
 def as_bytes(values):
     return [v.encode() if isinstance(v, str) else v for v in values.to_pylist()]
+
+
+def test_verification_decodes_values_that_no_query_has_needed():
+    segment = open_segment(file_of("words"))
+    (entry,) = segment.footer.dictionaries
+    records = segment.dictionary_directory(entry).records
+    content = bytearray(file_of("words"))
+    content[int(records["file_offset"][-1] + records["stored_bytes"][-1]) - 9] ^= 1
+    with pytest.raises(CorruptSegmentError, match="checksum"):
+        verify_segment(open_segment(bytes(content)))
+
+
+@pytest.mark.parametrize(
+    ("pages", "problem"),
+    [
+        ([["a", "b"], [None, "c"], ["d"], ["e"]], "null other than the first"),
+        ([["a", "b"], ["c"], ["e", "d"], ["f"]], "not ascending"),
+        ([["a", "b"], ["c"], ["d"], ["d"]], "not ascending"),
+        ([["b"], ["c"], ["d"], ["a"]], "not ascending"),
+    ],
+)
+def test_pages_that_are_no_dictionary_are_refused(pages, problem):
+    stored = [stored_page(encode_opaque_page(pa.array(texts))) for texts in pages]
+    ids = stored_page(encode_ids_page(np.zeros(1, np.uint8), has_null=False))
+    count = sum(map(len, pages))
+    dictionary = ("string", count, stored)
+    content = forge([ids], 1, column_type="string", kind="ids", dictionary=dictionary)
+    for use in (
+        lambda dictionary: dictionary.values,
+        lambda dictionary: dictionary.values_of(np.arange(count, dtype=np.uint8)),
+    ):
+        with pytest.raises(CorruptSegmentError, match=problem):
+            use(open_segment(content).dictionary("x"))
+    with pytest.raises(CorruptSegmentError, match=problem):
+        verify_segment(open_segment(content))
+
+
+def stored_page(page):
+    fields = ("row_count", "encoding", "validity", "null_count", "flags", "minimum", "maximum")
+    return page.raw, {name: getattr(page, name) for name in fields}
