@@ -100,6 +100,7 @@ class Cache:
     def __init__(self, budget_bytes: int | Callable[[], int]) -> None:
         self._budget = budget_bytes
         self._entries: OrderedDict[CacheKey, _Entry] = OrderedDict()
+        self._inherited: dict[CacheKey, _Entry] = {}
         self._byte_count = 0
         self._counters = _Counters()
         # Reentrant: freeing an entry may call the cache again.
@@ -121,12 +122,12 @@ class Cache:
 
     def __contains__(self, key: CacheKey) -> bool:
         with self._lock:
-            return key in self._entries
+            return self._found(key) is not None
 
     def get(self, key: CacheKey) -> Any | None:
         """Return the value of `key`, or None."""
         with self._lock:
-            entry = self._entries.get(key)
+            entry = self._found(key)
             if entry is None:
                 self._counters.misses += 1
                 return None
@@ -167,7 +168,7 @@ class Cache:
             The limit on the bytes of all those parts.
         """
         with self._lock:
-            if (known := self._entries.get(key)) is not None:
+            if (known := self._found(key)) is not None:
                 self._touch(known)
                 return known.value
             held = byte_count + ENTRY_BYTES
@@ -209,6 +210,28 @@ class Cache:
         with self._lock:
             for key in list(self._entries):
                 self._drop(key)
+            self._inherited.clear()
+            self._byte_count = 0  # inherited entries that grew were counted by their growth
+
+    def keep_inherited(self, process_count: int) -> None:
+        """Keep what a fork brought for good, and share what the parent had left with others.
+
+        Memory that processes share is not freed by forgetting it, so it is neither counted here
+        nor evicted. The budget becomes this process's part of the parent's rest, of which there
+        is a quarter of the parent's budget at least.
+
+        Parameters
+        ----------
+        process_count : int
+            How many processes share the rest.
+        """
+        with self._lock:
+            rest = max(self.budget_bytes - self._byte_count, self.budget_bytes // 4)
+            self._budget = rest // process_count
+            self._inherited |= self._entries
+            self._entries.clear()
+            self._byte_count = 0
+            self._counters = _Counters()
 
     def statistics(self) -> CacheStatistics:
         """Return the cache's size, and how often it was used."""
@@ -224,8 +247,11 @@ class Cache:
                 {kind: count for kind, count in counters.bytes_by_kind.items() if count},
             )
 
+    def _found(self, key: CacheKey) -> _Entry | None:
+        return self._entries.get(key) or self._inherited.get(key)
+
     def _owning(self, owner: Owner) -> _Entry | None:
-        entry = self._entries.get(owner.key)
+        entry = self._found(owner.key)
         return entry if entry is not None and entry.stands_for is owner else None
 
     def _takes(self, owner: Owner, byte_count: int) -> bool:
@@ -237,6 +263,8 @@ class Cache:
 
     def _touch(self, entry: _Entry) -> None:
         """Make an entry the most recently used, and its owners more recent still."""
+        if entry.key not in self._entries:
+            return  # inherited, and so are its owners
         self._entries.move_to_end(entry.key)
         for owner in entry.owners:
             if (owning := self._owning(owner)) is not None:
@@ -246,7 +274,7 @@ class Cache:
         self._count(entry, byte_count - entry.byte_count)
         entry.byte_count = byte_count
         self._touch(entry)
-        while self._byte_count > self.budget_bytes:
+        while self._byte_count > self.budget_bytes and self._entries:
             self._drop(next(iter(self._entries)))
             self._counters.evictions += 1
 
@@ -263,6 +291,7 @@ class Cache:
         entry = self._entries.pop(key, None)
         if entry is not None:
             self._count(entry, -entry.byte_count)
+        self._inherited.pop(key, None)
 
 
 def _budget_of_environment() -> int:

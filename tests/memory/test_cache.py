@@ -166,3 +166,32 @@ def test_asking_again_reads_nothing_again(tmp_path):
     assert after.miss_count == before.miss_count
     assert after.hit_count > before.hit_count
     assert {"segment", "column", "plan", "manifest"} <= after.bytes_by_kind.keys()
+
+
+def test_what_a_fork_brought_stays_and_is_not_counted():
+    cache = Cache(10 * sized(40))
+    owner = Owner(("a",))
+    cache.put(("a",), "A", 40, stands_for=owner)
+    cache.put(("b",), "B", 40, owners=(owner,))
+    cache.keep_inherited(2)
+    assert cache.statistics() == Cache(4 * sized(40)).statistics()
+    for name in "cdefg":
+        cache.put((name,), name.upper(), 40, owners=(owner,))
+    assert [name for name in "abcdefg" if (name,) in cache] == list("abdefg")
+    assert (cache.get(("a",)), cache.put(("b",), "other", 40)) == ("A", "B")
+    assert cache.statistics().byte_count == 4 * sized(40)
+    cache.resize(owner, 80)  # only its growth is this process's own
+    assert [name for name in "abcdefg" if (name,) in cache] == list("abefg")
+    assert cache.statistics().byte_count == 3 * sized(40) + 40
+    cache.replace(("b",), "newer", 1)
+    assert cache.get(("b",)) == "newer"
+    cache.clear()
+    assert cache.statistics().byte_count == 0
+    assert cache.get(("a",)) is None
+
+
+def test_a_full_parent_leaves_its_children_a_quarter_of_its_budget():
+    cache = Cache(sized(40))
+    cache.put(("a",), "A", 40)
+    cache.keep_inherited(2)
+    assert cache.statistics().budget_bytes == sized(40) // 8
