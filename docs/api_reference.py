@@ -27,6 +27,7 @@ _INSTANCES = {
     "Table": "table",
     "Explain": "plan",
     "Query": "query",
+    "QueryPool": "pool",
     "ProjsegError": "error",
     "Commit": "commit",
     "Finding": "finding",

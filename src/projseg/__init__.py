@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from projseg.explain import Explain
     from projseg.memory.cache import cache_statistics
     from projseg.projection import Projection
+    from projseg.query_pool.pool import QueryPool
     from projseg.spark_datasource.extension import configure
     from projseg.spark_datasource.query_log import query_log
     from projseg.spark_datasource.read_write import read, register, write
@@ -29,6 +30,7 @@ __all__ = [
     "Projection",
     "ProjsegError",
     "Query",
+    "QueryPool",
     "Table",
     "cache_statistics",
     "configure",
@@ -45,6 +47,7 @@ _HOMES: Final = {
     "Projection": "projseg.projection",
     "ProjsegError": "projseg.errors",
     "Query": "projseg.algebra.query.request",
+    "QueryPool": "projseg.query_pool.pool",
     "Table": "projseg.table",
     "cache_statistics": "projseg.memory.cache",
     "configure": "projseg.spark_datasource.extension",

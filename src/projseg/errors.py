@@ -11,6 +11,8 @@ ProjsegError
 ├── MissingPackageError          an optional package is not installed (also ImportError)
 ├── StorageError                 a file could not be read, written or listed (also OSError)
 ├── EvaluationError              Spark's ANSI mode would refuse this value (also ArithmeticError)
+├── QueryTimeoutError            no answer came in the time that was given (also TimeoutError)
+├── WorkerError                  a pool's process ended before it answered; safe to ask again
 └── CommitError
     ├── CommitConflictError      someone else won; safe to retry
     └── CommitStateUnknownError  it may have landed; look before you retry
@@ -86,7 +88,11 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_NO_SUCH_BUCKET": "An object store has no bucket or container of the location's name.",
     "PROJSEG_STORE_UNREACHABLE": "An object store does not answer.",
     "PROJSEG_BAD_STORAGE_OPTION": "A storage option is unknown, or its value or place is wrong.",
-    "PROJSEG_FORKED_PROCESS": "A process uses an object store, and its parent did before the fork.",
+    "PROJSEG_FORKED_PROCESS": "A forked process uses its parent's object store or query pool.",
+    "PROJSEG_POOL_CLOSED": "A query pool was closed before it answered.",
+    "PROJSEG_QUERY_TIMEOUT": "A query had no answer in the time that was given.",
+    "PROJSEG_WORKER_ENDED": "Two processes of a query pool ended before they answered a query.",
+    "PROJSEG_WORKER_NOT_STARTED": "The system refused to start a process of a query pool.",
     "PROJSEG_READ_ONLY_STORAGE": "A table to be written lies on a read-only file system.",
     "PROJSEG_NOT_A_FILE": "Something else stands where a table's file or folder belongs.",
     "PROJSEG_TOO_MANY_OPEN_FILES": "The process has too many files open.",
@@ -243,6 +249,18 @@ class MissingPackageError(ProjsegError, ImportError):
 
 class EvaluationError(ProjsegError, ArithmeticError):
     """An expression met a value for which Spark's ANSI mode raises: overflow, bad cast, x / 0."""
+
+
+class QueryTimeoutError(ProjsegError, TimeoutError):
+    """A query had no answer in the time that was given; its worker was ended."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code, message)
+        self.errno = None  # which the system's errors take the code for
+
+
+class WorkerError(ProjsegError):
+    """A process that answers queries ended before it answered; the query changed nothing."""
 
 
 class StorageError(ProjsegError, OSError):

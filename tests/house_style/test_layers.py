@@ -27,7 +27,7 @@ LAYERS = [
     {"table_projections", "table_columns"},
     {"versioned_table", "maintained_table", "corrected_table", "altered_table"},
     {"table"},
-    {"warehouse", "engine_jobs"},
+    {"warehouse", "engine_jobs", "query_pool"},
     {"benchmarks", "engine_statements"},
     {"engine_answers", "engine_tables"},
     {"engine"},
@@ -50,7 +50,7 @@ HOMES = {
     "pickle": (),
     "marshal": (),
     "importlib": ("kernels/cache_folder.py", "spark_datasource/", "src/projseg/", "benchmarks/"),
-    "subprocess": ("spark_datasource/", "src/projseg/cli/", "benchmarks/"),
+    "subprocess": ("spark_datasource/", "src/projseg/cli/", "benchmarks/", "query_pool/"),
 }
 
 

@@ -10,7 +10,7 @@ from projseg.errors import CODES
 ROOT = Path(__file__).parents[2]
 FOLDERS = [
     "algebra", "aggregation", "kernels", "memory", "segment_format", "table_layer", "reader",
-    "writer", "maintenance", "spark_datasource", "benchmarks", "src/projseg",
+    "writer", "maintenance", "query_pool", "spark_datasource", "benchmarks", "src/projseg",
 ]  # fmt: skip
 _CODE = re.compile(r'"(PROJSEG_[A-Z_]+)"')
 _SETTINGS = {"PROJSEG_CACHE_BYTES", "PROJSEG_GROUP_BYTES"}

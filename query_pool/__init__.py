@@ -1,0 +1,1 @@
+"""Processes that answer queries side by side: how they are started, asked and replaced."""

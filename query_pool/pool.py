@@ -1,0 +1,384 @@
+"""`QueryPool`: processes that answer queries of tables side by side."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias
+
+import pyarrow as pa
+
+from projseg.algebra.query.request import (
+    Expressions,
+    IntervalLike,
+    Query,
+    check_alone,
+    is_select,
+)
+from projseg.errors import InvalidInputError, did_you_mean
+from projseg.query_pool.answers import rows_of
+from projseg.query_pool.asked import Asked, VersionName, refusal
+from projseg.query_pool.channel import Message
+from projseg.query_pool.line import Line, Turn
+from projseg.query_pool.places import WorkerPlace
+from projseg.query_pool.refusals import bad_argument, closed, unanswered
+from projseg.query_pool.started_worker import WorkerStarter
+from projseg.query_pool.starting import starter_of
+from projseg.query_pool.time_limit import TimeLimit
+from projseg.table import Table
+
+TableLike: TypeAlias = Table | str | os.PathLike[str]
+
+WORKERS_MAX: Final = 256
+_TRIES: Final = 2
+_SECONDS_TO_END: Final = 1  # from the end of a worker's channel to its own
+_THREAD_NAME: Final = "projseg-pool"
+
+
+class QueryPool:
+    """Processes that answer queries of one or more tables side by side, for many threads.
+
+    One process computes with several threads, but plans and parses with one at a time. A pool's
+    workers plan side by side, too: many small questions at once are answered by as many processors.
+    The pool reads the version that a table's object is at, and so do all workers; `refresh` moves
+    it on.
+
+    Parameters
+    ----------
+    tables : Table, str or path, or mapping of names to these
+        What is asked. What the process has in its cache of them is shared with the workers, so
+        ask a table before making a pool of it.
+    workers : int or None
+        Processes; None: one for each processor.
+    threads : int or None
+        For each query whose context names no number; None: processors divided by workers.
+    start_method : str or None
+        `fork`, or `spawn`, by which workers share no memory; None: `fork` where that is safe,
+        which is on Linux and without object stores.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_ARGUMENT, and as of `Table`.
+    WorkerError
+        PROJSEG_WORKER_NOT_STARTED.
+    ProjsegError
+        As of `Table`.
+    """
+
+    def __init__(
+        self,
+        tables: TableLike | Mapping[str, TableLike],
+        workers: int | None = None,
+        *,
+        threads: int | None = None,
+        start_method: str | None = None,
+    ) -> None:
+        named = tables if isinstance(tables, Mapping) else {"table": tables}
+        if not named:
+            raise bad_argument("a query pool was made of no table; name one")
+        self._tables: dict[str, Table] = {
+            name: one if isinstance(one, Table) else Table(one) for name, one in named.items()
+        }
+        processors = os.cpu_count() or 1
+        worker_count = _count("workers", workers, processors)
+        thread_count = _count("threads", threads, max(processors // worker_count, 1))
+        self._process = os.getpid()
+        self._executor: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+        snapshots = {name: table.snapshot for name, table in self._tables.items()}
+        starter = starter_of(snapshots, worker_count, thread_count, start_method)
+        self._places = [WorkerPlace(starter) for _ in range(worker_count)]
+        self._line = Line(self._places)
+        # Also when it is forgotten, or Python ends.
+        self._end_workers = weakref.finalize(self, _end_workers, self._line, starter, self._process)
+        try:
+            for place in self._places:
+                place.fill()
+        except BaseException:
+            self.close()
+            raise
+
+    def __repr__(self) -> str:
+        names = ", ".join(table.location for table in self._tables.values())
+        state = "closed" if self._line.is_closed else f"{len(self._places)} workers"
+        return f"<QueryPool of {names}: {state}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        """The tables by name; one that was given without a name is `table`."""
+        return dict(self._tables)
+
+    @property
+    def worker_pids(self) -> list[int]:
+        """The workers' processes; one that ended is in it until it is missed."""
+        return [pid for place in self._places if (pid := place.pid) is not None]
+
+    def query(
+        self,
+        group_by: Expressions | Query = (),
+        aggregators: Expressions = (),
+        filter: str | None = None,
+        interval: IntervalLike | None = None,
+        having: str | None = None,
+        order_by: Expressions = (),
+        limit: int | None = None,
+        columns: Expressions | None = None,
+        context: Mapping[str, Any] | None = None,
+        *,
+        table: str | None = None,
+        timeout: float | None = None,
+    ) -> pa.Table:
+        """Return a query's final rows, as `Table.query` does.
+
+        Parameters
+        ----------
+        group_by, aggregators, filter, interval, having, order_by, limit, columns, context
+            As of `Table.query`.
+        table : str or None
+            Which of the pool's tables; None: the only one.
+        timeout : float or None
+            Seconds until there must be an answer, also if all workers are busy.
+
+        Returns
+        -------
+        pa.Table
+            As of `Table.query`.
+
+        Raises
+        ------
+        QueryTimeoutError
+            PROJSEG_QUERY_TIMEOUT; the worker that was asked is ended and replaced.
+        WorkerError
+            PROJSEG_WORKER_ENDED if the worker that was asked ended, and so did another one that
+            was asked instead; PROJSEG_WORKER_NOT_STARTED.
+        InvalidInputError
+            PROJSEG_POOL_CLOSED, PROJSEG_FORKED_PROCESS, PROJSEG_BAD_ARGUMENT.
+        ProjsegError
+            As of `Table.query`.
+        """
+        parts = {
+            "aggregators": aggregators,
+            "filter": filter,
+            "interval": interval,
+            "having": having,
+            "order_by": order_by,
+            "limit": limit,
+            "columns": columns,
+            "context": context,
+        }
+        return self._answer(self._version(table), "query", group_by, parts, TimeLimit(timeout))
+
+    def sql(
+        self,
+        text: str | Query,
+        *,
+        context: Mapping[str, Any] | None = None,
+        table: str | None = None,
+        timeout: float | None = None,
+    ) -> pa.Table:
+        """Return the rows of one SELECT over one of the tables, as `Table.sql` does.
+
+        Parameters
+        ----------
+        text, context
+            As of `Table.sql`; the name after FROM does not choose the table.
+        table, timeout
+            As of `query`.
+
+        Returns
+        -------
+        pa.Table
+            As of `Table.sql`.
+
+        Raises
+        ------
+        QueryTimeoutError, WorkerError, InvalidInputError
+            As of `query`.
+        ProjsegError
+            As of `Table.sql`.
+        """
+        parts = {"context": context}
+        return self._answer(self._version(table), "sql", text, parts, TimeLimit(timeout))
+
+    def submit(
+        self,
+        group_by: Expressions | Query = (),
+        aggregators: Expressions = (),
+        filter: str | None = None,
+        interval: IntervalLike | None = None,
+        having: str | None = None,
+        order_by: Expressions = (),
+        limit: int | None = None,
+        columns: Expressions | None = None,
+        context: Mapping[str, Any] | None = None,
+        *,
+        table: str | None = None,
+        timeout: float | None = None,
+    ) -> Future[pa.Table]:
+        """Ask without waiting for the answer.
+
+        Parameters
+        ----------
+        group_by, aggregators, filter, interval, having, order_by, limit, columns, context
+            As of `query`; or a whole SELECT as of `sql`, with no more than a context.
+        table, timeout
+            As of `query`; the time begins now.
+
+        Returns
+        -------
+        Future
+            Of `concurrent.futures`: gives the rows, or raises what `query` does. It can be
+            cancelled until a worker is free for it.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_POOL_CLOSED, PROJSEG_FORKED_PROCESS, PROJSEG_BAD_ARGUMENT.
+        """
+        parts: dict[str, Any] = {
+            "aggregators": aggregators,
+            "filter": filter,
+            "interval": interval,
+            "having": having,
+            "order_by": order_by,
+            "limit": limit,
+            "columns": columns,
+        }
+        method = "query"
+        if is_select(group_by):
+            check_alone("statement", parts)
+            method, parts = "sql", {}
+        parts["context"] = context
+        asked = (self._version(table), method, group_by, parts, TimeLimit(timeout))
+        with self._lock:
+            if self._executor is None and not self._line.is_closed:
+                self._executor = ThreadPoolExecutor(len(self._places), _THREAD_NAME)
+            executor = self._executor
+            if executor is None or self._line.is_closed:
+                raise closed()
+            return executor.submit(self._answer, *asked)
+
+    def refresh(self) -> Self:
+        """Move all tables to their newest versions, for questions asked from now on.
+
+        Returns
+        -------
+        QueryPool
+            This one.
+
+        Raises
+        ------
+        InvalidInputError, StorageError, CorruptTableError
+            As of `Table.refresh`.
+        """
+        for table in self._tables.values():
+            table.refresh()
+        return self
+
+    def close(self) -> None:
+        """End the workers; questions that have no answer yet fail with PROJSEG_POOL_CLOSED.
+
+        It may be called again, and by any thread.
+        """
+        if os.getpid() != self._process:
+            return  # workers are the parent's
+        with self._lock:
+            self._end_workers()
+        if self._executor is not None:
+            is_own_thread = threading.current_thread().name.startswith(_THREAD_NAME)
+            self._executor.shutdown(wait=not is_own_thread)
+
+    def _version(self, table: str | None) -> VersionName:
+        """Return the version of a table that is to be read now."""
+        if table is None and len(self._tables) == 1:
+            (table,) = self._tables
+        if table not in self._tables:
+            known = ", ".join(self._tables)
+            found = "none was named" if table is None else f"{table!r} was named"
+            near = did_you_mean(str(table), self._tables)
+            raise bad_argument(f"a query pool has tables {known}, and {found}{near}; give table=")
+        return VersionName.of(table, self._tables[table].snapshot)
+
+    def _answer(
+        self,
+        version: VersionName,
+        method: str,
+        first: Any,
+        others: Mapping[str, Any],
+        limit: TimeLimit,
+    ) -> pa.Table:
+        if os.getpid() != self._process:
+            raise InvalidInputError(
+                "PROJSEG_FORKED_PROCESS",
+                f"{self!r} belongs to process {self._process}, of which this is a fork; make a "
+                "pool here",
+            )
+        try:
+            turn = Turn(Asked.make(version, method, first, others))
+        except TypeError as error:
+            raise refusal(self._tables[version.table], method, first, others) from error
+        try:
+            place = self._line.enter(turn, limit.deadline)
+            if place is None:
+                raise closed()
+            try:
+                message = self._reply(place, turn, limit.deadline)
+            finally:
+                self._line.leave(place)
+        except TimeoutError as error:
+            raise limit.passed(turn.asked) from error
+        return rows_of(message)
+
+    def _reply(self, place: WorkerPlace, turn: Turn, deadline: float | None) -> Message:
+        """Return the reply to a question; whatever else happens leaves the place empty."""
+        endings: list[str] = []
+        try:
+            while True:
+                try:
+                    if not turn.is_sent:
+                        place.fill()
+                        place.send(turn.content, deadline)
+                    return place.receive(deadline)
+                except EOFError:
+                    turn.is_sent = False
+                    endings.append(place.clear(_SECONDS_TO_END))
+                    if self._line.is_closed:
+                        raise closed() from None
+                    if len(endings) == _TRIES:
+                        raise unanswered(turn.asked, endings) from None
+        except BaseException:
+            place.clear()
+            raise
+
+
+def _end_workers(line: Line, starter: WorkerStarter, process: int) -> None:
+    if os.getpid() != process:
+        return  # they are the parent's
+    free = line.close()
+    starter.close()
+    for place in free:
+        place.clear()
+
+
+def _count(name: str, value: int | None, default: int) -> int:
+    if value is None:
+        return min(default, WORKERS_MAX)
+    if type(value) is not int or not 1 <= value <= WORKERS_MAX:
+        raise bad_argument(f"{name} is {value!r}; give a number from 1 to {WORKERS_MAX}")
+    return value

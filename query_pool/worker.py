@@ -1,0 +1,96 @@
+"""The whole life of a worker: it answers one question after the other until nobody is left to ask.
+
+A thread waits for the other end of its channel to close, so that a worker ends at once with the
+process that it works for, also in the middle of a question.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections.abc import Mapping
+
+from projseg.errors import InvalidInputError
+from projseg.query_pool.answers import send_error, send_rows
+from projseg.query_pool.asked import Asked, VersionName
+from projseg.query_pool.channel import Channel
+from projseg.table_layer.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.storage import Storage
+from projseg.table_version import TableVersion
+
+
+class VersionsOf:
+    """The versions of one table: the one that was asked last is kept, others are opened.
+
+    Parameters
+    ----------
+    storage : Storage
+        Where the table is.
+    last : Snapshot or None
+        A version that is open already.
+    """
+
+    def __init__(self, storage: Storage, last: Snapshot | None = None) -> None:
+        self._storage = storage
+        self._last = last
+
+    def named(self, wanted: VersionName) -> TableVersion:
+        """Return a version.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_VERSION, also if another commit than the one wanted has its number.
+        StorageError, CorruptTableError
+            If it cannot be read.
+        """
+        if self._last is None or self._last.file.write_id != wanted.write_id:
+            found = open_snapshot(self._storage, wanted.version)
+            if found.file.write_id != wanted.write_id:
+                raise InvalidInputError(
+                    "PROJSEG_UNKNOWN_VERSION",
+                    f"version {wanted.version} of table {self._storage.location} is another than "
+                    "the one that was opened: the table was made anew meanwhile; open the new one",
+                )
+            self._last = found
+        return TableVersion(self._storage, self._last)
+
+
+def work(channel: Channel, tables: Mapping[str, VersionsOf], threads: int) -> None:
+    """Answer the questions of a channel until its other end is closed.
+
+    Parameters
+    ----------
+    channel : Channel
+        Brings questions and takes replies.
+    tables : mapping of str to VersionsOf
+        By their names in the pool.
+    threads : int
+        For a question that does not name a number.
+    """
+    threading.Thread(target=_end_with, args=(channel.fileno(),), daemon=True).start()
+    try:
+        while True:
+            _answer(channel, tables, threads)
+    except EOFError:
+        return
+
+
+def _answer(channel: Channel, tables: Mapping[str, VersionsOf], threads: int) -> None:
+    asked = Asked.read(bytes(channel.receive().content))
+    try:
+        version = tables[asked.version.table].named(asked.version)
+        send_rows(channel, asked.answer_of(version, threads))
+    except EOFError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the worker outlives a question that it cannot answer
+        send_error(channel, error)
+
+
+def _end_with(descriptor: int) -> None:
+    """End this process when the other end of a connection is closed."""
+    closing = select.poll()
+    closing.register(descriptor, 0)  # which tells of nothing but the end
+    closing.poll()
+    os._exit(0)
