@@ -16,8 +16,8 @@ import pyarrow as pa
 from projseg.query_pool.channel import Channel, Message
 from projseg.query_pool.told_errors import error_of, told
 
-MAPPED_BYTES_MIN: Final = 1 << 18
-"""Answers of so many bytes are mapped; for smaller ones a copy costs less than a file."""
+MAPPED_BYTES_MIN: Final = 1 << 22
+"""Answers of so many bytes are mapped; to send smaller ones takes less time than to map them."""
 
 _ROWS: Final = b"r"
 _FILE: Final = b"f"

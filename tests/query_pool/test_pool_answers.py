@@ -148,21 +148,25 @@ def test_many_threads_ask_at_once(pool, table):
 
 def test_large_answers_are_kept_without_open_files(pool, table):
     """Each is memory of its own, which stays as long as any of its columns is used."""
-    expected = table.query(columns="text, v")
-    assert expected.nbytes > 1 << 20
-    answers = [pool.query(columns="text, v") for _ in range(30)]
-    columns = [answer["text"] for answer in answers]
+    columns = "text, concat(text, text, text) AS longer"
+    expected = table.query(columns=columns)
+    assert expected.nbytes > 5 << 20
+    answers = [pool.query(columns=columns) for _ in range(8)]
+    longer = [answer["longer"] for answer in answers]
     del answers
-    assert all(column == expected["text"] for column in columns)
+    assert all(column == expected["longer"] for column in longer)
 
 
 def test_an_answer_of_many_chunks_and_a_dictionary_arrives_whole(tmp_path):
-    words = pa.DictionaryArray.from_arrays(pa.array([0, 1, None] * 50_000), ["a", "b" * 50])
+    words = pa.DictionaryArray.from_arrays(pa.array([0, 1, None] * 50_000), ["a", "b" * 90])
     rows = pa.table({"word": words, "n": pa.array(range(150_000))})
-    table = projseg.Table.create(tmp_path / "t", rows.schema, target_segment_rows=20_000)
+    table = projseg.Table.create(tmp_path / "t", rows.schema, target_segment_rows=50_000)
     table.append(rows)
+    expected = table.query()
+    assert expected.nbytes > 5 << 20
+    assert expected["n"].num_chunks > 1
     with projseg.QueryPool(table, workers=1) as pool:
-        assert pool.query() == table.query()
+        assert pool.query() == expected
 
 
 def test_tables_have_names(location, tmp_path):
