@@ -48,7 +48,7 @@ class Line:
     """
 
     def __init__(self, places: Sequence[WorkerPlace]) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._free = list(places)
         self._waiting: deque[Turn] = deque()
         self._is_closed = False

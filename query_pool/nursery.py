@@ -40,7 +40,7 @@ class Nursery:
 
     def __init__(self, work: Work) -> None:
         self._work = work
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._is_closed = False
         self._pid = 0
         self._control: Channel | None = None
@@ -136,9 +136,8 @@ def _tend(control: Channel, work: Work) -> None:
         while True:
             asked = json.loads(bytes(control.receive().content))
             if "end" in asked:
-                pids.discard(asked["end"])
-                told = {"ended": ended(asked["end"], asked["patience"])}
-                control.send(json.dumps(told).encode())
+                told = _ended_child(asked["end"], asked["patience"], pids)
+                control.send(json.dumps({"ended": told}).encode())
             else:
                 _fork_for(control, work, pids)
     except EOFError:
@@ -147,6 +146,16 @@ def _tend(control: Channel, work: Work) -> None:
                 os.kill(pid, signal.SIGKILL)
         for pid in pids:
             ended(pid)
+
+
+def _ended_child(pid: int, patience_seconds: float, pids: set[int]) -> str:
+    """End a worker that was forked here and say how it ended; others end with their channels."""
+    if pid not in pids:
+        return "ended"
+    told = ended(pid, patience_seconds)
+    if told != "does not end":
+        pids.remove(pid)
+    return told
 
 
 def _fork_for(control: Channel, work: Work, pids: set[int]) -> None:

@@ -89,7 +89,7 @@ class QueryPool:
         thread_count = _count("threads", threads, max(processors // worker_count, 1))
         self._process = os.getpid()
         self._executor: ThreadPoolExecutor | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may close the pool
         snapshots = {name: table.snapshot for name, table in self._tables.items()}
         starter = starter_of(snapshots, worker_count, thread_count, start_method)
         self._places = [WorkerPlace(starter) for _ in range(worker_count)]

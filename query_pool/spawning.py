@@ -42,7 +42,7 @@ class Spawning:
         places = {name: _place_of(storage) for name, storage in tables.items()}
         self._task = json.dumps({"tables": places, "threads": threads}).encode()
         self._budget_bytes = KEPT.budget_bytes // workers
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._is_closed = False
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 

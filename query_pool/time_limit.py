@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 from projseg.errors import QueryTimeoutError
@@ -26,7 +27,9 @@ class TimeLimit:
         if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
             raise bad_argument(f"timeout is {seconds!r}; give seconds above 0, or None")
         self._seconds = seconds
-        self.deadline = None if seconds is None else time.monotonic() + seconds
+        self.deadline: float | None = None
+        if seconds is not None and seconds < threading.TIMEOUT_MAX:
+            self.deadline = time.monotonic() + seconds
 
     def passed(self, asked: str) -> QueryTimeoutError:
         """Return the error for a question that has no answer in time."""

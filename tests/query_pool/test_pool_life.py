@@ -116,7 +116,8 @@ def test_a_question_has_the_time_that_it_is_given(table):
                 waiting.result()
         assert late.value.code == "PROJSEG_QUERY_TIMEOUT"
         assert behind.result() == expected
-        assert pool.query(**QUESTION, timeout=60) == expected
+        for enough in (60, 1e10, float("inf")):
+            assert pool.query(**QUESTION, timeout=enough) == expected
         assert is_gone(before)
         for timeout in (0, -1, "long", float("nan")):
             with pytest.raises(InvalidInputError, match="timeout is"):
@@ -198,6 +199,27 @@ def test_a_pool_can_be_closed_by_what_an_answer_calls(table):
     pool.submit(**QUESTION).add_done_callback(close)
     assert is_closed.wait(SECONDS_MAX)
     pool.close()
+
+
+def ask_for_ever(pool):
+    while True:
+        pool.query(**QUESTION)
+
+
+def test_a_signals_handler_may_close_a_pool(table):
+    """Also while the thread that it interrupts asks, or closes the pool itself."""
+    before = signal.signal(signal.SIGUSR1, lambda *_: pool.close())
+    try:
+        for pause in (0.0, 0.001, 0.02):
+            pool = projseg.QueryPool(table, workers=1)
+            other = threading.Timer(pause, os.kill, (os.getpid(), signal.SIGUSR1))
+            other.start()
+            with pytest.raises(InvalidInputError, match="was closed"):
+                ask_for_ever(pool)
+            pool.close()
+            other.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_forgotten_pool_ends_its_workers(table):
