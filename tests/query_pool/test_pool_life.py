@@ -14,6 +14,7 @@ import pytest
 import projseg
 from projseg.errors import InvalidInputError, QueryTimeoutError, WorkerError
 
+METHODS = pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 QUESTION = {"group_by": "name", "aggregators": "sum(v) AS v", "order_by": "name"}
 SECONDS_MAX = 20
 
@@ -47,7 +48,7 @@ def is_gone(pid):
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@METHODS
 def test_killed_workers_are_replaced(method, table):
     expected = table.query(**QUESTION)
     with projseg.QueryPool(table, workers=2, start_method=method) as pool:

@@ -57,7 +57,7 @@ def test_a_question_keeps_the_version_at_which_it_was_asked(table):
         assert {one.result()["x"][0].as_py() for one in asked} == {6}
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_another_table_in_the_same_place_is_not_mistaken_for_it(method, table):
     """What a worker has read it may still answer; what it has not is refused."""
     table.append({"x": [4]})
