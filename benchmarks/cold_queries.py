@@ -18,10 +18,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from projseg.benchmarks.dataset import EDITS
 from projseg.benchmarks.generator import EditStream
@@ -31,7 +32,7 @@ from projseg.benchmarks.publish import publish
 from projseg.benchmarks.staging import Source, stage
 from projseg.benchmarks.workload import WORKLOADS
 
-_RUNS: Final = 5
+_RUNS: Final = 3
 _THREADS: Final = 2
 _ENGINES: Final = {
     "projseg": "projseg",
@@ -106,14 +107,15 @@ def run(folder: Path, row_count: int) -> dict[str, Any]:
 
 def _in_new_process(*arguments: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "projseg.benchmarks.cold_queries", *arguments]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - ours
+    done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - ours
+    if done.returncode:
+        raise SystemExit(done.stderr)
     told: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return told
 
 
 def _load(folder: str, name: str) -> None:
     engine = _engine(folder, name)
-    engine.folder.mkdir()
     engine.load(Source(Path(folder) / "staged"))
     engine.settle()
     engine.close()
@@ -133,7 +135,7 @@ def _ask(folder: str, name: str, query: str) -> None:
         "imports_numba": "numba" in sys.modules,
     }
     work = engine.work(question)
-    told["work"] = None if work is None else asdict(work)
+    told["work"] = None if work is None else msgspec.structs.asdict(work)
     engine.close()
     sys.stdout.write(json.dumps(told) + "\n")
 
@@ -143,7 +145,9 @@ _VERBS: Final[dict[str, Callable[..., None]]] = {"load": _load, "ask": _ask}
 
 def _engine(folder: str, name: str) -> Engine:
     (chosen,) = select_engines([name])
-    return chosen(Path(folder) / name, _THREADS, WORKLOADS[EDITS.name])
+    place = Path(folder) / name
+    place.mkdir(exist_ok=True)
+    return chosen(place, _THREADS, WORKLOADS[EDITS.name])
 
 
 if __name__ == "__main__":
