@@ -32,6 +32,7 @@ from projseg.algebra.planning.source_plan import (
 )
 from projseg.algebra.projection.stored_names import state_column_name
 from projseg.kernels.gather import gather
+from projseg.kernels.sorting import distinct
 from projseg.segment_format.vectors import Numbers, Vector
 
 # How many rows a weighted fold makes of its rows at a time.
@@ -221,5 +222,5 @@ def _unfolded_slices(weights: NDArray[np.int64]) -> list[tuple[Any, Any]]:
     """Cut rows into slices whose weights add up to about `_UNFOLDED_ROWS_MAX` at most."""
     below = np.cumsum(weights)
     cuts = np.searchsorted(below, np.arange(0, below[-1] if len(below) else 0, _UNFOLDED_ROWS_MAX))
-    edges = np.unique(np.concatenate([[0], cuts, [len(weights)]]))
+    edges = distinct(np.concatenate([[0], cuts, [len(weights)]]))
     return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +12,15 @@ from projseg.kernels.array_types import Narrow
 from projseg.kernels.few_rows import widened_ids
 from projseg.kernels.grouping import UnsignedIds, require_ids_below
 from projseg.kernels.kernel import kernel
+
+
+def distinct(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the different values, ascending; none of them is NaN.
+
+    `numpy.unique` first imports modules that take longer than most first queries should.
+    """
+    ordered = np.sort(values)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
 def stable_order_by_ids(

@@ -20,6 +20,7 @@ from projseg.algebra.expressions.tree import Column
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
+from projseg.kernels.sorting import distinct
 from projseg.reader.plan import QueryPlan, SegmentPlan
 from projseg.reader.segment_source import SegmentSource, row_numbers
 from projseg.reader.selection import select_rows, times_by_id
@@ -153,7 +154,7 @@ class EarliestRows:
         for start in range(0, len(self._found), batch_rows):
             places = self._found.taken(slice(start, start + batch_rows))
             parts = []
-            for number in np.unique(places.numbers):
+            for number in distinct(places.numbers):
                 positions = np.flatnonzero(places.numbers == number)
                 positions = positions[np.argsort(places.row_ids[positions])]
                 row_ids = RowIds(places.row_ids[positions])

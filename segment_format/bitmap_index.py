@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.roaring_read import MALFORMED, bitmap_count, read_bitmap
+from projseg.kernels.sorting import distinct
 from projseg.segment_format.byte_reader import ByteReader, corrupt
 from projseg.segment_format.footer import PartEntry
 from projseg.segment_format.frame import HEAD_LAYOUT
@@ -102,13 +103,13 @@ class BitmapIndex:
 
     def _bitmaps(self, ids: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
         """Yield (id, bytes of its bitmap) of each distinct id."""
-        wanted = np.unique(np.asarray(ids, dtype=np.int64))
+        wanted = distinct(np.asarray(ids, dtype=np.int64))
         if len(wanted) and not 0 <= int(wanted[0]) <= int(wanted[-1]) < self._cardinality:
             raise InvalidInputError(
                 "PROJSEG_INTERNAL", f"ids {wanted[0]} to {wanted[-1]} of {self._cardinality}"
             )
         blocks = np.searchsorted(self.records["first_id"], wanted, side="right") - 1
-        for block in np.unique(blocks):
+        for block in distinct(blocks):
             starts, content = self._block(self.records[block])
             bitmaps = np.frombuffer(content, np.uint8)
             first_id = int(self.records["first_id"][block])

@@ -20,6 +20,7 @@ from projseg.aggregation.states.weighted_keys import (
     keys_of_columns,
     taken_groups,
 )
+from projseg.kernels.sorting import distinct
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import numbers_to_arrow
 from projseg.segment_format.vectors import Opaque, Vector
@@ -123,7 +124,7 @@ class CountedValues:
         first = self._parts[0][0]
         if all(dictionary is first for dictionary, _ in self._parts):
             return first, [part for _, part in self._parts]
-        used = [np.unique(part.keys) for _, part in self._parts]
+        used = [distinct(part.keys) for _, part in self._parts]
         values = [
             dictionary.values_of(ids.astype(dictionary.id_dtype))
             for (dictionary, _), ids in zip(self._parts, used, strict=True)

@@ -17,6 +17,7 @@ from projseg.algebra.aggregates.primitive import Primitive
 from projseg.kernels.doubles import as_doubles
 from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN, extreme_floats, max_into, min_into
 from projseg.kernels.order_keys import float_of_order_keys, float_order_keys
+from projseg.kernels.sorting import distinct
 from projseg.segment_format.arrow_arrays import numpy_dtype, primitive_array
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import is_text
@@ -139,7 +140,7 @@ class ExtremumState:
             self._unite()
 
     def _unite(self) -> None:
-        used = [np.unique(best.keys[best.seen]) for _, best in self._parts]
+        used = [distinct(best.keys[best.seen]) for _, best in self._parts]
         values = [
             dictionary.values.take(primitive_array(ids))
             for (dictionary, _), ids in zip(self._parts, used, strict=True)

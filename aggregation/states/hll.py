@@ -34,6 +34,7 @@ from projseg.kernels.hll_coupons import (
 from projseg.kernels.hll_estimate import coupon_estimates, register_estimates
 from projseg.kernels.hll_registers import fold_buckets, fold_pairs, fold_rows, occupied_counts
 from projseg.kernels.hll_rows import CouponRows, distinct_rows
+from projseg.kernels.sorting import distinct
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.encodings.text import text_parts
 from projseg.segment_format.vectors import Opaque, Vector
@@ -167,7 +168,7 @@ class HllState:
         groups = groups[self._slots[groups] < 0]
         if len(groups) == 0:
             return
-        groups = np.unique(groups)
+        groups = distinct(groups)
         added = np.zeros((len(groups), 1 << self._lg_k), np.uint8)
         self._slots[groups] = np.arange(len(groups)) + len(self._registers)
         self._registers = np.concatenate([self._registers, added])
