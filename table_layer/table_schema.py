@@ -93,12 +93,17 @@ def _named(columns: Forms, stored: StoredColumns | UnsetType) -> TableSchema:
 def stored_schema(properties: TableProperties) -> TableSchema:
     """Return every column that a segment of the table may hold, under stored names.
 
-    Columns that were dropped, and the narrower forms of others, are columns of their own.
+    Columns that were dropped, and the narrower forms of others, are columns of their own. A
+    narrower form has the values of those before it, as it had when it was the newest.
     """
     stored = properties.stored_columns
     if stored is UNSET:
         return named_schema(properties)
-    forms = {names[-1].name: names for names in stored.columns}
+    forms = {
+        form.name: names[: place + 1]
+        for names in stored.columns
+        for place, form in enumerate(names)
+    }
     return TableSchema(schema_of_columns(stored.every), forms, stored.every)
 
 

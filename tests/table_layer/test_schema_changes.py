@@ -251,6 +251,21 @@ def test_what_a_wider_column_changes_is_left_to_base_rows(tmp_path):
     assert again["source"].to_pylist() == ["p"]
 
 
+@pytest.mark.parametrize(
+    ("group_by", "aggregators"),
+    [("channel", "sum(added) AS s, count(added) AS n"), ("added", "count(*) AS n")],
+)
+def test_a_projection_built_between_two_widenings_is_verified(table, group_by, aggregators):
+    table.widen_column("added", "bigint")
+    built = Projection("p", group_by=[group_by], aggregators=aggregators.split(", "))
+    table.add_projection(built, materialize=True)
+    table.widen_column("added", "decimal(19,0)")
+    assert not table.verify(deep=True)
+    query = {"group_by": group_by, "aggregators": aggregators, "order_by": group_by}
+    told = table.query(**query, context={"useProjection": "p", "forceProjections": True})
+    assert told.equals(table.query(**query, context=UNUSED))
+
+
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("verb", "arguments", "code", "named"),
