@@ -266,6 +266,21 @@ def test_a_projection_built_between_two_widenings_is_verified(table, group_by, a
     assert told.equals(table.query(**query, context=UNUSED))
 
 
+def test_a_projection_of_a_column_that_was_widened_and_dropped_is_no_damage(table):
+    table.widen_column("added", "bigint")
+    built = Projection("p", group_by=["channel"], aggregators=["sum(added) AS s"])
+    table.add_projection(built, materialize=True)
+    table.drop_projection("p")
+    table.drop_projection("by_channel")
+    table.drop_column("added")
+    (entry,) = table.snapshot.segments
+    assert [projection.name for projection in entry.projections] == ["p"]
+    assert not table.verify(deep=True)
+    table.add_column("added", "bigint")
+    assert table.query(aggregators="count(added) AS n").to_pylist() == [{"n": 0}]
+    assert not table.verify(deep=True)
+
+
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("verb", "arguments", "code", "named"),
