@@ -125,6 +125,6 @@ class _LazyColumns(Mapping[str, ColumnFacts]):
 
 def _column(zone: ColumnZone, arrow_type: pa.DataType) -> ColumnFacts:
     decode = bound_decoder(arrow_type)
-    return ColumnFacts(
-        decode(zone.min), decode(zone.max), zone.null_count, zone.has_nan, zone.exact
-    )
+    # Of other types it has no meaning, as a bound may have none.
+    has_nan = zone.has_nan and pa.types.is_floating(arrow_type)
+    return ColumnFacts(decode(zone.min), decode(zone.max), zone.null_count, has_nan, zone.exact)

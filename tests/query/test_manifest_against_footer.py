@@ -69,6 +69,17 @@ def test_rows_beyond_the_limits_of_a_segment_are_no_entry(original, forged):
         table.query(aggregators="count(*) AS n")
 
 
+@pytest.mark.parametrize("column", ["big", "channel", "time", "amount", "day", "robot"])
+def test_nan_is_no_value_of_other_types_than_floats(original, forged, tmp_path, column):
+    query = {"aggregators": f"min({column}) AS a, max({column}) AS b"}
+    original.forged(tmp_path / "sound", [])
+    sound = projseg.Table(tmp_path / "sound").query(**query)
+    table = forged(changed_entry(original, COLUMNS, column, 3, value=True))
+    assert table.query(**query).equals(sound)
+    assert table.explain(**query).segments.num_rows == 1
+    assert any("whether a value is NaN" in found.problem for found in table.verify(deep=True))
+
+
 @pytest.mark.parametrize("column", ["big", "channel", "time"])
 def test_columns_are_those_of_the_footer(original, forged, column):
     columns = {name: zone for name, zone in entry_of(original)[COLUMNS].items() if name != column}
