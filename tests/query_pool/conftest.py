@@ -46,6 +46,10 @@ def location(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def no_processes():
+    others = running()  # Spark's, if tests before these began it
     yield
-    left = psutil.Process(os.getpid()).children(recursive=True)
-    assert left == [], "a process was left running"
+    assert running() - others == set(), "a process was left running"
+
+
+def running():
+    return set(psutil.Process(os.getpid()).children(recursive=True))
