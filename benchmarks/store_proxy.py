@@ -22,6 +22,7 @@ import json
 import random
 import sys
 import time
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, local
 from typing import Any, Final, TypeAlias
@@ -44,6 +45,8 @@ class _State:
         self.faults: dict[str, Any] = {}
         self.log: list[dict[str, Any]] = []
         self.lock = Lock()
+        # The server looks whether an object is there, and then makes it; S3 does both at once.
+        self.conditional = Lock()
         self.own = local()
         self.under_way = 0
 
@@ -110,11 +113,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _forwarded(self, body: bytes) -> _Reply:
         ignored = {_CONDITION} if self.state.faults.get("ignore_conditions") else set()
         headers = {k: v for k, v in self.headers.items() if k.lower() not in ignored}
+        is_conditional = _CONDITION in self.headers
         connection = self.state.connection()
         try:
-            connection.request(self.command, self.path, body, headers)
-            reply = connection.getresponse()
-            return reply.status, reply.getheaders(), reply.read()
+            with self.state.conditional if is_conditional else nullcontext():
+                connection.request(self.command, self.path, body, headers)
+                reply = connection.getresponse()
+                return reply.status, reply.getheaders(), reply.read()
         except (OSError, http.client.HTTPException):
             connection.close()
             return _NOT_SERVED
