@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.kernels.gather import gather_text
+from projseg.kernels.sorting import distinct
 from projseg.memory.cache import KEPT, CacheKey, Owner
 from projseg.memory.lazy import cached_property
 from projseg.segment_format.arrow_arrays import (
@@ -115,11 +116,11 @@ class Dictionary:
         if len(ids) == 0:
             return 0
         if (undecoded := self._undecoded) is not None:
-            ordered = np.sort(ids)
-            firsts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-            some = undecoded.take(ordered[firsts])
+            used = distinct(ids)
+            some = undecoded.take(used)
             if some is not None:
-                return int(np.diff(text_buffers(some)[0]) @ np.diff(firsts, append=len(ids)))
+                sizes = np.diff(text_buffers(some)[0])
+                return int(sizes[np.searchsorted(used, ids)].sum(dtype=np.int64))
         most = self._longest_value * len(ids)
         return most if most <= enough else int(self.value_sizes.take(ids).sum())
 

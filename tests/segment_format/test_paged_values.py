@@ -112,14 +112,18 @@ def test_what_is_decoded_is_counted_with_the_file():
     assert dictionary.values.nbytes <= segment.held_bytes - before
 
 
-def test_damage_is_found_where_it_is_needed():
+def damaged_segment():
+    """A segment with one bit of its dictionary's last page changed."""
     segment = open_segment(file_of("words"))
     (entry,) = segment.footer.dictionaries
     records = segment.dictionary_directory(entry).records
     content = bytearray(file_of("words"))
     content[int(records["file_offset"][-1] + records["stored_bytes"][-1]) - 9] ^= 1
+    return open_segment(bytes(content))
 
-    damaged = open_segment(bytes(content)).dictionary("x")
+
+def test_damage_is_found_where_it_is_needed():
+    damaged = damaged_segment().dictionary("x")
     assert damaged.values_of(np.array([0], np.uint32)).to_pylist() == [words()[0]]
     last = COUNT - 1
     for use in (
@@ -136,13 +140,8 @@ def as_bytes(values):
 
 
 def test_verification_decodes_values_that_no_query_has_needed():
-    segment = open_segment(file_of("words"))
-    (entry,) = segment.footer.dictionaries
-    records = segment.dictionary_directory(entry).records
-    content = bytearray(file_of("words"))
-    content[int(records["file_offset"][-1] + records["stored_bytes"][-1]) - 9] ^= 1
     with pytest.raises(CorruptSegmentError, match="checksum"):
-        verify_segment(open_segment(bytes(content)))
+        verify_segment(damaged_segment())
 
 
 @pytest.mark.parametrize(
