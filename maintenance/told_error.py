@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from projseg import errors
-from projseg.errors import CODES, ProjsegError
+from projseg.errors import CODES, ProjsegError, error_class
 
 _LAST_LINE: Final = re.compile(r"projseg\.errors\.(\w+): \[(PROJSEG_\w+)\] (.*)")
 
@@ -23,7 +22,5 @@ def error_in(text: str) -> ProjsegError | None:
     if not lines:
         return None
     name, code, message = lines[-1]  # those before it are its causes
-    kind = getattr(errors, name, None)
-    if not isinstance(kind, type) or not issubclass(kind, ProjsegError) or code not in CODES:
-        return None
-    return kind(code, message)
+    kind = error_class(name)
+    return None if kind is None or code not in CODES else kind(code, message)

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from projseg import errors
-from projseg.errors import ProjsegError, StorageError
+from projseg.errors import ProjsegError, StorageError, error_class
 
 _PLAIN: Final = (str, int, float, type(None))
 
@@ -43,10 +42,7 @@ def error_of(told: Mapping[str, Any]) -> Exception:
 
 
 def _own_error(told: Mapping[str, Any]) -> ProjsegError:
-    kind = getattr(errors, told["error"], None)
-    if not isinstance(kind, type) or not issubclass(kind, ProjsegError):
-        kind = ProjsegError
-    error = kind(told["code"], told["message"])
+    error = (error_class(told["error"]) or ProjsegError)(told["code"], told["message"])
     if isinstance(error, StorageError):
         error.errno = told["number"]
     return error

@@ -291,6 +291,12 @@ class CommitStateUnknownError(CommitError):
     """The commit may have landed; read the table's history before retrying."""
 
 
+def error_class(name: str) -> type[ProjsegError] | None:
+    """Return the class of projseg's errors that has a name; None if none has."""
+    known = globals().get(name)
+    return known if isinstance(known, type) and issubclass(known, ProjsegError) else None
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return `"; did you mean 'x'?"` for the nearest known name, or an empty string."""
     by_fold = {candidate.casefold(): candidate for candidate in known}
