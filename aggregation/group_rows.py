@@ -67,19 +67,27 @@ class GroupedRows(msgspec.Struct, frozen=True):
         groups = Groups(with_rest(ids, mask, rest), rest + 1, row_count)
         return replace(self, groups=groups, has_rest=True)
 
-    def occupied(self) -> NDArray[np.intp]:
-        """Return the ids of groups that have a row, intp[m] ascending."""
+    def occupied(self) -> NDArray[np.intp] | None:
+        """Return the ids of groups that have a row, intp[m] ascending; None: all have."""
         if self.packed is not None or self.groups.ids is None:
-            return np.arange(self.groups.count)
+            return None
+        if _numbers_all(self.keys) and not self.has_rest:
+            return None
         is_occupied = (
             self.groups.row_counts > 0
             if "row_counts" in vars(self.groups)  # already counted
             else occupied_groups(self.groups.ids, self.groups.count)
         )
-        return np.flatnonzero(is_occupied[:-1] if self.has_rest else is_occupied)
+        group_ids = np.flatnonzero(is_occupied[:-1] if self.has_rest else is_occupied)
+        return None if len(group_ids) == self.groups.count else group_ids
 
-    def key_vectors(self, group_ids: NDArray[np.intp]) -> tuple[Vector, ...]:
-        """Return, for each key, its value in each of the groups `group_ids`, intp[m]."""
+    def key_vectors(self, group_ids: NDArray[np.intp] | None) -> tuple[Vector, ...]:
+        """Return, for each key, its value in each of the groups `group_ids`, intp[m], or in all."""
+        if group_ids is None:
+            if self.packed is None and _numbers_all(self.keys):
+                assert self.keys[0].distinct is not None
+                return (self.keys[0].distinct,)
+            group_ids = np.arange(self.groups.count)
         if self.packed is None and len(self.keys) == 1:
             return (self.keys[0].values_of(group_ids.astype(self.keys[0].ids.dtype)),)
         # Dense numbers fit 32 bits, which divide several times as fast as 64.
@@ -129,7 +137,12 @@ def group_rows(keys: Sequence[Key], row_count: int, *, in_order: bool = True) ->
 def is_dense(keys: Sequence[Key], row_count: int) -> bool:
     """Whether groups are numbered by mixed radix, and not by hashing."""
     dense_max = min(_DENSE_GROUPS_PER_ROW * row_count, _DENSE_GROUPS_MAX)
-    return _product(keys) <= max(_DENSE_GROUPS_MIN, dense_max)
+    return _numbers_all(keys) or _product(keys) <= max(_DENSE_GROUPS_MIN, dense_max)
+
+
+def _numbers_all(keys: Sequence[Key]) -> bool:
+    """Whether the ids of a single key number the groups, each of which has a row."""
+    return len(keys) == 1 and keys[0].distinct is not None
 
 
 def _product(keys: Sequence[Key]) -> int:

@@ -19,6 +19,7 @@ from projseg.aggregation.arrow_vectors import encode_sorted
 from projseg.kernels.doubles import plain_doubles
 from projseg.kernels.gather import gather, gather_text
 from projseg.kernels.grouping import UnsignedIds, distinct_keys, occupied_groups, ranks_of
+from projseg.kernels.key_runs import number_runs
 from projseg.memory.late_import import late_import
 from projseg.segment_format.arrow_arrays import (
     primitive_array,
@@ -50,15 +51,18 @@ class Key(msgspec.Struct, frozen=True):
         Number of ids that may occur.
     values_of : callable
         From ids[m] to the `Vector` of their values.
+    distinct : Vector or None
+        The value of each id, where each is some row's; None: there may be ids without a row.
     """
 
     ids: UnsignedIds
     cardinality: int
     values_of: Callable[[UnsignedIds], Vector]
+    distinct: Vector | None = None
 
     def take(self, row_ids: UnsignedIds) -> Key:
         """Return the key of the rows at `row_ids`, unsigned[k], in that order."""
-        return replace(self, ids=gather(self.ids, row_ids))
+        return replace(self, ids=gather(self.ids, row_ids), distinct=None)
 
 
 def make_key(vector: Vector, *, in_order: bool = True, may_be_sparse: bool = False) -> Key:
@@ -123,6 +127,9 @@ def _integer_key(vector: Numbers, *, in_order: bool, may_be_sparse: bool) -> Key
     may_be_ranked = spread <= min(_RANKED_RANGE_A_ROW * len(values), _RANKED_RANGE_MAX)
     is_dense = spread <= max(_DENSE_RANGE_MAX, len(values))
     if not (is_dense or (may_be_sparse and may_be_ranked)):
+        runs = _runs_of(values) if validity is None else None
+        if runs is not None:
+            return _distinct_key(vector, *runs)
         if may_be_ranked:
             return _ranked_key(vector, low, spread)
         keys = values.view(np.uint64) ^ np.uint64(1 << 63) if values.dtype == np.int64 else values
@@ -144,6 +151,13 @@ def _integer_key(vector: Numbers, *, in_order: bool, may_be_sparse: bool) -> Key
         return Numbers(numbers, vector.type, validity=present)
 
     return Key(ids, spread + shift, values_of)
+
+
+def _runs_of(values: NDArray[Any]) -> tuple[UnsignedIds, NDArray[Any]] | None:
+    """Return the ids and distinct values of rows that ascend, as clustered ones do; else None."""
+    if values.dtype in (np.uint32, np.int64):
+        return number_runs(values)
+    return None
 
 
 def _ranked_key(vector: Numbers, low: int, spread: int) -> Key:
@@ -205,4 +219,5 @@ def _distinct_key(vector: Numbers, ids: UnsignedIds, distinct: NDArray[Any]) -> 
         padded = np.concatenate([np.zeros(1, distinct.dtype), distinct])
         return Numbers(padded[group_ids], vector.type, base, present)
 
-    return Key(ids, len(distinct) + shift, values_of)
+    every = Numbers(distinct, vector.type, base) if len(distinct) and not shift else None
+    return Key(ids, len(distinct) + shift, values_of, every)

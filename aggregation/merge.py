@@ -86,9 +86,9 @@ def partial_of(grouped: GroupedRows, states: Sequence[State]) -> Partial:
     if not grouped.keys and grouped.prefix is None:
         group_ids = None if grouped.groups.count == 1 else np.zeros(1, np.intp)
         return FoldedPartial((), states, group_ids, 1)
-    occupied = grouped.occupied()
-    group_ids = None if len(occupied) == grouped.groups.count else occupied
-    return FoldedPartial(grouped.key_vectors(occupied), states, group_ids, len(occupied))
+    group_ids = grouped.occupied()
+    group_count = grouped.groups.count if group_ids is None else len(group_ids)
+    return FoldedPartial(grouped.key_vectors(group_ids), states, group_ids, group_count)
 
 
 def _slice(grouped: GroupedRows, start: int, end: int) -> Groups:

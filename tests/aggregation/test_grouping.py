@@ -132,6 +132,35 @@ def test_groups_ascend_with_their_keys_however_they_are_numbered(cardinality):
     assert list(zip(*found, strict=True)) == tuples
 
 
+def groups_of(values, arrow_type):
+    keys = [make_key(grouping_vector(pa.array(values, arrow_type)))]
+    grouped = group_rows(keys, len(values))
+    (found,) = grouped.key_vectors(grouped.occupied())
+    return found.to_arrow().to_pylist(), grouped
+
+
+@pytest.mark.parametrize("arrow_type", [pa.int64(), pa.float64()], ids=str)
+@pytest.mark.parametrize("order", ["ascending", "falling", "mixed"])
+def test_every_group_of_distinct_keys_has_a_row(arrow_type, order):
+    values = [n // 3 * 100_000 for n in range(300)]
+    if order != "ascending":
+        values.reverse()
+    if order == "mixed":
+        values[::2] = values[::-2]
+    found, grouped = groups_of(values, arrow_type)
+    assert found == sorted(set(values))
+    assert grouped.occupied() is None
+    assert [found[place] for place in grouped.groups.ids.tolist()] == values
+    some = grouped.with_rest(np.array([value < 500_000 for value in values]))
+    (kept,) = some.key_vectors(some.occupied())
+    assert kept.to_arrow().to_pylist() == sorted({value for value in values if value < 500_000})
+
+
+@pytest.mark.parametrize("arrow_type", [pa.int64(), pa.float64(), pa.string()], ids=str)
+def test_no_rows_have_no_groups(arrow_type):
+    assert groups_of([], arrow_type)[0] == []
+
+
 def test_keys_whose_product_passes_64_bits_are_grouped_by_prefix():
     generator = np.random.default_rng(5)
     columns = [generator.integers(0, 2**62, 3000) for _ in range(8)]

@@ -7,6 +7,7 @@ from oracle import grouping as oracle
 from projseg.errors import InvalidInputError
 from projseg.kernels import grouping, text_groups
 from projseg.kernels.grouping import distinct_keys, ranks_of
+from projseg.kernels.key_runs import number_runs
 from projseg.kernels.partitioned_keys import number_in_parts
 from projseg.kernels.text_groups import group_texts
 
@@ -73,3 +74,18 @@ def test_texts_with_one_hash_are_told_apart(texts):
 def test_texts_outside_their_content_are_refused(offsets):
     with pytest.raises(InvalidInputError, match="outside their content"):
         group_texts(np.array(offsets, np.int32), np.zeros(3, np.uint8))
+
+
+@pytest.mark.parametrize(("dtype", "least"), [(np.uint32, 0), (np.int64, -(2**63))])
+@given(steps=st.lists(st.sampled_from([0, 0, 1, 70_000])))
+def test_keys_in_order_are_numbered_as_their_oracle(dtype, least, steps):
+    keys = [least + sum(steps[: place + 1]) for place in range(len(steps))]
+    ids, distinct = number_runs(np.array(keys, dtype))
+    assert (ids.tolist(), distinct.tolist()) == oracle.distinct_keys(keys)
+    assert distinct.dtype == dtype
+
+
+@given(st.lists(st.integers(-2, 2)))
+def test_keys_that_fall_are_not_numbered_as_runs(keys):
+    found = number_runs(np.array(keys, np.int64))
+    assert (found is None) == (keys != sorted(keys))
