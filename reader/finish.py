@@ -10,14 +10,23 @@ import pyarrow as pa
 
 from projseg.aggregation.grouping_sets import groups_of_sets
 from projseg.aggregation.partial import Partial, key_arrow
-from projseg.aggregation.states.finish import finish_call
+from projseg.aggregation.states.finish import finish_call, finish_numbers
+from projseg.aggregation.states.state import State
+from projseg.algebra.aggregates.call import AggregateCall
 from projseg.algebra.aggregates.decompose import decompose
 from projseg.algebra.aggregates.group_scope import GROUPING_ID
 from projseg.algebra.expressions.evaluate import evaluate_in_parts
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.query.result_order import OrderTerm, ascending
 from projseg.algebra.query.spec import QuerySpec
-from projseg.reader.top_rows import Positions, Ranks, key_ranks, sorted_positions, term_ranks
+from projseg.reader.top_rows import (
+    Positions,
+    Ranks,
+    key_ranks,
+    number_ranks,
+    sorted_positions,
+    term_ranks,
+)
 from projseg.segment_format.arrow_arrays import filled_values, primitive_array
 
 
@@ -90,14 +99,28 @@ class _GroupColumns:
         if isinstance(expression, Column) and expression.name in self._keys:
             key = self._partial.keys[self._keys[expression.name]]
             return key_ranks(key if positions is None else key.take(positions), term)
+        ranks = self._ranks_of_numbers(term, positions)
+        if ranks is not None:
+            return ranks
         return term_ranks(self.value(expression, positions), term)
+
+    def _ranks_of_numbers(self, term: OrderTerm, positions: Positions) -> Ranks | None:
+        if not isinstance(term.expression, Column) or term.expression.name in self._whole:
+            return None
+        call, states = self._call(term.expression.name)
+        numbers = finish_numbers(call, states, self._partial.positions(positions))
+        if numbers is None:
+            return None
+        return number_ranks(numbers.wide(), numbers.validity, term)
 
     def _finished(self, name: str, positions: Positions) -> pa.Array:
         if name in self._keys:
             return key_arrow(self._partial, self._keys[name], positions)
+        return finish_call(*self._call(name), self._partial.positions(positions))
+
+    def _call(self, name: str) -> tuple[AggregateCall, Sequence[State]]:
         call = self._calls[name]
-        states = [self._states[primitive.text] for primitive in decompose(call)]
-        return finish_call(call, states, self._partial.positions(positions))
+        return call, [self._states[primitive.text] for primitive in decompose(call)]
 
 
 def _set_terms(query: QuerySpec) -> tuple[OrderTerm, ...]:

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from projseg.algebra.aggregates.result_types import average_type
 from projseg.errors import EvaluationError
-from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN
+from projseg.kernels.fold_extremum import INT64_MAX
 from projseg.segment_format.arrow_arrays import (
     primitive_array,
     valid_values,
     validity_bitmap,
 )
-from projseg.segment_format.types import numbers_to_arrow, type_name
+from projseg.segment_format.types import number_limits, numbers_to_arrow, type_name
 
 _EXACT_AS_DOUBLE: Final = 1 << 53
 
@@ -49,23 +49,35 @@ def exact_to_arrow(
     EvaluationError
         PROJSEG_OVERFLOW, if a value does not fit.
     """
-    if final != pa.float64() and len(values):
-        low, high = INT64_MIN, INT64_MAX
-        if pa.types.is_decimal(final):
-            high = 10**final.precision - 1
-            low = -high
-        smallest, largest = int(values.min()), int(values.max())
-        if smallest < low or largest > high:
-            if or_null:
-                fits = (values >= low) & (values <= high)
-                known = fits if validity is None else fits & validity
-                return numbers_to_arrow(np.where(fits, values, 0), final, known.astype(np.bool_))
-            raise EvaluationError(
-                "PROJSEG_OVERFLOW",
-                f"{text} is {largest if largest > high else smallest} (unscaled), which"
-                f" {type_name(final)} does not hold; cast its input to a wider type or to double",
-            )
+    if or_null and final != pa.float64():
+        low, high = number_limits(final)
+        fits = (values >= low) & (values <= high)
+        if not fits.all():
+            validity = np.asarray(fits if validity is None else fits & validity, np.bool_)
+            values = np.where(fits, values, 0)
+    else:
+        check_fits(values, final, text)
     return numbers_to_arrow(values, final, validity)
+
+
+def check_fits(values: NDArray[Any], final: pa.DataType, text: str) -> None:
+    """Check that a final type holds all values; parameters are those of `exact_to_arrow`.
+
+    Raises
+    ------
+    EvaluationError
+        PROJSEG_OVERFLOW, if a value does not fit.
+    """
+    if final == pa.float64() or len(values) == 0:
+        return
+    low, high = number_limits(final)
+    smallest, largest = int(values.min()), int(values.max())
+    if smallest < low or largest > high:
+        raise EvaluationError(
+            "PROJSEG_OVERFLOW",
+            f"{text} is {largest if largest > high else smallest} (unscaled), which"
+            f" {type_name(final)} does not hold; cast its input to a wider type or to double",
+        )
 
 
 def average_to_arrow(
@@ -103,10 +115,20 @@ def average_to_arrow(
     if final == pa.float64():
         return numbers_to_arrow(_quotients(sums, divisors), final, validity)
     shift: int = 10 ** (final.scale - input_type.scale)
-    scaled = sums.astype(object) * shift
-    halves = (abs(scaled) * 2 + divisors) // (divisors.astype(object) * 2)
+    if not _fit_when_doubled(sums, shift, divisors):
+        sums, divisors = sums.astype(object), divisors.astype(object)
+    scaled = sums * shift
+    halves = (abs(scaled) * 2 + divisors) // (divisors * 2)
     rounded = np.where(scaled < 0, -halves, halves) if len(scaled) else scaled
     return exact_to_arrow(rounded, final, validity, text, or_null=or_null)
+
+
+def _fit_when_doubled(sums: NDArray[Any], shift: int, divisors: NDArray[np.int64]) -> bool:
+    """Whether 64 bits hold twice the shifted sums, and a divisor more."""
+    if sums.dtype == object:
+        return False
+    largest = max(abs(int(sums.min())), abs(int(sums.max()))) if len(sums) else 0
+    return 2 * (largest * shift + int(divisors.max(initial=1))) <= INT64_MAX
 
 
 def _quotients(sums: NDArray[Any], divisors: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from projseg.aggregation.states.final_values import exact_to_arrow
-from projseg.aggregation.states.inputs import NumbersReader, taken
+from projseg.aggregation.states.final_values import check_fits, exact_to_arrow
+from projseg.aggregation.states.inputs import NumbersReader
 from projseg.aggregation.states.state import Groups
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.result_types import sum_type
@@ -67,9 +68,7 @@ class SumState:
 
     def columns(self) -> dict[str, Vector]:
         """Return the sums, null where there was no value."""
-        has_value = self._totals[:, 1] > 0
-        validity = None if has_value.all() else has_value
-        return {"sum": Numbers(self._sums(), self._fields["sum"], 0, validity)}
+        return {"sum": self._column()}
 
     def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
         """Return the sums; null of no value.
@@ -85,12 +84,24 @@ class SumState:
         """Return the sums; null of no value, and where a sum does not fit the result type."""
         return self._finished(selection, or_null=True)
 
+    def numbers(self, selection: NDArray[Any] | None = None) -> Numbers:
+        """Return what `finish` returns, or raises, as numbers."""
+        sums = self._column(selection)
+        final = sum_type(self._primitive.arguments[0].type)
+        check_fits(sums.values, final, self._primitive.text)
+        return replace(sums, type=final)
+
     def _finished(self, selection: NDArray[Any] | None, *, or_null: bool) -> pa.Array:
-        sums = taken(self.columns()["sum"], selection)
-        assert isinstance(sums, Numbers)
+        sums = self._column(selection)
         final = sum_type(self._primitive.arguments[0].type)
         text = self._primitive.text
         return exact_to_arrow(sums.values, final, sums.validity, text, or_null=or_null)
+
+    def _column(self, selection: NDArray[Any] | None = None) -> Numbers:
+        counts = self._totals[:, 1]
+        has_value = (counts if selection is None else counts[selection]) > 0
+        validity = None if has_value.all() else has_value
+        return Numbers(self._sums(selection), self._fields["sum"], 0, validity)
 
     def _add_exact(self, groups: Groups, numbers: Numbers) -> None:
         low, high = numbers.limits()
@@ -141,11 +152,16 @@ class SumState:
             self._extra = np.zeros(len(self._totals), object)
         return self._extra
 
-    def _sums(self) -> NDArray[Any]:
-        """Return the sums: float64, int64 where all fit, else Python integers."""
-        low = self._totals[:, 0].copy()
+    def _sums(self, selection: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return sums: float64, int64 where all fit, else Python integers."""
+        totals = self._totals[:, 0]
         if self._high is None and self._extra is None:
-            return low
+            return totals.copy() if selection is None else totals[selection]
+        sums = self._wide_sums()
+        return sums if selection is None else sums[selection]
+
+    def _wide_sums(self) -> NDArray[Any]:
+        low = self._totals[:, 0].copy()
         if self._high is not None:
             carry_halves(self._high, self._totals)
             low = self._totals[:, 0].copy()

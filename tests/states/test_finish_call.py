@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.state_cases import vector_of
 
+from projseg.aggregation.states.final_values import average_to_arrow
 from projseg.aggregation.states.finish import finish_call
 from projseg.aggregation.states.state import Groups
 from projseg.aggregation.states.table import new_state
@@ -119,3 +122,18 @@ def test_overflow_only_where_it_is_final():
     assert finish_call(call, [state], np.array([0])).to_pylist() == [largest]
     with pytest.raises(EvaluationError, match=r"PROJSEG_OVERFLOW.*decimal\(38,0\)"):
         finish_call(call, [state])
+
+
+@given(
+    sums=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=4),
+    count=st.sampled_from([1, 2, 3, 7, 2**31, 2**62]),
+    shrink=st.sampled_from([1, 10**4, 2 * 10**4 + 1, 10**5]),
+)
+def test_averages_of_decimals_round_half_away_from_zero(sums, count, shrink):
+    sums = [value // shrink for value in sums]
+    column = average_to_arrow(
+        np.array(sums, np.int64), np.full(len(sums), count), pa.decimal128(18, 2), "avg(d)"
+    )
+    with localcontext(prec=60, rounding=ROUND_HALF_UP):
+        exact = [(Decimal(value).scaleb(-2) / count) for value in sums]
+        assert column.to_pylist() == [value.quantize(Decimal("1e-6")) for value in exact]

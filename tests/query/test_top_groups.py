@@ -1,0 +1,111 @@
+"""ORDER BY an aggregate, with and without a limit: groups as Python sorts them."""
+
+import decimal
+import math
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scale import IS_NIGHTLY
+
+import projseg
+from projseg.algebra.expressions.tree import Column
+from projseg.algebra.query.result_order import OrderTerm
+from projseg.errors import EvaluationError
+from projseg.reader.top_rows import term_ranks
+
+EDGE = 2**63 - 1
+VALUES = {
+    pa.int64(): st.one_of(st.integers(-3, 3), st.sampled_from([-EDGE - 1, -EDGE, EDGE - 1, EDGE])),
+    pa.int32(): st.integers(-3, 3),
+    pa.float32(): st.floats(width=32),
+    pa.float64(): st.one_of(st.floats(), st.sampled_from([0.0, -0.0, math.nan, -math.nan])),
+    pa.decimal128(12, 2): st.integers(-3, 3).map(lambda n: decimal.Decimal(n).scaleb(-2)),
+    pa.decimal128(38, 0): st.sampled_from([-(10**37), -EDGE - 1, 0, EDGE, 10**37]),
+    pa.string(): st.text(max_size=2),
+    pa.bool_(): st.booleans(),
+}
+
+
+def place_of(value, term):
+    """Where a value stands in a term's order: equal for equal ones."""
+    if value is None:
+        return (-1 if term.nulls_first else 1, 0, 0)
+    if isinstance(value, str):
+        return (0, 0, [-byte if term.is_descending else byte for byte in [*value.encode(), -1]])
+    is_nan = value != value
+    sign = -1 if term.is_descending else 1
+    return (0, sign * is_nan, 0 if is_nan else sign * value)
+
+
+@pytest.mark.parametrize("arrow_type", VALUES, ids=str)
+@settings(max_examples=2_000 if IS_NIGHTLY else 60)
+@given(data=st.data())
+def test_ranks_are_in_the_order_of_the_values(arrow_type, data):
+    values = data.draw(st.lists(st.one_of(st.none(), VALUES[arrow_type]), max_size=12))
+    descending, nulls_first = data.draw(st.tuples(st.booleans(), st.booleans()))
+    term = OrderTerm(Column(arrow_type, "v"), is_descending=descending, nulls_first=nulls_first)
+    ranks = term_ranks(pa.array(values, arrow_type), term).tolist()
+    places = [place_of(value, term) for value in values]
+    for left, left_rank in zip(places, ranks, strict=True):
+        for right, right_rank in zip(places, ranks, strict=True):
+            assert (left < right, left == right) == (
+                left_rank < right_rank,
+                left_rank == right_rank,
+            )
+
+
+@pytest.fixture(scope="module")
+def sales(tmp_path_factory):
+    """Return a table of 6,000 keys, of which many have the same sums, and its rows."""
+    rows = [(n * 37 % 6_000, n % 11 - 5 if n % 7 else None) for n in range(12_000)]
+    cents = [None if n is None else decimal.Decimal(n).scaleb(-2) for _, n in rows]
+    floats = [None if n is None else n / 4 for _, n in rows]
+    data = pa.table(
+        {
+            "key": pa.array([key for key, _ in rows], pa.int64()),
+            "number": pa.array([n for _, n in rows], pa.int64()),
+            "cents": pa.array(cents, pa.decimal128(12, 2)),
+            "share": floats,
+        }
+    )
+    table = projseg.Table.create(tmp_path_factory.mktemp("sales") / "t", data.schema)
+    table.append(data.slice(0, 7_000))
+    table.append(data.slice(7_000))
+    return table, list(zip(data["key"].to_pylist(), data["number"].to_pylist(), strict=True))
+
+
+@pytest.mark.parametrize("column", ["number", "cents", "share"])
+@pytest.mark.parametrize("limit", [None, 1, 40, 1_499, 1_500, 5_000])
+@pytest.mark.parametrize("order", ["total DESC", "total", "total DESC NULLS FIRST"])
+def test_groups_come_in_the_order_of_their_sums(sales, column, limit, order):
+    table, rows = sales
+    sums = {}
+    for key, number in rows:
+        known = sums.setdefault(key, None)
+        if number is not None:
+            sums[key] = number + (known or 0)
+    nulls_first = order in ("total", "total DESC NULLS FIRST")
+    sign = 1 if order == "total" else -1
+
+    def place(key):
+        total = sums[key]
+        if total is None:
+            return (-1 if nulls_first else 1, 0, key)
+        return (0, sign * total, key)
+
+    found = table.query(
+        group_by=["key"], aggregators=[f"sum({column}) AS total"], order_by=[order], limit=limit
+    )
+    assert found["key"].to_pylist() == sorted(sums, key=place)[:limit]
+
+
+def test_an_order_by_sums_that_overflow_says_so(tmp_path):
+    data = pa.table({"key": [1, 1, 2], "number": [EDGE, EDGE, 0]})
+    table = projseg.Table.create(tmp_path / "t", data.schema)
+    table.append(data)
+    with pytest.raises(EvaluationError, match=r"sum\(number\) is 18446744073709551614"):
+        table.query(
+            group_by=["key"], aggregators=["sum(number) AS total"], order_by=["total"], limit=1
+        )
