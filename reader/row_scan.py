@@ -28,13 +28,14 @@ from projseg.reader.earliest_rows import EarliestRows
 from projseg.reader.fetch_ahead import fetched_ahead
 from projseg.reader.plan import QueryPlan, SegmentPlan
 from projseg.reader.read_columns import columns_read
-from projseg.reader.segment_source import row_numbers
+from projseg.reader.segment_source import SegmentSource, row_numbers
 from projseg.reader.selection import select_rows
 from projseg.reader.sources import open_source, rows_to_read
 from projseg.reader.threads import Workers, thread_count_of
 from projseg.reader.top_rows import Positions, Ranks, sorted_positions, term_ranks
 from projseg.segment_format.arrow_arrays import primitive_array
 from projseg.segment_format.limits import PAGE_ROWS_MAX
+from projseg.segment_format.types import is_fixed_width
 from projseg.segment_format.vectors import Vector, text_bytes
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
@@ -51,11 +52,14 @@ class Part(msgspec.Struct, frozen=True):
         What is returned of them, over the source's columns.
     positions : int64[n] or None
         The position of each in the batch; None: they are the batch, in their order.
+    is_copied : bool
+        Whether they are neighbouring rows of columns that are in memory, of fixed width.
     """
 
     rows: Rows
     outputs: tuple[Expression, ...]
     positions: NDArray[np.intp] | None = None
+    is_copied: bool = False
 
     def vectors(self) -> list[Vector]:
         """Return the outputs' values."""
@@ -77,6 +81,8 @@ class Part(msgspec.Struct, frozen=True):
 _BATCH_ROWS_MAX: Final = 1 << 17
 _BATCH_ROWS_MIN: Final = 1 << 14
 _BATCHES_WANTED: Final = 8
+# Handing a task to a thread takes as long as making so many bytes of batches.
+_TASK_BYTES_MIN: Final = 1 << 23
 # Most rows held for sorting where only the first of them are wanted.
 _HELD_ROWS_MAX: Final = 1 << 20
 _HELD_BYTES_MAX: Final = 64 << 20
@@ -195,7 +201,8 @@ def _batches(
         step = min(max(len(rows) // _BATCHES_WANTED, _BATCH_ROWS_MIN), _BATCH_ROWS_MAX)
         ranges = [(first, min(first + step, len(rows))) for first in range(0, len(rows), step)]
         if order is None:
-            return [Part(rows.slice(*one), outputs) for one in ranges]
+            is_copied = _are_copied(source, rows, outputs)
+            return [Part(rows.slice(*one), outputs, is_copied=is_copied) for one in ranges]
         return [_scattered(rows, outputs, order[first:end]) for first, end in ranges]
 
     workers = Workers(thread_count)
@@ -209,9 +216,24 @@ def _batches(
         ranges = chain.from_iterable(cut_up)
         selected = workers.map_ahead(select, ranges, ahead=thread_count - 1)
         stack.callback(selected.close)
-        parts = chain.from_iterable(selected)
-        found = workers.map_ahead(partial(_begun, plan), parts, ahead=2 * thread_count)
+        found = workers.map_ahead(partial(_begun, plan), _tasks(selected), ahead=2 * thread_count)
         yield from chain.from_iterable(found)
+
+
+def _are_copied(source: SegmentSource, rows: Rows, outputs: Sequence[Expression]) -> bool:
+    return isinstance(rows.selection, RowRange) and all(
+        isinstance(output, Column) and is_fixed_width(output.type) and source.is_cached(output.name)
+        for output in outputs
+    )
+
+
+def _tasks(selected: Iterable[list[Part]]) -> Iterator[list[Part]]:
+    """Yield parts that are one task: all of a source that are only copied, others by themselves."""
+    for parts in selected:
+        if all(part.is_copied for part in parts):
+            yield parts
+        else:
+            yield from ([part] for part in parts)
 
 
 def _base_order(rows: Rows) -> NDArray[np.intp] | None:
@@ -246,8 +268,16 @@ def _ranges(
     return ((entry, source_plan, row_range) for row_range in ranges)
 
 
-def _begun(plan: QueryPlan, part: Part) -> Iterator[pa.RecordBatch]:
-    """Return the batches of rows: the first is made, further ones, of wide rows, when asked for."""
+def _begun(plan: QueryPlan, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
+    """Return the batches of rows, of which the first is made here.
+
+    Further ones, of wide rows, are made where they are asked for. So are all that are only copied:
+    memory that one thread fills and frees stays in its cache, which is worth more than a second
+    thread.
+    """
+    if all(part.is_copied for part in parts):
+        return chain.from_iterable(batches_of(plan, part) for part in parts)
+    (part,) = parts
     batches = batches_of(plan, part) if part.positions is None else _batches_of_parts(plan, [part])
     return chain([next(batches)], batches)
 
