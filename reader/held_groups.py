@@ -19,9 +19,10 @@ from projseg.segment_format.vectors import held_bytes
 LIMIT_SETTING: Final = "PROJSEG_GROUP_BYTES"
 _MEMORY_SHARE: Final = 0.25  # of the machine's, or of what its control group may take
 _CONTROL_GROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
-# Groups of tasks are merged early once they take so much; few groups are not counted.
+# Groups of tasks are merged early once they take so much. That is not looked at while so few are
+# held, of states that take a few bytes each.
 _MERGED_BYTES: Final = 256 << 20
-_GROUPS_COUNTED_MIN: Final = 4096
+_GROUPS_COUNTED_MIN: Final = 1 << 17
 
 
 def merged_groups(found: Iterable[Partial], primitives: Sequence[Primitive]) -> Partial | None:
@@ -42,14 +43,17 @@ def merged_groups(found: Iterable[Partial], primitives: Sequence[Primitive]) -> 
     limit = group_bytes_max()
     is_counted = not all(primitive.kind.is_quick for primitive in primitives)
     held: list[Partial] = []
-    byte_count, merge_at = 0, min(_MERGED_BYTES, limit)
+    group_count = byte_count = counted = 0
+    merge_at = min(_MERGED_BYTES, limit)
     for partial in found:
         held.append(partial)
-        if is_counted or partial.group_count >= _GROUPS_COUNTED_MIN:
-            byte_count += _bytes_of(partial)
+        group_count += partial.group_count
+        if is_counted or group_count >= _GROUPS_COUNTED_MIN:
+            byte_count += sum(map(_bytes_of, held[counted:]))
+            counted = len(held)
         if byte_count > merge_at:
             held = [merge_partials(held, primitives)]
-            byte_count = _bytes_of(held[0])
+            byte_count, counted = _bytes_of(held[0]), 1
             if byte_count > limit:
                 raise _too_large(held[0].group_count, byte_count, limit)
             merge_at = min(max(_MERGED_BYTES, 2 * byte_count), limit)
