@@ -102,11 +102,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows = _rows(asked, Path(folder))
         table = load(workload, rows, Path(folder) / "table")
         found = list(choices_of(table, workload.select(names)))
+        row_count = rows.row_count
     for choice in found:
         sys.stdout.write(f"{_line(choice)}\n")
     figures = {
         "workload": workload.name,
-        "rows": rows.row_count,
+        "rows": row_count,
         "slower by more than a fifth": [
             one.query for one in found if one.ratio > SLOWER_BY_AT_MOST
         ],

@@ -7,6 +7,8 @@ import json
 import pytest
 
 from projseg.benchmarks import choices
+from projseg.benchmarks.lineitem import LineitemRows
+from projseg.errors import MissingPackageError
 
 
 @pytest.mark.slow
@@ -31,6 +33,17 @@ def test_a_small_run(tmp_path, capsys):
         assert times == sorted(times)
         assert all(offer["estimated_ms"] > 0 for offer in one["offers"])
     assert "estimated" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_rows_of_a_workload_that_is_made_are_told(tmp_path):
+    try:
+        LineitemRows.made(tmp_path, 0.001)
+    except MissingPackageError:
+        pytest.skip("tpchgen-cli is of the extra [bench]")
+    output = tmp_path / "choices.json"
+    choices.main(["--scale", "0.001", "--queries", "q6", "--output", str(output)])
+    assert json.loads(output.read_text())["rows"] == 6_005
 
 
 def test_the_ratio_is_to_the_quickest():
