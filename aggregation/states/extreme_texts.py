@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from projseg.aggregation.states.inputs import valid_rows
 from projseg.aggregation.states.state import Groups
 from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN, max_into, min_into
-from projseg.kernels.text_keys import KEY_BYTES, text_keys
+from projseg.kernels.text_keys import KEY_BYTES, rows_of_best, text_keys
 from projseg.segment_format.arrow_arrays import text_buffers
 from projseg.segment_format.vectors import Opaque
 
@@ -42,20 +42,19 @@ def extreme_candidates(groups: Groups, texts: Opaque, *, is_min: bool) -> tuple[
         few = max(_ROWS_MIN, _ROWS_A_GROUP * groups.count)
         if len(texts) < few:
             break
-        kept = np.flatnonzero(_are_best(groups, texts, start, is_min)).astype(np.uint32)
+        kept = _best_rows(groups, texts, start, is_min)
         if len(kept) < len(texts):
             ids = None if groups.ids is None else groups.ids[kept]
             groups, texts = Groups(ids, groups.count, len(kept)), texts.take(kept)
     return groups, texts
 
 
-def _are_best(groups: Groups, texts: Opaque, start: int, is_min: bool) -> NDArray[np.bool_]:
-    """Return which rows have the best eight bytes of their group."""
+def _best_rows(groups: Groups, texts: Opaque, start: int, is_min: bool) -> NDArray[np.uint32]:
+    """Return the rows that have the best eight bytes of their group."""
     keys = text_keys(*text_buffers(texts.array), start)
     validity = valid_rows(texts)
     best = np.full(groups.count, INT64_MAX if is_min else INT64_MIN)
     seen = np.zeros(groups.count, np.bool_)
     fold: Fold = min_into if is_min else max_into
     fold(best, seen, groups.ids, keys, validity=validity)
-    are_best: NDArray[np.bool_] = keys == (best[0] if groups.ids is None else best[groups.ids])
-    return are_best if validity is None else are_best & validity
+    return rows_of_best(groups.ids, keys, validity, best)

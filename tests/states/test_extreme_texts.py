@@ -14,7 +14,7 @@ from projseg.aggregation.states.table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import InvalidInputError
-from projseg.kernels.text_keys import text_keys
+from projseg.kernels.text_keys import rows_of_best, text_keys
 from projseg.segment_format.vectors import Opaque
 
 PARTS = ["", "a", "\0", "é", "\U0001f600", "abcdefgh", "https://"]
@@ -58,6 +58,21 @@ def test_keys_are_their_oracle(texts, start):
     content = np.frombuffer(b"".join(texts), np.uint8)
     found = text_keys(offsets, content, start).tolist()
     assert found == [oracle.text_key(text, start) for text in texts]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(-2, 2), st.booleans())),
+    st.lists(st.integers(-2, 2), min_size=3, max_size=3),
+    st.booleans(),
+    st.booleans(),
+)
+def test_rows_of_the_best_are_those_that_equal_it(rows, best, is_grouped, has_nulls):
+    ids = np.array([group for group, _, _ in rows], np.uint16) if is_grouped else None
+    keys = np.array([key for _, key, _ in rows], np.int64)
+    valid = np.array([known for _, _, known in rows], np.bool_) if has_nulls else None
+    of_rows = np.array(best)[ids] if is_grouped else best[0]
+    wanted = np.flatnonzero((keys == of_rows) & (True if valid is None else valid))
+    assert rows_of_best(ids, keys, valid, np.array(best)).tolist() == wanted.tolist()
 
 
 @pytest.mark.parametrize(
