@@ -6,6 +6,8 @@ SPEC.md section 5.
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -33,6 +35,8 @@ PAGE_DTYPE: Final = np.dtype(  # SPEC.md section 5.1
         ("checksum", "<u8"),
     ]
 )
+
+_RECORD: Final = struct.Struct("<Q4I4BI2qQ")  # as PAGE_DTYPE
 
 HAS_BOUNDS: Final = 1  # flags: `minimum` and `maximum` are set
 HAS_NAN: Final = 2  # flags: a value is NaN
@@ -88,10 +92,10 @@ class PageDirectory(msgspec.Struct, frozen=True, eq=False):
         path, part_name = where, "page directory"
         if len(content) % PAGE_DTYPE.itemsize:
             raise corrupt(path, part_name, f"{len(content)} bytes are no whole number of records")
+        for problem in _problems(content, pages_end):
+            raise corrupt(path, part_name, problem)
         records = np.frombuffer(content, PAGE_DTYPE)
         rows = records["row_count"].astype(np.int64)
-        if problem := _problem(records, rows, pages_end):
-            raise corrupt(path, part_name, problem)
         row_starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows)])
         if int(row_starts[-1]) != row_count:
             raise corrupt(path, part_name, f"pages hold {row_starts[-1]} rows, not {row_count}")
@@ -100,28 +104,26 @@ class PageDirectory(msgspec.Struct, frozen=True, eq=False):
         return cls(records, row_starts)
 
 
-def _problem(records: NDArray[Any], rows: NDArray[np.int64], pages_end: int) -> str | None:
-    """Return what is wrong with the records, or None."""
-    if len(records) == 0:
-        return None
-    offsets, stored = records["file_offset"], records["stored_bytes"].astype(np.uint64)
-    ends = offsets + stored
-    aligned_ends = (ends + np.uint64(ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
-    unbounded = records["flags"] & HAS_BOUNDS == 0
-    problems = {
-        f"a page ends past byte {pages_end}": (offsets > pages_end) | (ends > pages_end),
-        f"the first page starts at byte {offsets[0]}": (
-            (offsets[:1] < HEAD_LAYOUT.size) | (offsets[:1] % ALIGNMENT != 0)
-        ),
-        "a page does not start where the one before it ends": offsets[1:] != aligned_ends[:-1],
-        "a page claims too many raw bytes": records["raw_bytes"] > PAGE_RAW_BYTES_MAX,
-        f"a page claims {rows.min()} to {rows.max()} rows": (rows < 1) | (rows > PAGE_ROWS_MAX),
-        "a page claims more nulls than rows": records["null_count"] > records["row_count"],
-        "a reserved bit is set": (
-            (records["flags"] & ~np.uint8(FLAGS_KNOWN) != 0) | (records["reserved"] != 0)
-        ),
-        "a page without bounds states some": (
-            unbounded & ((records["minimum"] != 0) | (records["maximum"] != 0))
-        ),
-    }
-    return next((problem for problem, found in problems.items() if found.any()), None)
+def _problems(content: bytes, pages_end: int) -> Iterator[str]:
+    """Yield what is wrong with the records."""
+    next_offset = None
+    for record in _RECORD.iter_unpack(content):
+        offset, stored, raw, rows, nulls, _, _, _, flags, reserved, minimum, maximum, _ = record
+        end = offset + stored
+        if end > pages_end:
+            yield f"a page ends past byte {pages_end}"
+        if next_offset is None and (offset < HEAD_LAYOUT.size or offset % ALIGNMENT):
+            yield f"the first page starts at byte {offset}"
+        if offset != (next_offset or offset):
+            yield "a page does not start where the one before it ends"
+        next_offset = -(-end // ALIGNMENT) * ALIGNMENT
+        if raw > PAGE_RAW_BYTES_MAX:
+            yield "a page claims too many raw bytes"
+        if not 1 <= rows <= PAGE_ROWS_MAX:
+            yield f"a page claims {rows} rows"
+        if nulls > rows:
+            yield "a page claims more nulls than rows"
+        if flags & ~FLAGS_KNOWN or reserved:
+            yield "a reserved bit is set"
+        if not flags & HAS_BOUNDS and (minimum or maximum):
+            yield "a page without bounds states some"
