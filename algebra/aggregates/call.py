@@ -5,7 +5,6 @@ sqlglot reads the text; its tree is taken apart here, and `expressions.bind` bin
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -23,6 +22,7 @@ from projseg.algebra.expressions.bind import NamedExpression, bind_named_tree
 from projseg.algebra.expressions.canonical import canonical
 from projseg.algebra.expressions.coercion import cast_to
 from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.instant import kept_by_text
 from projseg.algebra.expressions.predicates import conjunction
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Column, Expression, Literal
@@ -65,7 +65,7 @@ def result_type(call: AggregateCall) -> pa.DataType:
     return pa.list_(result) if is_array else result
 
 
-@lru_cache(maxsize=8192)
+@kept_by_text
 def bind_aggregate(
     text: str,
     schema: pa.Schema,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
@@ -13,6 +11,7 @@ from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate, is_ag
 from projseg.algebra.aggregates.group_scope import GroupScope, is_grouping_tree
 from projseg.algebra.expressions.bind import NamedExpression
 from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.instant import kept_by_text
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.errors import InvalidInputError, ProjsegError
 
@@ -38,7 +37,7 @@ class AggregateOutput(msgspec.Struct, frozen=True):
     is_call: bool = True
 
 
-@lru_cache(maxsize=8192)
+@kept_by_text
 def bind_output(
     text: str,
     schema: pa.Schema,
@@ -83,7 +82,7 @@ def bind_output(
         raise type(error)(error.code, f"'{text}': {error.message}") from error
 
 
-@lru_cache(maxsize=8192)
+@kept_by_text
 def bind_group_output(
     text: str,
     schema: pa.Schema,

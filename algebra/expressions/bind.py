@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import msgspec
 import pyarrow as pa
 from sqlglot import exp
@@ -11,7 +9,7 @@ from sqlglot import exp
 from projseg.algebra.expressions.binder import Binder
 from projseg.algebra.expressions.canonical import canonical
 from projseg.algebra.expressions.dialect import parse_sql, split_list
-from projseg.algebra.expressions.instant import may_depend_on_instant
+from projseg.algebra.expressions.instant import kept_by_text
 from projseg.algebra.expressions.limits import check_depth, room_to_recurse
 from projseg.algebra.expressions.naming import spark_name
 from projseg.algebra.expressions.tree import Column, Expression
@@ -48,6 +46,7 @@ def bind(text: str, schema: pa.Schema, *, timezone: str = "UTC") -> Expression:
     return bind_named(text, schema, timezone).expression
 
 
+@kept_by_text
 def bind_named(text: str, schema: pa.Schema, timezone: str = "UTC") -> NamedExpression:
     """Return the canonical expression and its name: the alias, else the name Spark gives it.
 
@@ -56,13 +55,6 @@ def bind_named(text: str, schema: pa.Schema, timezone: str = "UTC") -> NamedExpr
     InvalidInputError, UnsupportedFeatureError, LimitExceededError
         As `bind` does.
     """
-    if may_depend_on_instant(text):
-        return bind_named_tree(parse_sql(text), schema, timezone)
-    return _bound(text, schema, timezone)
-
-
-@lru_cache(maxsize=8192)
-def _bound(text: str, schema: pa.Schema, timezone: str) -> NamedExpression:
     return bind_named_tree(parse_sql(text), schema, timezone)
 
 

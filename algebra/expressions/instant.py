@@ -7,11 +7,12 @@ query, such as a projection's, has no instant: what it means would change from d
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Final
+from functools import lru_cache, wraps
+from typing import Any, Final, TypeVar, cast
 
 import pyarrow as pa
 
@@ -32,6 +33,8 @@ NAMES: Final = frozenset(_TYPES)
 BARE_NAMES: Final = NAMES - {"now", "curdate"}
 """Those that may be written without brackets, where no column has the name."""
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+_TEXTS_KEPT: Final = 8192
 _MENTIONED: Final = re.compile(rf"\b({'|'.join(sorted(NAMES))})\b", re.IGNORECASE)
 _instant: ContextVar[datetime | None] = ContextVar("instant", default=None)
 
@@ -49,6 +52,17 @@ def fixed_instant(instant: datetime | None = None) -> Iterator[None]:
 def may_depend_on_instant(text: str) -> bool:
     """Whether a text may call one of the functions, and so may mean something else later."""
     return _MENTIONED.search(text) is not None
+
+
+def kept_by_text(function: Function) -> Function:
+    """Keep what a function of a text returns, unless the text may mean something else later."""
+    kept: Any = lru_cache(maxsize=_TEXTS_KEPT)(function)
+
+    @wraps(function)
+    def found(text: str, *others: Any, **named: Any) -> Any:
+        return (function if may_depend_on_instant(text) else kept)(text, *others, **named)
+
+    return cast("Function", found)
 
 
 def instant_value(function: str, zone: str) -> Expression:

@@ -69,6 +69,16 @@ def test_a_query_is_answered_at_one_instant(table):
     assert table.query(columns="now() AS a")["a"][0].as_py() > twice["a"][0].as_py()
 
 
+def test_an_aggregate_is_of_the_instant_at_which_it_is_asked(table):
+    counts = []
+    for year in (1900, 2900):
+        with fixed_instant(dt.datetime(year, 1, 1, tzinfo=dt.UTC)):
+            found = table.query(aggregators=["count_if(t < now()) AS n", "count_if(t < now()) + 0"])
+            counts.append(set(found.to_pylist()[0].values()))
+    assert counts[0] == {0}
+    assert counts[1] == {table.query(aggregators="count(t) AS n")["n"][0].as_py()}
+
+
 def test_projections_and_changes_are_refused(table):
     with pytest.raises(UnsupportedFeatureError, match="no fixed value"):
         table.delete("t < now()")
