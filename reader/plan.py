@@ -11,8 +11,11 @@ from projseg.algebra.planning.forced_projections import check_excluded, check_fo
 from projseg.algebra.planning.planner import Planner
 from projseg.algebra.planning.source_plan import SourceChoice
 from projseg.algebra.projection.spec import ProjectionSpec, definition_name
+from projseg.algebra.query.binding import bind_query
+from projseg.algebra.query.meaning import depends_on_instant, meaning_of
+from projseg.algebra.query.request import Query
 from projseg.algebra.query.spec import QuerySpec
-from projseg.memory.cache import KEPT
+from projseg.memory.cache import KEPT, CacheKey
 from projseg.memory.lazy import cached_property
 from projseg.reader.stacks import Stack, stacked
 from projseg.reader.version_facts import VersionFacts
@@ -90,14 +93,56 @@ def plan_query(
     """
     if entries is not None:
         return _plan(snapshot, query, entries, len(entries))
-    # Dashboards ask the same queries again, so plans are cached.
-    version = (snapshot.storage.location, snapshot.version, snapshot.file.write_id)
     plan: QueryPlan = KEPT.get_or_load(
-        ("plan", *version, query),
-        lambda: _plan(snapshot, query, _candidates(snapshot, query), len(snapshot.segments)),
-        lambda plan: _PLAN_BYTES + _SEGMENT_PLAN_BYTES * len(plan.segments),
+        _key(snapshot, query), lambda: _plan_of_all(snapshot, query), _byte_count
     )
     return plan
+
+
+def plan_asked(snapshot: Snapshot, query: Query) -> QueryPlan:
+    """Bind a query to a snapshot's columns, and choose a source for each segment.
+
+    Dashboards ask the same queries again, so plans are cached by the queries' texts: a version's
+    columns and segments never change. What calls `now()` is bound anew each time.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The table at one version.
+    query : Query
+        What is asked.
+
+    Raises
+    ------
+    ProjsegError
+        As of `bind_query` and `plan_query`.
+    """
+    meaning = meaning_of(query)
+    key = _key(snapshot, meaning)
+    plan: QueryPlan | None = KEPT.get(key)
+    if plan is not None:
+        return plan
+    properties = snapshot.properties
+    bound = bind_query(properties.schema, properties.time_column, query)
+    if depends_on_instant(query):
+        return plan_query(snapshot, bound)
+    plan = _plan_of_all(snapshot, bound)
+    KEPT.put(key, plan, _byte_count(plan) + len(meaning))
+    return plan
+
+
+def _key(snapshot: Snapshot, query: QuerySpec | str) -> CacheKey:
+    """Return the key of a plan of all segments, which names the version by its commit."""
+    location, write_id = snapshot.storage.location, snapshot.file.write_id
+    return ("plan", location, snapshot.version, write_id, query)
+
+
+def _byte_count(plan: QueryPlan) -> int:
+    return _PLAN_BYTES + _SEGMENT_PLAN_BYTES * len(plan.segments)
+
+
+def _plan_of_all(snapshot: Snapshot, query: QuerySpec) -> QueryPlan:
+    return _plan(snapshot, query, _candidates(snapshot, query), len(snapshot.segments))
 
 
 def _plan(

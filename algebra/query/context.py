@@ -64,10 +64,9 @@ def parse_context(options: Mapping[str, Any] | QueryContext | None) -> QueryCont
     """
     if isinstance(options, QueryContext):
         return options
-    known = {key.casefold(): key for key in _READERS}
     fields: dict[str, Any] = {}
     for given, value in (options or {}).items():
-        key = known.get(str(given).casefold())
+        key = _KEYS.get(str(given).casefold())
         if key is None:
             raise InvalidInputError(
                 "PROJSEG_UNKNOWN_CONTEXT_KEY",
@@ -82,16 +81,12 @@ def parse_context(options: Mapping[str, Any] | QueryContext | None) -> QueryCont
 
 def context_options(context: QueryContext) -> dict[str, Any]:
     """Return the options that `parse_context` reads as this context, without defaults."""
-    defaults = QueryContext()
-    given = {
-        key: getattr(context, name)
-        for key, (name, _) in _READERS.items()
-        if getattr(context, name) != getattr(defaults, name)
-    }
-    return {
-        key: sorted(value) if isinstance(value, frozenset) else value
-        for key, value in given.items()
-    }
+    options = {}
+    for key, (name, _) in _READERS.items():
+        value = getattr(context, name)
+        if value != getattr(_DEFAULTS, name):
+            options[key] = sorted(value) if isinstance(value, frozenset) else value
+    return options
 
 
 def _refuse(key: str, value: object, expected: str) -> InvalidInputError:
@@ -146,3 +141,5 @@ _READERS: Final[dict[str, tuple[str, Callable[[str, object], Any]]]] = {
     "timezone": ("timezone", _read_timezone),
     "threads": ("threads", _read_threads),
 }
+_KEYS: Final = {key.casefold(): key for key in _READERS}
+_DEFAULTS: Final = QueryContext()

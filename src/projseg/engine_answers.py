@@ -20,7 +20,7 @@ from projseg.engine_statements import Reply, arrow_stream
 from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError
 from projseg.reader.answer import answer
 from projseg.reader.group_estimate import GROUPS_SHARE_MAX, is_reducing
-from projseg.reader.plan import QueryPlan, plan_query
+from projseg.reader.plan import QueryPlan, plan_asked, plan_query
 from projseg.reader.source_reads import plan_figures, planned_reads
 from projseg.segment_format.types import type_name
 from projseg.table_layer.snapshot import Snapshot, open_snapshot
@@ -143,7 +143,7 @@ def scanned(request: Mapping[str, Any]) -> Reply:
         filter=" AND ".join(conditions[position]["text"] for position in accepted) or None,
         columns=[backquoted(name) for name in columns],
     )
-    plan = plan_query(snapshot, _bound(snapshot, query))
+    plan = plan_asked(snapshot, query)
     told = _told(snapshot, plan)
     told |= {"accepted": accepted, "query": json.loads(query.to_json()), "answered": False}
     is_whole = len(accepted) == len(conditions)

@@ -19,7 +19,7 @@ from projseg.algebra.query.request import (
 from projseg.algebra.query.spec import QuerySpec
 from projseg.described_version import DescribedVersion
 from projseg.reader.answer import answer
-from projseg.reader.plan import QueryPlan, plan_query
+from projseg.reader.plan import QueryPlan, plan_asked, plan_query
 from projseg.reader.row_scan import scan
 
 if TYPE_CHECKING:
@@ -309,4 +309,4 @@ class TableVersion(DescribedVersion):
         return bind_query(self.schema, self._snapshot.properties.time_column, query)
 
     def _plan(self, query: Query) -> QueryPlan:
-        return plan_query(self._snapshot, self._bound(query))
+        return plan_asked(self._snapshot, query)
