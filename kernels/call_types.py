@@ -8,12 +8,13 @@ be written, `si8` is an int64 that is no array.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 _KINDS: Final = "biuf"  # of dtypes
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
@@ -103,16 +104,35 @@ def c_types(text: str) -> list[Any]:
     return [pointer, pointer, word, word, pointer] + [word] * (2 * dimensions)
 
 
-def c_values(argument: Any) -> tuple[Any, ...]:
-    """Return an argument as machine code takes it."""
-    if type(argument) is not np.ndarray:
-        return (argument.item() if isinstance(argument, np.generic) else argument,)
-    if argument.flags.c_contiguous:
-        address = pa.py_buffer(argument).address  # in a tenth of the time that NumPy takes
-    else:
-        address = argument.__array_interface__["data"][0]
-    size, item_bytes = argument.size, argument.itemsize
-    return (None, None, size, item_bytes, address, *argument.shape, *argument.strides)
+def c_values_of(text: str) -> Callable[[Any], tuple[Any, ...]]:
+    """Return what makes of an argument of a type the values that machine code takes."""
+    if text in _SCALARS or text == NONE:
+        return _scalar_values
+    layout, dimensions = text[2], text.rstrip("r")[3:]
+    if layout != "C":
+        return _spread_values
+    return _row_values if dimensions == "1" else _block_values
+
+
+def _scalar_values(argument: Any) -> tuple[Any, ...]:
+    return (argument.item() if isinstance(argument, np.generic) else argument,)
+
+
+def _row_values(array: NDArray[Any]) -> tuple[Any, ...]:
+    """Return the values of an array of one dimension without gaps: most arguments are such."""
+    size, item_bytes = array.size, array.itemsize
+    # In a tenth of the time that NumPy takes for the address.
+    return None, None, size, item_bytes, pa.py_buffer(array).address, size, item_bytes
+
+
+def _block_values(array: NDArray[Any]) -> tuple[Any, ...]:
+    address = pa.py_buffer(array).address
+    return (None, None, array.size, array.itemsize, address, *array.shape, *array.strides)
+
+
+def _spread_values(array: NDArray[Any]) -> tuple[Any, ...]:
+    address = array.__array_interface__["data"][0]
+    return (None, None, array.size, array.itemsize, address, *array.shape, *array.strides)
 
 
 def result_layout(types: Sequence[str]) -> Struct:

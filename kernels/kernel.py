@@ -100,6 +100,11 @@ def _load_numba_beside() -> None:
         threading.Thread(target=_load_numba, name="projseg-numba").start()
 
 
+def _value_count(arguments: tuple[Any, ...]) -> int:
+    """Return how many values the arrays among some arguments hold."""
+    return sum(one.size for one in arguments if isinstance(one, np.ndarray))
+
+
 class Kernel:
     """A function of arrays and scalars that is compiled when that is worth it.
 
@@ -124,25 +129,20 @@ class Kernel:
         self.is_interpretable = is_interpretable
         self._is_inlined = is_inlined
         self._compiled: Any = None
-        self._value_count = 0  # of all calls before it is compiled
+        self._value_count = 0  # of all calls before its code is loaded
         self._by_types: dict[tuple[TypeKey, ...], Callable[..., Any] | None] = {}
 
     def __call__(self, *arguments: Any) -> Any:
         """Call it, interpreted or compiled."""
         if self._compiled is not None:
             return self._compiled(*arguments)
-        value_count = 0
-        for argument in arguments:
-            if isinstance(argument, np.ndarray):
-                value_count += argument.size
-        self._value_count += value_count
-        is_early = self.is_interpretable and self._value_count <= VALUES_TO_LOAD_FOR
-        stored = None if is_early else self._stored(arguments)
+        stored = self._stored(arguments)
         if stored is not None:
-            # What raises an error is called again, compiled by Numba, which names the error.
-            with suppress(KernelFailedError):
+            try:
                 return stored(*arguments)
-        elif self.is_interpretable and interpreter.takes(value_count):
+            except KernelFailedError:
+                pass  # it is called again, compiled by Numba, which names the error
+        elif self.is_interpretable and interpreter.takes(_value_count(arguments)):
             # NumPy warns where the arithmetic of its scalars wraps around, as Numba's does.
             with np.errstate(all="ignore"), suppress(OverflowError):
                 return self.function(*arguments)
@@ -152,14 +152,22 @@ class Kernel:
         """Return the machine code for these types of arguments, if a file has it."""
         if interpreter.is_retired:
             return None
+        key = tuple(map(type_key, arguments))
+        known = self._by_types.get(key)
+        if known is None and self._is_early(arguments):
+            return None
         if next(_calls_of_stored) == CALLS_BEFORE_NUMBA:
             _load_numba_beside()
-        key = tuple(map(type_key, arguments))
-        if key not in self._by_types:
+        if known is None and key not in self._by_types:
             types = [text for one in arguments if (text := type_of(one)) is not None]
             is_plain = len(types) == len(key) and not _IS_INTERPRETER_WANTED
             self._by_types[key] = self._loaded(types) if is_plain else None
         return self._by_types[key]
+
+    def _is_early(self, arguments: tuple[Any, ...]) -> bool:
+        """Whether calls were so small, this one among them, that loading code takes longer."""
+        self._value_count += _value_count(arguments)
+        return self.is_interpretable and self._value_count <= VALUES_TO_LOAD_FOR
 
     def _loaded(self, types: list[str]) -> Callable[..., Any] | None:
         with _loading:

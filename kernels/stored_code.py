@@ -16,7 +16,6 @@ import mmap
 import os
 from collections.abc import Callable
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +23,7 @@ import msgspec
 import xxhash
 
 from projseg.kernels.cache_folder import SETTING, cache_folder
-from projseg.kernels.call_types import KernelFailedError, c_types, c_values, result_layout
+from projseg.kernels.call_types import KernelFailedError, c_types, c_values_of, result_layout
 from projseg.kernels.machine_code import MachineCode
 
 FORM: Final = 1  # of the files
@@ -174,17 +173,21 @@ def _callable(kernel: StoredKernel, address: int) -> Callable[..., Any]:
     prototype = ctypes.CFUNCTYPE(ctypes.c_int32, pointer, pointer, *argument_types)
     function = prototype(address)
     layout = result_layout(kernel.results)
+    # The first word is for the address of an error, what follows for the results.
+    returned_type = ctypes.c_char * (_WORD_BYTES + layout.size)
+    converters = [c_values_of(text) for text in kernel.arguments]
 
     def call(*arguments: Any) -> Any:
-        # The first word is for the address of an error, what follows for the results.
-        returned = bytearray(_WORD_BYTES + layout.size)
-        start = ctypes.addressof(ctypes.c_char.from_buffer(returned))
-        values = chain.from_iterable(map(c_values, arguments))
+        returned = returned_type()
+        start = ctypes.addressof(returned)
+        values: list[Any] = []
+        for convert, argument in zip(converters, arguments, strict=True):
+            values += convert(argument)
         if function(start + _WORD_BYTES, start, *values) not in _SUCCESS:
             raise KernelFailedError
+        if layout.size == 0:
+            return None
         found = layout.unpack_from(returned, _WORD_BYTES)
-        if kernel.is_tuple:
-            return found
-        return found[0] if found else None
+        return found if kernel.is_tuple else found[0]
 
     return call
