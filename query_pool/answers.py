@@ -34,7 +34,9 @@ def send_rows(channel: Channel, rows: pa.Table) -> None:
     OSError, pa.ArrowException
         If they have no room; nothing was sent.
     """
-    if rows.nbytes < MAPPED_BYTES_MIN or not hasattr(os, "memfd_create"):
+    # The bytes of whole buffers are known at once; slices of them may be far fewer.
+    is_small = rows.get_total_buffer_size() < MAPPED_BYTES_MIN or rows.nbytes < MAPPED_BYTES_MIN
+    if is_small or not hasattr(os, "memfd_create"):
         sink = pa.BufferOutputStream()
         sink.write(_ROWS)
         _write(sink, rows)
