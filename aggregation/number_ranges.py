@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -30,6 +31,7 @@ _COMPARISONS: Final = {
 }
 
 _INT64_LIMIT: Final = 1 << 63
+_RANGES_KEPT: Final = 1024  # each question asks for those of its conditions in every segment
 
 
 class NumberRange(msgspec.Struct, frozen=True):
@@ -125,6 +127,7 @@ class NumberRange(msgspec.Struct, frozen=True):
         return inside
 
 
+@lru_cache(maxsize=_RANGES_KEPT)
 def value_range(condition: Expression) -> NumberRange | None:
     """Return the range of a column that a condition implies; None if no such range is known.
 

@@ -13,7 +13,6 @@ from projseg.aggregation.partial import Partial, key_arrow
 from projseg.aggregation.states.finish import finish_call, finish_numbers
 from projseg.aggregation.states.state import State
 from projseg.algebra.aggregates.call import AggregateCall
-from projseg.algebra.aggregates.decompose import decompose
 from projseg.algebra.aggregates.group_scope import GROUPING_ID
 from projseg.algebra.expressions.evaluate import evaluate_in_parts
 from projseg.algebra.expressions.tree import Column, Expression
@@ -66,6 +65,7 @@ class _GroupColumns:
         if query.grouping_sets is not None:
             self._keys[GROUPING_ID] = len(query.keys)
         self._calls = {call.name: call for call in query.aggregates}
+        self._primitives_of = query.primitives_of
         self._states = {
             primitive.text: state
             for primitive, state in zip(query.primitives, partial.states, strict=True)
@@ -120,7 +120,7 @@ class _GroupColumns:
 
     def _call(self, name: str) -> tuple[AggregateCall, Sequence[State]]:
         call = self._calls[name]
-        return call, [self._states[primitive.text] for primitive in decompose(call)]
+        return call, [self._states[primitive.text] for primitive in self._primitives_of[name]]
 
 
 def _set_terms(query: QuerySpec) -> tuple[OrderTerm, ...]:

@@ -260,10 +260,10 @@ def _folded(
 
 def is_stored_answer(plan: SourcePlan) -> bool:
     """Whether the source's rows are the query's groups already."""
-    if plan.source is None or not plan.keys:
+    if plan.source is None or not plan.keys or len(plan.keys) != len(plan.source.grouping):
         return False
-    stored = tuple(stored_column(named.expression) for named in plan.source.grouping)
-    return sorted(plan.keys, key=str) == sorted(stored, key=str) and merges_states(plan)
+    stored = {stored_column(named.expression) for named in plan.source.grouping}
+    return stored == set(plan.keys) and merges_states(plan)
 
 
 def merges_states(plan: SourcePlan) -> bool:

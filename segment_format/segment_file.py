@@ -56,7 +56,7 @@ _ID_BYTES_MAX: Final = 4
 _NUMBER_BYTES: Final = 8
 _WIDE_BYTES: Final = 64
 
-Part = TypeVar("Part", PageDirectory, BitmapIndex, Dictionary)
+Part = TypeVar("Part", PageDirectory, PageZones, BitmapIndex, Dictionary)
 
 
 class SegmentFile:
@@ -84,6 +84,7 @@ class SegmentFile:
             for column in table.columns
         }
         self._directories: dict[tuple[str, str, str], PageDirectory] = {}
+        self._zones: dict[tuple[str, str, str], PageZones] = {}
         self._indexes: dict[tuple[str, str, str], BitmapIndex] = {}
         self._dictionaries: dict[str, Dictionary] = {}
         opened_bytes = _OPEN_BYTES + _FOOTER_EXPANSION * tail.footer_bytes
@@ -188,13 +189,18 @@ class SegmentFile:
         return known
 
     def page_zones(self, table: str, role: Role, name: str) -> PageZones:
-        """Return the zone maps of a column's pages."""
-        entry = self.column_entry(table, role, name)
-        return page_zones(
-            self.directory(table, role, name),
-            parse_type_name(entry.type),
-            is_numbers=entry.kind == "numbers",
-        )
+        """Return the zone maps of a column's pages; nobody writes to them."""
+        key = (table, role, name)
+        known = self._zones.get(key)
+        if known is None:
+            entry = self.column_entry(table, role, name)
+            known = page_zones(
+                self.directory(table, role, name),
+                parse_type_name(entry.type),
+                is_numbers=entry.kind == "numbers",
+            )
+            known = self._held(self._zones, key, known, known.nbytes)
+        return known
 
     def column_bytes(self, table: str, role: Role, name: str) -> int:
         """Return the bytes of a column's pages on disk."""

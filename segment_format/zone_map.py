@@ -40,6 +40,12 @@ class PageZones(msgspec.Struct, frozen=True, eq=False):
     def __len__(self) -> int:
         return len(self.minimum)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, the directory's `row_starts` not counted."""
+        arrays = (self.minimum, self.maximum, self.has_bounds, self.null_count, self.has_nan)
+        return sum(array.nbytes for array in arrays)
+
 
 def page_zones(directory: PageDirectory, arrow_type: pa.DataType, *, is_numbers: bool) -> PageZones:
     """Return the zone maps a directory records."""

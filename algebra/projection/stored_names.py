@@ -6,6 +6,7 @@ the columns in older segments.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import xxhash
@@ -18,13 +19,16 @@ from projseg.segment_format.limits import name_problem
 __all__ = ["ROW_NUMBER", "state_column_name", "stored_column"]
 
 _READABLE_CHARACTERS: Final = 48
+_NAMES_KEPT: Final = 4096  # each question asks for those of every segment that it reads
 
 
+@lru_cache(maxsize=_NAMES_KEPT)
 def stored_column(expression: Expression) -> Column:
     """Return the stored grouping column of an expression."""
     return Column(expression.type, _short(to_sql(expression)))
 
 
+@lru_cache(maxsize=_NAMES_KEPT)
 def state_column_name(primitive_text: str, part: str) -> str:
     """Return the stored name of one part of a primitive's state."""
     return _short(f"{primitive_text}.{part}")

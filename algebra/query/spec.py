@@ -95,9 +95,14 @@ class QuerySpec(msgspec.Struct, frozen=True, dict=True):
         return (*columns, Column(self.time_type, self.time_column))
 
     @cached_property
+    def primitives_of(self) -> dict[str, tuple[Primitive, ...]]:
+        """The primitives of each aggregate by its name, as `decompose` returns them."""
+        return {call.name: decompose(call) for call in self.aggregates}
+
+    @cached_property
     def primitives(self) -> tuple[Primitive, ...]:
         """The primitives of the aggregates, each once, in order."""
-        found = {p.text: p for call in self.aggregates for p in decompose(call)}
+        found = {p.text: p for several in self.primitives_of.values() for p in several}
         return tuple(found.values())
 
     @cached_property
