@@ -120,7 +120,8 @@ class Rows(msgspec.Struct, frozen=True):
         first = int(mask.argmax())
         if mask[first : first + kept].all():
             return self.slice(first, first + kept)
-        return self.subset(np.flatnonzero(mask).astype(np.uint32))
+        (positions,) = mask.nonzero()
+        return self.subset(positions.astype(np.uint32))
 
     def slice(self, first: int, end: int) -> Rows:
         """Return the rows [first, end) of this selection; nothing is copied."""

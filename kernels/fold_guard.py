@@ -51,7 +51,7 @@ def check_rows(
         raise _bad(f"group ids are {group_ids.dtype}, not uint8, uint16 or uint32")
     if len(group_ids) != row_count:
         raise _bad(f"{len(group_ids)} group ids were given for {row_count} rows")
-    if row_count and int(group_ids.max()) >= group_count:
+    if row_count and int(np.maximum.reduce(group_ids)) >= group_count:
         raise _bad(f"group id {group_ids.max()} is not below the group count {group_count}")
 
 

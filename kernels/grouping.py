@@ -235,7 +235,8 @@ def require_ids_below(ids: UnsignedIds, cardinality: int) -> None:
     InvalidInputError
         If one is not.
     """
-    if len(ids) and np.iinfo(ids.dtype).max >= cardinality and int(ids.max()) >= cardinality:
+    may_pass = len(ids) > 0 and 1 << 8 * ids.dtype.itemsize > cardinality
+    if may_pass and int(np.maximum.reduce(ids)) >= cardinality:
         raise InvalidInputError(
             "PROJSEG_ID_OUT_OF_RANGE", f"id {ids.max()} is not below {cardinality}"
         )

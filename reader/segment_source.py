@@ -247,8 +247,8 @@ class SegmentSource(msgspec.Struct, frozen=True):
             return null_vector(self.schema.field(name).type, end - first)
         if first >= end:
             return self.segment.column(self.table_name, role, name, 0, 0)
-        rows = RowRange(first, end)
-        if not self.is_cached(name, is_state=is_state):
+        rows, key = RowRange(first, end), self._cache_key("column", role, name)
+        if key not in KEPT:
             pages, part = self._pages_of(role, name, rows), self._pages_of(role, name, self.part)
             is_whole = self.is_whole(name, is_state=is_state)
             if not is_whole or (
@@ -258,8 +258,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
                 return self._of_pages(role, name, pages, rows, may_keep=is_whole)
             if self.part is not None:
                 return self._of_pages(role, name, part, rows, may_keep=True)
-        column = self.vector(name, is_state=is_state)
-        return _part(column, rows, self._cache_key("column", role, name))
+        return _part(self.vector(name, is_state=is_state), rows, key)
 
     def _pages_of(self, role: Role, name: str, rows: RowRange | None) -> range:
         """Return which pages of a column hold rows; None: all."""

@@ -73,6 +73,10 @@ class Ids(msgspec.Struct, frozen=True, eq=False):
         return self.dictionary.values_of(self.ids)
 
 
+# Greatest values of types that are so narrow that bounds need no look at the values.
+_NARROW_MAX: Final = {np.dtype(np.uint8): (1 << 8) - 1, np.dtype(np.uint16): (1 << 16) - 1}
+
+
 class Numbers(msgspec.Struct, frozen=True, eq=False):
     """Fixed-width values, one a row: value = base + values[row].
 
@@ -132,8 +136,8 @@ class Numbers(msgspec.Struct, frozen=True, eq=False):
         """
         if self.bounds is not None:
             low, high = self.bounds
-        elif self.values.dtype in (np.uint8, np.uint16):
-            low, high = 0, int(np.iinfo(self.values.dtype).max)
+        elif self.values.dtype in _NARROW_MAX:
+            low, high = 0, _NARROW_MAX[self.values.dtype]
         elif len(self.values):
             low, high = int(self.values.min()), int(self.values.max())
         else:
