@@ -150,7 +150,7 @@ class Kernel:
 
     def _stored(self, arguments: tuple[Any, ...]) -> Callable[..., Any] | None:
         """Return the machine code for these types of arguments, if a file has it."""
-        if interpreter.is_retired:
+        if interpreter.is_retired or _IS_INTERPRETER_WANTED:
             return None
         key = tuple(map(type_key, arguments))
         known = self._by_types.get(key)
@@ -160,8 +160,7 @@ class Kernel:
             _load_numba_beside()
         if known is None and key not in self._by_types:
             types = [text for one in arguments if (text := type_of(one)) is not None]
-            is_plain = len(types) == len(key) and not _IS_INTERPRETER_WANTED
-            self._by_types[key] = self._loaded(types) if is_plain else None
+            self._by_types[key] = self._loaded(types) if len(types) == len(key) else None
         return self._by_types[key]
 
     def _is_early(self, arguments: tuple[Any, ...]) -> bool:

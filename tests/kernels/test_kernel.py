@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -114,3 +115,20 @@ def test_what_one_process_compiled_another_runs_without_numba(location):
     subprocess.run(command, check=True, capture_output=True)
     run = subprocess.run(command, check=True, capture_output=True)
     assert run.stdout.split() == ([b"False"] * 2 if may_run() else [b"False", b"True"])
+
+
+def test_where_numba_compiles_nothing_every_call_is_interpreted():
+    code = """
+import threading
+import numpy as np
+from projseg.kernels import kernel
+from projseg.kernels.grouping import occupied_groups
+kernel.CALLS_BEFORE_NUMBA = 3
+for _ in range(9):
+    assert occupied_groups(np.ones(2_000, np.uint32), 2).tolist() == [False, True]
+    for thread in threading.enumerate():
+        if thread.name == "projseg-numba":
+            thread.join()
+"""
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
