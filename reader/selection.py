@@ -171,6 +171,7 @@ def _pages_that_may_match(source: SegmentSource, condition: Expression) -> Pages
     if number_range is None or source.is_opaque(name):
         return _every_page(source)
     may_match = number_range.may_match(zones.minimum, zones.maximum) & zones.has_bounds
+    may_match |= zones.holds_wide()
     # NaN is greater than every number, so only an upper bound excludes it.
     return may_match | zones.has_nan if number_range.high is None else may_match
 

@@ -46,6 +46,11 @@ class PageZones(msgspec.Struct, frozen=True, eq=False):
         arrays = (self.minimum, self.maximum, self.has_bounds, self.null_count, self.has_nan)
         return sum(array.nbytes for array in arrays)
 
+    def holds_wide(self) -> NDArray[np.bool_]:
+        """Return which pages hold values that pass 64 bits, bool[p]: nothing bounds those pages."""
+        has_values = self.null_count < np.diff(self.row_starts)
+        return has_values & ~self.has_bounds & ~self.has_nan
+
 
 def page_zones(directory: PageDirectory, arrow_type: pa.DataType, *, is_numbers: bool) -> PageZones:
     """Return the zone maps a directory records."""
