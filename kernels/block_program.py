@@ -1,7 +1,7 @@
 """Run a program of simple operations over columns, some rows at a time, without the global lock.
 
 A program computes an expression: each of its operations reads and writes registers, which hold one
-64-bit number for each row of a block. Blocks are so short that registers stay in the processor's
+64-bit number for each row of a block; a number of 128 bits takes two. Blocks are so short that registers stay in the processor's
 cache. One kernel runs every program, so no expression is compiled.
 """
 
@@ -27,13 +27,23 @@ _LOADS: Final = {
     Operation.LOAD_SHORT: 2,
     Operation.LOAD_WORD: 4,
     Operation.LOAD_LONG: 8,
+    Operation.LOAD_LOW_HALF: 16,
+    Operation.LOAD_HIGH_HALF: 16,
 }
 _LOOK_UPS: Final = {
     Operation.LOOK_UP_BYTE: np.dtype(np.uint8),
     Operation.LOOK_UP_SHORT: np.dtype(np.uint16),
     Operation.LOOK_UP_WORD: np.dtype(np.uint32),
 }
-_STORES: Final = {Operation.STORE_BYTE: 1, Operation.STORE_WORD: 4, Operation.STORE_LONG: 8}
+_STORES: Final = {
+    Operation.STORE_BYTE: 1,
+    Operation.STORE_WORD: 4,
+    Operation.STORE_LONG: 8,
+    Operation.STORE_LOW_HALF: 16,
+    Operation.STORE_HIGH_HALF: 16,
+}
+_HALVED: Final = (Operation.DIVIDE_HALVES, Operation.DIVIDE_HALVES_HIGH)
+_DIVISOR_MAX: Final = (1 << 32) - 1
 _NOTHING: Final = np.zeros(0, np.uint8)
 
 Step = tuple[int, int, int, int, int, int, int]
@@ -135,4 +145,6 @@ def _is_good(
         return is_of_type and int(ids.max(initial=0)) < len(columns[y])
     if operation in _STORES:
         return x < register_count and y < PROGRAM_OUTPUTS_MAX
+    if operation in _HALVED and not 0 < low <= _DIVISOR_MAX:
+        return False
     return max(x, y, z) < register_count and (operation != Operation.DIVIDE_HALF_UP or low > 0)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.kernels.array_types import Integers, Narrow
+from projseg.kernels.block_halves import divide_halves, multiply_high
 from projseg.kernels.kernel import kernel
 
 
@@ -19,32 +20,40 @@ class Operation(IntEnum):
     LOAD_SHORT = 2
     LOAD_WORD = 3
     LOAD_LONG = 4
-    LOOK_UP_BYTE = 5  # column y of longs at the id in column x of bytes
-    LOOK_UP_SHORT = 6
-    LOOK_UP_WORD = 7
-    ADD = 8  # integers wrap around
-    SUBTRACT = 9
-    MULTIPLY = 10
-    DIVIDE = 11  # rounded towards zero; by zero: x
-    REMAINDER = 12  # with the sign of x; by zero: 0
-    DIVIDE_HALF_UP = 13  # x by the constant low > 0
-    EQUAL = 14  # 1 or 0
-    LESS = 15
-    EQUAL_DOUBLES = 16  # NaN equals itself
-    LESS_DOUBLES = 17  # NaN is greatest
-    AND = 18
-    OR = 19
-    XOR = 20
-    SELECT = 21  # y where x is not 0, else z
-    ADD_DOUBLES = 22
-    SUBTRACT_DOUBLES = 23
-    MULTIPLY_DOUBLES = 24
-    DIVIDE_DOUBLES = 25  # by zero: x
-    TO_DOUBLE = 26  # x / low
-    REQUIRE_BETWEEN = 27  # fails unless low <= x <= high wherever y is not 0
-    STORE_BYTE = 28  # x - low, to output y of bytes
-    STORE_WORD = 29
-    STORE_LONG = 30
+    LOAD_LOW_HALF = 5  # the first of two longs in each row of column x
+    LOAD_HIGH_HALF = 6
+    LOOK_UP_BYTE = 7  # column y of longs at the id in column x of bytes
+    LOOK_UP_SHORT = 8
+    LOOK_UP_WORD = 9
+    ADD = 10  # integers wrap around
+    SUBTRACT = 11
+    MULTIPLY = 12
+    MULTIPLY_HIGH = 13  # the upper half of the product of 128 bits
+    DIVIDE = 14  # rounded towards zero; by zero: x
+    REMAINDER = 15  # with the sign of x; by zero: 0
+    DIVIDE_HALF_UP = 16  # x by the constant low > 0
+    DIVIDE_HALVES = 17  # x, the lower half, and y, the upper, by the constant low, 0 < low < 2**32;
+    DIVIDE_HALVES_HIGH = 18  # towards zero, or half up if high is 1; this is the upper half
+    EQUAL = 19  # 1 or 0
+    LESS = 20
+    LESS_UNSIGNED = 21
+    EQUAL_DOUBLES = 22  # NaN equals itself
+    LESS_DOUBLES = 23  # NaN is greatest
+    AND = 24
+    OR = 25
+    XOR = 26
+    SELECT = 27  # y where x is not 0, else z
+    ADD_DOUBLES = 28
+    SUBTRACT_DOUBLES = 29
+    MULTIPLY_DOUBLES = 30
+    DIVIDE_DOUBLES = 31  # by zero: x
+    TO_DOUBLE = 32  # x / low
+    REQUIRE_BETWEEN = 33  # fails unless low <= x <= high wherever y is not 0
+    STORE_BYTE = 34  # x - low, to output y of bytes
+    STORE_WORD = 35
+    STORE_LONG = 36
+    STORE_LOW_HALF = 37  # x, as the first of two longs in each row of output y
+    STORE_HIGH_HALF = 38
 
 
 @kernel
@@ -74,12 +83,13 @@ def run_steps(
             out = registers[written][:count]
             if operation == Operation.CONSTANT:
                 registers[written][:] = low
-            elif operation <= Operation.LOAD_LONG:
+            elif operation <= Operation.LOAD_HIGH_HALF:
                 _load_column(operation, columns[x], low, first, out)
             elif operation <= Operation.LOOK_UP_WORD:
                 _look_up_column(operation, columns[x], columns[y].view(np.int64), first, out)
             elif operation <= Operation.SELECT:
-                _compute(operation, registers, doubles, x, y, code[step, 4], low, out)
+                z, high = code[step, 4], code[step, 6]
+                _compute(operation, registers, doubles, x, y, z, low, high, out)
             elif operation <= Operation.TO_DOUBLE:
                 _compute_doubles(operation, registers, doubles, x, y, low, doubles[written][:count])
             elif operation >= Operation.STORE_BYTE:
@@ -104,8 +114,13 @@ def _load_column(
         _load(column.view(np.uint16)[first:], base, out)
     elif operation == Operation.LOAD_WORD:
         _load(column.view(np.uint32)[first:], base, out)
-    else:
+    elif operation == Operation.LOAD_LONG:
         _load(column.view(np.int64)[first:], base, out)
+    else:
+        half = operation - Operation.LOAD_LOW_HALF
+        longs = column.view(np.int64)
+        for row in range(len(out)):
+            out[row] = longs[2 * (first + row) + half]
 
 
 @kernel
@@ -142,8 +157,13 @@ def _store_column(
         _store(x, base, output[at:])
     elif operation == Operation.STORE_WORD:
         _store(x, base, output.view(np.uint32)[at:])
-    else:
+    elif operation == Operation.STORE_LONG:
         _store(x, base, output.view(np.int64)[at:])
+    else:
+        half = operation - Operation.STORE_LOW_HALF
+        longs = output.view(np.int64)
+        for row in range(len(x)):
+            longs[2 * (at + row) + half] = x[row]
 
 
 @kernel
@@ -177,6 +197,7 @@ def _compute(
     y: int,
     z: int,
     low: int,
+    high: int,
     out: NDArray[np.int64],
 ) -> None:
     """Compute integers and truth values.
@@ -187,11 +208,16 @@ def _compute(
     count = len(out)
     if operation <= Operation.MULTIPLY:
         _add_or_multiply(operation, registers[x][:count], registers[y][:count], out)
+    elif operation == Operation.MULTIPLY_HIGH:
+        multiply_high(registers[x][:count], registers[y][:count], out)
     elif operation <= Operation.REMAINDER:
         _divide(operation, registers[x][:count], registers[y][:count], out)
     elif operation == Operation.DIVIDE_HALF_UP:
         _divide_half_up(registers[x][:count], low, out)
-    elif operation <= Operation.LESS:
+    elif operation <= Operation.DIVIDE_HALVES_HIGH:
+        is_high = operation == Operation.DIVIDE_HALVES_HIGH
+        divide_halves(registers[x][:count], registers[y][:count], low, high == 1, is_high, out)
+    elif operation <= Operation.LESS_UNSIGNED:
         _compare(operation, registers[x][:count], registers[y][:count], out)
     elif operation <= Operation.LESS_DOUBLES:
         _compare_doubles(operation, doubles[x][:count], doubles[y][:count], out)
@@ -270,9 +296,12 @@ def _compare(
     if operation == Operation.EQUAL:
         for row in range(len(out)):
             out[row] = x[row] == y[row]
-    else:
+    elif operation == Operation.LESS:
         for row in range(len(out)):
             out[row] = x[row] < y[row]
+    else:
+        for row in range(len(out)):
+            out[row] = np.uint64(x[row]) < np.uint64(y[row])
 
 
 @kernel

@@ -10,6 +10,7 @@ from scale import tries
 from projseg.errors import InvalidInputError
 from projseg.kernels.block_program import BLOCK_ROWS, BlockProgram
 from projseg.kernels.block_steps import Operation as Op
+from projseg.segment_format.wide_integers import WIDE, to_objects
 
 EDGES = [0, 1, -1, 2, 7, 10, -(2**63), 2**63 - 1, 2**53, -(2**31)]
 DOUBLES = [0.0, -0.0, 1.5, -2.25, 1e308, float("inf"), float("-inf"), float("nan")]
@@ -26,6 +27,10 @@ LOADED = [
     (Op.LOOK_UP_SHORT, 7, 1, 4, 0, 0, 0),
     (Op.LOOK_UP_WORD, 8, 2, 3, 0, 0, 0),
 ]
+HALVES = [
+    (Op.LOAD_LOW_HALF, 10, 5, 0, 0, 0, 0),
+    (Op.LOAD_HIGH_HALF, 11, 5, 0, 0, 0, 0),
+]
 STORED = [(Op.STORE_LONG, 0, 9, 0, 0, 3, 0), (Op.STORE_BYTE, 0, 9, 1, 0, 0, 0)]
 
 
@@ -38,6 +43,7 @@ def columns_of(first, second):
         ids.astype(np.uint32),
         np.array(first, np.int64),
         np.array(second, np.int64),
+        np.array([*zip(first, second, strict=True)], WIDE),
     ]
 
 
@@ -65,7 +71,10 @@ def test_every_step_is_what_its_twin_does(rows, registers, low, high):
             continue
         step = (operation, 9, *registers, low, high)
         if operation <= Op.LOOK_UP_WORD:
-            step = next((op, 9, *rest) for op, _, *rest in LOADED if op == operation)
+            known = [*LOADED, *HALVES]
+            step = next((op, 9, *rest) for op, _, *rest in known if op == operation)
+        if operation in (Op.DIVIDE_HALVES, Op.DIVIDE_HALVES_HIGH):
+            step = (operation, 9, *registers, low % (2**32 - 1) + 1, high % 2)
         steps = [*LOADED, (Op.SELECT, 9, 1, 2, 0, 0, 0), step, *STORED]
         values, truths = np.empty(len(rows), np.int64), np.empty(len(rows), np.uint8)
         succeeded = BlockProgram(steps, columns, len(rows), 1).run(0, len(rows), [values, truths])
@@ -75,6 +84,30 @@ def test_every_step_is_what_its_twin_does(rows, registers, low, high):
             assert is_same(values.tolist(), expected[0], operation)
         if expected is not None and operation not in oracle.DOUBLES:
             assert truths.tolist() == [value % 256 for value in expected[1]]
+
+
+@given(
+    st.lists(st.tuples(LONGS, LONGS), min_size=1, max_size=6),
+    st.sampled_from([1, 2, 10, 10**9, 2**32 - 1]),
+    st.integers(0, 1),
+)
+@settings(max_examples=tries(200), deadline=None)
+def test_halves_are_divided_as_whole_numbers(pairs, divisor, is_half_up):
+    values = np.array(pairs, WIDE)
+    found = np.empty(len(pairs), WIDE)
+    steps = [
+        *HALVES,
+        (Op.DIVIDE_HALVES, 12, 10, 11, 0, divisor, is_half_up),
+        (Op.DIVIDE_HALVES_HIGH, 13, 10, 11, 0, divisor, is_half_up),
+        (Op.STORE_LOW_HALF, 0, 12, 0, 0, 0, 0),
+        (Op.STORE_HIGH_HALF, 0, 13, 0, 0, 0, 0),
+    ]
+    columns = [np.zeros(len(pairs), np.int64)] * 5 + [values]
+    assert BlockProgram(steps, columns, len(pairs), 0).run(0, len(pairs), [found])
+    divided = oracle.half_up if is_half_up else oracle.truncated
+    whole = [divided(value, divisor) for value in to_objects(values).tolist()]
+    edge = 1 << 127
+    assert to_objects(found).tolist() == [(one + edge) % (2 * edge) - edge for one in whole]
 
 
 def test_blocks_follow_one_another_from_any_row():
@@ -117,6 +150,9 @@ def test_columns_that_cannot_be_written_are_read():
         (Op.LOOK_UP_WORD, 0, 2, 2, 0, 0, 0),  # a table of another width
         (Op.LOOK_UP_BYTE, 0, 2, 0, 0, 0, 0),
         (Op.DIVIDE_HALF_UP, 0, 0, 0, 0, 0, 0),
+        (Op.LOAD_LOW_HALF, 0, 0, 0, 0, 0, 0),
+        (Op.DIVIDE_HALVES, 0, 0, 0, 0, 0, 0),
+        (Op.DIVIDE_HALVES_HIGH, 0, 0, 0, 0, 2**32, 0),
     ],
 )
 def test_a_step_that_reaches_for_what_is_not_there_is_refused(step):

@@ -40,6 +40,8 @@ INTEGERS = {
     Op.MULTIPLY: lambda x, y: wrapped(x * y),
     Op.DIVIDE: lambda x, y: wrapped(truncated(x, y)) if y else x,
     Op.REMAINDER: lambda x, y: x - truncated(x, y) * y if y else 0,
+    Op.MULTIPLY_HIGH: lambda x, y: x * y >> 64,
+    Op.LESS_UNSIGNED: lambda x, y: int(x % 2**64 < y % 2**64),
     Op.EQUAL: lambda x, y: int(x == y),
     Op.LESS: lambda x, y: int(x < y),
     Op.AND: lambda x, y: x & y,
@@ -84,12 +86,18 @@ def run_step(step, columns, row, registers, outputs):  # noqa: C901 - one branch
         registers[written] = low
     elif Op.LOAD_BYTE <= operation <= Op.LOAD_LONG:
         registers[written] = int(columns[x].tolist()[row]) + low
+    elif operation in (Op.LOAD_LOW_HALF, Op.LOAD_HIGH_HALF):
+        registers[written] = columns[x].tolist()[row][operation - Op.LOAD_LOW_HALF]
     elif Op.LOOK_UP_BYTE <= operation <= Op.LOOK_UP_WORD:
         registers[written] = int(columns[y].tolist()[columns[x].tolist()[row]])
     elif operation in INTEGERS:
         registers[written] = INTEGERS[operation](registers[x], registers[y])
     elif operation == Op.DIVIDE_HALF_UP:
         registers[written] = half_up(registers[x], low)
+    elif operation in (Op.DIVIDE_HALVES, Op.DIVIDE_HALVES_HIGH):
+        value = (registers[y] << 64) + registers[x] % 2**64
+        quotient = half_up(value, low) if high == 1 else truncated(value, low)
+        registers[written] = wrapped(quotient >> 64 * (operation - Op.DIVIDE_HALVES))
     elif operation in COMPARED:
         pair = as_double(registers[x]), as_double(registers[y])
         registers[written] = COMPARED[operation](*pair)
