@@ -19,14 +19,15 @@ from projseg.aggregation.rows import Rows
 from projseg.aggregation.values_by_id import values_by_id
 from projseg.algebra.expressions.blocks.builder import BlockBuilder
 from projseg.algebra.expressions.blocks.compile import compiled, has_form
-from projseg.algebra.expressions.blocks.value import NotInBlocksError, Value
+from projseg.algebra.expressions.blocks.value import NotInBlocksError, Value, is_long
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.functions.text_budget import TextsTooLargeError
 from projseg.algebra.expressions.tree import Call, Column, Expression
+from projseg.kernels.block_operations import Operation
 from projseg.kernels.block_program import BlockProgram
-from projseg.kernels.block_steps import Operation
 from projseg.memory.pool import empty
 from projseg.segment_format.vectors import Ids, Numbers, Vector
+from projseg.segment_format.wide_integers import WIDE
 
 BLOCK_ROWS_MIN: Final = 1 << 13
 """Fewer rows are not worth a program; tests set it to 0."""
@@ -47,7 +48,7 @@ class BlockValues(msgspec.Struct, frozen=True):
     type : pa.DataType
         Of the expression.
     dtype : dtype
-        Of output 0.
+        Of output 0: uint8, uint32, int64, float64, or WIDE where bounds pass 64 bits.
     base : int
         Added to what is stored.
     bounds : (int, int) or None
@@ -113,20 +114,32 @@ def _stored(
     bounds: tuple[int, int] | None = 0, value.high - value.low
     if arrow_type == pa.float64():
         dtype, bounds = np.dtype(np.float64), None
-    elif value.high - value.low < 1 << 8:
+    elif value.high - value.low < 1 << 8 and value.upper is None:
         operation, dtype = Operation.STORE_BYTE, np.dtype(np.uint8)
-    elif value.high - value.low < 1 << 32:
+    elif value.high - value.low < 1 << 32 and value.upper is None:
         operation, dtype = Operation.STORE_WORD, np.dtype(np.uint32)
     else:
         base, bounds = 0, (min(value.low, 0), max(value.high, 0))
-    stores = [(operation, value.register, base)]
+    parts = [(operation, value.register)]
+    if value.upper is not None:
+        parts = [
+            (Operation.STORE_LOW_HALF, value.register),
+            (Operation.STORE_HIGH_HALF, value.upper),
+        ]
+        dtype = WIDE
+    stores = [(step, _held(blocks, value, register, base), 0, base) for step, register in parts]
     if value.validity is not None:
-        null = blocks.constant(base).register
-        held = blocks.emit(Operation.SELECT, value.validity, value.register, null)
-        stores = [(operation, held, base), (Operation.STORE_BYTE, value.validity, 0)]
+        stores.append((Operation.STORE_BYTE, value.validity, 1, 0))
     program = blocks.program(stores, row_count)
     is_nullable = value.validity is not None
     return BlockValues(program, arrow_type, dtype, base, bounds, is_nullable, blocks.may_fail)
+
+
+def _held(blocks: BlockBuilder, value: Value, register: int, base: int) -> int:
+    """Return what is stored of a register: the base where the value is null."""
+    if value.validity is None:
+        return register
+    return blocks.emit(Operation.SELECT, value.validity, register, blocks.constant(base).register)
 
 
 class _Leaves:
@@ -163,6 +176,10 @@ def _loaded(vector: Numbers, blocks: BlockBuilder) -> Value:
     if values.dtype in _NO_LONGS:
         raise NotInBlocksError(f"a column of {values.dtype}")
     validity = None if vector.validity is None else blocks.load(vector.validity)
+    if values.dtype == WIDE:
+        lower, upper = blocks.load_halves(values)
+        bounds = vector.limits()
+        return Value(lower, *bounds, validity, None if is_long(*bounds) else upper)
     low, high = (0, 0) if values.dtype == np.float64 else vector.limits()
     return Value(blocks.load(values, vector.base), low, high, validity)
 

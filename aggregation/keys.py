@@ -30,6 +30,7 @@ from projseg.segment_format.arrow_arrays import (
 from projseg.segment_format.dictionary import narrow_id_dtype
 from projseg.segment_format.types import is_text
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
+from projseg.segment_format.wide_integers import WIDE
 
 # Integers in a range up to this wide, or as wide as there are rows, get `value - minimum` as id.
 _DENSE_RANGE_MAX: Final = 1 << 16
@@ -87,8 +88,8 @@ def make_key(vector: Vector, *, in_order: bool = True, may_be_sparse: bool = Fal
         return Key(vector.ids, len(dictionary), lambda ids: Ids(ids, dictionary))
     if vector.values.dtype.kind == "f":
         return _float_key(vector, in_order=in_order)
-    if vector.values.dtype == object:
-        return _distinct_key(vector, *_sorted_objects(vector.values))
+    if vector.values.dtype in (object, WIDE):
+        return _distinct_key(vector, *_sorted_objects(vector.wide()))
     return _integer_key(vector, in_order=in_order, may_be_sparse=may_be_sparse)
 
 

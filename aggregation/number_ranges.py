@@ -19,6 +19,7 @@ from projseg.kernels.select import between
 from projseg.segment_format.arrow_arrays import array_of
 from projseg.segment_format.types import arrow_to_numbers
 from projseg.segment_format.vectors import Numbers
+from projseg.segment_format.wide_integers import WIDE, are_at_least
 
 # Which comparisons bound a value from below, and which from above.
 _COMPARISONS: Final = {
@@ -87,7 +88,9 @@ class NumberRange(msgspec.Struct, frozen=True):
         if values.dtype.kind == "f":
             inside = self._float_mask(values)
         elif values.dtype == object:
-            inside = self._object_mask(numbers.wide())
+            inside = self._object_mask(values)
+        elif values.dtype == WIDE:
+            inside = self._wide_mask(values)
         else:
             inside = self._integer_mask(values, numbers.base)
         return inside if numbers.validity is None else inside & numbers.validity
@@ -116,6 +119,14 @@ class NumberRange(msgspec.Struct, frozen=True):
             inside = values < self.high if self.is_high_open else values <= self.high
         if self.low is not None:  # "not below", so that NaN is inside
             inside &= ~(values <= self.low if self.is_low_open else values < self.low)
+        return inside
+
+    def _wide_mask(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        inside = np.ones(len(values), np.bool_)
+        if self.low is not None:
+            inside = are_at_least(values, self.low + self.is_low_open)
+        if self.high is not None:
+            inside &= ~are_at_least(values, self.high + 1 - self.is_high_open)
         return inside
 
     def _object_mask(self, values: NDArray[Any]) -> NDArray[np.bool_]:

@@ -1,8 +1,9 @@
 """Run a program of simple operations over columns, some rows at a time, without the global lock.
 
 A program computes an expression: each of its operations reads and writes registers, which hold one
-64-bit number for each row of a block; a number of 128 bits takes two. Blocks are so short that registers stay in the processor's
-cache. One kernel runs every program, so no expression is compiled.
+64-bit number for each row of a block; a number of 128 bits takes two. Blocks are so short that
+registers stay in the processor's cache. One kernel runs every program, so no expression is
+compiled.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.block_steps import Operation, run_steps
+from projseg.kernels.block_operations import Operation
+from projseg.kernels.block_steps import run_steps
 
 BLOCK_ROWS: Final = 1024
 PROGRAM_REGISTERS_MAX: Final = 64
@@ -42,8 +44,11 @@ _STORES: Final = {
     Operation.STORE_LOW_HALF: 16,
     Operation.STORE_HIGH_HALF: 16,
 }
-_HALVED: Final = (Operation.DIVIDE_HALVES, Operation.DIVIDE_HALVES_HIGH)
-_DIVISOR_MAX: Final = (1 << 32) - 1
+_DIVISOR_MAX: Final = {
+    Operation.DIVIDE_HALF_UP: (1 << 63) - 1,
+    Operation.DIVIDE_HALVES: (1 << 32) - 1,
+    Operation.DIVIDE_HALVES_HIGH: (1 << 32) - 1,
+}
 _NOTHING: Final = np.zeros(0, np.uint8)
 
 Step = tuple[int, int, int, int, int, int, int]
@@ -145,6 +150,5 @@ def _is_good(
         return is_of_type and int(ids.max(initial=0)) < len(columns[y])
     if operation in _STORES:
         return x < register_count and y < PROGRAM_OUTPUTS_MAX
-    if operation in _HALVED and not 0 < low <= _DIVISOR_MAX:
-        return False
-    return max(x, y, z) < register_count and (operation != Operation.DIVIDE_HALF_UP or low > 0)
+    is_divisor_good = operation not in _DIVISOR_MAX or 0 < low <= _DIVISOR_MAX[Operation(operation)]
+    return max(x, y, z) < register_count and is_divisor_good

@@ -2,58 +2,13 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.array_types import Integers, Narrow
+from projseg.kernels.block_columns import load_column, look_up_column, store_column
 from projseg.kernels.block_halves import divide_halves, multiply_high
+from projseg.kernels.block_operations import Operation
 from projseg.kernels.kernel import kernel
-
-
-class Operation(IntEnum):
-    """What a step does; x, y and z are registers, `low` and `high` constants."""
-
-    CONSTANT = 0  # low
-    LOAD_BYTE = 1  # column x of bytes, plus low
-    LOAD_SHORT = 2
-    LOAD_WORD = 3
-    LOAD_LONG = 4
-    LOAD_LOW_HALF = 5  # the first of two longs in each row of column x
-    LOAD_HIGH_HALF = 6
-    LOOK_UP_BYTE = 7  # column y of longs at the id in column x of bytes
-    LOOK_UP_SHORT = 8
-    LOOK_UP_WORD = 9
-    ADD = 10  # integers wrap around
-    SUBTRACT = 11
-    MULTIPLY = 12
-    MULTIPLY_HIGH = 13  # the upper half of the product of 128 bits
-    DIVIDE = 14  # rounded towards zero; by zero: x
-    REMAINDER = 15  # with the sign of x; by zero: 0
-    DIVIDE_HALF_UP = 16  # x by the constant low > 0
-    DIVIDE_HALVES = 17  # x, the lower half, and y, the upper, by the constant low, 0 < low < 2**32;
-    DIVIDE_HALVES_HIGH = 18  # towards zero, or half up if high is 1; this is the upper half
-    EQUAL = 19  # 1 or 0
-    LESS = 20
-    LESS_UNSIGNED = 21
-    EQUAL_DOUBLES = 22  # NaN equals itself
-    LESS_DOUBLES = 23  # NaN is greatest
-    AND = 24
-    OR = 25
-    XOR = 26
-    SELECT = 27  # y where x is not 0, else z
-    ADD_DOUBLES = 28
-    SUBTRACT_DOUBLES = 29
-    MULTIPLY_DOUBLES = 30
-    DIVIDE_DOUBLES = 31  # by zero: x
-    TO_DOUBLE = 32  # x / low
-    REQUIRE_BETWEEN = 33  # fails unless low <= x <= high wherever y is not 0
-    STORE_BYTE = 34  # x - low, to output y of bytes
-    STORE_WORD = 35
-    STORE_LONG = 36
-    STORE_LOW_HALF = 37  # x, as the first of two longs in each row of output y
-    STORE_HIGH_HALF = 38
 
 
 @kernel
@@ -84,108 +39,19 @@ def run_steps(
             if operation == Operation.CONSTANT:
                 registers[written][:] = low
             elif operation <= Operation.LOAD_HIGH_HALF:
-                _load_column(operation, columns[x], low, first, out)
+                load_column(operation, columns[x], low, first, out)
             elif operation <= Operation.LOOK_UP_WORD:
-                _look_up_column(operation, columns[x], columns[y].view(np.int64), first, out)
+                look_up_column(operation, columns[x], columns[y].view(np.int64), first, out)
             elif operation <= Operation.SELECT:
                 z, high = code[step, 4], code[step, 6]
                 _compute(operation, registers, doubles, x, y, z, low, high, out)
             elif operation <= Operation.TO_DOUBLE:
                 _compute_doubles(operation, registers, doubles, x, y, low, doubles[written][:count])
             elif operation >= Operation.STORE_BYTE:
-                _store_column(operation, registers[x][:count], low, first - start, outputs[y])
+                store_column(operation, registers[x][:count], low, first - start, outputs[y])
             elif not _are_between(registers[x][:count], registers[y][:count], low, code[step, 6]):
                 return False
     return True
-
-
-@kernel
-def _load_column(
-    operation: int, column: NDArray[np.uint8], base: int, first: int, out: NDArray[np.int64]
-) -> None:
-    """Load rows of a column of any width.
-
-    Shapes: column [bytes]; out [b].
-    Part of: `run_steps`.
-    """
-    if operation == Operation.LOAD_BYTE:
-        _load(column[first:], base, out)
-    elif operation == Operation.LOAD_SHORT:
-        _load(column.view(np.uint16)[first:], base, out)
-    elif operation == Operation.LOAD_WORD:
-        _load(column.view(np.uint32)[first:], base, out)
-    elif operation == Operation.LOAD_LONG:
-        _load(column.view(np.int64)[first:], base, out)
-    else:
-        half = operation - Operation.LOAD_LOW_HALF
-        longs = column.view(np.int64)
-        for row in range(len(out)):
-            out[row] = longs[2 * (first + row) + half]
-
-
-@kernel
-def _look_up_column(
-    operation: int,
-    column: NDArray[np.uint8],
-    table: NDArray[np.int64],
-    first: int,
-    out: NDArray[np.int64],
-) -> None:
-    """Look up the ids of a column of any width.
-
-    Shapes: column [bytes]; table [d]; out [b].
-    Part of: `run_steps`.
-    """
-    if operation == Operation.LOOK_UP_BYTE:
-        _look_up(column[first:], table, out)
-    elif operation == Operation.LOOK_UP_SHORT:
-        _look_up(column.view(np.uint16)[first:], table, out)
-    else:
-        _look_up(column.view(np.uint32)[first:], table, out)
-
-
-@kernel
-def _store_column(
-    operation: int, x: NDArray[np.int64], base: int, at: int, output: NDArray[np.uint8]
-) -> None:
-    """Store to an output of any width.
-
-    Shapes: x [b]; output [bytes].
-    Part of: `run_steps`.
-    """
-    if operation == Operation.STORE_BYTE:
-        _store(x, base, output[at:])
-    elif operation == Operation.STORE_WORD:
-        _store(x, base, output.view(np.uint32)[at:])
-    elif operation == Operation.STORE_LONG:
-        _store(x, base, output.view(np.int64)[at:])
-    else:
-        half = operation - Operation.STORE_LOW_HALF
-        longs = output.view(np.int64)
-        for row in range(len(x)):
-            longs[2 * (at + row) + half] = x[row]
-
-
-@kernel
-def _load(values: Integers, base: int, out: NDArray[np.int64]) -> None:
-    """Widen.
-
-    Shapes: values [n]; out [b].
-    Part of: `_load_column`.
-    """
-    for row in range(len(out)):
-        out[row] = np.int64(values[row]) + base
-
-
-@kernel
-def _look_up(ids: Narrow, table: NDArray[np.int64], out: NDArray[np.int64]) -> None:
-    """Fetch the value of each id.
-
-    Shapes: ids [n]; table [d]; out [b].
-    Part of: `_look_up_column`.
-    """
-    for row in range(len(out)):
-        out[row] = table[ids[row]]
 
 
 @kernel
@@ -411,14 +277,3 @@ def _are_between(x: NDArray[np.int64], counts: NDArray[np.int64], low: int, high
     for row in range(len(x)):
         outside |= (counts[row] != 0) & ((x[row] < low) | (x[row] > high))
     return outside == 0
-
-
-@kernel
-def _store(x: NDArray[np.int64], base: int, out: Integers) -> None:
-    """Write `x - base` to the first places of an output that holds it.
-
-    Shapes: x [b]; out [n].
-    Part of: `_store_column`.
-    """
-    for row in range(len(x)):
-        out[row] = x[row] - base

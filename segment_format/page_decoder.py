@@ -30,6 +30,7 @@ from projseg.segment_format.page_directory import HAS_BOUNDS
 from projseg.segment_format.types import is_nested, is_text, number_limits, type_name
 from projseg.segment_format.validity import decode_validity
 from projseg.segment_format.vectors import Numbers
+from projseg.segment_format.wide_integers import WIDE, limits
 
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
@@ -130,7 +131,8 @@ def decode_ids(run: PageRun, cardinality: int, dtype: np.dtype[Any]) -> NDArray[
 def decode_numbers(run: PageRun, arrow_type: pa.DataType, *, is_narrow: bool = True) -> Numbers:
     """Return the numbers of the run: floats as they are, integers as narrow as the run allows.
 
-    With `is_narrow` False integers are int64, and zone maps are not used.
+    Where one of them passes 64 bits, they are WIDE. With `is_narrow` False integers are int64 at
+    least, and zone maps are not used.
     """
     if pa.types.is_floating(arrow_type):
         values: NDArray[Any] = empty_to_keep(run.row_count, numpy_dtype(arrow_type))
@@ -163,7 +165,8 @@ def _require_type_limits(
         return
     if values.dtype == np.int64 and (least, greatest) == (_INT64_MIN, _INT64_MAX):
         return
-    low, high = base + int(values.min()), base + int(values.max())
+    low, high = limits(values)
+    low, high = base + low, base + high
     if low < least or high > greatest:
         raise run.fail(f"values from {low} to {high} are not all {type_name(arrow_type)}")
 
@@ -171,7 +174,7 @@ def _require_type_limits(
 def _narrowest(run: PageRun, *, is_narrow: bool) -> tuple[int, np.dtype[Any]]:
     """Return (base, dtype) for the integers of the run."""
     if NUMBER_ENCODINGS.has_wide(run.records["encoding"]):
-        return 0, np.dtype(object)
+        return 0, WIDE
     if not is_narrow:
         return 0, np.dtype(np.int64)
     bounded = run.records[run.records["flags"] & HAS_BOUNDS != 0]

@@ -24,6 +24,7 @@ from projseg.segment_format.arrow_arrays import (
     validity_bitmap,
 )
 from projseg.segment_format.limits import NESTING_DEPTH_MAX
+from projseg.segment_format.wide_integers import WIDE, as_wide, halves, limits
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 TIMESTAMP_NTZ: Final = pa.timestamp("us")
@@ -263,9 +264,9 @@ def arrow_to_numbers(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] |
 
 
 def _decimal_to_numbers(array: pa.Array) -> NDArray[Any]:
-    halves = np.frombuffer(array.buffers()[1], dtype="<i8").reshape(-1, 2)
-    halves = halves[array.offset : array.offset + len(array)]
-    low, high = halves[:, 0], halves[:, 1]
+    pairs = np.frombuffer(array.buffers()[1], dtype="<i8").reshape(-1, 2)
+    pairs = pairs[array.offset : array.offset + len(array)]
+    low, high = pairs[:, 0], pairs[:, 1]
     if array.null_count:
         valid = valid_values(array)
         low, high = np.where(valid, low, 0), np.where(valid, high, 0)
@@ -285,7 +286,7 @@ def numbers_to_arrow(
 
     Parameters
     ----------
-    values : integer[n], float[n] or object[n]
+    values : integer[n], float[n], WIDE[n] or object[n]
         Any width; not changed, and shared with the result where they are as wide as the type.
     arrow_type : pa.DataType
         Of fixed width.
@@ -323,7 +324,8 @@ def numbers_to_arrow(
 
 
 def _widened(values: NDArray[Any], base: int) -> NDArray[Any]:
-    wide = values if values.dtype == object else values.astype(np.int64, copy=False)
+    is_wide = values.dtype in (object, WIDE)
+    wide = values if is_wide else values.astype(np.int64, copy=False)
     return wide + base if base else wide
 
 
@@ -344,16 +346,9 @@ def _numbers_to_decimal(
     values: NDArray[Any], arrow_type: pa.DataType, validity: NDArray[np.bool_] | None
 ) -> pa.Array:
     largest = 10**arrow_type.precision - 1
-    low_value, high_value = (values.min(), values.max()) if len(values) else (0, 0)
+    low_value, high_value = limits(values)
     if high_value > largest or low_value < -largest:
         raise ValueError(f"a value passes {type_name(arrow_type)}")
-    halves = np.empty((len(values), 2), dtype="<i8")
-    if values.dtype == object:
-        halves[:, 0] = (values & ((1 << 64) - 1)).astype(np.uint64).view(np.int64)
-        halves[:, 1] = (values >> 64).astype(np.int64)
-    else:
-        halves[:, 0] = values
-        halves[:, 1] = halves[:, 0] >> 63
     bitmap, null_count = validity_bitmap(validity)
-    buffers = [bitmap, pa.py_buffer(halves)]
+    buffers = [bitmap, pa.py_buffer(halves(as_wide(values)))]
     return pa.Array.from_buffers(arrow_type, len(values), buffers, null_count)

@@ -28,6 +28,8 @@ from projseg.segment_format.arrow_arrays import (
 )
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import is_text, numbers_to_arrow
+from projseg.segment_format.wide_integers import WIDE, to_objects
+from projseg.segment_format.wide_integers import limits as wide_limits
 
 _MANY_TEXTS: Final = 1 << 16
 _HASHES_BYTES: Final = 16  # of one value: for HLL and for theta sketches
@@ -86,13 +88,15 @@ class Numbers(msgspec.Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    values : uint8/16/32[n], int64[n], float32/64[n], or object[n]
-        object holds Python integers, for decimals and sums that pass 64 bits. Rows that are null
-        hold 0.
+    values : uint8/16/32[n], int64[n], float32/64[n], WIDE[n] or object[n]
+        WIDE holds integers of 128 bits (`wide_integers.py`), for columns of which some value passes
+        64 bits; object holds Python integers, for sums and states that do. Rows that are null hold
+        0.
     type : pa.DataType
         The logical type.
     base : int
-        Added to every value; base + values fits int64 unless the dtype is object.
+        Added to every value; base + values fits int64 unless the dtype is WIDE or object. 0 for
+        WIDE.
     validity : bool[n] or None
         True where there is a value; None means everywhere.
     bounds : (int, int) or None
@@ -125,6 +129,8 @@ class Numbers(msgspec.Struct, frozen=True, eq=False):
 
     def with_bounds(self) -> Numbers:
         """Return the same numbers; integers get their bounds, for callers that need them often."""
+        if len(self.values) and self.values.dtype == WIDE:
+            return replace(self, bounds=wide_limits(self.values))
         if self.values.dtype.kind not in "iu" or len(self.values) == 0:
             return self
         return replace(self, bounds=(int(self.values.min()), int(self.values.max())))
@@ -138,6 +144,8 @@ class Numbers(msgspec.Struct, frozen=True, eq=False):
             low, high = self.bounds
         elif self.values.dtype in _NARROW_MAX:
             low, high = 0, _NARROW_MAX[self.values.dtype]
+        elif len(self.values) and self.values.dtype == WIDE:
+            low, high = wide_limits(self.values)
         elif len(self.values):
             low, high = int(self.values.min()), int(self.values.max())
         else:
@@ -145,9 +153,14 @@ class Numbers(msgspec.Struct, frozen=True, eq=False):
         return self.base + low, self.base + high
 
     def wide(self) -> NDArray[Any]:
-        """Return base + values as int64[n]; object[n], float32[n] and float64[n] as they are."""
+        """Return base + values as int64[n], or as object[n] where values pass 64 bits.
+
+        object[n], float32[n] and float64[n] are returned as they are.
+        """
         if self.values.dtype.kind in "fO":
             return self.values
+        if self.values.dtype == WIDE:
+            return to_objects(self.values)
         wide = self.values.astype(np.int64, copy=False)
         return wide + self.base if self.base else wide
 

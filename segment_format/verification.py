@@ -24,6 +24,7 @@ from projseg.segment_format.segment_file import SegmentFile
 from projseg.segment_format.types import parse_type_name
 from projseg.segment_format.value_hashes import dictionary_hashes
 from projseg.segment_format.vectors import Ids, Numbers
+from projseg.segment_format.wide_integers import WIDE
 from projseg.segment_format.zone_map import float_bounds
 
 
@@ -161,7 +162,7 @@ def _verify_zones(
 def _bounds(numbers: Numbers) -> tuple[int, int, int]:
     """Return (flags, minimum, maximum) of the values that are not null."""
     known = numbers.values if numbers.validity is None else numbers.values[numbers.validity]
-    if len(known) == 0 or known.dtype == object:
+    if len(known) == 0 or known.dtype == WIDE:
         return 0, 0, 0
     if known.dtype.kind != "f":
         return HAS_BOUNDS, int(known.min()), int(known.max())

@@ -20,11 +20,17 @@ def halves(values: NDArray[Any]) -> NDArray[np.int64]:
     return values.view(np.int64).reshape(-1, 2)
 
 
-def widened(values: NDArray[np.int64]) -> NDArray[Any]:
-    """Return int64[n] as WIDE[n]."""
+def as_wide(values: NDArray[Any]) -> NDArray[Any]:
+    """Return int64[n], WIDE[n], or Python integers of at most 128 bits, object[n], as WIDE[n]."""
+    if values.dtype == WIDE:
+        return np.ascontiguousarray(values)
     wide = np.empty(len(values), WIDE)
-    wide["low"] = values
-    wide["high"] = values >> 63
+    if values.dtype == object:
+        wide["low"] = (values & (_HALF - 1)).astype(np.uint64).view(np.int64)
+        wide["high"] = (values >> 64).astype(np.int64)
+    else:
+        wide["low"] = values
+        wide["high"] = wide["low"] >> 63
     return wide
 
 
@@ -34,15 +40,28 @@ def to_objects(values: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(values["high"].astype(object) * _HALF + low.astype(object), dtype=object)
 
 
-def from_objects(values: NDArray[Any]) -> NDArray[Any]:
-    """Return Python integers of at most 128 bits, object[n], as WIDE[n]."""
-    wide = np.empty(len(values), WIDE)
-    wide["low"] = (values & (_HALF - 1)).astype(np.uint64).view(np.int64)
-    wide["high"] = (values >> 64).astype(np.int64)
-    return wide
-
-
 def limits(values: NDArray[Any]) -> tuple[int, int]:
-    """Return bounds (low, high) of WIDE[n], n >= 1: multiples of 2**64 around the values."""
-    high = values["high"]
-    return int(high.min()) * _HALF, (int(high.max()) + 1) * _HALF - 1
+    """Return the least and the greatest of integers of any width; (0, 0) if there are none.
+
+    `values` is integer[n], WIDE[n] or object[n].
+    """
+    if len(values) == 0:
+        return 0, 0
+    if values.dtype != WIDE:
+        return int(values.min()), int(values.max())
+    ends = []
+    for is_greatest in (False, True):
+        high = values["high"].max() if is_greatest else values["high"].min()
+        low = values["low"][values["high"] == high].view(np.uint64)
+        ends.append(int(high) * _HALF + int(low.max() if is_greatest else low.min()))
+    return ends[0], ends[1]
+
+
+def are_at_least(values: NDArray[Any], least: int) -> NDArray[np.bool_]:
+    """Return which of WIDE[n] are no less than a number, bool[n]."""
+    high, low = values["high"], values["low"].view(np.uint64)
+    upper, lower = least >> 64, least & (_HALF - 1)
+    if not -(1 << 63) <= upper < 1 << 63:
+        return np.full(len(values), upper < 0)
+    inside: NDArray[np.bool_] = (high > upper) | ((high == upper) & (low >= np.uint64(lower)))
+    return inside

@@ -89,7 +89,7 @@ def _distinct_texts(column: pa.ChunkedArray) -> int:
 
 def as_ids(numbers: Numbers) -> Vector:
     """Return a fixed-width column with few distinct values as dictionary ids, others unchanged."""
-    if numbers.values.dtype.kind in "fO":
+    if numbers.values.dtype.kind in "fOV":
         return numbers
     key = make_key(numbers)
     if key.cardinality > NUMBER_DICTIONARY_MAX:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from projseg.aggregation.arrow_vectors import encode_sorted, merge_values
 from projseg.aggregation.concat import concat_vectors
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import arrow_to_numbers, is_fixed_width, is_text
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
+from projseg.segment_format.wide_integers import WIDE
 from projseg.writer.column_vectors import (
     NUMBER_DICTIONARY_MAX,
     as_ids,
@@ -97,7 +99,9 @@ def _numbers(vectors: Sequence[Vector]) -> Numbers:
     if all(isinstance(vector, Numbers) for vector in vectors):
         merged = concat_vectors(vectors)
         assert isinstance(merged, Numbers), "numbers of one type are joined as numbers"
-        return merged
+        # Pages are encoded from Python integers where some pass 64 bits.
+        is_wide = merged.values.dtype == WIDE
+        return replace(merged, values=merged.wide(), bounds=None) if is_wide else merged
     array = pa.concat_arrays(_arrays(vectors).chunks)
     values, validity = arrow_to_numbers(array)
     return Numbers(values, array.type, validity=validity)

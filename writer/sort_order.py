@@ -54,7 +54,7 @@ def _refined(vector: Vector, order: NDArray[np.uint32] | None) -> NDArray[np.uin
 
 def _is_narrow(vector: Numbers) -> bool:
     """Whether values lie so close together that counting them sorts them."""
-    if vector.values.dtype.kind in "fO":
+    if vector.values.dtype.kind in "fOV":
         return False
     low, high = vector.limits()
     return high - low < len(vector)

@@ -16,12 +16,14 @@ from projseg.aggregation.states.state import Groups
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.kernels.doubles import as_doubles
 from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN, extreme_floats, max_into, min_into
+from projseg.kernels.fold_wide import extreme_rows
 from projseg.kernels.order_keys import float_of_order_keys, float_order_keys
 from projseg.kernels.sorting import distinct
 from projseg.segment_format.arrow_arrays import numpy_dtype, primitive_array
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import is_text
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
+from projseg.segment_format.wide_integers import WIDE, as_wide, halves
 
 _PARTS_MAX: Final = 16  # how many dictionaries are held before they are merged into one
 _INT64_DIGITS: Final = 18
@@ -80,9 +82,19 @@ class ExtremumState:
             return
         if isinstance(vector, Opaque) and is_text(self._type):
             groups, vector = extreme_candidates(groups, vector, is_min=self._is_min)
+        if isinstance(vector, Numbers):
+            groups, vector = self._candidates(groups, vector)
         ids = ids_of(vector)
         best = self._part_of(ids.dictionary)
         best.fold(groups, ids.ids, first_key=int(ids.dictionary.has_null))
+
+    def _candidates(self, groups: Groups, numbers: Numbers) -> tuple[Groups, Numbers]:
+        """Return a row of each group's best value, and their groups: few rows get a dictionary."""
+        pairs = halves(as_wide(numbers.values if numbers.values.dtype == WIDE else numbers.wide()))
+        how = {"is_min": self._is_min}
+        rows = extreme_rows(groups.ids, groups.count, pairs, numbers.validity, **how)
+        ids = np.flatnonzero(rows >= 0).astype(np.uint32)
+        return Groups(ids, groups.count, len(ids)), numbers.take(rows[ids])
 
     def _add_floats(self, groups: Groups, numbers: Numbers) -> bool:
         """Fold floats in without making order keys; return False where that is not possible."""

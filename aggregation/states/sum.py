@@ -23,8 +23,10 @@ from projseg.kernels.fold_sum import (
     sum_halves_into,
     sum_into,
 )
+from projseg.kernels.fold_wide import LIMB_BITS, LIMB_ROWS_MAX, LIMBS, sum_wide_into
 from projseg.memory.pool import zeros
 from projseg.segment_format.vectors import Numbers, Vector
+from projseg.segment_format.wide_integers import WIDE, halves
 
 _HIGH_BOUND_MAX: Final = 1 << 62
 
@@ -34,7 +36,8 @@ class SumState:
 
     A sum of integers is `extra + high * 2**32 + totals[:, 0]`. Only `totals` is used while bounds
     on what was added prove that it fits int64; `high` is added when they do not. `extra` holds
-    Python integers, for inputs wider than 64 bits and for sums that `high` might not hold.
+    Python integers, for sums that `high` might not hold. Integers of 128 bits are added to `limbs`,
+    which come to `extra` at the end.
     """
 
     def __init__(self, primitive: Primitive, group_count: int) -> None:
@@ -47,6 +50,8 @@ class SumState:
         self._high: NDArray[np.int64] | None = None
         self._high_bound = 0
         self._extra: NDArray[Any] | None = None
+        self._limbs: NDArray[np.int64] | None = None
+        self._limb_rows = 0
         self._reader = NumbersReader()
 
     def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
@@ -58,6 +63,8 @@ class SumState:
             row_counts = groups.row_counts if is_few and numbers.validity is None else None
             sum_into(self._totals, groups.ids, values, 0, numbers.validity, row_counts=row_counts)
         elif numbers.values.dtype == object:
+            self._add_objects(groups, numbers)
+        elif numbers.values.dtype == WIDE:
             self._add_wide(groups, numbers)
         else:
             self._add_exact(groups, numbers)
@@ -139,6 +146,28 @@ class SumState:
         self._high_bound, self._low_bound = high_bound, 1 << 32
 
     def _add_wide(self, groups: Groups, numbers: Numbers) -> None:
+        if self._limbs is None:
+            self._limbs = zeros(LIMBS * len(self._totals), np.int64).reshape(-1, LIMBS)
+        for start in range(0, len(numbers), LIMB_ROWS_MAX):
+            part = numbers.slice(start, start + LIMB_ROWS_MAX)
+            if self._limb_rows + len(part) > LIMB_ROWS_MAX:
+                self._empty_limbs()
+            ids = None if groups.ids is None else groups.ids[start : start + LIMB_ROWS_MAX]
+            pairs = halves(np.ascontiguousarray(part.values))
+            sum_wide_into(self._limbs, self._totals[:, 1], ids, pairs, part.validity)
+            self._limb_rows += len(part)
+
+    def _empty_limbs(self) -> None:
+        """Move what the limbs hold to `extra`."""
+        if self._limbs is None or self._limb_rows == 0:
+            return
+        self._extra = self._extras()
+        for place in range(LIMBS):
+            self._extra += self._limbs[:, place].astype(object) * (1 << LIMB_BITS * place)
+        self._limbs[:] = 0
+        self._limb_rows = 0
+
+    def _add_objects(self, groups: Groups, numbers: Numbers) -> None:
         ids = np.zeros(len(numbers), np.uint8) if groups.ids is None else groups.ids
         values = numbers.values
         if numbers.validity is not None:
@@ -154,6 +183,7 @@ class SumState:
 
     def _sums(self, selection: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return sums: float64, int64 where all fit, else Python integers."""
+        self._empty_limbs()
         totals = self._totals[:, 0]
         if self._high is None and self._extra is None:
             return totals.copy() if selection is None else totals[selection]

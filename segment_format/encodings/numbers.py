@@ -17,6 +17,7 @@ from projseg.segment_format.byte_reader import ByteReader
 from projseg.segment_format.encodings.integers import IntegerEncodings
 from projseg.segment_format.encodings.protocol import FloatEncoding, WideIntegerEncoding
 from projseg.segment_format.encodings.record import Chosen, Encoding, least
+from projseg.segment_format.wide_integers import WIDE, as_wide
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
@@ -87,18 +88,18 @@ class NumberEncodings:
             At the values of the page.
         number : int
             The encoding.
-        out : uint8[n], uint16[n], uint32[n], int64[n], float32[n], float64[n] or object[n]
+        out : uint8[n], uint16[n], uint32[n], int64[n], float32[n], float64[n] or WIDE[n]
             Contiguous and not empty.
         base : int
-            Subtracted from each integer; 0 for floats and objects.
+            Subtracted from each integer; 0 for floats and WIDE.
 
         Raises
         ------
         CorruptSegmentError
             If the encoding does not hold such values, or its part is malformed.
         """
-        if out.dtype == object:
-            out[:] = self.decode_integers(reader, number, len(out))
+        if out.dtype == WIDE:
+            out[:] = as_wide(self.decode_integers(reader, number, len(out)))
         elif out.dtype.kind != "f":
             self._integers.decode_into(reader, number, out, base)
         elif number in self.floats:
@@ -108,7 +109,7 @@ class NumberEncodings:
             self._integers.decode_into(reader, number, bits, 0)
 
     def decode_integers(self, reader: ByteReader, number: int, value_count: int) -> NDArray[Any]:
-        """Return object[n] of Python integers, or int64[n] if the encoding holds no wider ones.
+        """Return WIDE[n], or int64[n] if the encoding holds no integers that pass 64 bits.
 
         Raises
         ------

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from projseg.errors import LimitExceededError
 from projseg.segment_format.byte_reader import ByteReader, padded, padding
 from projseg.segment_format.encodings.protocol import Offer
+from projseg.segment_format.wide_integers import WIDE
 
 WIDE_BITS: Final = 128  # of an integer stored wide
 _LOW: Final = (1 << 64) - 1
@@ -63,7 +64,5 @@ class PlainIntegers:
         return Offer(WIDE_BITS // 8 * len(values), make)
 
     def decode(self, reader: ByteReader, value_count: int) -> NDArray[Any]:
-        """Return object[n] of Python integers."""
-        halves = reader.array("<u8", 2 * value_count).reshape(-1, 2)
-        low, high = halves[:, 0].astype(object), halves[:, 1].view(np.int64).astype(object)
-        return np.asarray(high * (1 << 64) + low, dtype=object)
+        """Return WIDE[n]."""
+        return reader.array("<i8", 2 * value_count).astype(np.int64, copy=False).view(WIDE)

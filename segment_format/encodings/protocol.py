@@ -60,7 +60,7 @@ class WideIntegerEncoding(Protocol):
         """
 
     def decode(self, reader: ByteReader, value_count: int) -> NDArray[Any]:
-        """Return object[n] of Python integers, or raise CorruptSegmentError."""
+        """Return WIDE[n], or raise CorruptSegmentError."""
 
 
 class FloatEncoding(Protocol):

@@ -16,13 +16,13 @@ from projseg.algebra.expressions.blocks.value import (
     Value,
     require_long,
 )
+from projseg.kernels.block_operations import Operation
 from projseg.kernels.block_program import (
     PROGRAM_COLUMNS_MAX,
     PROGRAM_REGISTERS_MAX,
     BlockProgram,
     Step,
 )
-from projseg.kernels.block_steps import Operation
 
 # How many of x, y and z are registers; 2 of operations that are not named.
 _OPERANDS: Final = {
@@ -30,7 +30,7 @@ _OPERANDS: Final = {
     Operation.DIVIDE_HALF_UP: 1,
     Operation.SELECT: 3,
     Operation.TO_DOUBLE: 1,
-    **dict.fromkeys(range(Operation.STORE_BYTE, Operation.STORE_LONG + 1), 1),
+    **dict.fromkeys(range(Operation.STORE_BYTE, Operation.STORE_HIGH_HALF + 1), 1),
 }
 _LOADS: Final = {1: Operation.LOAD_BYTE, 2: Operation.LOAD_SHORT, 4: Operation.LOAD_WORD}
 _LOOK_UPS: Final = {
@@ -89,6 +89,12 @@ class BlockBuilder:
         operation = _LOADS.get(values.itemsize, Operation.LOAD_LONG)
         return self.emit(operation, self._column(values), low=base)
 
+    def load_halves(self, values: NDArray[Any]) -> tuple[int, int]:
+        """Return the registers of the lower and the upper halves of a column, WIDE[n]."""
+        column = self._column(values)
+        low = self.emit(Operation.LOAD_LOW_HALF, column)
+        return low, self.emit(Operation.LOAD_HIGH_HALF, column)
+
     def look_up(self, ids: NDArray[Any], table: NDArray[Any]) -> int:
         """Return the register of `table[ids]`; the table is int64[d] or float64[d]."""
         return self.emit(_LOOK_UPS[ids.itemsize], self._column(ids), self._column(table))
@@ -127,13 +133,15 @@ class BlockBuilder:
         bounds = max(low, value.low), min(high, value.high)
         return replace(value, low=min(bounds), high=max(bounds))
 
-    def program(self, stores: Sequence[tuple[Operation, int, int]], row_count: int) -> BlockProgram:
+    def program(
+        self, stores: Sequence[tuple[Operation, int, int, int]], row_count: int
+    ) -> BlockProgram:
         """Return the program that stores registers.
 
         Parameters
         ----------
-        stores : sequence of (operation, register, base)
-            Where the outputs come from, in their order.
+        stores : sequence of (operation, register, output, base)
+            Where the outputs come from.
         row_count : int
             The rows of the columns.
 
@@ -145,7 +153,7 @@ class BlockBuilder:
         steps = [(step[0], written, *step[1:]) for step, written in self._steps.items()]
         steps += [
             (int(operation), -1, register, output, 0, base, 0)
-            for output, (operation, register, base) in enumerate(stores)
+            for operation, register, output, base in stores
         ]
         constants = [step for step in steps if step[0] == Operation.CONSTANT]
         ordered = [*constants, *(step for step in steps if step[0] != Operation.CONSTANT)]

@@ -8,12 +8,19 @@ from typing import Final
 import pyarrow as pa
 
 from projseg.algebra.expressions.blocks.builder import BlockBuilder
-from projseg.algebra.expressions.blocks.numbers import Form, exact, fitted, rescaled, scaled
-from projseg.algebra.expressions.blocks.value import NotInBlocksError, Value, is_exact, scale_of
+from projseg.algebra.expressions.blocks.numbers import Form, exact, fitted
+from projseg.algebra.expressions.blocks.value import (
+    NotInBlocksError,
+    Value,
+    is_exact,
+    require_narrow,
+    scale_of,
+)
+from projseg.algebra.expressions.blocks.wide import rescaled, scaled
 from projseg.algebra.expressions.coercion import is_datetime, is_decimal
 from projseg.algebra.expressions.tree import Call
 from projseg.algebra.time.period import DAY
-from projseg.kernels.block_steps import Operation
+from projseg.kernels.block_operations import Operation
 from projseg.segment_format.types import TIMESTAMP
 
 # Quotients of integers up to here are rounded once.
@@ -41,6 +48,7 @@ def _cast(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value
 
 def _to_boolean(value: Value, source: pa.DataType, blocks: BlockBuilder) -> Value:
     operation = Operation.EQUAL if is_exact(source) else Operation.EQUAL_DOUBLES
+    require_narrow(value)
     is_zero = blocks.emit(operation, value.register, blocks.constant(0).register)
     return Value(blocks.opposite(is_zero), 0, 1, value.validity)
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from projseg.algebra.expressions.blocks import casts, logic, numbers
 from projseg.algebra.expressions.blocks.builder import BlockBuilder
 from projseg.algebra.expressions.blocks.value import NotInBlocksError, Value, is_exact
+from projseg.algebra.expressions.blocks.wide import constant as wide_constant
 from projseg.algebra.expressions.literals import literal_scalar
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.segment_format.types import arrow_to_numbers
@@ -69,4 +70,4 @@ def _constant(constant: Literal, blocks: BlockBuilder) -> Value:
     if isinstance(value, float):
         return blocks.double(value)
     values, _ = arrow_to_numbers(pa.repeat(literal_scalar(constant), 1))
-    return blocks.constant(int(values[0]))
+    return wide_constant(blocks, int(values[0]))

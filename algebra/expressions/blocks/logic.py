@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from projseg.algebra.expressions.blocks.builder import BlockBuilder
 from projseg.algebra.expressions.blocks.numbers import Form, aligned
 from projseg.algebra.expressions.blocks.value import NotInBlocksError, Value, is_exact
+from projseg.algebra.expressions.blocks.wide import equal, less, upper_of
 from projseg.algebra.expressions.tree import Call, Expression
-from projseg.kernels.block_steps import Operation
+from projseg.kernels.block_operations import Operation
 
 Computed = Callable[[Expression], Value]
 LazyForm = Callable[[Call, Computed, BlockBuilder], Value]
@@ -39,15 +40,15 @@ def _wanted_where(blocks: BlockBuilder, truth: int) -> Iterator[None]:
 def _equal(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
     if is_exact(call.arguments[0].type):
         left, right = aligned(call, arguments, blocks)
-        return _truth(blocks, Operation.EQUAL, left, right)
-    return _truth(blocks, Operation.EQUAL_DOUBLES, *arguments)
+        return _truth(blocks, equal(blocks, left, right), left, right)
+    return _of_doubles(blocks, Operation.EQUAL_DOUBLES, *arguments)
 
 
 def _less(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
     if is_exact(call.arguments[0].type):
         left, right = aligned(call, arguments, blocks)
-        return _truth(blocks, Operation.LESS, left, right)
-    return _truth(blocks, Operation.LESS_DOUBLES, *arguments)
+        return _truth(blocks, less(blocks, left, right), left, right)
+    return _of_doubles(blocks, Operation.LESS_DOUBLES, *arguments)
 
 
 def _greater(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
@@ -55,9 +56,12 @@ def _greater(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Va
     return _less(swapped, arguments[::-1], blocks)
 
 
-def _truth(blocks: BlockBuilder, operation: Operation, left: Value, right: Value) -> Value:
-    register = blocks.emit(operation, left.register, right.register)
+def _truth(blocks: BlockBuilder, register: int, left: Value, right: Value) -> Value:
     return Value(register, 0, 1, blocks.both(left.validity, right.validity))
+
+
+def _of_doubles(blocks: BlockBuilder, operation: Operation, left: Value, right: Value) -> Value:
+    return _truth(blocks, blocks.emit(operation, left.register, right.register), left, right)
 
 
 def _negated(form: Form) -> Form:
@@ -73,10 +77,10 @@ def _equal_or_both_null(call: Call, arguments: Sequence[Value], blocks: BlockBui
     found = _equal(call, arguments, blocks)
     if found.validity is None:
         return found
-    equal = blocks.emit(Operation.AND, found.register, found.validity)
+    are_equal = blocks.emit(Operation.AND, found.register, found.validity)
     some = [blocks.register_of(value.validity) for value in arguments]
     one_is_there = blocks.emit(Operation.OR, *some)
-    return Value(blocks.emit(Operation.OR, equal, blocks.opposite(one_is_there)), 0, 1)
+    return Value(blocks.emit(Operation.OR, are_equal, blocks.opposite(one_is_there)), 0, 1)
 
 
 def _is_null(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
@@ -86,7 +90,7 @@ def _is_null(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Va
 
 def _is_nan(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
     nan = blocks.double(float("nan"))
-    found = _truth(blocks, Operation.EQUAL_DOUBLES, arguments[0], nan)
+    found = _of_doubles(blocks, Operation.EQUAL_DOUBLES, arguments[0], nan)
     return Value(_true(found, blocks), 0, 1)
 
 
@@ -109,8 +113,8 @@ def _in(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
         raise NotInBlocksError("many options, or doubles")
     found = blocks.constant(0).register
     for option in options:
-        equal = blocks.emit(Operation.EQUAL, value.register, option.register)
-        found = blocks.emit(Operation.OR, found, equal if option.validity is None else found)
+        is_option = equal(blocks, value, option)
+        found = blocks.emit(Operation.OR, found, is_option if option.validity is None else found)
     validity = value.validity
     if any(option.validity is not None for option in options):
         validity = blocks.both(validity, found)
@@ -161,7 +165,12 @@ def _chosen(blocks: BlockBuilder, truth: int, value: Value, other: Value) -> Val
     if value.validity is not None or other.validity is not None:
         both = blocks.register_of(value.validity), blocks.register_of(other.validity)
         validity = blocks.emit(Operation.SELECT, truth, *both)
-    return Value(register, min(value.low, other.low), max(value.high, other.high), validity)
+    low, high = min(value.low, other.low), max(value.high, other.high)
+    upper = None
+    if value.upper is not None or other.upper is not None:
+        uppers = upper_of(blocks, value), upper_of(blocks, other)
+        upper = blocks.emit(Operation.SELECT, truth, *uppers)
+    return Value(register, low, high, validity, upper)
 
 
 def _coalesce(call: Call, computed: Computed, blocks: BlockBuilder) -> Value:

@@ -14,12 +14,21 @@ from projseg.algebra.expressions.blocks.value import (
     Value,
     is_exact,
     require_long,
+    require_narrow,
     scale_of,
+)
+from projseg.algebra.expressions.blocks.wide import (
+    added,
+    multiplied,
+    required,
+    rescaled,
+    scaled,
+    subtracted,
 )
 from projseg.algebra.expressions.tree import Call
 from projseg.algebra.time.period import DAY
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
-from projseg.kernels.block_steps import Operation
+from projseg.kernels.block_operations import Operation
 from projseg.segment_format.types import number_limits
 
 Form = Callable[[Call, Sequence[Value], BlockBuilder], Value]
@@ -36,33 +45,18 @@ def exact(
     Raises
     ------
     NotInBlocksError
-        If that passes 64 bits.
+        If that passes 64 bits, or an operand may.
     """
     require_long(low, high)
+    require_narrow(left)
+    require_narrow(right)
     register = blocks.emit(operation, left.register, right.register)
     return Value(register, low, high, blocks.both(left.validity, right.validity))
 
 
 def fitted(blocks: BlockBuilder, value: Value, arrow_type: pa.DataType) -> Value:
     """Return a value that is required to lie within the limits of a type."""
-    return blocks.required(value, *number_limits(arrow_type))
-
-
-def scaled(blocks: BlockBuilder, value: Value, factor: int) -> Value:
-    """Return a value times a positive constant."""
-    if factor == 1:
-        return value
-    low, high = value.low * factor, value.high * factor
-    return exact(blocks, Operation.MULTIPLY, value, blocks.constant(factor), low, high)
-
-
-def rescaled(blocks: BlockBuilder, value: Value, scale: int, wanted: int) -> Value:
-    """Return an unscaled number at another scale, rounded half away from zero."""
-    if wanted >= scale:
-        return scaled(blocks, value, 10 ** (wanted - scale))
-    divisor = 10 ** (scale - wanted)
-    register = blocks.emit(Operation.DIVIDE_HALF_UP, value.register, low=divisor)
-    return Value(register, value.low // divisor, -(-value.high // divisor), value.validity)
+    return required(blocks, value, *number_limits(arrow_type))
 
 
 def aligned(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> tuple[Value, Value]:
@@ -93,28 +87,21 @@ def _add(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
     if not is_exact(call.type):
         return _of_doubles(blocks, Operation.ADD_DOUBLES, arguments)
     left, right = aligned(call, arguments, blocks)
-    bounds = left.low + right.low, left.high + right.high
-    total = exact(blocks, Operation.ADD, left, right, *bounds)
-    return _result(call, total, _aligned_scale(call), blocks)
+    return _result(call, added(blocks, left, right), _aligned_scale(call), blocks)
 
 
 def _subtract(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
     if not is_exact(call.type):
         return _of_doubles(blocks, Operation.SUBTRACT_DOUBLES, arguments)
     left, right = aligned(call, arguments, blocks)
-    bounds = left.low - right.high, left.high - right.low
-    difference = exact(blocks, Operation.SUBTRACT, left, right, *bounds)
-    return _result(call, difference, _aligned_scale(call), blocks)
+    return _result(call, subtracted(blocks, left, right), _aligned_scale(call), blocks)
 
 
 def _multiply(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
     if not is_exact(call.type):
         return _of_doubles(blocks, Operation.MULTIPLY_DOUBLES, arguments)
-    left, right = arguments
-    edges = [x * y for x in (left.low, left.high) for y in (right.low, right.high)]
-    product = exact(blocks, Operation.MULTIPLY, left, right, min(edges), max(edges))
     scale = sum(scale_of(argument.type) for argument in call.arguments)
-    return _result(call, product, scale, blocks)
+    return _result(call, multiplied(blocks, *arguments), scale, blocks)
 
 
 def _negative(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
@@ -122,10 +109,7 @@ def _negative(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> V
     if not is_exact(call.type):
         sign = blocks.constant(_SIGN_BIT).register
         return replace(value, register=blocks.emit(Operation.XOR, value.register, sign))
-    zero = blocks.constant(0)
-    return fitted(
-        blocks, exact(blocks, Operation.SUBTRACT, zero, value, -value.high, -value.low), call.type
-    )
+    return fitted(blocks, subtracted(blocks, blocks.constant(0), value), call.type)
 
 
 def _absolute(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:

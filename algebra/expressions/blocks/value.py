@@ -11,6 +11,7 @@ from projseg.algebra.expressions.coercion import is_datetime, is_decimal, is_int
 
 LONG_LEAST: Final = -(1 << 63)
 LONG_GREATEST: Final = (1 << 63) - 1
+_WIDE_EDGE: Final = 1 << 127
 
 
 class NotInBlocksError(Exception):
@@ -29,12 +30,16 @@ class Value(msgspec.Struct, frozen=True):
         Bounds of the values that are not null; they mean nothing for doubles.
     validity : int or None
         The register that holds 1 where there is a value and 0 where it is null; None: no null.
+    upper : int or None
+        Of numbers whose bounds pass 64 bits, the register of the upper 64 of 128 bits; `register`
+        has the lower ones. None of other numbers.
     """
 
     register: int
     low: int = 0
     high: int = 0
     validity: int | None = None
+    upper: int | None = None
 
 
 def is_exact(arrow_type: pa.DataType) -> bool:
@@ -48,6 +53,11 @@ def scale_of(arrow_type: pa.DataType) -> int:
     return int(arrow_type.scale) if is_decimal(arrow_type) else 0
 
 
+def is_long(low: int, high: int) -> bool:
+    """Whether 64 bits hold all numbers from `low` to `high`."""
+    return low >= LONG_LEAST and high <= LONG_GREATEST
+
+
 def require_long(low: int, high: int) -> None:
     """Refuse bounds that pass 64 bits.
 
@@ -56,5 +66,29 @@ def require_long(low: int, high: int) -> None:
     NotInBlocksError
         If they do.
     """
-    if low < LONG_LEAST or high > LONG_GREATEST:
+    if not is_long(low, high):
         raise NotInBlocksError("values may pass 64 bits")
+
+
+def require_narrow(value: Value) -> None:
+    """Refuse numbers of 128 bits, for steps that read 64.
+
+    Raises
+    ------
+    NotInBlocksError
+        If it is one.
+    """
+    if value.upper is not None:
+        raise NotInBlocksError("a step over values that may pass 64 bits")
+
+
+def require_wide(low: int, high: int) -> None:
+    """Refuse bounds that pass 128 bits.
+
+    Raises
+    ------
+    NotInBlocksError
+        If they do.
+    """
+    if low < -_WIDE_EDGE or high >= _WIDE_EDGE:
+        raise NotInBlocksError("values may pass 128 bits")

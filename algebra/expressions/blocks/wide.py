@@ -1,0 +1,177 @@
+"""Arithmetic in blocks over exact numbers of 64 or 128 bits; the bounds of values tell which.
+
+Modulo 2**64, the lower half of a sum, a difference or a product is that of the operands' lower
+halves. So a result that fits 64 bits needs no upper halves, whatever it was computed from.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from projseg.algebra.expressions.blocks.builder import BlockBuilder
+from projseg.algebra.expressions.blocks.value import (
+    Value,
+    is_long,
+    require_narrow,
+    require_wide,
+)
+from projseg.kernels.block_operations import Operation
+
+_DIGITS_A_STEP: Final = 9  # of a divisor of 32 bits
+_LONG_DIGITS_MAX: Final = 18
+_HALF: Final = 64
+
+
+def upper_of(blocks: BlockBuilder, value: Value) -> int:
+    """Return the register of a value's upper half; that of 64 bits repeats the sign."""
+    if value.upper is not None:
+        return value.upper
+    if value.low >= 0:
+        return blocks.constant(0).register
+    if value.high < 0:
+        return blocks.constant(-1).register
+    zero = blocks.constant(0).register
+    is_negative = blocks.emit(Operation.LESS, value.register, zero)
+    return blocks.emit(Operation.SUBTRACT, zero, is_negative)
+
+
+def constant(blocks: BlockBuilder, value: int) -> Value:
+    """Return a constant of at most 128 bits."""
+    if is_long(value, value):
+        return blocks.constant(value)
+    require_wide(value, value)
+    lower = (value + (1 << _HALF - 1)) % (1 << _HALF) - (1 << _HALF - 1)
+    register = blocks.constant(lower).register
+    upper = blocks.constant(value >> _HALF).register
+    return Value(register, value, value, upper=upper)
+
+
+def added(blocks: BlockBuilder, left: Value, right: Value) -> Value:
+    """Return left + right."""
+    low, high = left.low + right.low, left.high + right.high
+    register = blocks.emit(Operation.ADD, left.register, right.register)
+    total = Value(register, low, high, blocks.both(left.validity, right.validity))
+    if is_long(low, high):
+        return total
+    require_wide(low, high)
+    carry = blocks.emit(Operation.LESS_UNSIGNED, register, left.register)
+    uppers = blocks.emit(Operation.ADD, upper_of(blocks, left), upper_of(blocks, right))
+    return replace(total, upper=blocks.emit(Operation.ADD, uppers, carry))
+
+
+def subtracted(blocks: BlockBuilder, left: Value, right: Value) -> Value:
+    """Return left - right."""
+    low, high = left.low - right.high, left.high - right.low
+    register = blocks.emit(Operation.SUBTRACT, left.register, right.register)
+    difference = Value(register, low, high, blocks.both(left.validity, right.validity))
+    if is_long(low, high):
+        return difference
+    require_wide(low, high)
+    borrow = blocks.emit(Operation.LESS_UNSIGNED, left.register, right.register)
+    uppers = blocks.emit(Operation.SUBTRACT, upper_of(blocks, left), upper_of(blocks, right))
+    return replace(difference, upper=blocks.emit(Operation.SUBTRACT, uppers, borrow))
+
+
+def multiplied(blocks: BlockBuilder, left: Value, right: Value) -> Value:
+    """Return left * right."""
+    edges = [x * y for x in (left.low, left.high) for y in (right.low, right.high)]
+    low, high = min(edges), max(edges)
+    register = blocks.emit(Operation.MULTIPLY, left.register, right.register)
+    product = Value(register, low, high, blocks.both(left.validity, right.validity))
+    if is_long(low, high):
+        return product
+    require_wide(low, high)
+    if right.upper is not None:
+        left, right = right, left
+    require_narrow(right)
+    return replace(product, upper=_upper_of_product(blocks, left, right))
+
+
+def _upper_of_product(blocks: BlockBuilder, left: Value, right: Value) -> int:
+    """Return the upper half of the product with a right operand of 64 bits.
+
+    The step takes the left one's lower half as signed. Where that is negative, it is 2**64 less
+    than it should be.
+    """
+    upper = blocks.emit(Operation.MULTIPLY_HIGH, left.register, right.register)
+    if left.upper is None:
+        return upper
+    zero = blocks.constant(0).register
+    is_less = blocks.emit(Operation.LESS, left.register, zero)
+    missing = blocks.emit(Operation.SELECT, is_less, right.register, zero)
+    above = blocks.emit(Operation.MULTIPLY, left.upper, right.register)
+    return blocks.emit(Operation.ADD, blocks.emit(Operation.ADD, upper, missing), above)
+
+
+def scaled(blocks: BlockBuilder, value: Value, factor: int) -> Value:
+    """Return a value times a positive constant."""
+    if factor == 1:
+        return value
+    if value.low == value.high == 0:  # also of a null, whose factor may be any
+        return value
+    return multiplied(blocks, value, constant(blocks, factor))
+
+
+def rescaled(blocks: BlockBuilder, value: Value, scale: int, wanted: int) -> Value:
+    """Return an unscaled number at another scale, rounded half away from zero."""
+    if wanted >= scale:
+        return scaled(blocks, value, 10 ** (wanted - scale))
+    digits = scale - wanted
+    if value.upper is None and digits <= _LONG_DIGITS_MAX:
+        divisor = 10**digits
+        low, high = value.low // divisor, -(-value.high // divisor)
+        register = blocks.emit(Operation.DIVIDE_HALF_UP, value.register, low=divisor)
+        return Value(register, low, high, value.validity)
+    # Dropping digits first does not change how the rest is rounded, for half of it is whole.
+    while digits > _DIGITS_A_STEP:
+        value = _divided(blocks, value, _DIGITS_A_STEP, is_half_up=False)
+        digits -= _DIGITS_A_STEP
+    return _divided(blocks, value, digits, is_half_up=True)
+
+
+def _divided(blocks: BlockBuilder, value: Value, digits: int, *, is_half_up: bool) -> Value:
+    """Return a value divided by ten to the power of `digits`, at most 9 of them."""
+    low, high = value.low // 10**digits, -(-value.high // 10**digits)
+    operands = value.register, upper_of(blocks, value)
+    how = {"low": 10**digits, "high": int(is_half_up)}
+    register = blocks.emit(Operation.DIVIDE_HALVES, *operands, **how)
+    upper = None
+    if not is_long(low, high):
+        upper = blocks.emit(Operation.DIVIDE_HALVES_HIGH, *operands, **how)
+    return Value(register, low, high, value.validity, upper)
+
+
+def required(blocks: BlockBuilder, value: Value, low: int, high: int) -> Value:
+    """Return a value that is required to lie in [low, high]; see `BlockBuilder.required`."""
+    if value.upper is None or (low <= value.low and value.high <= high):
+        return blocks.required(value, low, high)
+    edges = constant(blocks, low), constant(blocks, high)
+    outside = blocks.emit(
+        Operation.OR, less(blocks, value, edges[0]), less(blocks, edges[1], value)
+    )
+    blocks.required(Value(outside, 0, 1, value.validity), 0, 0)
+    bounds = max(low, value.low), min(high, value.high)
+    value = replace(value, low=min(bounds), high=max(bounds))
+    return replace(value, upper=None) if is_long(value.low, value.high) else value
+
+
+def equal(blocks: BlockBuilder, left: Value, right: Value) -> int:
+    """Return the register that holds 1 where two values are equal."""
+    lower = blocks.emit(Operation.EQUAL, left.register, right.register)
+    if left.upper is None and right.upper is None:
+        return lower
+    uppers = upper_of(blocks, left), upper_of(blocks, right)
+    return blocks.emit(Operation.AND, lower, blocks.emit(Operation.EQUAL, *uppers))
+
+
+def less(blocks: BlockBuilder, left: Value, right: Value) -> int:
+    """Return the register that holds 1 where the left value is less."""
+    if left.upper is None and right.upper is None:
+        return blocks.emit(Operation.LESS, left.register, right.register)
+    uppers = upper_of(blocks, left), upper_of(blocks, right)
+    lower = blocks.emit(Operation.LESS_UNSIGNED, left.register, right.register)
+    is_tie = blocks.emit(Operation.EQUAL, *uppers)
+    tied = blocks.emit(Operation.AND, is_tie, lower)
+    return blocks.emit(Operation.OR, blocks.emit(Operation.LESS, *uppers), tied)
