@@ -179,9 +179,11 @@ def _loaded(vector: Numbers, blocks: BlockBuilder) -> Value:
     if values.dtype == WIDE:
         lower, upper = blocks.load_halves(values)
         bounds = vector.limits()
-        return Value(lower, *bounds, validity, None if is_long(*bounds) else upper)
+        return Value(
+            lower, *bounds, validity, None if is_long(*bounds) else upper, zeros=vector.zeros
+        )
     low, high = (0, 0) if values.dtype == np.float64 else vector.limits()
-    return Value(blocks.load(values, vector.base), low, high, validity)
+    return Value(blocks.load(values, vector.base), low, high, validity, zeros=vector.zeros)
 
 
 def _looked_up_by_id(expression: Expression, name: str, vector: Ids, blocks: BlockBuilder) -> Value:

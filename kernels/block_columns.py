@@ -17,7 +17,7 @@ def load_column(
     """Load rows of a column of any width.
 
     Shapes: column [bytes]; out [b].
-    Part of: `run_steps`.
+    Oracle: tests/oracle/block_program.py::run.
     """
     if operation == Operation.LOAD_BYTE:
         _load(column[first:], base, out)
@@ -45,7 +45,7 @@ def look_up_column(
     """Look up the ids of a column of any width.
 
     Shapes: column [bytes]; table [d]; out [b].
-    Part of: `run_steps`.
+    Oracle: tests/oracle/block_program.py::run.
     """
     if operation == Operation.LOOK_UP_BYTE:
         _look_up(column[first:], table, out)
@@ -62,7 +62,7 @@ def store_column(
     """Store to an output of any width.
 
     Shapes: x [b]; output [bytes].
-    Part of: `run_steps`.
+    Oracle: tests/oracle/block_program.py::run.
     """
     if operation == Operation.STORE_BYTE:
         _store(x, base, output[at:])

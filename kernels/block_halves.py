@@ -13,7 +13,7 @@ def multiply_high(x: NDArray[np.int64], y: NDArray[np.int64], out: NDArray[np.in
     """Compute the upper 64 bits of products of 128. After: Warren, "Hacker's Delight", 8-2.
 
     Shapes: x, y, out [b].
-    Part of: `run_steps`.
+    Oracle: tests/oracle/block_program.py::run.
     """
     for row in range(len(out)):
         x_low, x_high = x[row] & 0xFFFFFFFF, x[row] >> 32
@@ -39,7 +39,7 @@ def divide_halves(
     of 32 bits.
 
     Shapes: low, high, out [b].
-    Part of: `run_steps`.
+    Oracle: tests/oracle/block_program.py::run.
     """
     by, digit = np.uint64(divisor), np.uint64(0xFFFFFFFF)
     shift, one = np.uint64(32), np.uint64(1)

@@ -19,6 +19,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from projseg.kernels.decimal_zeros import common_zeros
 from projseg.kernels.gather import gather, gather_text
 from projseg.segment_format.arrow_arrays import (
     primitive_array,
@@ -28,11 +29,13 @@ from projseg.segment_format.arrow_arrays import (
 )
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import is_text, numbers_to_arrow
-from projseg.segment_format.wide_integers import WIDE, to_objects
-from projseg.segment_format.wide_integers import limits as wide_limits
+from projseg.segment_format.wide_integers import WIDE, as_wide, halves, limits, to_objects
 
 _MANY_TEXTS: Final = 1 << 16
 _HASHES_BYTES: Final = 16  # of one value: for HLL and for theta sketches
+
+
+_ZEROS_SCALE_MIN: Final = 10  # of decimals whose products may pass 128 bits
 
 
 class Ids(msgspec.Struct, frozen=True, eq=False):
@@ -101,6 +104,9 @@ class Numbers(msgspec.Struct, frozen=True, eq=False):
         True where there is a value; None means everywhere.
     bounds : (int, int) or None
         Bounds that enclose every item of integer `values`; None if not computed.
+    zeros : int
+        All values end with so many decimal zeros at least, as those of decimals of many digits do
+        that mean few; 0 if not computed.
     """
 
     values: NDArray[Any]
@@ -108,6 +114,7 @@ class Numbers(msgspec.Struct, frozen=True, eq=False):
     base: int = 0
     validity: NDArray[np.bool_] | None = None
     bounds: tuple[int, int] | None = None
+    zeros: int = 0
 
     def __len__(self) -> int:
         return len(self.values)
@@ -128,12 +135,18 @@ class Numbers(msgspec.Struct, frozen=True, eq=False):
         return replace(self, values=self.values[start:end], validity=validity)
 
     def with_bounds(self) -> Numbers:
-        """Return the same numbers; integers get their bounds, for callers that need them often."""
-        if len(self.values) and self.values.dtype == WIDE:
-            return replace(self, bounds=wide_limits(self.values))
-        if self.values.dtype.kind not in "iu" or len(self.values) == 0:
+        """Return the same numbers; integers get facts of theirs that callers need often."""
+        is_wide = self.values.dtype == WIDE
+        if len(self.values) == 0 or not (is_wide or self.values.dtype.kind in "iu"):
             return self
-        return replace(self, bounds=(int(self.values.min()), int(self.values.max())))
+        return replace(self, bounds=limits(self.values), zeros=self._common_zeros())
+
+    def _common_zeros(self) -> int:
+        """Return how many zeros all decimals of many digits end with; 0 of other numbers."""
+        if not pa.types.is_decimal(self.type) or self.type.scale < _ZEROS_SCALE_MIN:
+            return 0
+        complete = self.values if self.values.dtype == WIDE else self.wide()
+        return common_zeros(halves(as_wide(complete)))
 
     def limits(self) -> tuple[int, int]:
         """Return bounds (low, high) on the values of an integer column; (base, base) without rows.
@@ -144,12 +157,8 @@ class Numbers(msgspec.Struct, frozen=True, eq=False):
             low, high = self.bounds
         elif self.values.dtype in _NARROW_MAX:
             low, high = 0, _NARROW_MAX[self.values.dtype]
-        elif len(self.values) and self.values.dtype == WIDE:
-            low, high = wide_limits(self.values)
-        elif len(self.values):
-            low, high = int(self.values.min()), int(self.values.max())
         else:
-            low = high = 0
+            low, high = limits(self.values)
         return self.base + low, self.base + high
 
     def wide(self) -> NDArray[Any]:

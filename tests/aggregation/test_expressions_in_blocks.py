@@ -24,6 +24,7 @@ from projseg.algebra.expressions.functions.table import FUNCTIONS
 from projseg.algebra.planning.source_plan import AddRows
 from projseg.errors import EvaluationError, InvalidInputError
 from projseg.segment_format.vectors import Numbers, Opaque
+from projseg.segment_format.wide_integers import WIDE, to_objects
 
 IN_BLOCKS_MIN = 0.3  # of the expressions that are drawn
 
@@ -41,12 +42,16 @@ def twin(expression, rows):
         return None
 
 
+def stored_of(numbers):
+    return to_objects(numbers.values) if numbers.values.dtype == WIDE else numbers.values
+
+
 def is_same(found, expected):
     """Whether values agree, bit by bit but for the payload of NaN; nulls hold 0."""
     array = found.to_arrow()
     if array.type != expected.type or array.is_valid() != expected.is_valid():
         return False
-    if found.validity is not None and found.values[~found.validity].any():
+    if found.validity is not None and any(stored_of(found)[~found.validity]):
         return False
     if array.type == pa.float64():
         held = (np.array(each.fill_null(0.0)) for each in (array, expected))

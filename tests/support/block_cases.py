@@ -12,6 +12,7 @@ from projseg.aggregation.rows import MemorySource, all_rows
 from projseg.aggregation.states.inputs import narrowed
 from projseg.segment_format.types import TIMESTAMP
 from projseg.segment_format.vectors import Numbers
+from projseg.segment_format.wide_integers import as_wide
 
 TYPES = {
     "y": pa.int8(),
@@ -22,6 +23,7 @@ TYPES = {
     "m": pa.decimal128(10, 2),
     "n": pa.decimal128(12, 4),
     "w": pa.decimal128(30, 3),
+    "x": pa.decimal128(38, 18),
     "f": pa.float64(),
     "g": pa.float64(),
     "p": pa.bool_(),
@@ -45,6 +47,8 @@ def random_vector(rng, arrow_type, row_count):
     if arrow_type == pa.float64():
         doubles = np.array([rng.choice([*_DOUBLES, rng.gauss(0, 10)]) for _ in range(row_count)])
         numbers = Numbers(doubles, arrow_type, 0, validity)
+    elif pa.types.is_decimal(arrow_type):
+        numbers = _decimals(rng, arrow_type, row_count, validity)
     else:
         low, high = _limits(rng, arrow_type)
         integers = np.array([rng.randint(low, high) for _ in range(row_count)], np.int64)
@@ -54,6 +58,21 @@ def random_vector(rng, arrow_type, row_count):
     if rng.random() < 0.3:
         return encode_sorted(numbers.to_arrow(), with_null=rng.random() < 0.5)
     return narrowed(numbers) if rng.random() < 0.6 else numbers
+
+
+def _decimals(rng, arrow_type, row_count, validity):
+    """Draw decimals, of 64 or 128 bits, which may all end with zeros."""
+    edge = 10**arrow_type.precision - 1
+    zeros = 10 ** rng.choice([0, 0, min(16, arrow_type.scale)])
+    low, high = rng.choice(
+        [(-9, 9), (0, 105), (100, 10**7), (-(10**20), 10**20), (-(2**63), 2**63 - 1), (-edge, edge)]
+    )
+    low, high = max(low, -(edge // zeros)), min(high, edge // zeros)
+    integers = np.array([rng.randint(low, high) * zeros for _ in range(row_count)], object)
+    fits = integers.min() >= -(2**63) and integers.max() < 2**63
+    values = integers.astype(np.int64) if fits else as_wide(integers)
+    numbers = Numbers(values, arrow_type, 0, validity)
+    return numbers.with_bounds() if rng.random() < 0.7 else numbers
 
 
 def _mask(validity):
@@ -67,9 +86,6 @@ def _limits(rng, arrow_type):
         return rng.choice([(-5, 5), (8000, 12_000), (-719_162, 2_932_896)])
     if pa.types.is_timestamp(arrow_type):
         return rng.choice([(0, 10**15), (-10, 10)])
-    if pa.types.is_decimal(arrow_type):
-        edge = min(10**arrow_type.precision - 1, 2**63 - 1)
-        return rng.choice([(-9, 9), (0, 105), (100, 10**7), (-edge, edge)])
     edge = 2 ** (arrow_type.bit_width - 1)
     near = rng.choice([(-5, 5), (1, 9), (0, 100), (-edge, edge - 1), (edge - 3, edge - 1)])
     return max(near[0], -edge), min(near[1], edge - 1)
@@ -85,12 +101,13 @@ def random_rows(rng, row_count=None):
 def number(rng, depth):
     """Draw the text of a number."""
     if depth == 0 or rng.random() < 0.1:
-        return rng.choice([*"yijbcmnwfg", "0", "1", "-3", "100L", "2.50", "0.1", "1.5D", "NULL"])
+        return rng.choice([*"yijbcmnwxfg", "0", "1", "-3", "100L", "2.50", "0.1", "1.5D", "NULL"])
     one, other, third = (lambda: number(rng, depth - 1) for _ in range(3))
     forms = {
         "arithmetic": lambda: f"({one()} {rng.choice('+-*')} {other()})",
         "product": lambda: f"({one()} * (1 {rng.choice('+-')} {other()}))",
         "divided": lambda: f"({one()} {rng.choice(['/', '%', 'div'])} {other()})",
+        "share": lambda: f"({one()} / {rng.choice(['100', '7', '0.03', '12345678901', '-2'])})",
         "guarded": lambda: f"({one()} % nullif({other()}, 0))",
         "pmod": lambda: f"pmod({one()}, {rng.choice(['7', '10L', '2.5', other()])})",
         "sign": lambda: f"{rng.choice(['-', 'abs'])}({one()})",
@@ -111,6 +128,7 @@ def number(rng, depth):
 
 
 _CASTS = ["INT", "BIGINT", "SMALLINT", "DOUBLE", "DECIMAL(12,3)", "DECIMAL(20,0)", "DECIMAL(5,4)"]
+_CASTS += ["DECIMAL(38,18)", "DECIMAL(38,6)"]
 
 
 def date(rng):

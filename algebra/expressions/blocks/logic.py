@@ -170,7 +170,7 @@ def _chosen(blocks: BlockBuilder, truth: int, value: Value, other: Value) -> Val
     if value.upper is not None or other.upper is not None:
         uppers = upper_of(blocks, value), upper_of(blocks, other)
         upper = blocks.emit(Operation.SELECT, truth, *uppers)
-    return Value(register, low, high, validity, upper)
+    return Value(register, low, high, validity, upper, min(value.zeros, other.zeros))
 
 
 def _coalesce(call: Call, computed: Computed, blocks: BlockBuilder) -> Value:

@@ -13,17 +13,21 @@ from projseg.algebra.expressions.blocks.value import (
     NotInBlocksError,
     Value,
     is_exact,
+    is_wide,
     require_long,
     require_narrow,
     scale_of,
 )
 from projseg.algebra.expressions.blocks.wide import (
     added,
+    divided_half_up,
     multiplied,
+    product_bounds,
     required,
     rescaled,
     scaled,
     subtracted,
+    without_zeros,
 )
 from projseg.algebra.expressions.tree import Call
 from projseg.algebra.time.period import DAY
@@ -100,8 +104,12 @@ def _subtract(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> V
 def _multiply(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
     if not is_exact(call.type):
         return _of_doubles(blocks, Operation.MULTIPLY_DOUBLES, arguments)
+    left, right = arguments
     scale = sum(scale_of(argument.type) for argument in call.arguments)
-    return _result(call, multiplied(blocks, *arguments), scale, blocks)
+    if not is_wide(*product_bounds(left, right)):
+        scale -= left.zeros + right.zeros
+        left, right = without_zeros(blocks, left), without_zeros(blocks, right)
+    return _result(call, multiplied(blocks, left, right), scale, blocks)
 
 
 def _negative(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
@@ -138,9 +146,21 @@ def _require_not_zero(blocks: BlockBuilder, left: Value, right: Value, *, exact:
 
 def _divide(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
     if is_exact(call.type):
-        raise NotInBlocksError("quotients of decimals need more digits")
+        return _divide_decimals(call, arguments, blocks)
     _require_not_zero(blocks, *arguments, exact=False)
     return _of_doubles(blocks, Operation.DIVIDE_DOUBLES, arguments)
+
+
+def _divide_decimals(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    left, right = arguments
+    if right.low != right.high or right.low <= 0:
+        raise NotInBlocksError("quotients of decimals by other than one positive number")
+    left_scale, right_scale = (scale_of(argument.type) for argument in call.arguments)
+    digits = scale_of(call.type) - left_scale + right_scale
+    divisor = right.low * 10 ** max(-digits, 0)
+    quotient = divided_half_up(blocks, scaled(blocks, left, 10 ** max(digits, 0)), divisor)
+    validity = blocks.both(left.validity, right.validity)
+    return fitted(blocks, replace(quotient, validity=validity), call.type)
 
 
 def _whole_divide(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:

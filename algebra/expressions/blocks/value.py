@@ -33,6 +33,8 @@ class Value(msgspec.Struct, frozen=True):
     upper : int or None
         Of numbers whose bounds pass 64 bits, the register of the upper 64 of 128 bits; `register`
         has the lower ones. None of other numbers.
+    zeros : int
+        All values that are not null end with so many decimal zeros at least.
     """
 
     register: int
@@ -40,6 +42,7 @@ class Value(msgspec.Struct, frozen=True):
     high: int = 0
     validity: int | None = None
     upper: int | None = None
+    zeros: int = 0
 
 
 def is_exact(arrow_type: pa.DataType) -> bool:
@@ -82,6 +85,11 @@ def require_narrow(value: Value) -> None:
         raise NotInBlocksError("a step over values that may pass 64 bits")
 
 
+def is_wide(low: int, high: int) -> bool:
+    """Whether 128 bits hold all numbers from `low` to `high`."""
+    return low >= -_WIDE_EDGE and high < _WIDE_EDGE
+
+
 def require_wide(low: int, high: int) -> None:
     """Refuse bounds that pass 128 bits.
 
@@ -90,5 +98,5 @@ def require_wide(low: int, high: int) -> None:
     NotInBlocksError
         If they do.
     """
-    if low < -_WIDE_EDGE or high >= _WIDE_EDGE:
+    if not is_wide(low, high):
         raise NotInBlocksError("values may pass 128 bits")

@@ -12,15 +12,18 @@ from msgspec.structs import replace
 
 from projseg.algebra.expressions.blocks.builder import BlockBuilder
 from projseg.algebra.expressions.blocks.value import (
+    NotInBlocksError,
     Value,
     is_long,
     require_narrow,
     require_wide,
 )
 from projseg.kernels.block_operations import Operation
+from projseg.kernels.decimal_zeros import ZEROS_MAX
 
-_DIGITS_A_STEP: Final = 9  # of a divisor of 32 bits
-_LONG_DIGITS_MAX: Final = 18
+_DIGITS_A_STEP: Final = 9
+_DROPPED: Final = 10**_DIGITS_A_STEP
+_DIVISOR_MAX: Final = (1 << 32) - 1
 _HALF: Final = 64
 
 
@@ -39,20 +42,30 @@ def upper_of(blocks: BlockBuilder, value: Value) -> int:
 
 def constant(blocks: BlockBuilder, value: int) -> Value:
     """Return a constant of at most 128 bits."""
+    zeros = zeros_of(value)
     if is_long(value, value):
-        return blocks.constant(value)
+        return replace(blocks.constant(value), zeros=zeros)
     require_wide(value, value)
     lower = (value + (1 << _HALF - 1)) % (1 << _HALF) - (1 << _HALF - 1)
     register = blocks.constant(lower).register
     upper = blocks.constant(value >> _HALF).register
-    return Value(register, value, value, upper=upper)
+    return Value(register, value, value, upper=upper, zeros=zeros)
+
+
+def zeros_of(value: int) -> int:
+    """Return how many decimal zeros a number ends with."""
+    if value == 0:
+        return ZEROS_MAX
+    digits = str(value)
+    return len(digits) - len(digits.rstrip("0"))
 
 
 def added(blocks: BlockBuilder, left: Value, right: Value) -> Value:
     """Return left + right."""
     low, high = left.low + right.low, left.high + right.high
     register = blocks.emit(Operation.ADD, left.register, right.register)
-    total = Value(register, low, high, blocks.both(left.validity, right.validity))
+    validity, zeros = blocks.both(left.validity, right.validity), min(left.zeros, right.zeros)
+    total = Value(register, low, high, validity, zeros=zeros)
     if is_long(low, high):
         return total
     require_wide(low, high)
@@ -65,7 +78,8 @@ def subtracted(blocks: BlockBuilder, left: Value, right: Value) -> Value:
     """Return left - right."""
     low, high = left.low - right.high, left.high - right.low
     register = blocks.emit(Operation.SUBTRACT, left.register, right.register)
-    difference = Value(register, low, high, blocks.both(left.validity, right.validity))
+    validity, zeros = blocks.both(left.validity, right.validity), min(left.zeros, right.zeros)
+    difference = Value(register, low, high, validity, zeros=zeros)
     if is_long(low, high):
         return difference
     require_wide(low, high)
@@ -74,12 +88,18 @@ def subtracted(blocks: BlockBuilder, left: Value, right: Value) -> Value:
     return replace(difference, upper=blocks.emit(Operation.SUBTRACT, uppers, borrow))
 
 
+def product_bounds(left: Value, right: Value) -> tuple[int, int]:
+    """Return bounds of left * right."""
+    edges = [x * y for x in (left.low, left.high) for y in (right.low, right.high)]
+    return min(edges), max(edges)
+
+
 def multiplied(blocks: BlockBuilder, left: Value, right: Value) -> Value:
     """Return left * right."""
-    edges = [x * y for x in (left.low, left.high) for y in (right.low, right.high)]
-    low, high = min(edges), max(edges)
+    low, high = product_bounds(left, right)
     register = blocks.emit(Operation.MULTIPLY, left.register, right.register)
-    product = Value(register, low, high, blocks.both(left.validity, right.validity))
+    validity, zeros = blocks.both(left.validity, right.validity), left.zeros + right.zeros
+    product = Value(register, low, high, validity, zeros=zeros)
     if is_long(low, high):
         return product
     require_wide(low, high)
@@ -118,24 +138,46 @@ def rescaled(blocks: BlockBuilder, value: Value, scale: int, wanted: int) -> Val
     """Return an unscaled number at another scale, rounded half away from zero."""
     if wanted >= scale:
         return scaled(blocks, value, 10 ** (wanted - scale))
-    digits = scale - wanted
-    if value.upper is None and digits <= _LONG_DIGITS_MAX:
-        divisor = 10**digits
+    zeros = max(0, value.zeros - (scale - wanted))
+    return replace(divided_half_up(blocks, value, 10 ** (scale - wanted)), zeros=zeros)
+
+
+def divided_half_up(blocks: BlockBuilder, value: Value, divisor: int) -> Value:
+    """Return a value divided by a positive constant, rounded half away from zero.
+
+    Raises
+    ------
+    NotInBlocksError
+        If the divisor has many digits and few of them are zeros at its end.
+    """
+    if value.upper is None and is_long(divisor, divisor):
         low, high = value.low // divisor, -(-value.high // divisor)
         register = blocks.emit(Operation.DIVIDE_HALF_UP, value.register, low=divisor)
         return Value(register, low, high, value.validity)
-    # Dropping digits first does not change how the rest is rounded, for half of it is whole.
-    while digits > _DIGITS_A_STEP:
-        value = _divided(blocks, value, _DIGITS_A_STEP, is_half_up=False)
-        digits -= _DIGITS_A_STEP
-    return _divided(blocks, value, digits, is_half_up=True)
+    while divisor > _DIVISOR_MAX:
+        # Half of what is left of the divisor is whole, so no dropped digit changes the rounding.
+        if divisor % (10 * _DROPPED):
+            raise NotInBlocksError("a divisor of many digits")
+        value = _divided(blocks, value, _DROPPED, is_half_up=False)
+        divisor //= _DROPPED
+    return _divided(blocks, value, divisor, is_half_up=True)
 
 
-def _divided(blocks: BlockBuilder, value: Value, digits: int, *, is_half_up: bool) -> Value:
-    """Return a value divided by ten to the power of `digits`, at most 9 of them."""
-    low, high = value.low // 10**digits, -(-value.high // 10**digits)
+def without_zeros(blocks: BlockBuilder, value: Value) -> Value:
+    """Return a value without the zeros that it is known to end with."""
+    left = value.zeros
+    while left > 0:
+        digits = min(left, _DIGITS_A_STEP)
+        value = _divided(blocks, value, 10**digits, is_half_up=False)
+        left -= digits
+    return value
+
+
+def _divided(blocks: BlockBuilder, value: Value, divisor: int, *, is_half_up: bool) -> Value:
+    """Return a value divided by a constant of at most 32 bits."""
+    low, high = value.low // divisor, -(-value.high // divisor)
     operands = value.register, upper_of(blocks, value)
-    how = {"low": 10**digits, "high": int(is_half_up)}
+    how = {"low": divisor, "high": int(is_half_up)}
     register = blocks.emit(Operation.DIVIDE_HALVES, *operands, **how)
     upper = None
     if not is_long(low, high):
