@@ -49,13 +49,18 @@ def divide_halves(
         is_negative = high[row] < 0
         if is_negative:
             lower, upper = ~lower + one, ~upper + np.uint64(low[row] == 0)
-        above = upper // by
-        rest = ((upper - above * by) << shift) | (lower >> shift)
+        above = upper // by if upper >= by else np.uint64(0)
+        left = upper - above * by
+        if is_high and left != np.uint64(0) and left != by - one:
+            # The lower half of the quotient is neither 0 nor the greatest: nothing is carried.
+            out[row] = np.int64(~above if is_negative else above)
+            continue
+        rest = (left << shift) | (lower >> shift)
         first = rest // by
         rest = ((rest - first * by) << shift) | (lower & digit)
         second = rest // by
         rest -= second * by
-        # `upper % by` is below 2**32, so `first` and `second` are digits.
+        # `left` is below 2**32, so `first` and `second` are digits.
         below = (first << shift) | second
         if is_half_up and rest >= half:
             below += one

@@ -24,7 +24,7 @@ from projseg.algebra.expressions.functions.table import FUNCTIONS
 from projseg.algebra.planning.source_plan import AddRows
 from projseg.errors import EvaluationError, InvalidInputError
 from projseg.segment_format.vectors import Numbers, Opaque
-from projseg.segment_format.wide_integers import WIDE, to_objects
+from projseg.segment_format.wide_integers import WIDE, as_wide, to_objects
 
 IN_BLOCKS_MIN = 0.3  # of the expressions that are drawn
 
@@ -178,3 +178,42 @@ def test_conditions_on_two_columns_keep_the_rows_that_meet_them():
     kept = filter_rows(rows, bind("b < c AND c < i AND b % i < 20 AND i > 0", block_cases.SCHEMA))
     expected = (b < c) & (c < i) & (b % np.maximum(i, 1) < 20)
     assert kept.vector("b").wide().tolist() == b[expected].tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "is_computed"),
+    [
+        ("x * x", True),  # passes 128 bits, without their zeros it does not
+        ("x * (1 - x)", True),
+        ("x * w", True),
+        ("w * w", False),  # ends with no zeros
+        ("x / 100", True),
+        ("x / w", False),
+        ("x > w", True),
+        ("x IN (1000.25, 7)", True),
+        ("CASE WHEN x > w THEN x END", True),
+        ("CAST(x AS DECIMAL(30,3))", True),
+        ("CAST(x AS DECIMAL(20,18))", False),  # not all fit
+        ("CAST(CASE WHEN x < 1 THEN x END AS DECIMAL(20,18))", True),
+    ],
+)
+def test_programs_compute_decimals_of_many_digits(text, is_computed):
+    amounts = [100_025, -7, 0, 10**6]
+    zeros = np.array([amount * 10**16 for amount in amounts], object)
+    odd = np.array([10**22 + 1, -(10**20), 3, 10**24], object)
+    x = Numbers(as_wide(zeros), block_cases.TYPES["x"]).with_bounds()
+    w = Numbers(as_wide(odd), block_cases.TYPES["w"]).with_bounds()
+    expression = bind(text, block_cases.SCHEMA)
+    rows = rows_of(x=x, w=w)
+    found = evaluated_in_blocks(expression, rows)
+    assert (found is not None) == is_computed
+    if found is not None:
+        assert is_same(found, twin(expression, rows))
+
+
+def test_a_branch_that_no_row_takes_may_pass_its_type():
+    text = "CASE WHEN c > 9 THEN b + 9223372036854775807L ELSE c END"
+    rows = rows_of(b=whole([7, 8]), c=whole([1, 2]))
+    found = evaluated_in_blocks(bind(text, block_cases.SCHEMA), rows)
+    assert found is not None
+    assert found.to_arrow().to_pylist() == [1, 2]

@@ -194,8 +194,8 @@ def required(blocks: BlockBuilder, value: Value, low: int, high: int) -> Value:
         Operation.OR, less(blocks, value, edges[0]), less(blocks, edges[1], value)
     )
     blocks.required(Value(outside, 0, 1, value.validity), 0, 0)
-    bounds = max(low, value.low), min(high, value.high)
-    value = replace(value, low=min(bounds), high=max(bounds))
+    # Where no value can lie inside, none is wanted, and any bounds inside do.
+    value = replace(value, low=min(max(low, value.low), high), high=max(min(high, value.high), low))
     return replace(value, upper=None) if is_long(value.low, value.high) else value
 
 
