@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,38 +35,48 @@ def divide_halves(
     is_high: bool,
     out: NDArray[np.int64],
 ) -> None:
-    """Divide integers of 128 bits by a constant of 32, towards zero or half away from it.
+    """Divide integers of 128 bits by a constant below 2**31, towards zero or half away from it.
 
     Of the quotient, the lower or the upper half is written. It is divided as on paper, with digits
-    of 32 bits.
+    of 32 bits, and nothing branches.
 
     Shapes: low, high, out [b].
     Oracle: tests/oracle/block_program.py::run.
     """
-    by, digit = np.uint64(divisor), np.uint64(0xFFFFFFFF)
-    shift, one = np.uint64(32), np.uint64(1)
-    half = by - by // np.uint64(2)
+    inverse = 1.0 / divisor
+    rounded_from = divisor - divisor // 2 if is_half_up else divisor
     for row in range(len(out)):
-        lower, upper = np.uint64(low[row]), np.uint64(high[row])
-        is_negative = high[row] < 0
-        if is_negative:
-            lower, upper = ~lower + one, ~upper + np.uint64(low[row] == 0)
-        above = upper // by if upper >= by else np.uint64(0)
-        left = upper - above * by
-        if is_high and left != np.uint64(0) and left != by - one:
-            # The lower half of the quotient is neither 0 nor the greatest: nothing is carried.
-            out[row] = np.int64(~above if is_negative else above)
-            continue
-        rest = (left << shift) | (lower >> shift)
-        first = rest // by
-        rest = ((rest - first * by) << shift) | (lower & digit)
-        second = rest // by
-        rest -= second * by
-        # `left` is below 2**32, so `first` and `second` are digits.
-        below = (first << shift) | second
-        if is_half_up and rest >= half:
-            below += one
-            above += np.uint64(below == np.uint64(0))
-        if is_negative:
-            below, above = ~below + one, ~above + np.uint64(below == np.uint64(0))
-        out[row] = np.int64(above if is_high else below)
+        sign = high[row] >> 63  # -1 or 0: x ^ sign, less sign, is the size of x
+        lower = (low[row] ^ sign) - sign
+        upper = (high[row] ^ sign) + (np.int64(lower == 0) & -sign)
+        first = (upper >> 32) & 0xFFFFFFFF
+        digit = _digit(first, divisor, inverse)
+        above = digit << 32
+        rest = ((first - digit * divisor) << 32) | (upper & 0xFFFFFFFF)
+        digit = _digit(rest, divisor, inverse)
+        above |= digit
+        rest = ((rest - digit * divisor) << 32) | ((lower >> 32) & 0xFFFFFFFF)
+        digit = _digit(rest, divisor, inverse)
+        below = digit << 32
+        rest = ((rest - digit * divisor) << 32) | (lower & 0xFFFFFFFF)
+        digit = _digit(rest, divisor, inverse)
+        below |= digit
+        carry = np.int64(rest - digit * divisor >= rounded_from)
+        below += carry
+        above += carry & np.int64(below == 0)
+        below = (below ^ sign) - sign
+        above = (above ^ sign) + (np.int64(below == 0) & -sign)
+        out[row] = above if is_high else below
+
+
+@kernel
+def _digit(number: int, divisor: int, inverse: float) -> Any:
+    """Return a quotient below 2**32 of positive numbers of at most 63 bits.
+
+    The product of doubles, which takes a fraction of a division, misses it by one at most.
+
+    Part of: `divide_halves`.
+    """
+    quotient = np.int64(np.float64(number) * inverse)
+    rest = number - quotient * divisor
+    return quotient - np.int64(rest < 0) + np.int64(rest >= divisor)

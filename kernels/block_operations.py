@@ -25,7 +25,7 @@ class Operation(IntEnum):
     DIVIDE = 14  # rounded towards zero; by zero: x
     REMAINDER = 15  # with the sign of x; by zero: 0
     DIVIDE_HALF_UP = 16  # x by the constant low > 0
-    DIVIDE_HALVES = 17  # x, the lower half, and y, the upper, by the constant low, 0 < low < 2**32;
+    DIVIDE_HALVES = 17  # x, the lower half, and y, the upper, by the constant low, 0 < low < 2**31;
     DIVIDE_HALVES_HIGH = 18  # towards zero, or half up if high is 1; this is the upper half
     EQUAL = 19  # 1 or 0
     LESS = 20

@@ -46,8 +46,8 @@ _STORES: Final = {
 }
 _DIVISOR_MAX: Final = {
     Operation.DIVIDE_HALF_UP: (1 << 63) - 1,
-    Operation.DIVIDE_HALVES: (1 << 32) - 1,
-    Operation.DIVIDE_HALVES_HIGH: (1 << 32) - 1,
+    Operation.DIVIDE_HALVES: (1 << 31) - 1,
+    Operation.DIVIDE_HALVES_HIGH: (1 << 31) - 1,
 }
 _NOTHING: Final = np.zeros(0, np.uint8)
 

@@ -23,7 +23,7 @@ from projseg.kernels.decimal_zeros import ZEROS_MAX
 
 _DIGITS_A_STEP: Final = 9
 _DROPPED: Final = 10**_DIGITS_A_STEP
-_DIVISOR_MAX: Final = (1 << 32) - 1
+_DIVISOR_MAX: Final = (1 << 31) - 1
 _HALF: Final = 64
 
 
@@ -174,7 +174,7 @@ def without_zeros(blocks: BlockBuilder, value: Value) -> Value:
 
 
 def _divided(blocks: BlockBuilder, value: Value, divisor: int, *, is_half_up: bool) -> Value:
-    """Return a value divided by a constant of at most 32 bits."""
+    """Return a value divided by a positive constant below 2**31."""
     low, high = value.low // divisor, -(-value.high // divisor)
     operands = value.register, upper_of(blocks, value)
     how = {"low": divisor, "high": int(is_half_up)}
