@@ -16,6 +16,7 @@ from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN
 from projseg.segment_format.arrow_arrays import primitive_values
 from projseg.segment_format.types import arrow_to_numbers, is_fixed_width
 from projseg.segment_format.vectors import Ids, Vector
+from projseg.segment_format.wide_integers import WIDE
 
 Positions: TypeAlias = NDArray[np.intp] | None
 Ranks: TypeAlias = NDArray[np.int64]
@@ -89,14 +90,14 @@ def number_ranks(
 
     Parameters
     ----------
-    values : int64[n], float32[n], float64[n] or object[n]
+    values : int64[n], float32[n], float64[n], WIDE[n] or object[n]
         The numbers.
     validity : bool[n] or None
         True where there is one; None means everywhere.
     term : OrderTerm
         The order.
     """
-    if values.dtype == object:
+    if values.dtype in (object, WIDE):
         return None
     ascending = ordered_doubles(values) if values.dtype.kind == "f" else values
     ranks = ~ascending if term.is_descending else ascending
