@@ -30,7 +30,7 @@ from projseg.segment_format.arrow_arrays import (
 from projseg.segment_format.dictionary import narrow_id_dtype
 from projseg.segment_format.types import is_text
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
-from projseg.segment_format.wide_integers import WIDE
+from projseg.segment_format.wide_integers import WIDE, as_wide
 
 # Integers in a range up to this wide, or as wide as there are rows, get `value - minimum` as id.
 _DENSE_RANGE_MAX: Final = 1 << 16
@@ -89,7 +89,7 @@ def make_key(vector: Vector, *, in_order: bool = True, may_be_sparse: bool = Fal
     if vector.values.dtype.kind == "f":
         return _float_key(vector, in_order=in_order)
     if vector.values.dtype in (object, WIDE):
-        return _distinct_key(vector, *_sorted_objects(vector.wide()))
+        return _distinct_key(vector, *_distinct_wide(as_wide(vector.values), in_order=in_order))
     return _integer_key(vector, in_order=in_order, may_be_sparse=may_be_sparse)
 
 
@@ -133,11 +133,11 @@ def _integer_key(vector: Numbers, *, in_order: bool, may_be_sparse: bool) -> Key
             return _distinct_key(vector, *runs)
         if may_be_ranked:
             return _ranked_key(vector, low, spread)
-        keys = values.view(np.uint64) ^ np.uint64(1 << 63) if values.dtype == np.int64 else values
-        ids, distinct = distinct_keys(keys.astype(np.uint64, copy=False), in_order=in_order)
+        keys = _ordered_bits(values) if values.dtype == np.int64 else values.astype(np.uint64)
+        ids, distinct = distinct_keys(keys, in_order=in_order)
         if values.dtype == np.int64:
-            distinct = distinct ^ np.uint64(1 << 63)
-        return _distinct_key(vector, ids, distinct.astype(np.int64))
+            distinct = _ordered_bits(distinct)
+        return _distinct_key(vector, ids, distinct.view(np.int64))
     shift = 0 if validity is None else 1
     ids = _shifted(values, low, shift, spread + shift)
     if validity is not None:
@@ -200,9 +200,23 @@ def _float_key(vector: Numbers, *, in_order: bool) -> Key:
     return _distinct_key(vector, ids, back.astype(vector.values.dtype))
 
 
-def _sorted_objects(values: NDArray[Any]) -> tuple[UnsignedIds, NDArray[Any]]:
-    distinct, ids = np.unique(values, return_inverse=True)
-    return ids.astype(np.uint32), distinct
+def _distinct_wide(
+    values: NDArray[Any], *, in_order: bool
+) -> tuple[NDArray[np.uint32], NDArray[Any]]:
+    """Return the position of each of WIDE[n] among the distinct ones, and those."""
+    high_ids, highs = distinct_keys(_ordered_bits(values["high"]), in_order=in_order)
+    low_ids, lows = distinct_keys(values["low"].view(np.uint64), in_order=in_order)
+    low_count = np.uint64(max(len(lows), 1))
+    ids, pairs = distinct_keys(high_ids * low_count + low_ids, in_order=in_order)
+    distinct = np.empty(len(pairs), WIDE)
+    distinct["high"] = _ordered_bits(highs[pairs // low_count]).view(np.int64)
+    distinct["low"] = lows[pairs % low_count].view(np.int64)
+    return ids, distinct
+
+
+def _ordered_bits(values: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return int64[n] as uint64[n] of the same order; called again, it returns them."""
+    return values.view(np.uint64) ^ np.uint64(1 << 63)
 
 
 def _distinct_key(vector: Numbers, ids: UnsignedIds, distinct: NDArray[Any]) -> Key:

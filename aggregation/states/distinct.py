@@ -23,8 +23,7 @@ from projseg.kernels.distinct_pairs import distinct_pairs
 from projseg.kernels.grouping import occupied_groups, ranks_of
 from projseg.segment_format.arrow_arrays import primitive_array, primitive_values
 from projseg.segment_format.types import is_text
-from projseg.segment_format.vectors import Numbers, Opaque, Vector
-from projseg.segment_format.wide_integers import WIDE
+from projseg.segment_format.vectors import Opaque, Vector
 
 _PARTS_MAX: Final = 16  # how many lists of values are held before they are merged into one
 
@@ -132,10 +131,12 @@ class DistinctState:
             [np.zeros(0, np.uint32), *(part.groups() for part in self._parts)]
         )
         self._parts = []
-        self._add_key(Groups(group_ids, self._group_count, len(ids)), replace(key, ids=ids), None)
+        self._add_key(
+            Groups(group_ids, self._group_count, len(ids)),
+            replace(key, ids=ids, distinct=None),
+            None,
+        )
         return self._parts[0]
 
     def _key_of(self, vector: Vector) -> Key:
-        if isinstance(vector, Numbers) and vector.values.dtype in (object, WIDE):
-            vector = Opaque(vector.to_arrow())  # Arrow numbers wide decimals sooner
         return make_key(vector, in_order=False, may_be_sparse=self._group_count == 1)

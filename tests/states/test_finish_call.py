@@ -132,7 +132,7 @@ def test_overflow_only_where_it_is_final():
 def test_averages_of_decimals_round_half_away_from_zero(sums, count, shrink):
     sums = [value // shrink for value in sums]
     column = average_to_arrow(
-        np.array(sums, np.int64), np.full(len(sums), count), pa.decimal128(18, 2), "avg(d)"
+        np.array(sums, np.int64), np.full(len(sums), count), pa.decimal128(20, 2), "avg(d)"
     )
     with localcontext(prec=60, rounding=ROUND_HALF_UP):
         exact = [(Decimal(value).scaleb(-2) / count) for value in sums]
