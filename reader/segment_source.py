@@ -181,6 +181,10 @@ class SegmentSource(msgspec.Struct, frozen=True):
         """Bytes that columns decoded whole may take: a fixed multiple of the file's size."""
         return expanded_bytes_max(self.segment.byte_count)
 
+    def is_sorted_by(self, name: str) -> bool:
+        """Whether the rows ascend by a column that is no state, nulls first."""
+        return self.segment.is_sorted_by(self.table_name, self._role(is_state=False), name)
+
     def value_bytes(self, name: str, *, is_state: bool = False) -> int:
         """Return the bytes of one decoded row of a column, an upper bound for most columns."""
         role = self._role(is_state)

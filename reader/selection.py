@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -56,7 +56,8 @@ def select_rows(
             row_ids = found if row_ids is None else np.intersect1d(row_ids, found)
     rows = _initial_rows(source, row_range, pages, row_ids)
     if interval is not None and time_column is not None:
-        rows = rows_in_interval(rows, time_column, interval)
+        is_sorted = source.is_sorted_by(time_column)
+        rows = rows_in_interval(rows, time_column, interval, is_sorted=is_sorted)
     return mask_by_all(source.live(rows), residual)
 
 
@@ -111,33 +112,46 @@ def _pages_in_interval(source: SegmentSource, time_column: str, interval: Interv
     return may_match
 
 
-def rows_in_interval(rows: Rows, time_column: str, interval: Interval) -> Rows:
-    """Return the rows whose time lies in an interval; a null does not."""
+def rows_in_interval(
+    rows: Rows, time_column: str, interval: Interval, *, is_sorted: bool = False
+) -> Rows:
+    """Return the rows whose time lies in an interval; a null does not.
+
+    With `is_sorted` the source's rows ascend by time, nulls first.
+    """
     if len(rows) == 0:
         return rows
     vector = rows.vector(time_column)
+    values: NDArray[Any]
     if isinstance(vector, Ids):
         times = times_by_id(vector.dictionary)
-        inside = ((times >= interval.start_us) & (times < interval.end_us))[vector.ids]
+        low, high = np.searchsorted(times, (interval.start_us, interval.end_us)).tolist()
+        values, validity = vector.ids, None
     else:
         assert isinstance(vector, Numbers)
-        inside = _numbers_in_interval(vector, interval)
+        unit = MICROS_A_DAY if pa.types.is_date32(vector.type) else 1
+        low = -(-interval.start_us // unit) - vector.base
+        high = -(-interval.end_us // unit) - vector.base
+        values, validity = vector.values, vector.validity
+    if is_sorted and validity is None and isinstance(rows.selection, RowRange):
+        return rows.slice(_first_at_least(values, low), _first_at_least(values, high))
+    inside = np.ones(len(rows), np.bool_) if validity is None else validity.copy()
+    bounds = np.iinfo(values.dtype)
+    if low > bounds.min:
+        inside &= values >= low if low <= bounds.max else False
+    if high <= bounds.max:
+        inside &= values < high if high > bounds.min else False
     return rows.where(inside)
 
 
-def _numbers_in_interval(times: Numbers, interval: Interval) -> NDArray[np.bool_]:
-    unit = MICROS_A_DAY if pa.types.is_date32(times.type) else 1
-    low = -(-interval.start_us // unit) - times.base
-    high = -(-interval.end_us // unit) - times.base
-    bounds = np.iinfo(times.values.dtype)
-    if high <= bounds.min or low > bounds.max:
-        return np.zeros(len(times), np.bool_)
-    inside = np.ones(len(times), np.bool_) if times.validity is None else times.validity.copy()
-    if low > bounds.min:
-        inside &= times.values >= low
-    if high <= bounds.max:
-        inside &= times.values < high
-    return inside
+def _first_at_least(values: NDArray[Any], bound: int) -> int:
+    """Return the place of the first of ascending integers that is no less, else their number."""
+    bounds = np.iinfo(values.dtype)
+    if bound <= bounds.min:
+        return 0
+    if bound > bounds.max:
+        return len(values)
+    return int(np.searchsorted(values, values.dtype.type(bound)))
 
 
 def times_by_id(dictionary: Dictionary) -> NDArray[np.int64]:

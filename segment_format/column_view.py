@@ -75,6 +75,10 @@ class ColumnView:
         known = self.find(role, name)
         return known is not None and self.file.has_column(table, role, known[0])
 
+    def is_sorted_by(self, table: str, role: Role, name: str) -> bool:
+        """Whether a table's rows ascend by a column, nulls first."""
+        return self.file.is_sorted_by(table, role, self._stored(role, name))
+
     def value_bytes(self, table: str, role: Role, name: str) -> int:
         """Return the approximate bytes of one decoded row of a column."""
         return self.file.value_bytes(table, role, self._stored(role, name))

@@ -167,6 +167,10 @@ class SegmentFile:
         """Whether the table holds such a column."""
         return (table, role, name) in self._columns
 
+    def is_sorted_by(self, table: str, role: Role, name: str) -> bool:
+        """Whether a table's rows ascend by a column, nulls first."""
+        return role != "state" and self.table(table).sort_order[:1] == (name,)
+
     def column_dictionary(self, table: str, role: Role, name: str) -> Dictionary | None:
         """Return the dictionary of a column's ids; None if it is not stored as ids."""
         index = self.column_entry(table, role, name).dictionary
