@@ -14,7 +14,8 @@ SPARK_RELEASES := 4.0 4.1 4.2 4.3
 TEST_TOOLS := datasketches duckdb hypothesis pytest pytest-timeout
 QUICK_TESTS := tests/cli tests/install/test_extras.py tests/query/test_without_pandas.py \
 	tests/query/test_table_writes.py tests/query/test_scan.py tests/table_layer/test_commit.py \
-	tests/segment_format/test_round_trip.py tests/segment_format/test_spec.py
+	tests/segment_format/test_round_trip.py tests/segment_format/test_spec.py \
+	tests/segment_format/test_deletion_vector.py tests/kernels/test_roaring.py
 # Warnings of old or new releases of others are not ours to heed.
 PYTEST_ELSEWHERE := bin/python -m pytest -o filterwarnings=default
 

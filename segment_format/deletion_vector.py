@@ -13,6 +13,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from projseg.errors import MissingPackageError
 from projseg.kernels.roaring_read import MALFORMED, bitmap_count, read_bitmap
 from projseg.memory.late_import import late_import
 from projseg.segment_format.byte_reader import ByteReader
@@ -33,13 +34,25 @@ def encode_vector(row_ids: NDArray[np.uint32], segment_checksum: int) -> bytes:
         At least one.
     segment_checksum : int
         The checksum of their segment's footer.
+
+    Raises
+    ------
+    MissingPackageError
+        PROJSEG_MISSING_PACKAGE, if pyroaring writes a form that readers refuse, as 1.0 does.
     """
     with late_import:
-        from pyroaring import BitMap
-    bitmap = BitMap(row_ids)
+        import pyroaring
+    bitmap = pyroaring.BitMap(row_ids)
     bitmap.run_optimize()
-    head = VECTOR_HEAD_LAYOUT.pack(VECTOR_MAGIC, VECTOR_VERSION, len(bitmap), segment_checksum)
-    content = head + bitmap.serialize()
+    written, count = bitmap.serialize(), len(bitmap)
+    if bitmap_count(np.frombuffer(written, np.uint8), int(row_ids.max()) + 1) != count:
+        raise MissingPackageError(
+            "PROJSEG_MISSING_PACKAGE",
+            f"deleted rows are written by pyroaring, and {pyroaring.__version__} writes some sets"
+            " in a form that no reader takes; install pyroaring 1.1 or later",
+        )
+    head = VECTOR_HEAD_LAYOUT.pack(VECTOR_MAGIC, VECTOR_VERSION, count, segment_checksum)
+    content = head + written
     return content + _CHECKSUM.pack(_checksum(content))
 
 

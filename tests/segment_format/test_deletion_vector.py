@@ -5,13 +5,14 @@ import tracemalloc
 from pathlib import Path
 
 import numpy as np
+import pyroaring
 import pytest
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from projseg.errors import CorruptSegmentError
+from projseg.errors import CorruptSegmentError, MissingPackageError
 from projseg.segment_format.deletion_vector import (
     VECTOR_HEAD_LAYOUT,
     VECTOR_MAGIC,
@@ -118,3 +119,14 @@ def test_any_bytes(bitmap):
         return
     found = BitMap.deserialize(bitmap)
     assert rows.tolist() == list(found)
+
+
+def test_a_form_that_no_reader_takes_is_not_written(monkeypatch):
+    class OfAnOlderRelease(BitMap):
+        def serialize(self):  # as pyroaring 1.0 writes rows 0 to 2: as a run, though no shorter
+            return bytes.fromhex("3b30 0000 01 0000 0200 0100 0000 0200")
+
+    assert len(read(encode_vector(np.arange(3, dtype=np.uint32), OWNER))) == 3
+    monkeypatch.setattr(pyroaring, "BitMap", OfAnOlderRelease)
+    with pytest.raises(MissingPackageError, match=r"install pyroaring 1\.1 or later"):
+        encode_vector(np.arange(3, dtype=np.uint32), OWNER)
