@@ -14,9 +14,10 @@ from projseg.aggregation.rows import RowIds, RowRange, Rows
 from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.query.binding import bind_query
-from projseg.algebra.query.request import IntervalLike, Query
+from projseg.algebra.query.request import IntervalLike, Query, require_text
 from projseg.algebra.query.spec import QuerySpec
 from projseg.algebra.time.interval import Interval
+from projseg.errors import InvalidInputError
 from projseg.reader.batches import cut, rows_at_a_time
 from projseg.reader.plan import QueryPlan, SegmentPlan, plan_query
 from projseg.reader.read_columns import columns_read
@@ -37,16 +38,29 @@ class Condition(msgspec.Struct, frozen=True):
     Parameters
     ----------
     filter : str or None
-        Spark SQL.
+        Spark SQL; not empty, since a text that is empty by mistake would mean all rows.
     interval : str, pair of datetimes, or None
         Of the time column, half-open.
     timezone : str
         Of time functions, and of times without a zone.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_QUERY, if the filter is empty or no text.
     """
 
     filter: str | None = None
     interval: IntervalLike | None = None
     timezone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        require_text("filter", self.filter)
+        if self.filter is not None and not self.filter.strip():
+            raise InvalidInputError(
+                "PROJSEG_BAD_QUERY",
+                "the filter of a change is an empty text; leave it out to change all rows",
+            )
 
     @property
     def parameters(self) -> dict[str, str | None]:

@@ -64,6 +64,10 @@ def parse_context(options: Mapping[str, Any] | QueryContext | None) -> QueryCont
     """
     if isinstance(options, QueryContext):
         return options
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidInputError(
+            "PROJSEG_BAD_CONTEXT_VALUE", f"a query's context is {options!r}; it is a mapping"
+        )
     fields: dict[str, Any] = {}
     for given, value in (options or {}).items():
         key = _KEYS.get(str(given).casefold())

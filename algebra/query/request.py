@@ -81,6 +81,8 @@ class Query:
     def __post_init__(self) -> None:
         for name in ("group_by", "aggregators", "order_by", "columns"):
             object.__setattr__(self, name, _texts(name, getattr(self, name)))
+        for name in ("filter", "having", "granularity"):
+            require_text(name, getattr(self, name))
         if isinstance(self.interval, list):
             object.__setattr__(self, "interval", tuple(self.interval))
         object.__setattr__(self, "context", context_options(parse_context(self.context)))
@@ -253,6 +255,18 @@ def _check_type(name: str, value: object) -> None:
         msgspec.convert(value, _FIELD_TYPES[name])
     except msgspec.ValidationError as error:
         raise _bad(f"{name} is {value!r}: {error}") from error
+
+
+def require_text(name: str, text: object) -> None:
+    """Refuse a part of a query that is neither a text nor left out.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_QUERY.
+    """
+    if text is not None and not isinstance(text, str):
+        raise _bad(f"{name} takes a text, found {text!r}")
 
 
 def _texts(name: str, value: Expressions | None) -> tuple[str, ...] | None:

@@ -62,7 +62,8 @@ class Interval:
             PROJSEG_BAD_INTERVAL or PROJSEG_BAD_PERIOD, if the value is not an interval, ends
             before it starts, or is not within years 1 to 9999; PROJSEG_UNKNOWN_TIME_ZONE.
         """
-        parts = value.split("/") if isinstance(value, str) else list(value)
+        is_pair = isinstance(value, Sequence) and not isinstance(value, str)
+        parts = list(value) if is_pair else str(value).split("/")
         if len(parts) != 2:
             raise InvalidInputError(
                 "PROJSEG_BAD_INTERVAL", f"'{value}' is not an interval; {_FORMS}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pyarrow as pa
 
+from projseg.algebra.expressions.instant import fixed_instant
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import (
     Expressions,
@@ -18,6 +19,7 @@ from projseg.algebra.query.request import (
 )
 from projseg.algebra.query.spec import QuerySpec
 from projseg.described_version import DescribedVersion
+from projseg.errors import InvalidInputError
 from projseg.reader.answer import answer
 from projseg.reader.plan import QueryPlan, plan_asked, plan_query
 from projseg.reader.row_scan import scan
@@ -165,10 +167,13 @@ class TableVersion(DescribedVersion):
         if isinstance(text, Query):
             asked = query_of(text, context=context)
             return self.explain(asked) if explain else self.query(asked)
-        version, selected = self._selected(text, context)
-        if explain:
-            return version.explain(selected.query)
-        return selected.rows_of(version.query(selected.query))
+        if not isinstance(text, str):
+            raise InvalidInputError("PROJSEG_BAD_SQL", f"a statement is a text, found {text!r}")
+        with fixed_instant():
+            version, selected = self._selected(text, context)
+            if explain:
+                return version.explain(selected.query)
+            return selected.rows_of(version.query(selected.query))
 
     def _selected(
         self, text: str, context: Mapping[str, Any] | None
@@ -300,8 +305,9 @@ class TableVersion(DescribedVersion):
         }
         if is_select(group_by):
             check_alone("statement", parts)
-            version, selected = self._selected(group_by, context)
-            return version.explain(selected.query, analyze=analyze)
+            with fixed_instant():
+                version, selected = self._selected(group_by, context)
+                return version.explain(selected.query, analyze=analyze)
         query = query_of(group_by, **parts, context=context)
         return explain_plan(self._storage, query, self._plan(query), analyze=analyze)
 

@@ -74,6 +74,57 @@ def test_a_statement_that_calls_the_clock_is_bound_anew(table):
     assert counts == [2, 5]
 
 
+@pytest.mark.parametrize(
+    ("statement", "on_each_day"),
+    [
+        ("SELECT DISTINCT t < now() AS p FROM t ORDER BY p", [[False, True], [False, True]]),
+        ("SELECT day(current_date()) AS d, count(*) AS n FROM t GROUP BY 1", [[30], [31]]),
+        ("SELECT day(max(now())) AS d FROM t", [[30], [31]]),
+        ("SELECT n FROM t ORDER BY t < current_timestamp, n LIMIT 1", [[2], [5]]),
+        ("SELECT count_if(t < now()) AS n FROM t", [[2], [5]]),
+    ],
+)
+def test_a_statement_may_call_the_clock_anywhere(table, statement, on_each_day):
+    found = []
+    for day in (30, 31):
+        with fixed_instant(datetime(2024, 3, day, 13, tzinfo=UTC)):
+            found.append(table.sql(statement).column(0).to_pylist())
+            assert table.sql(statement, explain=True) is not None
+    assert found == on_each_day
+    assert table.sql(statement) is not None
+
+
+@pytest.mark.parametrize(
+    ("parts", "code"),
+    [
+        ({"interval": 5}, "PROJSEG_BAD_INTERVAL"),
+        ({"filter": True}, "PROJSEG_BAD_QUERY"),
+        ({"filter": b"n > 0"}, "PROJSEG_BAD_QUERY"),
+        ({"aggregators": "count(*)", "having": 5}, "PROJSEG_BAD_QUERY"),
+        ({"context": [5]}, "PROJSEG_BAD_CONTEXT_VALUE"),
+    ],
+)
+def test_a_part_that_is_of_no_use_is_refused(table, parts, code):
+    for ask in (table.query, table.explain):
+        with pytest.raises(InvalidInputError) as caught:
+            ask(**parts)
+        assert caught.value.code == code
+
+
+def test_what_is_no_statement_is_refused(table):
+    for text in (5, ["SELECT n FROM t"]):
+        with pytest.raises(InvalidInputError, match="PROJSEG_BAD_SQL"):
+            table.sql(text)
+
+
+@pytest.mark.parametrize("condition", ["", "  ", 5, b""])
+def test_a_change_of_an_empty_condition_is_refused(table, condition):
+    for change in (table.delete, lambda given: table.update({"n": "0"}, filter=given)):
+        with pytest.raises(InvalidInputError, match="PROJSEG_BAD_QUERY"):
+            change(condition)
+    assert len(table.query(columns="n")) == 6
+
+
 def test_a_zone_is_part_of_a_question(table):
     def days(zone):
         found = table.query("to_date(t) AS day", "count(*) AS n", context={"timezone": zone})
