@@ -205,7 +205,8 @@ def _distinct_wide(
 ) -> tuple[NDArray[np.uint32], NDArray[Any]]:
     """Return the position of each of WIDE[n] among the distinct ones, and those."""
     high_ids, highs = distinct_keys(_ordered_bits(values["high"]), in_order=in_order)
-    low_ids, lows = distinct_keys(values["low"].view(np.uint64), in_order=in_order)
+    low = np.ascontiguousarray(values["low"]).view(np.uint64)
+    low_ids, lows = distinct_keys(low, in_order=in_order)
     low_count = np.uint64(max(len(lows), 1))
     ids, pairs = distinct_keys(high_ids * low_count + low_ids, in_order=in_order)
     distinct = np.empty(len(pairs), WIDE)

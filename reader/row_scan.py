@@ -81,8 +81,6 @@ class Part(msgspec.Struct, frozen=True):
 _BATCH_ROWS_MAX: Final = 1 << 17
 _BATCH_ROWS_MIN: Final = 1 << 14
 _BATCHES_WANTED: Final = 8
-# Handing a task to a thread takes as long as making so many bytes of batches.
-_TASK_BYTES_MIN: Final = 1 << 23
 # Most rows held for sorting where only the first of them are wanted.
 _HELD_ROWS_MAX: Final = 1 << 20
 _HELD_BYTES_MAX: Final = 64 << 20
