@@ -293,6 +293,7 @@ def main():
     if end == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     if end == "interrupt":
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs this may ignore it
         os.killpg(0, signal.SIGINT)
         time.sleep(60)
     if end == "leave":
