@@ -226,6 +226,8 @@ DIFFERENCES = [
     ("`sum`", "of whole numbers and decimals is an error only if the total does not fit. Spark's may overflow on the way; so `try_sum` and `try_avg` may be null in Spark and a number here."),
     ("`sum`, `avg` of doubles", "depend on the order of addition in their last digits, in Spark as here."),
     ("variances, deviations", "of n values are right to about n u from rows and (n + 4 k) u from projections, where u is 2^-53 and k the root of 1 + (mean / deviation)²: 15 digits and, at a mean a million times the deviation, 9. Spark's one pass gives n k u."),
+    ("the negative of a decimal", "is exact; Spark rounds it to 34 digits."),
+    ("`NULL / d`", "of a decimal is a decimal; Spark takes both for doubles."),
     ("the zeros of doubles", "are told apart in expressions; `min`, `max` and groups give 0.0 for both."),
     ("text of floats and doubles", "is the shortest, as Java writes it from version 19 on; before, Java writes some with more digits."),
     ("casts to timestamps", "outside the years 1 to 9999 are refused; Spark's wrap around."),
