@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.aggregation.arrow_vectors import encode_sorted
-from projseg.kernels.doubles import plain_doubles
 from projseg.kernels.gather import gather, gather_text
 from projseg.kernels.grouping import UnsignedIds, distinct_keys, occupied_groups, ranks_of
 from projseg.kernels.key_runs import number_runs
+from projseg.kernels.order_keys import float_of_order_keys, float_order_keys
 from projseg.memory.late_import import late_import
 from projseg.segment_format.arrow_arrays import (
     primitive_array,
@@ -190,13 +190,10 @@ def _shifted(values: NDArray[Any], low: int, shift: int, cardinality: int) -> Un
 
 
 def _float_key(vector: Numbers, *, in_order: bool) -> Key:
-    """Group by bit pattern, after making all NaNs equal and -0.0 equal to 0.0; Spark's order."""
-    bits = plain_doubles(vector.values).view(np.uint64)
-    negative = bits >> np.uint64(63) != 0
-    ordered = np.where(negative, ~bits, bits | np.uint64(1 << 63))
-    ids, distinct = distinct_keys(ordered, in_order=in_order)
-    positive = distinct >> np.uint64(63) != 0
-    back = np.where(positive, distinct ^ np.uint64(1 << 63), ~distinct).view(np.float64)
+    """Group floats by keys that are equal for equal ones, in Spark's order."""
+    keys = _ordered_bits(float_order_keys(vector.values))
+    ids, distinct = distinct_keys(keys, in_order=in_order)
+    back = float_of_order_keys(_ordered_bits(distinct).view(np.int64))
     return _distinct_key(vector, ids, back.astype(vector.values.dtype))
 
 

@@ -24,9 +24,3 @@ def plain_doubles(values: NDArray[Any]) -> NDArray[np.float64]:
         doubles = values.astype(np.float64) + 0.0
     doubles[np.isnan(doubles)] = np.nan
     return doubles
-
-
-def ordered_doubles(values: NDArray[Any]) -> NDArray[np.int64]:
-    """Return floats as int64[n] that ascend as they do, equal for equal ones; NaN is greatest."""
-    bits = plain_doubles(values).view(np.int64)
-    return bits ^ ((bits >> 63) & np.int64((1 << 63) - 1))

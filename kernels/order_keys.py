@@ -38,7 +38,7 @@ def float_of_order_keys(keys: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.where(keys >= 0, keys, keys ^ _MAGNITUDE).view(np.float64)
 
 
-@kernel
+@kernel(interpretable=True)
 def _float_order_keys(
     values: NDArray[np.float64], as_floats: NDArray[np.float64], keys: NDArray[np.int64]
 ) -> None:

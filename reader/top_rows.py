@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.algebra.query.result_order import OrderTerm
-from projseg.kernels.doubles import ordered_doubles
 from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN
+from projseg.kernels.order_keys import float_order_keys
 from projseg.segment_format.arrow_arrays import primitive_values
 from projseg.segment_format.types import arrow_to_numbers, is_fixed_width
 from projseg.segment_format.vectors import Ids, Vector
@@ -99,7 +99,7 @@ def number_ranks(
     """
     if values.dtype in (object, WIDE):
         return None
-    ascending = ordered_doubles(values) if values.dtype.kind == "f" else values
+    ascending = float_order_keys(values) if values.dtype.kind == "f" else values
     ranks = ~ascending if term.is_descending else ascending
     if validity is None or validity.all():
         return ranks
