@@ -62,30 +62,32 @@ def zeros_of(value: int) -> int:
 
 def added(blocks: BlockBuilder, left: Value, right: Value) -> Value:
     """Return left + right."""
-    low, high = left.low + right.low, left.high + right.high
-    register = blocks.emit(Operation.ADD, left.register, right.register)
-    validity, zeros = blocks.both(left.validity, right.validity), min(left.zeros, right.zeros)
-    total = Value(register, low, high, validity, zeros=zeros)
-    if is_long(low, high):
-        return total
-    require_wide(low, high)
-    carry = blocks.emit(Operation.LESS_UNSIGNED, register, left.register)
-    uppers = blocks.emit(Operation.ADD, upper_of(blocks, left), upper_of(blocks, right))
-    return replace(total, upper=blocks.emit(Operation.ADD, uppers, carry))
+    return _carried(
+        blocks, Operation.ADD, left, right, left.low + right.low, left.high + right.high
+    )
 
 
 def subtracted(blocks: BlockBuilder, left: Value, right: Value) -> Value:
     """Return left - right."""
     low, high = left.low - right.high, left.high - right.low
-    register = blocks.emit(Operation.SUBTRACT, left.register, right.register)
+    return _carried(blocks, Operation.SUBTRACT, left, right, low, high)
+
+
+def _carried(
+    blocks: BlockBuilder, operation: Operation, left: Value, right: Value, low: int, high: int
+) -> Value:
+    """Return a sum or a difference, whose lower half may carry to the upper or borrow from it."""
+    register = blocks.emit(operation, left.register, right.register)
     validity, zeros = blocks.both(left.validity, right.validity), min(left.zeros, right.zeros)
-    difference = Value(register, low, high, validity, zeros=zeros)
+    found = Value(register, low, high, validity, zeros=zeros)
     if is_long(low, high):
-        return difference
+        return found
     require_wide(low, high)
-    borrow = blocks.emit(Operation.LESS_UNSIGNED, left.register, right.register)
-    uppers = blocks.emit(Operation.SUBTRACT, upper_of(blocks, left), upper_of(blocks, right))
-    return replace(difference, upper=blocks.emit(Operation.SUBTRACT, uppers, borrow))
+    is_sum = operation == Operation.ADD
+    compared = (register, left.register) if is_sum else (left.register, right.register)
+    carry = blocks.emit(Operation.LESS_UNSIGNED, *compared)
+    uppers = blocks.emit(operation, upper_of(blocks, left), upper_of(blocks, right))
+    return replace(found, upper=blocks.emit(operation, uppers, carry))
 
 
 def product_bounds(left: Value, right: Value) -> tuple[int, int]:
