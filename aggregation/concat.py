@@ -16,7 +16,7 @@ from projseg.memory.cache import Owner
 from projseg.memory.pool import empty
 from projseg.segment_format.arrow_arrays import text_buffers
 from projseg.segment_format.vectors import Ids, Numbers, Vector
-from projseg.segment_format.wide_integers import WIDE, as_wide
+from projseg.segment_format.wide_integers import WIDE
 
 # Where rows are fewer than 1 / this of their dictionaries' values, only the values used are merged.
 _SPARSE_SHARE: Final = 4
@@ -77,7 +77,7 @@ def _concat_ids(vectors: Sequence[Ids], owner: Owner | None) -> Ids:
 
 def _concat_numbers(vectors: Sequence[Numbers]) -> Numbers:
     if any(vector.values.dtype == WIDE for vector in vectors):
-        values = np.concatenate([as_wide(_complete(vector)) for vector in vectors])
+        values = np.concatenate([vector.in_halves() for vector in vectors])
     else:
         values = np.concatenate([vector.wide() for vector in vectors])
     validity = None
@@ -90,7 +90,3 @@ def _concat_numbers(vectors: Sequence[Numbers]) -> Numbers:
         )
         values[~validity] = 0  # a null of a vector with a base is that base
     return Numbers(values, vectors[0].type, validity=validity)
-
-
-def _complete(vector: Numbers) -> NDArray[Any]:
-    return vector.values if vector.values.dtype == WIDE else vector.wide()

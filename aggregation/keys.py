@@ -30,7 +30,7 @@ from projseg.segment_format.arrow_arrays import (
 from projseg.segment_format.dictionary import narrow_id_dtype
 from projseg.segment_format.types import is_text
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
-from projseg.segment_format.wide_integers import WIDE, as_wide
+from projseg.segment_format.wide_integers import WIDE
 
 # Integers in a range up to this wide, or as wide as there are rows, get `value - minimum` as id.
 _DENSE_RANGE_MAX: Final = 1 << 16
@@ -89,7 +89,7 @@ def make_key(vector: Vector, *, in_order: bool = True, may_be_sparse: bool = Fal
     if vector.values.dtype.kind == "f":
         return _float_key(vector, in_order=in_order)
     if vector.values.dtype in (object, WIDE):
-        return _distinct_key(vector, *_distinct_wide(as_wide(vector.values), in_order=in_order))
+        return _distinct_key(vector, *_distinct_wide(vector.in_halves(), in_order=in_order))
     return _integer_key(vector, in_order=in_order, may_be_sparse=may_be_sparse)
 
 

@@ -145,8 +145,7 @@ class Numbers(msgspec.Struct, frozen=True, eq=False):
         """Return how many zeros all decimals of many digits end with; 0 of other numbers."""
         if not pa.types.is_decimal(self.type) or self.type.scale < _ZEROS_SCALE_MIN:
             return 0
-        complete = self.values if self.values.dtype == WIDE else self.wide()
-        return common_zeros(halves(as_wide(complete)))
+        return common_zeros(halves(self.in_halves()))
 
     def limits(self) -> tuple[int, int]:
         """Return bounds (low, high) on the values of an integer column; (base, base) without rows.
@@ -160,6 +159,10 @@ class Numbers(msgspec.Struct, frozen=True, eq=False):
         else:
             low, high = limits(self.values)
         return self.base + low, self.base + high
+
+    def in_halves(self) -> NDArray[Any]:
+        """Return base + values of integers as WIDE[n], contiguous."""
+        return as_wide(self.values if self.values.dtype == WIDE else self.wide())
 
     def wide(self) -> NDArray[Any]:
         """Return base + values as int64[n], or as object[n] where values pass 64 bits.

@@ -23,7 +23,7 @@ from projseg.segment_format.arrow_arrays import numpy_dtype, primitive_array
 from projseg.segment_format.dictionary import Dictionary
 from projseg.segment_format.types import is_text
 from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
-from projseg.segment_format.wide_integers import WIDE, as_wide, halves
+from projseg.segment_format.wide_integers import halves
 
 _PARTS_MAX: Final = 16  # how many dictionaries are held before they are merged into one
 _INT64_DIGITS: Final = 18
@@ -90,9 +90,8 @@ class ExtremumState:
 
     def _candidates(self, groups: Groups, numbers: Numbers) -> tuple[Groups, Numbers]:
         """Return a row of each group's best value, and their groups: few rows get a dictionary."""
-        pairs = halves(as_wide(numbers.values if numbers.values.dtype == WIDE else numbers.wide()))
-        how = {"is_min": self._is_min}
-        rows = extreme_rows(groups.ids, groups.count, pairs, numbers.validity, **how)
+        pairs, is_min = halves(numbers.in_halves()), self._is_min
+        rows = extreme_rows(groups.ids, groups.count, pairs, numbers.validity, is_min=is_min)
         ids = np.flatnonzero(rows >= 0).astype(np.uint32)
         return Groups(ids, groups.count, len(ids)), numbers.take(rows[ids])
 

@@ -153,7 +153,7 @@ class SumState:
             if self._limb_rows + len(part) > LIMB_ROWS_MAX:
                 self._empty_limbs()
             ids = None if groups.ids is None else groups.ids[start : start + LIMB_ROWS_MAX]
-            pairs = halves(np.ascontiguousarray(part.values))
+            pairs = halves(part.in_halves())
             sum_wide_into(self._limbs, self._totals[:, 1], ids, pairs, part.validity)
             self._limb_rows += len(part)
 
