@@ -1,4 +1,4 @@
-"""Merge small segments of a time chunk into larger ones, in one commit."""
+"""Merge small segments of a time chunk into larger ones, without removed values, in one commit."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import msgspec
 
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
-from projseg.maintenance.compaction_plan import Group, plan_groups
+from projseg.maintenance.compaction_plan import Group, groups_of_one, plan_groups
 from projseg.maintenance.materialize import segments_in
 from projseg.maintenance.merged_segment import Merging
 from projseg.maintenance.replacement import NOBODY, Replacement, Watchers
 from projseg.maintenance.segment_work import Target, TaskRunner, ThreadRunner
 from projseg.table_layer.commit_info import NO_NOTE, CommitNote
+from projseg.table_layer.dead_parts import LiveParts
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.table_properties import TableProperties
@@ -39,11 +40,14 @@ class Compaction(msgspec.Struct, frozen=True, tag="compact"):
         Most rows of a new segment; None: the table's target.
     is_policy : bool
         Whether any commit may compact, so that a row must not be written again by each.
+    purge : bool
+        Only segments that store removed values are written anew, each by itself.
     """
 
     interval: tuple[int, int] | None = None
     target_rows: int | None = None
     is_policy: bool = False
+    purge: bool = False
 
     def groups(self, snapshot: Snapshot) -> list[Group]:
         """Return the groups of segments that are merged.
@@ -60,11 +64,16 @@ class Compaction(msgspec.Struct, frozen=True, tag="compact"):
                 f"target_segment_rows {self.target_rows} of a compaction is not above 0; leave it "
                 f"out for the table's {properties.target_segment_rows}",
             )
+        entries = segments_in(snapshot, self.interval)
+        live = LiveParts.of(snapshot)
+        if self.purge:
+            return groups_of_one(entry for entry in entries if live.dead(entry))
         return plan_groups(
-            segments_in(snapshot, self.interval),
+            entries,
             target_rows=self.target_rows or properties.target_segment_rows,
             min_segments=_min_segments(properties, is_policy=self.is_policy),
             is_policy=self.is_policy,
+            is_dirty=lambda entry: bool(live.dead(entry)),
         )
 
     def plan(self, target: Target) -> list[Merging]:
@@ -122,6 +131,7 @@ def compact(
             interval=None if interval is None else str(Interval(*interval)),
             targetSegmentRows=None if target_rows is None else str(target_rows),
             auto="true" if compaction.is_policy else None,
+            purge="true" if compaction.purge else None,
         ),
     ).run()
 

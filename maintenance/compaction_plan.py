@@ -2,14 +2,14 @@
 
 A group lies within one time chunk and has at most the target's rows, those that are deleted not
 counted. Segments go, the oldest first, to the first group with room for them, so no two groups have
-room for one another: what a compaction made is not compacted again. A segment with deleted rows is
-worth writing anew even by itself.
+room for one another: what a compaction made is not compacted again. A segment that stores removed
+values (deleted rows, dropped columns or projections) is written anew even by itself.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -43,17 +43,15 @@ class Group:
     inputs: list[SegmentEntry] = field(default_factory=list)
     row_count: int = 0
     byte_count: int = 0
+    is_dirty: bool = False
+    """Whether one of them stores removed values."""
 
-    def add(self, entry: SegmentEntry) -> None:
+    def add(self, entry: SegmentEntry, *, is_dirty: bool = False) -> None:
         """Add a segment."""
         self.inputs.append(entry)
+        self.is_dirty |= is_dirty
         self.row_count += entry.live_row_count
         self.byte_count += entry.byte_count
-
-    @property
-    def has_deleted_rows(self) -> bool:
-        """Whether a segment of the group has a deletion vector."""
-        return any(entry.deletion_vector is not None for entry in self.inputs)
 
     def has_room(self, entry: SegmentEntry, target_rows: int) -> bool:
         """Whether a segment can be added."""
@@ -84,6 +82,7 @@ def plan_groups(
     target_rows: int,
     min_segments: int,
     is_policy: bool = False,
+    is_dirty: Callable[[SegmentEntry], bool] = lambda entry: entry.deletion_vector is not None,
 ) -> list[Group]:
     """Return the groups, the oldest chunk first.
 
@@ -94,26 +93,41 @@ def plan_groups(
     target_rows : int
         Most rows of a group; segments with as many stay as they are.
     min_segments : int
-        Fewest segments of a group, at least 2; but by hand a segment with deleted rows is one too.
+        Fewest segments of a group, at least 2; but by hand one that is dirty is a group too.
     is_policy : bool
         Whether every commit may compact, so that groups must be `growing_fast`.
+    is_dirty : callable
+        Whether a segment stores removed values.
     """
     chunks: dict[tuple[int, int] | None, list[SegmentEntry]] = defaultdict(list)
+    dirty: set[str] = set()
     for entry in entries:
-        if entry.live_row_count < target_rows or entry.deletion_vector is not None:
-            chunks[entry.interval].append(entry)
+        if not is_policy and is_dirty(entry):
+            dirty.add(entry.listed_as)
+        elif entry.live_row_count >= target_rows:
+            continue
+        chunks[entry.interval].append(entry)
     by_time = sorted(chunks, key=lambda interval: interval or (0, 0))
-    found = (group for interval in by_time for group in _first_fit(chunks[interval], target_rows))
+    found = (
+        group for interval in by_time for group in _first_fit(chunks[interval], target_rows, dirty)
+    )
     if is_policy:
         found = (group.growing_fast() for group in found)
-    return [
-        group
-        for group in found
-        if len(group.inputs) >= max(min_segments, 2) or (group.has_deleted_rows and not is_policy)
-    ]
+    return [group for group in found if group.is_dirty or len(group.inputs) >= max(min_segments, 2)]
 
 
-def _first_fit(entries: Iterable[SegmentEntry], target_rows: int) -> Iterator[Group]:
+def groups_of_one(entries: Iterable[SegmentEntry]) -> list[Group]:
+    """Return a group for each segment, the oldest first."""
+    groups = []
+    for entry in sorted(entries, key=lambda entry: (entry.min_time_us or 0, entry.file)):
+        groups.append(Group())
+        groups[-1].add(entry, is_dirty=True)
+    return groups
+
+
+def _first_fit(
+    entries: Iterable[SegmentEntry], target_rows: int, dirty: Container[str]
+) -> Iterator[Group]:
     groups: list[Group] = []
     open_groups: list[Group] = []
     for entry in sorted(entries, key=lambda entry: (entry.min_time_us or 0, entry.file)):
@@ -122,7 +136,7 @@ def _first_fit(entries: Iterable[SegmentEntry], target_rows: int) -> Iterator[Gr
             group = Group()
             groups.append(group)
             open_groups.append(group)
-        group.add(entry)
+        group.add(entry, is_dirty=entry.listed_as in dirty)
         if group.row_count == target_rows:
             open_groups.remove(group)
     yield from groups

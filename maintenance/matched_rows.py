@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.rows import RowIds, RowRange, Rows
+from projseg.algebra.expressions.hidden_literals import hide_literals
 from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.query.binding import bind_query
@@ -64,11 +65,20 @@ class Condition(msgspec.Struct, frozen=True):
 
     @property
     def parameters(self) -> dict[str, str | None]:
-        """The condition as the table's history tells it."""
+        """The condition as the table's history keeps it: without the literals of the filter."""
+        hidden = None if self.filter is None else hide_literals(self.filter)
+        return {"filter": hidden, "interval": self._interval_text}
+
+    def __str__(self) -> str:
+        texts = (text for text in (self.filter, self._interval_text) if text is not None)
+        return " and ".join(texts)
+
+    @property
+    def _interval_text(self) -> str | None:
         interval = self.interval
         if interval is not None and not isinstance(interval, Interval):
             interval = Interval.parse(interval, self.timezone)
-        return {"filter": self.filter, "interval": None if interval is None else str(interval)}
+        return None if interval is None else str(interval)
 
 
 def planned(snapshot: Snapshot, condition: Condition) -> QueryPlan:

@@ -2,8 +2,9 @@
 
 A segment's file is written anew, with the projections that the table declares and no other. Its
 base table, dictionaries and the projections that stay are copied part by part, each part's checksum
-being proved; a segment with deleted rows is written without them, as by a compaction. A projection
-that cannot be built is recorded with its reason, and tried again the next time.
+being proved; a segment with deleted rows or dropped columns is written without them, as by a
+compaction. A projection that cannot be built is recorded with its reason, and tried again the next
+time.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from projseg.maintenance.stored_groups import build_from_segment
 from projseg.reader.version_facts import VersionFacts
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.table_layer.commit_info import NO_NOTE, CommitNote
+from projseg.table_layer.dead_parts import LiveParts
 from projseg.table_layer.next_version import now_us
 from projseg.table_layer.segment_entry import SegmentEntry, StoredProjection
 from projseg.table_layer.snapshot import Snapshot
@@ -64,14 +66,15 @@ class Materialization(msgspec.Struct, frozen=True, tag="materialize"):
 
     def plan(self, target: Target) -> list[_Embedding | Merging]:
         """Return the tasks for the segments that lack a projection."""
-        entries = segments_in(target.snapshot, self.interval)
+        entries, live = segments_in(target.snapshot, self.interval), LiveParts.of(target.snapshot)
         found = (_embedding(target, entry, self.name, self.now_us) for entry in entries)
-        return [_without_deleted_rows(task) for task in found if task.missing]
+        return [_without_removed_values(task, live) for task in found if task.missing]
 
     def task(self, target: Target, replaced: tuple[SegmentEntry, ...]) -> _Embedding | Merging:
         """Return the task that writes a segment again."""
         (entry,) = replaced
-        return _without_deleted_rows(_embedding(target, entry, self.name, self.now_us))
+        task = _embedding(target, entry, self.name, self.now_us)
+        return _without_removed_values(task, LiveParts.of(target.snapshot))
 
 
 def materialize(
@@ -148,11 +151,12 @@ def segments_in(snapshot: Snapshot, interval: tuple[int, int] | None) -> Sequenc
     return snapshot.segments_between(*interval)
 
 
-def _without_deleted_rows(task: _Embedding) -> _Embedding | Merging:
-    """Return how a segment is written again: without copies of rows that are deleted."""
-    if task.entry.deletion_vector is None:
-        return task
-    return Merging(task.target, (task.entry,))
+def _without_removed_values(task: _Embedding, live: LiveParts) -> _Embedding | Merging:
+    """Return how a segment is written again: what is copied whole holds no removed value."""
+    dead = live.dead(task.entry)
+    if dead.columns or dead.deleted_rows:
+        return Merging(task.target, (task.entry,))
+    return task
 
 
 def _embedding(target: Target, entry: SegmentEntry, name: str | None, now: int) -> _Embedding:

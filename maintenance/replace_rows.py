@@ -171,9 +171,8 @@ def _require_meant(batch: pa.RecordBatch, query: QuerySpec, condition: Condition
         meant = rows_in_interval(meant, query.time_column, query.interval)
     outside = batch.num_rows - len(meant)
     if outside:
-        asked = " and ".join(text for text in condition.parameters.values() if text is not None)
         raise InvalidInputError(
             "PROJSEG_ROWS_OUTSIDE_FILTER",
-            f"{outside} rows do not fulfil {asked}, the condition of the rows that they were to "
-            "replace; nothing was replaced: keep the rows to it",
+            f"{outside} rows do not fulfil {condition}, the condition of the rows that they were "
+            "to replace; nothing was replaced: keep the rows to it",
         )

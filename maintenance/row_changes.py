@@ -13,6 +13,7 @@ from typing import Final
 import pyarrow as pa
 from msgspec import structs
 
+from projseg.algebra.expressions.hidden_literals import hide_literals
 from projseg.errors import CommitConflictError, InvalidInputError, did_you_mean
 from projseg.maintenance.hit_segments import Rewriting, hit_segments, surviving_rows
 from projseg.maintenance.matched_rows import Condition, rows_as_batches, scanned
@@ -106,7 +107,8 @@ def update_rows(
     """
     assigned = _assignments(base, values, condition)
     note = note.asking(
-        **condition.parameters, **{f"set {name}": text for name, text in values.items()}
+        **condition.parameters,
+        **{f"set {name}": hide_literals(text) for name, text in values.items()},
     )
     return rewrite(base, lambda now, done: _updated(now, assigned, condition, done), "update", note)
 

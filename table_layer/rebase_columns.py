@@ -20,7 +20,7 @@ from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.stored_columns import ColumnDeclaration, Forms, StoredColumns
 from projseg.table_layer.table_properties import ProjectionDeclaration, TableProperties
-from projseg.table_layer.table_schema import named_schema, stored_by_name
+from projseg.table_layer.table_schema import live_stored_names, named_schema, stored_by_name
 
 
 def rebased_columns(
@@ -85,7 +85,7 @@ def check_entries(
         PROJSEG_UNKNOWN_COLUMN if the table never had a column.
     """
     known = named_schema(properties).stored_types
-    gone = _live(base.properties) - _live(properties)
+    gone = live_stored_names(base.properties) - live_stored_names(properties)
     replaced = any(snapshot.file.change == "overwrite" for snapshot in since)
     for entry in entries:
         unknown = entry.columns.keys() - known.keys()
@@ -136,11 +136,3 @@ def _meaning(properties: TableProperties, name: str) -> tuple[ColumnDeclaration,
         if column.name.casefold() == name.casefold():
             return column, names
     return None
-
-
-def _live(properties: TableProperties) -> set[str]:
-    """Return the stored names that columns have now."""
-    stored = properties.stored_columns
-    if stored is UNSET:
-        return {column.name for column in properties.columns}
-    return {form.name for forms in stored.columns for form in forms}

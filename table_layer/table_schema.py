@@ -128,3 +128,11 @@ def stored_by_name(properties: TableProperties) -> dict[str, str]:
     stored = properties.stored_columns
     newest = properties.columns if stored is UNSET else stored.newest
     return {c.name: form.name for c, form in zip(properties.columns, newest, strict=True)}
+
+
+def live_stored_names(properties: TableProperties) -> frozenset[str]:
+    """Return every name under which segments may store a column that the table has."""
+    stored = properties.stored_columns
+    if stored is UNSET:
+        return frozenset(column.name for column in properties.columns)
+    return frozenset(form.name for forms in stored.columns for form in forms)

@@ -127,10 +127,11 @@ class MaintainedTable(WritableTable):
     ) -> Commit:
         """Build declared projections in the segments that lack them, in one commit.
 
-        Base rows are copied byte for byte, each part's checksum being proved, and projections that
-        are no longer declared are left out. A projection is folded from a finer one that the
-        segment stores where that is exact. One that cannot be built is recorded with its reason,
-        and tried again the next time. Appends that arrive meanwhile stay.
+        Base rows are copied byte for byte, each part's checksum being proved; deleted rows, dropped
+        columns and dropped projections are left out of the segments that it writes. A projection is
+        folded from a finer one that the segment stores where that is exact. One that cannot be
+        built is recorded with its reason, and tried again the next time. Appends that arrive
+        meanwhile stay.
 
         Parameters
         ----------
@@ -185,6 +186,7 @@ class MaintainedTable(WritableTable):
         target_segment_rows: int | None = None,
         dry_run: Literal[False] = False,
         *,
+        purge: bool = False,
         on_segment: OnSegment | None = None,
         on_progress: OnProgress | None = None,
         spark: SparkSession | None = None,
@@ -196,6 +198,7 @@ class MaintainedTable(WritableTable):
         target_segment_rows: int | None = None,
         *,
         dry_run: Literal[True],
+        purge: bool = False,
         on_segment: OnSegment | None = None,
         on_progress: OnProgress | None = None,
         spark: SparkSession | None = None,
@@ -206,14 +209,16 @@ class MaintainedTable(WritableTable):
         target_segment_rows: int | None = None,
         dry_run: bool = False,
         *,
+        purge: bool = False,
         on_segment: OnSegment | None = None,
         on_progress: OnProgress | None = None,
         spark: SparkSession | None = None,
     ) -> Commit | pa.Table:
         """Merge small segments of a time chunk into larger ones, in one commit.
 
-        The rows stay the same; those that are deleted are left behind, and a segment that has some
-        is written anew even alone. Each new segment embeds the projections that are declared,
+        The rows stay the same. Values that were removed are left behind: deleted rows, dropped
+        columns, dropped projections; a segment that stores any is written anew even alone. Earlier
+        versions keep them until `vacuum`. Each new segment embeds the declared projections,
         deferred ones too, merged from the stored groups where a segment has them. The table's
         property `compactMinSegments` says how few segments are left as they are (2 if it is not
         set). Appends that arrive meanwhile stay; of two compactions of the same segments one wins.
@@ -226,6 +231,8 @@ class MaintainedTable(WritableTable):
             Most rows of a new segment; None: the table's own.
         dry_run : bool
             Only return what would be merged.
+        purge : bool
+            Only write segments that store removed values, each by itself.
         on_segment, on_progress, spark
             As of `materialize_projection`.
 
@@ -255,7 +262,7 @@ class MaintainedTable(WritableTable):
         self._check_newest()
         self.refresh()
         bounds = None if interval is None else bounds_of(interval)
-        compaction = Compaction(bounds, target_segment_rows)
+        compaction = Compaction(bounds, target_segment_rows, purge=purge)
         if dry_run:
             return plan_rows(compaction.groups(self._snapshot))
         self._snapshot, entries = compact(

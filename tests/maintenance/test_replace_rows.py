@@ -40,7 +40,7 @@ def test_rows_of_a_condition_are_replaced(table):
     assert rows_of(table) == [(1, "a"), (3, "a"), (4, "b"), (4, None), (5, "b")]
     assert len(before & set(table.segments()["segment"].to_pylist())) == 2
     told = table.history().to_pylist()[0]
-    assert told["operationParameters"] == [("filter", "s = 'b' AND k < 5")]
+    assert told["operationParameters"] == [("filter", "s = ? AND k < ?")]
     assert told["isBlindAppend"] is False
     found = table.query(group_by="s", aggregators="count(*) AS n", order_by="s",
                         context={"forceProjections": True})  # fmt: skip

@@ -107,7 +107,7 @@ class TestDelete:
                       if (d, n) != (1, 1)])  # fmt: skip
         told = table.history().to_pylist()[0]
         assert told["operation"] == "delete"
-        assert told["operationParameters"] == [("filter", "k = 11")]
+        assert told["operationParameters"] == [("filter", "k = ?")]
         assert dict(told["metrics"])["deleted_rows"] == 1
         assert len(projseg.Table(table.location, 1).query(columns="k")) == 9
 

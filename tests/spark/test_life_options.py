@@ -57,7 +57,7 @@ def test_the_rows_of_a_condition_are_replaced(spark, path):
     assert found == {"a": 1, "b": 3, None: 1}
     table = projseg.Table(path)
     told = table.history().to_pylist()[0]
-    assert told["operationParameters"] == [("filter", "s = 'b'")]
+    assert told["operationParameters"] == [("filter", "s = ?")]
     assert dict(told["metrics"])["deleted_rows"] == 2
     assert table.verify(deep=True) == []
     save(new, path, replaceWhere="s = 'b'", txnAppId="app", txnVersion="1")

@@ -23,14 +23,18 @@ def compact(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only list the segments that would be merged.")
     ] = False,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Only write segments anew that store removed values.")
+    ] = False,
     output: Output = None,
 ) -> None:
     """Merge small segments of a time chunk into larger ones; rows and answers stay."""
     table = open_table(location)
     if dry_run:
-        print_rows(table.compact(interval, target_segment_rows, dry_run=True), output)
+        planned = table.compact(interval, target_segment_rows, dry_run=True, purge=purge)
+        print_rows(planned, output)
         return
     with segments_shown() as show:
-        made = table.compact(interval, target_segment_rows, on_progress=show)
+        made = table.compact(interval, target_segment_rows, purge=purge, on_progress=show)
     fields = {"location": location, "version": made.version, "segments": made.segments}
     print_fields({**fields, "rows": made.rows}, output)
