@@ -128,9 +128,9 @@ def scan_table(storage: Storage, plan: QueryPlan, threads: int | None = None) ->
     for batch in batches:
         held.append(batch)
         if query.limit is not None and _is_worth_cutting(held, query.limit):
-            held = _sorted(pa.Table.from_batches(held), criteria, query.limit).to_batches()
+            held = sorted_rows(pa.Table.from_batches(held), criteria, query.limit).to_batches()
     table = pa.Table.from_batches(held, plan.query.output_schema)
-    return _sorted(table, criteria, query.limit).select(query.output_schema.names)
+    return sorted_rows(table, criteria, query.limit).select(query.output_schema.names)
 
 
 def _is_worth_cutting(batches: Sequence[pa.RecordBatch], limit: int) -> bool:
@@ -141,7 +141,7 @@ def _is_worth_cutting(batches: Sequence[pa.RecordBatch], limit: int) -> bool:
     return is_much and row_count > 2 * limit
 
 
-def _sorted(table: pa.Table, criteria: Sequence[OrderTerm], limit: int | None) -> pa.Table:
+def sorted_rows(table: pa.Table, criteria: Sequence[OrderTerm], limit: int | None) -> pa.Table:
     """Return the first rows in order; of equal ones those that come first in the table."""
     if len(table) == 0:
         return table

@@ -22,7 +22,7 @@ from projseg.algebra.query.output_references import Outputs
 from projseg.algebra.query.request import IntervalLike, Query
 from projseg.algebra.query.result_order import bind_order, check_limit, is_ordinal
 from projseg.algebra.query.spec import QuerySpec
-from projseg.algebra.query.time_bounds import split_time_bounds
+from projseg.algebra.query.time_bounds import intersection, split_time_bounds
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
@@ -115,7 +115,7 @@ def _bound(schema: pa.Schema, time_column: str | None, query: Query) -> QuerySpe
     return replace(
         bound,
         filter=conjunction(rest),
-        interval=_intersect(within, bounds),
+        interval=intersection(within, bounds),
         aggregates=tuple(map(with_filter, outputs.calls.values())),
         having=having,
         order_by=order_by,
@@ -258,9 +258,3 @@ def _interval(interval: IntervalLike | None, time_column: str | None, zone: str)
     if time_column is None:
         _refuse(f"interval {interval} needs a time column, and the table has none")
     return interval if isinstance(interval, Interval) else Interval.parse(interval, zone)
-
-
-def _intersect(one: Interval | None, other: Interval | None) -> Interval | None:
-    if one is None or other is None:
-        return one or other
-    return one.intersect(other) or Interval(one.start_us, one.start_us)

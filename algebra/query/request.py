@@ -21,7 +21,8 @@ IntervalLike: TypeAlias = str | Interval | Sequence[datetime | date | str]
 
 _VERSION_KEY: Final = "projseg_query"
 _VERSION: Final = 1
-_STATEMENT: Final = re.compile(r"\s*(select|with)\s", re.IGNORECASE)
+_STATEMENT: Final = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
+_DESCRIBED: Final = re.compile(r"\s*(explain|describe|desc|show)\s", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -241,6 +242,11 @@ def check_alone(whole: str, parts: Mapping[str, Any]) -> None:
 def is_select(text: object) -> TypeGuard[str]:
     """Whether it is the text of a statement, which begins as no expression does."""
     return isinstance(text, str) and _STATEMENT.match(text) is not None
+
+
+def is_described(text: str) -> bool:
+    """Whether it begins a statement that tells of tables and plans instead of rows."""
+    return _DESCRIBED.match(text) is not None
 
 
 def interval_text(interval: IntervalLike | None) -> str | None:

@@ -38,19 +38,23 @@ class SelectedQuery(msgspec.Struct, frozen=True):
     ----------
     query : Query
         What is asked of the table.
-    names : tuple of str
+    columns : tuple of str
         The columns of its answer that are put out, in order.
+    names : tuple of str
+        What the statement calls them; a name may come twice.
     offset : int
         How many of the answer's first rows are left out.
     """
 
     query: Query
+    columns: tuple[str, ...]
     names: tuple[str, ...]
     offset: int = 0
 
     def rows_of(self, answer: pa.Table) -> pa.Table:
         """Return the statement's rows, of the query's answer."""
-        return answer.select(list(self.names)).slice(self.offset)
+        rows = answer.select(list(self.columns)).slice(self.offset)
+        return rows if self.columns == self.names else rows.rename_columns(list(self.names))
 
 
 def select_query(
@@ -103,7 +107,10 @@ class _Output(msgspec.Struct):
     alias : str or None
         The name that it was given.
     name : str
-        The name of its column; of an aggregate without alias it is known last.
+        The column of the query's answer that has its values; of an aggregate without alias it is
+        known last. The first output of a name has it as its column.
+    title : str
+        What the statement calls it.
     expression : Expression or None
         Its expression if there is no aggregate in it.
     """
@@ -111,6 +118,7 @@ class _Output(msgspec.Struct):
     text: str
     alias: str | None
     name: str
+    title: str
     expression: Expression | None
 
 
@@ -150,8 +158,12 @@ class _Translation:
         where = statement.where and self._names.over_columns(statement.where, {})
         limit = None if statement.limit is None else statement.limit + statement.offset
         query = Query(filter=where, limit=limit, context=self._options, **parts)
-        names = tuple(output.name for output in self._outputs)
-        return SelectedQuery(query, names, statement.offset)
+        return SelectedQuery(
+            query,
+            tuple(output.name for output in self._outputs),
+            tuple(output.title for output in self._outputs),
+            statement.offset,
+        )
 
     @property
     def _sets(self) -> Grouping | None:
@@ -160,11 +172,12 @@ class _Translation:
 
     def _add_output(self, written: str, alias: str | None) -> None:
         text = self._names.over_columns(written, self._texts)
-        expression, name = None, alias or ""
+        expression, title = None, alias or ""
         if not is_of_groups(text):
             bound = bind_named(text, self._schema, self._zone)
-            expression, name = bound.expression, alias or _written_name(text, bound)
-        self._outputs.append(_Output(text, alias, name, expression))
+            expression, title = bound.expression, alias or _written_name(text, bound)
+        column = self._column_name(title)
+        self._outputs.append(_Output(text, alias, column, title, expression))
         if alias is not None:
             self._texts.setdefault(alias.casefold(), text)
 
@@ -196,13 +209,14 @@ class _Translation:
             if id(output) in named:
                 continue
             default = self._default_name(output.text, tuple(key for _, key in keys))
-            output.name = output.name or default
+            if not output.title:
+                output.title, output.name = default, self._column_name(default)
             is_default = output.name == default
             aggregators.append(
                 output.text if is_default else f"{output.text} AS {quoted_name(output.name)}"
             )
         groups = SelectGroups(
-            outputs={output.name.casefold(): output.text for output in self._outputs},
+            outputs={o.title.casefold(): o.text for o in reversed(self._outputs)},
             keys={
                 key.expression.name.casefold(): key.name
                 for _, key in keys
@@ -211,6 +225,8 @@ class _Translation:
             parts=frozenset(name.casefold() for _, key in keys for name in key.expression.columns),
         )
         having = self._statement.having
+        if having is not None:
+            self._check_clear(having)
         order_by = [
             quoted_name(term.name) + direction
             if isinstance(term, _Output)
@@ -289,6 +305,8 @@ class _Translation:
     def _order_terms(self) -> list[tuple[str | _Output, str]]:
         """Return the terms of ORDER BY and their directions; an ordinal means an output."""
         terms = [split_direction(text) for text in self._statement.order_by]
+        for term, _ in terms:
+            self._check_clear(term)
         if len(terms) == 1 and terms[0][0].upper() == "ALL":
             return [(output, terms[0][1]) for output in self._outputs]
         return [
@@ -319,6 +337,19 @@ class _Translation:
             time_column=self._time_column,
             has_sets=self._sets is not None,
         ).name
+
+    def _column_name(self, title: str) -> str:
+        """Return the name of an output's column: its title, unless another output has it."""
+        taken = [output.name for output in self._outputs]
+        return self._free_name("output", taken) if title and title in taken else title
+
+    def _check_clear(self, text: str) -> None:
+        """Refuse a name that two different outputs have."""
+        for one in references(text):
+            name = one.parts[0].casefold()
+            meant = {o.text for o in self._outputs if o.title.casefold() == name}
+            if len(one.parts) == 1 and not one.within and len(meant) > 1:
+                raise bad_sql(f"'{text}' may mean any of the outputs named '{one.parts[0]}'")
 
     def _free_name(self, stem: str, taken: Any) -> str:
         folded = {name.casefold() for name in (*self._schema.names, *taken, *self._texts)}

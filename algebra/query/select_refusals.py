@@ -12,11 +12,11 @@ from projseg.errors import InvalidInputError, UnsupportedFeatureError
 
 _SHOWN: Final = 40  # characters of a text in a message
 _REMEDY: Final = (
-    "projseg answers one SELECT over one table; do the rest in DuckDB, Polars or Spark, which read "
+    "projseg answers one SELECT over one table, which may be another SELECT; do the rest in DuckDB, Polars or Spark, which read "
     "the answer or the table itself"
 )
 _CLAUSES: Final = {
-    TokenType.WITH: "a common table expression (WITH)",
+    TokenType.WITH: "WITH within a SELECT",
     TokenType.UNION: "UNION",
     TokenType.INTERSECT: "INTERSECT",
     TokenType.EXCEPT: "EXCEPT or MINUS between two queries",
@@ -62,13 +62,14 @@ def check_supported(sql: str, tokens: Sequence[Token]) -> None:
     UnsupportedFeatureError
         PROJSEG_UNSUPPORTED_SQL.
     """
-    if tokens[0].token_type not in (TokenType.SELECT, TokenType.WITH):
+    if tokens[0].token_type not in (TokenType.SELECT, TokenType.FROM):
         raise unsupported(sql, tokens[0], "a statement that does not begin with SELECT")
     is_outside = {id(token) for token in outside_brackets(tokens)}
+    first = next((token for token in tokens if token.token_type == TokenType.SELECT), None)
     for number, token in enumerate(tokens):
         before = tokens[number - 1].token_type if number else None
         after = [one.token_type for one in tokens[number + 1 : number + 3]]
-        what = _inside(token, before, after)
+        what = None if token is first else _inside(token, before, after)
         if what is None and id(token) in is_outside:
             is_pipe = sql.startswith("|>", token.start)
             what = "a pipe (|>)" if is_pipe else _outside(token, before, after)
@@ -78,7 +79,7 @@ def check_supported(sql: str, tokens: Sequence[Token]) -> None:
 
 def _inside(token: Token, before: TokenType | None, after: list[TokenType]) -> str | None:
     """Return what a token begins that may stand in brackets, too."""
-    if token.token_type == TokenType.SELECT and before is not None:
+    if token.token_type == TokenType.SELECT:
         return "a subquery" if before == TokenType.L_PAREN else "a second SELECT"
     is_call = before in (TokenType.R_PAREN, TokenType.VAR)
     if token.text.upper() == "OVER" and is_call and after:
@@ -93,7 +94,7 @@ def _outside(token: Token, before: TokenType | None, after: list[TokenType]) -> 
     kind = token.token_type
     if kind == TokenType.WITH and after[:1] in ([TokenType.ROLLUP], [TokenType.CUBE]):
         return None
-    if kind == TokenType.EXCEPT and before == TokenType.STAR:
+    if before == TokenType.STAR and kind == TokenType.EXCEPT:
         return None
     if kind in _MAYBE_NAMES:
         is_clause = (

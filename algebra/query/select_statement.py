@@ -1,7 +1,8 @@
 """The text of `SELECT ... FROM table ...`, taken apart into the texts of its clauses.
 
-What is more than one SELECT over one table is refused here, by what it is and where it stands;
-the expressions are left to those who bind them.
+In place of the table another SELECT may stand, in brackets or by a name that WITH gives it. What
+is more than that is refused here, by what it is and where it stands; the expressions are left to
+those who bind them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-
 from projseg.algebra.expressions.clauses import Clause, clauses, list_parts, sql_tokens
 from projseg.algebra.expressions.dialect import parse_sql
 from projseg.algebra.expressions.limits import check_text
+from projseg.algebra.query.select_nesting import common_tables, split_subquery
 from projseg.algebra.query.select_refusals import bad_sql, check_supported, unsupported
 from projseg.algebra.query.select_table import SelectedTable, parse_table
 
@@ -32,6 +34,9 @@ _CLAUSES: Final = (
     TokenType.OFFSET,
 )
 _HINT: Final = re.compile(r"\s*,?\s*(\w+)\s*(?:\(\s*(?:'([^']*)'|`([^`]*)`|([\w.]*))\s*\))?")
+_EXCEPTIONS: Final = ("EXCEPT", "EXCLUDE")
+_DEPTH_MAX: Final = 32
+"""So deep SELECTs may be nested."""
 _FLAGS: Final = {"NO_PROJECTIONS": "noProjections", "FORCE_PROJECTIONS": "forceProjections"}
 
 
@@ -47,7 +52,7 @@ class SelectItem(msgspec.Struct, frozen=True):
     is_star : bool
         Whether it is `*`.
     excepted : tuple of str
-        Columns that `* EXCEPT (...)` leaves out.
+        Columns that `* EXCEPT (...)` or `* EXCLUDE (...)` leaves out.
     """
 
     text: str
@@ -57,7 +62,7 @@ class SelectItem(msgspec.Struct, frozen=True):
 
 
 class SelectStatement(msgspec.Struct, frozen=True):
-    """One SELECT over one table.
+    """One SELECT over one table, or over the rows of another SELECT.
 
     Parameters
     ----------
@@ -79,6 +84,8 @@ class SelectStatement(msgspec.Struct, frozen=True):
         The most rows to return.
     offset : int
         How many rows are left out before them.
+    source : SelectStatement or None
+        The SELECT in FROM; None: FROM has a table.
     """
 
     items: tuple[SelectItem, ...]
@@ -91,6 +98,7 @@ class SelectStatement(msgspec.Struct, frozen=True):
     order_by: tuple[str, ...]
     limit: int | None
     offset: int
+    source: SelectStatement | None = None
 
 
 @lru_cache(maxsize=1024)
@@ -117,12 +125,29 @@ def parse_select(sql: str) -> SelectStatement:
         tokens.pop()
     if not tokens:
         raise bad_sql("there is no statement; write SELECT ... FROM ...")
-    sql = sql[: tokens[-1].end + 1]
+    return _statement(sql[: tokens[-1].end + 1], tokens, {}, 0)
+
+
+def _statement(
+    sql: str, tokens: Sequence[Token], named: dict[str, SelectStatement], depth: int
+) -> SelectStatement:
+    """Return the SELECT that some tokens of a text are; WITH has named others for it."""
+    if depth > _DEPTH_MAX:
+        raise unsupported(sql, tokens[0], f"subqueries nested deeper than {_DEPTH_MAX}")
+    common, tokens = common_tables(sql, tokens)
+    for name, body in common:
+        named = {**named, name.casefold(): _statement(sql, body, named, depth + 1)}
+    tokens, subquery = split_subquery(tokens)
     check_supported(sql, tokens)
     found = _in_order(clauses(sql, tokens, _CLAUSES))
-    select, table = found[TokenType.SELECT], found.get(TokenType.FROM)
-    if table is None:
+    if TokenType.FROM not in found:
         raise bad_sql("no FROM stands outside brackets; write SELECT ... FROM t")
+    table = parse_table(sql, found[TokenType.FROM], is_subquery=subquery is not None)
+    if subquery is not None:
+        source = _statement(sql, subquery, named, depth + 1)
+    else:
+        source = None if table.is_versioned else named.get(table.written.casefold())
+    select = found[TokenType.SELECT]
     hints = [token for token in select.tokens if token.token_type == TokenType.HINT]
     outputs = [token for token in select.tokens if token.token_type != TokenType.HINT]
     is_distinct = bool(outputs) and outputs[0].token_type == TokenType.DISTINCT
@@ -132,13 +157,14 @@ def parse_select(sql: str) -> SelectStatement:
         items=tuple(_item(sql, part) for part in _listed(select, outputs)),
         is_distinct=is_distinct,
         hints=tuple(said for hint in hints for said in _hinted(sql, hint)),
-        table=parse_table(sql, table),
+        table=table,
         where=_text(sql, found, TokenType.WHERE),
         group_by=_group_terms(sql, found) or None,
         having=_text(sql, found, TokenType.HAVING),
         order_by=_texts(sql, found, TokenType.ORDER_BY),
         limit=_count(sql, found, TokenType.LIMIT),
         offset=_count(sql, found, TokenType.OFFSET) or 0,
+        source=source,
     )
 
 
@@ -146,6 +172,8 @@ def _in_order(found: Sequence[Clause]) -> dict[TokenType, Clause]:
     """Return the clauses by their keywords, each of which comes once and in SQL's order."""
     by_kind: dict[TokenType, Clause] = {}
     latest = -1
+    if [clause.keyword.token_type for clause in found[:2]] == [TokenType.FROM, TokenType.SELECT]:
+        found = [found[1], found[0], *found[2:]]
     for clause in found:
         kind, word = clause.keyword.token_type, clause.keyword.text.upper()
         if kind in by_kind:
@@ -156,6 +184,8 @@ def _in_order(found: Sequence[Clause]) -> dict[TokenType, Clause]:
             raise bad_sql(f"nothing follows {word}", clause.keyword)
         latest = _CLAUSES.index(kind)
         by_kind[kind] = clause
+    if TokenType.SELECT not in by_kind:
+        raise bad_sql("a statement without SELECT; write SELECT ... FROM t")
     return by_kind
 
 
@@ -214,7 +244,7 @@ def _item(sql: str, tokens: tuple[Token, ...]) -> SelectItem:
 
 
 def _is_whole_star(tokens: Sequence[Token], star: int) -> bool:
-    """Whether the item is `*`, `t.*` or either with EXCEPT."""
+    """Whether the item is `*`, `t.*` or either with EXCEPT or EXCLUDE."""
     return star == 0 or tokens[star - 1].token_type == TokenType.DOT
 
 
@@ -223,12 +253,14 @@ def _star(sql: str, tokens: tuple[Token, ...], star: int) -> SelectItem:
     excepted: tuple[str, ...] = ()
     if after:
         is_list = (
-            after[0].token_type == TokenType.EXCEPT
+            after[0].text.upper() in _EXCEPTIONS
             and [t.token_type for t in (after[1:2] + after[-1:])]
             == [TokenType.L_PAREN, TokenType.R_PAREN]
         )  # fmt: skip
         if not is_list:
-            raise unsupported(sql, after[0], "something other than EXCEPT (...) after *")
+            raise unsupported(
+                sql, after[0], "something other than EXCEPT (...) or EXCLUDE (...) after *"
+            )
         excepted = tuple(".".join(t.text for t in part) for part in list_parts(after[2:-1]))
     return SelectItem(_slice(sql, before) if before else "", is_star=True, excepted=excepted)
 

@@ -35,12 +35,20 @@ class SelectedTable(msgspec.Struct, frozen=True):
         The version asked for by tag.
     timestamp : str or None
         The instant whose version is asked for.
+    written : str
+        Its name as FROM has it, dots included; empty for a subquery.
     """
 
     names: tuple[str, ...]
     version: int | None = None
     tag: str | None = None
     timestamp: str | None = None
+    written: str = ""
+
+    @property
+    def is_versioned(self) -> bool:
+        """Whether a version is asked for."""
+        return (self.version, self.tag, self.timestamp) != (None, None, None)
 
     def is_named(self, parts: tuple[str, ...]) -> bool:
         """Whether a dotted name, or the end of one, is this table's."""
@@ -48,8 +56,17 @@ class SelectedTable(msgspec.Struct, frozen=True):
         return tuple(part.casefold() for part in parts) == folded[-len(parts) :]
 
 
-def parse_table(sql: str, clause: Clause) -> SelectedTable:
+def parse_table(sql: str, clause: Clause, *, is_subquery: bool = False) -> SelectedTable:
     """Return the table of a FROM clause.
+
+    Parameters
+    ----------
+    sql : str
+        The statement.
+    clause : Clause
+        FROM and what follows it.
+    is_subquery : bool
+        Whether it begins with the brackets of a subquery, which stand empty.
 
     Raises
     ------
@@ -58,11 +75,12 @@ def parse_table(sql: str, clause: Clause) -> SelectedTable:
     UnsupportedFeatureError
         PROJSEG_UNSUPPORTED_SQL if it is no table's name, or more than one.
     """
-    names, rest = _name(sql, clause)
+    names, rest = ((), clause.tokens[2:]) if is_subquery else _name(sql, clause)
+    written = ".".join(names)
     if not rest:
-        return SelectedTable(names)
+        return SelectedTable(names, written=written)
     text, offset = sql[rest[0].start : rest[-1].end + 1], rest[0].start
-    as_of, place = _AS_OF.match(text), 0
+    as_of, place = None if is_subquery else _AS_OF.match(text), 0
     if as_of is not None and as_of["other"] is not None:
         raise unsupported(sql, rest[0], "a version that is no number and no text in quotes")
     if as_of is not None:
@@ -74,15 +92,15 @@ def parse_table(sql: str, clause: Clause) -> SelectedTable:
     if left := [token for token in rest if token.start >= offset + place]:
         raise unsupported(sql, left[0], _what(left[0]))
     if as_of is None:
-        return SelectedTable(names)
+        return SelectedTable(names, written=written)
     if as_of["kind"].upper() in ("TIMESTAMP", "SYSTEM_TIME"):
         if as_of["text"] is None:
             raise bad_sql(f"{as_of[0].strip()} is not a time in quotes", rest[0])
-        return SelectedTable(names, timestamp=as_of["text"])
+        return SelectedTable(names, timestamp=as_of["text"], written=written)
     number = as_of["number"] or as_of["text"]
     if number.isascii() and number.isdigit():
-        return SelectedTable(names, version=int(number))
-    return SelectedTable(names, tag=number)
+        return SelectedTable(names, version=int(number), written=written)
+    return SelectedTable(names, tag=number, written=written)
 
 
 def _name(sql: str, clause: Clause) -> tuple[tuple[str, ...], tuple[Token, ...]]:

@@ -37,8 +37,15 @@ def split_time_bounds(
         elif found is None:
             found = bounds
         else:
-            found = found.intersect(bounds) or Interval(found.start_us, found.start_us)
+            found = intersection(found, bounds)
     return found, tuple(rest)
+
+
+def intersection(one: Interval | None, other: Interval | None) -> Interval | None:
+    """Return the times that are in both intervals, None for all; empty where they do not meet."""
+    if one is None or other is None:
+        return one or other
+    return one.intersect(other) or Interval(one.start_us, one.start_us)
 
 
 def _bounds(part: Expression, column: Column) -> Interval | None:

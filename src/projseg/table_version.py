@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from projseg.algebra.query.request import (
     IntervalLike,
     Query,
     check_alone,
+    is_described,
     is_select,
     query_of,
 )
@@ -28,6 +29,22 @@ if TYPE_CHECKING:
     from projseg.algebra.query.select_query import SelectedQuery
     from projseg.algebra.query.select_table import SelectedTable
     from projseg.explain import Explain
+    from projseg.statements import BoundSelect
+
+
+class PlainSelect(NamedTuple):
+    """A SELECT over the segments of a version of a table."""
+
+    version: TableVersion
+    selected: SelectedQuery
+
+    def rows(self) -> pa.Table:
+        """Return the statement's rows."""
+        return self.selected.rows_of(self.version.query(self.selected.query))
+
+    def explain(self, *, analyze: bool = False) -> Explain:
+        """Return how it is answered."""
+        return self.version.explain(self.selected.query, analyze=analyze)
 
 
 class TableVersion(DescribedVersion):
@@ -143,7 +160,9 @@ class TableVersion(DescribedVersion):
         ----------
         text : str or Query
             `SELECT ... FROM t ...`; whatever name stands after FROM is this table's. VERSION AS OF
-            and TIMESTAMP AS OF read another of its versions.
+            and TIMESTAMP AS OF read another of its versions. Another SELECT may stand in FROM, in
+            brackets or by the name that WITH gives it. Or EXPLAIN and a SELECT, DESCRIBE, SHOW
+            PROJECTIONS, SHOW COLUMNS, SHOW SEGMENTS.
         context : mapping or None
             As of `query`; hints in the statement win over what it says of projections.
         explain : bool
@@ -170,23 +189,28 @@ class TableVersion(DescribedVersion):
         if not isinstance(text, str):
             raise InvalidInputError("PROJSEG_BAD_SQL", f"a statement is a text, found {text!r}")
         with fixed_instant():
-            version, selected = self._selected(text, context)
-            if explain:
-                return version.explain(selected.query)
-            return selected.rows_of(version.query(selected.query))
+            if is_described(text):
+                # Imported here, so that a process that only asks starts without it.
+                from projseg.statements import described
 
-    def _selected(
-        self, text: str, context: Mapping[str, Any] | None
-    ) -> tuple[TableVersion, SelectedQuery]:
-        """Return what a SELECT asks, and the version of this table that it reads."""
+                return described(self, text, context)
+            selected = self._selected(text, context)
+            return selected.explain() if explain else selected.rows()
+
+    def _selected(self, text: str, context: Mapping[str, Any] | None) -> BoundSelect | PlainSelect:
+        """Return a SELECT, bound to the version of this table that it reads."""
         # Imported here, so that a process that only asks otherwise starts without it.
         from projseg.algebra.query.select_query import select_query
         from projseg.algebra.query.select_statement import parse_select
 
         statement = parse_select(text)
+        if statement.source is not None:
+            from projseg.statements import bind_select
+
+            return bind_select(statement, lambda table: self._version_of(table, context), context)
         version = self._version_of(statement.table, context)
         time_column = version.properties.time_column
-        return version, select_query(statement, version.schema, time_column, context)
+        return PlainSelect(version, select_query(statement, version.schema, time_column, context))
 
     def _version_of(self, table: SelectedTable, context: Mapping[str, Any] | None) -> TableVersion:
         """Return the version of this table that a statement reads."""
@@ -306,8 +330,7 @@ class TableVersion(DescribedVersion):
         if is_select(group_by):
             check_alone("statement", parts)
             with fixed_instant():
-                version, selected = self._selected(group_by, context)
-                return version.explain(selected.query, analyze=analyze)
+                return self._selected(group_by, context).explain(analyze=analyze)
         query = query_of(group_by, **parts, context=context)
         return explain_plan(self._storage, query, self._plan(query), analyze=analyze)
 

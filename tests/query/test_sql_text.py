@@ -1,5 +1,7 @@
 """What `Table.sql` alone takes, and the sentence that refuses each thing it does not."""
 
+import datetime
+
 import pytest
 from sql_statements import ROWS, statement_rows, statement_table
 
@@ -19,12 +21,15 @@ def table(tmp_path_factory):
         ("SELECT added FROM t LEFT JOIN u", "a join at character 26"),
         ("SELECT added FROM t, u", "a join at character 20, ', u'"),
         ("SELECT added FROM t CROSS JOIN u", "a join"),
-        ("SELECT added FROM (SELECT 1)", "a subquery at character 20, 'SELECT 1)'"),
+        ("SELECT added FROM (SELECT (SELECT 1) FROM t)", "a subquery at character 28"),
+        ("SELECT a FROM (SELECT b FROM t) JOIN u", "a join at character 33"),
         ("SELECT added FROM (t)", "brackets in FROM at character 19"),
         ("SELECT added FROM t WHERE added IN (SELECT 1)", "a subquery"),
         ("SELECT added FROM t WHERE EXISTS (SELECT 1)", "a subquery"),
         ("SELECT (SELECT 1) FROM t", "a subquery"),
-        ("WITH a AS (SELECT 1) SELECT * FROM a", "a common table expression (WITH) at character 1"),
+        ("WITH RECURSIVE a AS (FROM t SELECT 1) SELECT * FROM a", "WITH RECURSIVE at character 6"),
+        ("WITH a (x) AS (SELECT 1) SELECT * FROM a", "something other than a SELECT after WITH"),
+        ("WITH a AS (VALUES (1)) SELECT * FROM a", "something other than a SELECT after WITH"),
         (
             "SELECT sum(added) OVER (ORDER BY time) FROM t",
             "a window function (OVER) at character 19",
@@ -48,10 +53,9 @@ def table(tmp_path_factory):
         ("SELECT added FROM t AS x (a)", "brackets in FROM"),
         ("SELECT ? FROM t", "a parameter"),
         ("SELECT /*+ BROADCAST(t) */ added FROM t", "the hint BROADCAST at character 8"),
-        ("SELECT * REPLACE (1 AS added) FROM t", "something other than EXCEPT (...) after *"),
+        ("SELECT * REPLACE (1 AS added) FROM t", "something other than EXCEPT (...) or EXCLUDE"),
         ("INSERT INTO t SELECT 1", "a statement that does not begin with SELECT at character 1"),
         ("DROP TABLE t", "a statement that does not begin with SELECT"),
-        ("FROM t SELECT added", "a statement that does not begin with SELECT"),
     ],
 )
 def test_what_is_more_than_a_select_over_one_table_is_named(statement, what, table):
@@ -82,7 +86,17 @@ def test_what_is_more_than_a_select_over_one_table_is_named(statement, what, tab
         ("SELECT min(added) AS channel FROM t GROUP BY robot ORDER BY t.channel",
          "BAD_SQL", "'t.channel' means a column that has the name of another output"),
         ("SELECT 'x FROM t", "BAD_EXPRESSION", "SQL that cannot be read"),
-        ("SELECT added, added FROM t", "BAD_QUERY", "two outputs are named 'added'"),
+        ("FROM t", "BAD_SQL", "a statement without SELECT"),
+        ("WITH", "BAD_SQL", "a text that ends within WITH"),
+        ("WITH a AS SELECT", "BAD_SQL", "'SELECT' where a SELECT in brackets is due"),
+        ("SELECT a FROM (SELECT b FROM t", "BAD_SQL", "a bracket is left open"),
+        ("SELECT x FROM (SELECT 1)", "BAD_SQL", "no FROM stands outside brackets"),
+        ("SELECT x FROM (SELECT added AS x, price AS x FROM t)", "BAD_SQL", "two columns 'x'"),
+        ("SELECT added AS x, price AS x FROM t ORDER BY x", "BAD_SQL", "any of the outputs"),
+        ("SELECT price FROM (SELECT added FROM t)", "UNKNOWN_COLUMN", "'price'"),
+        ("SHOW TABLES", "BAD_SQL", "is no statement that projseg knows; write EXPLAIN"),
+        ("EXPLAIN DELETE FROM t", "BAD_SQL", "is no statement that projseg knows"),
+        ("DESCRIBE HISTORY t", "BAD_SQL", "is no statement that projseg knows"),
         ("SELECT x.chanel FROM t AS x", "UNKNOWN_COLUMN", "did you mean 'channel'?"),
         ("SELECT * EXCEPT (chanel) FROM t", "UNKNOWN_COLUMN", "did you mean 'channel'?"),
         ("SELECT edits.added FROM edits AS x", "UNKNOWN_COLUMN", "column 'edits'"),
@@ -194,3 +208,66 @@ def test_rows_past_an_offset_are_the_rest(table):
             f"SELECT time, added FROM t ORDER BY time DESC LIMIT {limit} OFFSET {offset}"
         )
         assert found.equals(whole.slice(min(offset, ROWS), limit))
+
+
+def test_outputs_may_have_one_name(table):
+    found = table.sql("SELECT channel, channel, added AS x, price AS x, count(*) OVERALL FROM t "
+                      "GROUP BY ALL ORDER BY channel LIMIT 3")  # fmt: skip
+    assert found.column_names == ["channel", "channel", "x", "x", "OVERALL"]
+    assert found.column(0) == found.column(1)
+    assert found.column(2).type != found.column(3).type
+    counts = table.sql("SELECT count(*), sum(added), count(*) FROM t")
+    assert counts.column_names == ["count(1)", "sum(added)", "count(1)"]
+    assert counts.column(2).to_pylist() == [ROWS]
+
+
+def test_a_filter_within_is_applied_before_expressions_without(table):
+    kept = "SELECT added AS a FROM t WHERE added <> 0"
+    assert table.sql(f"SELECT count(*) AS n FROM ({kept}) WHERE 1 / a > 0").num_rows == 1
+    assert table.sql(f"SELECT min(1 / a) FROM ({kept})").num_rows == 1
+
+
+def test_a_subquery_that_keeps_rows_is_answered_from_projections(tmp_path):
+    table = projseg.Table.create(
+        tmp_path / "t",
+        {"time": "timestamp", "channel": "string", "added": "int"},
+        time_column="time",
+        projections=[projseg.Projection("p", ["channel"], ["sum(added)", "count(*)"])],
+    )
+    noon = datetime.datetime(2024, 5, 1, 12, tzinfo=datetime.UTC)
+    table.append({"time": [noon, noon], "channel": ["a", "a"], "added": [1, 2]})
+    within = "SELECT channel AS c, added AS a, time FROM t WHERE channel > 'A'"
+    forced = {"forceProjections": True}
+    statement = f"SELECT c, sum(a) AS s FROM ({within}) q GROUP BY q.c"
+    assert table.sql(statement, context=forced).to_pylist() == [{"c": "a", "s": 3}]
+    assert table.explain(statement).sources == {"p": 1}
+    groups = "WITH g AS (SELECT channel, sum(added) AS s FROM t GROUP BY 1) SELECT max(s) FROM g"
+    assert table.sql(groups, context=forced).column(0).to_pylist() == [3]
+    assert table.explain(groups).sources == {"p": 1}
+    hinted = groups.replace("SELECT max", "SELECT /*+ NO_PROJECTIONS */ max")
+    assert table.explain(hinted).sources == {"base": 1}
+
+
+def test_names_that_with_gives_hide_no_table(table):
+    found = table.sql(
+        "WITH edits AS (SELECT added + 1 AS a FROM edits), b AS (SELECT a + 1 AS a FROM Edits) "
+        "SELECT max(a) AS a FROM b"
+    )
+    (most,) = table.sql("SELECT max(added) AS a FROM t").column("a").to_pylist()
+    assert found.column("a").to_pylist() == [most + 2]
+    assert table.sql("SELECT count(*) AS n FROM (SELECT * FROM t VERSION AS OF 0)")["n"][
+        0
+    ].as_py() == len(table.sql("SELECT * FROM t VERSION AS OF 0"))
+
+
+def test_statements_tell_of_the_table(table):
+    plan = table.sql("EXPLAIN SELECT count(*) FROM t").column("plan").to_pylist()
+    assert plan == [str(table.explain("SELECT count(*) FROM t"))]
+    (analyzed,) = table.sql("explain analyze select count(*) from t")["plan"].to_pylist()
+    assert "ms" in analyzed
+    described = table.sql("DESCRIBE TABLE t").to_pylist()
+    assert [row["col_name"] for row in described] == table.schema.names
+    assert described[0] == {"col_name": "time", "data_type": "timestamp", "comment": None}
+    assert table.sql("SHOW PROJECTIONS FROM t") == table.projections()
+    assert table.sql("SHOW SEGMENTS") == table.segments()
+    assert table.sql("SHOW COLUMNS IN t").to_pylist()[0] == {"col_name": "time"}

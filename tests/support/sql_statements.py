@@ -54,6 +54,22 @@ SELECT DISTINCT channel FROM edits ORDER BY channel
 SELECT DISTINCT channel, robot FROM edits WHERE added > 20 ORDER BY 1 DESC, 2
 SELECT DISTINCT added % 3 AS third FROM edits ORDER BY third DESC NULLS LAST
 SELECT DISTINCT 1 FROM edits
+SELECT c, sum(a) AS s FROM (SELECT channel AS c, added AS a FROM edits WHERE added > 9) AS q
+  GROUP BY c ORDER BY c
+SELECT q.u, count(*) AS n FROM (SELECT upper(channel) AS u, robot FROM edits WHERE robot) q
+  WHERE u > '#B' GROUP BY q.u HAVING count(*) > 1 ORDER BY n DESC, u
+WITH g AS (SELECT channel, sum(added) AS s FROM edits GROUP BY channel)
+  SELECT max(s) AS most, min(s) AS least, count(*) AS n, count(channel) AS named FROM g
+WITH g AS (SELECT channel, robot, count(*) AS n FROM edits GROUP BY channel, robot),
+  h AS (SELECT robot, sum(n) AS n, max(channel) AS last FROM g GROUP BY robot)
+  SELECT * FROM h WHERE n > 1 ORDER BY n
+SELECT added * 2 AS twice, c FROM (SELECT added, channel AS c FROM edits ORDER BY time LIMIT 50)
+  WHERE added > 30 ORDER BY added, c LIMIT 7 OFFSET 2
+SELECT count(DISTINCT c) AS n FROM (SELECT DISTINCT channel AS c, robot FROM edits) WHERE robot
+SELECT time, half FROM (SELECT *, price / 2 AS half FROM edits) e
+  WHERE e.time >= TIMESTAMP '2024-05-02 00:00:00' AND half > 1 ORDER BY time LIMIT 20
+SELECT robot, s FROM (SELECT robot, sum(cost) AS s FROM edits GROUP BY ROLLUP (robot)) ORDER BY ALL
+FROM edits SELECT channel, channel AS again, count(*) AS n GROUP BY channel ORDER BY channel
 SELECT channel, robot, sum(added) AS s FROM edits GROUP BY ROLLUP (channel, robot) ORDER BY ALL
 SELECT upper(channel) AS u, grouping(channel) AS g, count(*) AS n FROM edits
   GROUP BY GROUPING SETS ((channel), ()) HAVING count(*) > 3 ORDER BY g, u

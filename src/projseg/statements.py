@@ -1,0 +1,179 @@
+"""SQL statements over one version of a table: a SELECT, and what tells of tables and plans."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
+import pyarrow as pa
+from msgspec.structs import replace
+
+from projseg.algebra.query.binding import bind_query
+from projseg.algebra.query.composition import composed, keeps_rows
+from projseg.algebra.query.request import is_select
+from projseg.algebra.query.select_query import SelectedQuery, select_query
+from projseg.algebra.query.select_refusals import bad_sql
+from projseg.algebra.query.select_statement import SelectStatement, parse_select
+from projseg.algebra.query.select_table import SelectedTable
+from projseg.algebra.query.spec import QuerySpec
+from projseg.explain import Explain, explain_plan
+from projseg.reader.answer import answer
+from projseg.reader.plan import plan_query
+from projseg.reader.rows_answer import answer_over
+from projseg.segment_format.types import type_name
+
+if TYPE_CHECKING:
+    from projseg.table_version import TableVersion
+
+_STATEMENT: Final = re.compile(
+    r"\s*(?P<verb>EXPLAIN|DESCRIBE|DESC|SHOW)(?:\s+(?P<mode>ANALYZE|EXTENDED|FORMATTED))?\s+"
+    r"(?P<rest>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+_NAME: Final = r"(?:`[^`]+`|[\w.]+)"
+_DESCRIBE: Final = re.compile(rf"(?:TABLE\s+)?{_NAME}\s*;?\s*", re.IGNORECASE)
+_SHOW: Final = re.compile(
+    rf"(?P<what>PROJECTIONS|COLUMNS|SEGMENTS)(?:\s+(?:FROM|IN|ON)\s+{_NAME})?\s*;?\s*",
+    re.IGNORECASE,
+)
+_VersionOf: TypeAlias = Callable[[SelectedTable], "TableVersion"]
+
+
+class BoundSelect(msgspec.Struct, frozen=True):
+    """A SELECT, bound to a version of a table or to the rows of another SELECT.
+
+    Parameters
+    ----------
+    version : TableVersion
+        The version that is read in the end.
+    selected : SelectedQuery
+        Its question, and how the answer becomes the statement's.
+    query : QuerySpec
+        The question bound to the version's columns, or to those of `source`.
+    source : BoundSelect or None
+        The SELECT whose rows are asked; None: the version's segments are.
+    """
+
+    version: TableVersion
+    selected: SelectedQuery
+    query: QuerySpec
+    source: BoundSelect | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its rows."""
+        given = self.query.output_schema
+        types = [given.field(column).type for column in self.selected.columns]
+        for name in self.selected.names:
+            if self.selected.names.count(name) > 1:
+                raise bad_sql(f"the subquery has two columns '{name}'; give one another alias")
+        return pa.schema(zip(self.selected.names, types, strict=True))
+
+    @property
+    def time_column(self) -> str | None:
+        """The version's time column, if the rows have it under its name."""
+        column = self.query.time_column
+        return column if column in self.selected.names and self.keeps_rows else None
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether it only filters rows of its table and computes columns of each."""
+        return self.source is None and keeps_rows(self.query) and not self.selected.offset
+
+    def rows(self) -> pa.Table:
+        """Return the statement's rows."""
+        if self.source is None:
+            plan = plan_query(self.version.snapshot, self.query)
+            return self.selected.rows_of(answer(self.version._storage, plan))
+        return self.selected.rows_of(answer_over(self.query, self.source.rows()))
+
+    def explain(self, *, analyze: bool = False) -> Explain:
+        """Return how the segments are read; what is done with these rows is not told."""
+        if self.source is not None:
+            return self.source.explain(analyze=analyze)
+        plan = plan_query(self.version.snapshot, self.query)
+        return explain_plan(self.version._storage, self.selected.query, plan, analyze=analyze)
+
+
+def bind_select(
+    statement: SelectStatement, version_of: _VersionOf, context: Mapping[str, Any] | None
+) -> BoundSelect:
+    """Return a SELECT bound to the table of its innermost FROM.
+
+    Parameters
+    ----------
+    statement : SelectStatement
+        The SELECT; hints of each level hold for all.
+    version_of : function of a table in FROM
+        The version that it names.
+    context : mapping or None
+        A query's context.
+
+    Raises
+    ------
+    ProjsegError
+        As of `select_query` and `bind_query`.
+    """
+    if statement.source is None:
+        version = version_of(statement.table)
+        schema, time_column = version.schema, version.properties.time_column
+        selected = select_query(statement, schema, time_column, context)
+        return BoundSelect(version, selected, bind_query(schema, time_column, selected.query))
+    inner = replace(statement.source, hints=(*statement.source.hints, *statement.hints))
+    source = bind_select(inner, version_of, context)
+    selected = select_query(statement, source.schema, source.time_column, context)
+    query = bind_query(source.schema, source.time_column, selected.query)
+    if not source.keeps_rows:
+        return BoundSelect(source.version, selected, query, source)
+    over_table = composed(query, _as_named(source), source.version.schema)
+    return BoundSelect(source.version, selected, over_table)
+
+
+def _as_named(source: BoundSelect) -> QuerySpec:
+    """Return the question of a SELECT that keeps rows, its columns as the statement has them."""
+    by_name = {named.name: named for named in source.query.columns}
+    columns = zip(source.selected.columns, source.selected.names, strict=True)
+    return replace(
+        source.query, columns=tuple(replace(by_name[own], name=name) for own, name in columns)
+    )
+
+
+def described(version: TableVersion, text: str, context: Mapping[str, Any] | None) -> pa.Table:
+    """Return the answer of EXPLAIN, DESCRIBE or SHOW.
+
+    Raises
+    ------
+    ProjsegError
+        As of `TableVersion.explain`; PROJSEG_BAD_SQL.
+    """
+    found = _STATEMENT.fullmatch(text)
+    verb, rest = (found["verb"].upper(), found["rest"]) if found else ("", "")
+    if found and verb == "EXPLAIN" and is_select(rest):
+        analyze = (found["mode"] or "").upper() == "ANALYZE"
+        return pa.table({"plan": [str(version.explain(rest, context=context, analyze=analyze))]})
+    if verb in ("DESCRIBE", "DESC") and _DESCRIBE.fullmatch(rest):
+        return _columns(version)
+    shown = _SHOW.fullmatch(rest) if verb == "SHOW" else None
+    if shown is None:
+        raise bad_sql(
+            f"'{text.strip()}' is no statement that projseg knows; write EXPLAIN [ANALYZE] SELECT "
+            "..., DESCRIBE t, SHOW PROJECTIONS, SHOW COLUMNS or SHOW SEGMENTS"
+        )
+    what = shown["what"].upper()
+    if what == "COLUMNS":
+        return pa.table({"col_name": pa.array(version.schema.names, pa.string())})
+    return version.projections() if what == "PROJECTIONS" else version.segments()
+
+
+def _columns(version: TableVersion) -> pa.Table:
+    """Return a row for each column, with the names of Spark's DESCRIBE."""
+    fields = list(version.schema)
+    return pa.table(
+        {
+            "col_name": pa.array([field.name for field in fields], pa.string()),
+            "data_type": pa.array([type_name(field.type) for field in fields], pa.string()),
+            "comment": pa.nulls(len(fields), pa.string()),
+        }
+    )
