@@ -51,7 +51,7 @@ def common_tables(
 
 def split_subquery(tokens: Sequence[Token]) -> tuple[Sequence[Token], Sequence[Token] | None]:
     """Return a SELECT's tokens without those in the brackets after FROM, and these, if any."""
-    before = None
+    before: TokenType | None = None
     for token in outside_brackets(tokens):
         if token.token_type == TokenType.FROM and before != TokenType.DISTINCT:
             place = next(n for n, one in enumerate(tokens) if one is token) + 1

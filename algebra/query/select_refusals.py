@@ -1,4 +1,4 @@
-"""What SQL may say that is more than one SELECT over one table: each has a name of its own."""
+"""What SQL may say that projseg does not answer: each has a name of its own."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from projseg.errors import InvalidInputError, UnsupportedFeatureError
 
 _SHOWN: Final = 40  # characters of a text in a message
 _REMEDY: Final = (
-    "projseg answers one SELECT over one table, which may be another SELECT; do the rest in DuckDB, Polars or Spark, which read "
-    "the answer or the table itself"
+    "projseg answers one SELECT over one table or over another SELECT; do the rest in DuckDB, "
+    "Polars or Spark, which read the answer or the table itself"
 )
 _CLAUSES: Final = {
     TokenType.WITH: "WITH within a SELECT",

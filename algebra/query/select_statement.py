@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported there
 
@@ -86,6 +87,8 @@ class SelectStatement(msgspec.Struct, frozen=True):
         How many rows are left out before them.
     source : SelectStatement or None
         The SELECT in FROM; None: FROM has a table.
+    quoted : tuple of str
+        Texts in double quotes, which other dialects take for names.
     """
 
     items: tuple[SelectItem, ...]
@@ -99,6 +102,7 @@ class SelectStatement(msgspec.Struct, frozen=True):
     limit: int | None
     offset: int
     source: SelectStatement | None = None
+    quoted: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=1024)
@@ -125,7 +129,9 @@ def parse_select(sql: str) -> SelectStatement:
         tokens.pop()
     if not tokens:
         raise bad_sql("there is no statement; write SELECT ... FROM ...")
-    return _statement(sql[: tokens[-1].end + 1], tokens, {}, 0)
+    quoted = [t for t in tokens if t.token_type == TokenType.STRING and sql[t.start] == '"']
+    statement = _statement(sql[: tokens[-1].end + 1], tokens, {}, 0)
+    return replace(statement, quoted=tuple(token.text for token in quoted))
 
 
 def _statement(
@@ -143,10 +149,9 @@ def _statement(
     if TokenType.FROM not in found:
         raise bad_sql("no FROM stands outside brackets; write SELECT ... FROM t")
     table = parse_table(sql, found[TokenType.FROM], is_subquery=subquery is not None)
+    source = None if table.is_versioned else named.get(table.written.casefold())
     if subquery is not None:
         source = _statement(sql, subquery, named, depth + 1)
-    else:
-        source = None if table.is_versioned else named.get(table.written.casefold())
     select = found[TokenType.SELECT]
     hints = [token for token in select.tokens if token.token_type == TokenType.HINT]
     outputs = [token for token in select.tokens if token.token_type != TokenType.HINT]

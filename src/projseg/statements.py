@@ -15,7 +15,7 @@ from projseg.algebra.query.composition import composed, keeps_rows
 from projseg.algebra.query.request import is_select
 from projseg.algebra.query.select_query import SelectedQuery, select_query
 from projseg.algebra.query.select_refusals import bad_sql
-from projseg.algebra.query.select_statement import SelectStatement, parse_select
+from projseg.algebra.query.select_statement import SelectStatement
 from projseg.algebra.query.select_table import SelectedTable
 from projseg.algebra.query.spec import QuerySpec
 from projseg.explain import Explain, explain_plan

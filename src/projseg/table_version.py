@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
@@ -204,6 +205,8 @@ class TableVersion(DescribedVersion):
         from projseg.algebra.query.select_statement import parse_select
 
         statement = parse_select(text)
+        if statement.quoted:
+            _warn_of_names(statement.quoted, self.schema)
         if statement.source is not None:
             from projseg.statements import bind_select
 
@@ -339,3 +342,15 @@ class TableVersion(DescribedVersion):
 
     def _plan(self, query: Query) -> QueryPlan:
         return plan_asked(self._snapshot, query)
+
+
+def _warn_of_names(quoted: tuple[str, ...], schema: pa.Schema) -> None:
+    """Warn of texts in double quotes that are the names of columns."""
+    names = {name.casefold(): name for name in schema.names}
+    for text in quoted:
+        if name := names.get(text.casefold()):
+            warnings.warn(
+                f'"{text}" is a text in Spark\'s SQL, not the column of that name; write `{name}` '
+                f"for the column, or '{text}' for the text",
+                stacklevel=4,
+            )

@@ -271,3 +271,12 @@ def test_statements_tell_of_the_table(table):
     assert table.sql("SHOW PROJECTIONS FROM t") == table.projections()
     assert table.sql("SHOW SEGMENTS") == table.segments()
     assert table.sql("SHOW COLUMNS IN t").to_pylist()[0] == {"col_name": "time"}
+
+
+def test_a_text_that_is_the_name_of_a_column_warns(table):
+    with pytest.warns(UserWarning, match="write `channel` for the column, or 'Channel' for the"):
+        found = table.sql(
+            "SELECT count(*) AS n FROM (SELECT added FROM t WHERE \"Channel\" = '#a')"
+        )
+    assert found["n"].to_pylist() == [0]
+    table.sql("SELECT count(*) FROM t WHERE channel <> \"no column\" AND 'channel' <> 'added'")
