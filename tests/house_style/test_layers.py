@@ -21,7 +21,7 @@ LAYERS = [
     {"maintenance"},
     {"projection", "rows", "html"},
     {"declarations", "explain", "described_version"},
-    {"spark_datasource"},
+    {"spark_datasource", "statements"},
     {"table_version", "table_write"},
     {"writable_table"},
     {"table_projections", "table_columns"},
