@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -18,14 +18,12 @@ from projseg.algebra.query.select_refusals import bad_sql
 from projseg.algebra.query.select_statement import SelectStatement
 from projseg.algebra.query.select_table import SelectedTable
 from projseg.algebra.query.spec import QuerySpec
+from projseg.described_version import DescribedVersion
 from projseg.explain import Explain, explain_plan
 from projseg.reader.answer import answer
 from projseg.reader.plan import plan_query
 from projseg.reader.rows_answer import answer_over
 from projseg.segment_format.types import type_name
-
-if TYPE_CHECKING:
-    from projseg.table_version import TableVersion
 
 _STATEMENT: Final = re.compile(
     r"\s*(?P<verb>EXPLAIN|DESCRIBE|DESC|SHOW)(?:\s+(?P<mode>ANALYZE|EXTENDED|FORMATTED))?\s+"
@@ -38,7 +36,8 @@ _SHOW: Final = re.compile(
     rf"(?P<what>PROJECTIONS|COLUMNS|SEGMENTS)(?:\s+(?:FROM|IN|ON)\s+{_NAME})?\s*;?\s*",
     re.IGNORECASE,
 )
-_VersionOf: TypeAlias = Callable[[SelectedTable], "TableVersion"]
+_VersionOf: TypeAlias = Callable[[SelectedTable], DescribedVersion]
+_Explained: TypeAlias = Callable[[str, bool], Explain]
 
 
 class BoundSelect(msgspec.Struct, frozen=True):
@@ -46,7 +45,7 @@ class BoundSelect(msgspec.Struct, frozen=True):
 
     Parameters
     ----------
-    version : TableVersion
+    version : DescribedVersion
         The version that is read in the end.
     selected : SelectedQuery
         Its question, and how the answer becomes the statement's.
@@ -56,7 +55,7 @@ class BoundSelect(msgspec.Struct, frozen=True):
         The SELECT whose rows are asked; None: the version's segments are.
     """
 
-    version: TableVersion
+    version: DescribedVersion
     selected: SelectedQuery
     query: QuerySpec
     source: BoundSelect | None = None
@@ -140,8 +139,17 @@ def _as_named(source: BoundSelect) -> QuerySpec:
     )
 
 
-def described(version: TableVersion, text: str, context: Mapping[str, Any] | None) -> pa.Table:
+def described(version: DescribedVersion, text: str, explained: _Explained) -> pa.Table:
     """Return the answer of EXPLAIN, DESCRIBE or SHOW.
+
+    Parameters
+    ----------
+    version : DescribedVersion
+        What it tells of.
+    text : str
+        The statement.
+    explained : function
+        From a SELECT, and whether to run it, to how it is answered.
 
     Raises
     ------
@@ -152,7 +160,7 @@ def described(version: TableVersion, text: str, context: Mapping[str, Any] | Non
     verb, rest = (found["verb"].upper(), found["rest"]) if found else ("", "")
     if found and verb == "EXPLAIN" and is_select(rest):
         analyze = (found["mode"] or "").upper() == "ANALYZE"
-        return pa.table({"plan": [str(version.explain(rest, context=context, analyze=analyze))]})
+        return pa.table({"plan": [str(explained(rest, analyze))]})
     if verb in ("DESCRIBE", "DESC") and _DESCRIBE.fullmatch(rest):
         return _columns(version)
     shown = _SHOW.fullmatch(rest) if verb == "SHOW" else None
@@ -167,7 +175,7 @@ def described(version: TableVersion, text: str, context: Mapping[str, Any] | Non
     return version.projections() if what == "PROJECTIONS" else version.segments()
 
 
-def _columns(version: TableVersion) -> pa.Table:
+def _columns(version: DescribedVersion) -> pa.Table:
     """Return a row for each column, with the names of Spark's DESCRIBE."""
     fields = list(version.schema)
     return pa.table(

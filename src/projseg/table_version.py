@@ -194,7 +194,11 @@ class TableVersion(DescribedVersion):
                 # Imported here, so that a process that only asks starts without it.
                 from projseg.statements import described
 
-                return described(self, text, context)
+                return described(
+                    self,
+                    text,
+                    lambda select, analyze: self.explain(select, context=context, analyze=analyze),
+                )
             selected = self._selected(text, context)
             return selected.explain() if explain else selected.rows()
 
