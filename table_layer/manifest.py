@@ -159,6 +159,16 @@ class Manifest:
             if one.deletion_vector is not None:
                 yield one.deletion_vector.file
 
+    def segment_files(self) -> list[str]:
+        """Return each entry's segment file in order, without decoding the entries.
+
+        Raises
+        ------
+        CorruptTableError
+            If an entry has no file name.
+        """
+        return [one.file for one in self._identified()]
+
     def _identified(self) -> tuple[_Identity, ...]:
         if self._identities is None:
             try:

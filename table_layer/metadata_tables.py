@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from projseg.segment_format.types import TIMESTAMP
 from projseg.table_layer.projection_names import declared_spec
 from projseg.table_layer.snapshot import Snapshot, kept_versions
+from projseg.table_layer.still_stored import as_table, in_earlier_versions, in_own_segments
 from projseg.table_layer.storage import Storage
 from projseg.table_layer.table_schema import named_schema
 
@@ -117,8 +118,15 @@ def tags(newest: Snapshot) -> pa.Table:
     return pa.Table.from_pylist(rows, _TAGS)
 
 
+_DETAIL_VERSIONS_MAX: Final = 100
+"""How many earlier versions `detail` looks at, so that it stays quick where all are kept."""
+
+
 def detail(snapshot: Snapshot) -> dict[str, Any]:
     """Return the table's declaration and its totals."""
+    own = in_own_segments(snapshot)
+    oldest = max(snapshot.kept_from, snapshot.version - _DETAIL_VERSIONS_MAX)
+    earlier = in_earlier_versions(snapshot, oldest, "vacuum removes what was replaced long ago")
     properties = snapshot.properties
     return {
         "location": snapshot.storage.location,
@@ -134,6 +142,8 @@ def detail(snapshot: Snapshot) -> dict[str, Any]:
         "segments": len(snapshot.segments),
         "rows": snapshot.row_count,
         "bytes": snapshot.data_bytes,
+        "dead_bytes": sum(one.bytes for one in own),
+        "still_stored": as_table([*own, *earlier]).to_pylist(),
     }
 
 

@@ -29,11 +29,18 @@ from projseg.table_layer.paths import (
     kept_name,
     new_write_id,
     parse_kept_name,
+    parse_segment_name,
     parse_snapshot_name,
     snapshot_name,
 )
 from projseg.table_layer.sealed_json import read_sealed
 from projseg.table_layer.snapshot import Snapshot, list_versions, open_snapshot
+from projseg.table_layer.still_stored import (
+    StillStored,
+    as_table,
+    in_earlier_versions,
+    in_own_segments,
+)
 from projseg.table_layer.storage_contract import PutOutcomeUnknownError, Storage, StoredFile
 from projseg.table_layer.storage_errors import storage_error
 
@@ -60,6 +67,10 @@ class Vacuumed:
         How many files, and their size.
     files : pa.Table
         file, bytes, modified: one row for each.
+    still_stored : pa.Table
+        versions, tag, segments, rows, bytes, dropped_columns, dropped_projections, why: the deleted
+        rows and dropped values that stay stored, and what keeps them. For the newest version, the
+        dead bytes of its segments; for earlier ones and tags, the segments that only they list.
     """
 
     is_dry_run: bool
@@ -68,6 +79,7 @@ class Vacuumed:
     file_count: int
     bytes: int
     files: pa.Table = field(repr=False)
+    still_stored: pa.Table = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +87,7 @@ class _Plan:
     kept_from: int
     versions: list[int]
     files: list[StoredFile]
+    young: list[StoredFile]
 
 
 def vacuum(
@@ -104,8 +117,10 @@ def vacuum(
     """
     cutoff = now_us() - _retention_us(retention_hours, force=force)
     plan = _plan(current, _expired_before(current, cutoff), cutoff)
+    why = f"versions of the last {retention_hours:g} hours are kept: vacuum later, or with less"
     if dry_run or not (plan.files or plan.versions):
-        return current, _told(plan, None, is_dry_run=dry_run)
+        left = _still_stored(current, plan, why)
+        return current, _told(plan, None, left, is_dry_run=dry_run)
     metrics = {
         "removed_versions": len(plan.versions),
         "removed_files": len(plan.files),
@@ -125,7 +140,7 @@ def vacuum(
     _keep_tagged(done)
     for file in plan.files:
         done.storage.delete(file.name)
-    return done, _told(plan, done.version, is_dry_run=False)
+    return done, _told(plan, done.version, _still_stored(done, plan, why), is_dry_run=False)
 
 
 def _retention_us(hours: float, *, force: bool) -> int:
@@ -164,22 +179,29 @@ def _plan(newest: Snapshot, kept_from: int, cutoff: int) -> _Plan:
     needed = _needed(newest, kept_from)
     logs: list[StoredFile] = []
     others: list[StoredFile] = []
+    young: list[StoredFile] = []
     for file in _own_files(storage):
         version = parse_snapshot_name(file.name)
         if version is not None:
             if version < kept_from:
                 logs.append(file)
-        elif (
-            file.name not in needed
-            and parse_kept_name(file.name) not in tagged
-            and file.modified_us < cutoff
-        ):
-            others.append(file)
+        elif file.name not in needed and parse_kept_name(file.name) not in tagged:
+            (others if file.modified_us < cutoff else young).append(file)
     # The log stays without gaps, and no manifest is left that lists what is gone.
     logs.sort(key=lambda file: file.name)
     others.sort(key=lambda file: not file.name.startswith(MANIFEST_PREFIX))
     gone = [version for version in expired if version not in tagged]
-    return _Plan(kept_from, gone, logs + others)
+    return _Plan(kept_from, gone, logs + others, young)
+
+
+def _still_stored(newest: Snapshot, plan: _Plan, why: str) -> pa.Table:
+    found = [*in_own_segments(newest), *in_earlier_versions(newest, plan.kept_from, why)]
+    segments = [file for file in plan.young if parse_segment_name(file.name) is not None]
+    if segments:
+        size = sum(file.size for file in segments)
+        reason = "no version lists them, and a write that runs may: vacuum when they are older"
+        found.append(StillStored("", None, len(segments), 0, size, (), (), reason))
+    return as_table(found)
 
 
 def _own_files(storage: Storage) -> Iterator[StoredFile]:
@@ -216,7 +238,9 @@ def _keep_tagged(newest: Snapshot) -> None:
                 raise storage_error(error, "write", f"{storage.location}/{copy}") from error
 
 
-def _told(plan: _Plan, version: int | None, *, is_dry_run: bool) -> Vacuumed:
+def _told(
+    plan: _Plan, version: int | None, still_stored: pa.Table, *, is_dry_run: bool
+) -> Vacuumed:
     rows = [
         {"file": file.name, "bytes": file.size, "modified": file.modified_us} for file in plan.files
     ]
@@ -227,4 +251,5 @@ def _told(plan: _Plan, version: int | None, *, is_dry_run: bool) -> Vacuumed:
         file_count=len(plan.files),
         bytes=sum(file.size for file in plan.files),
         files=pa.Table.from_pylist(rows, _FILES),
+        still_stored=still_stored,
     )

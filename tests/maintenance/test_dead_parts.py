@@ -1,6 +1,7 @@
 """What was removed leaves a table's files with the next compaction, and history has no values."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ import projseg
 from projseg.algebra.expressions.hidden_literals import hide_literals
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.table_layer.dead_parts import LiveParts
+from projseg.table_layer.paths import new_write_id, segment_name, snapshot_name
 
 COARSE = {"name": "coarse", "sql": "SELECT robot, min(page) AS p, count(*) AS n GROUP BY ALL"}
 
@@ -175,3 +177,60 @@ def test_no_literal_survives(texts, number, double):
     assert "ZQ" not in hidden
     assert not any(character.isdigit() for character in hidden)
     assert hidden.startswith("`a` IN (?")
+
+
+def test_detail_and_vacuum_say_where_removed_values_are(table):
+    table.tag("first")
+    table.drop_column("tags")
+    table.drop_projection("coarse")
+    table.delete("page = 'page 3'", interval="2024-05-01/P1D")
+    told = table.detail()
+    sizes = [entry.columns["tags"].bytes for entry in table.snapshot.segments]
+    assert told["dead_bytes"] == sum(one.byte_count for one in dead(table)) > sum(sizes)
+    (own,) = told["still_stored"]
+    deleted = sum(one.deleted_rows for one in dead(table))
+    assert (own["versions"], own["tag"]) == (str(table.version), None)
+    assert (own["segments"], own["rows"], own["bytes"]) == (3, deleted, told["dead_bytes"])
+    assert (own["dropped_columns"], own["dropped_projections"]) == (["tags"], ["coarse"])
+    assert "compact" in own["why"]
+
+    before = table.snapshot.data_bytes
+    table.compact()
+    told = table.detail()
+    assert told["dead_bytes"] == 0
+    kept, tagged = told["still_stored"]
+    assert (kept["versions"], kept["tag"], kept["bytes"]) == (
+        f"0 to {table.version - 1}",
+        None,
+        before,
+    )
+    assert (tagged["versions"], tagged["tag"], tagged["segments"]) == ("3", "first", 3)
+    assert tagged["dropped_columns"] == ["tags"]
+    dry = table.vacuum()
+    assert "168 hours" in dry.still_stored["why"][0].as_py()
+    done = table.vacuum(0, dry_run=False, force=True)
+    (left,) = done.still_stored.to_pylist()
+    assert left["tag"] == "first"
+    assert "drop_tag('first')" in left["why"]
+    table.drop_tag("first")
+    assert table.vacuum(0, dry_run=False, force=True).still_stored.num_rows == 0
+    assert table.detail()["still_stored"] == []
+
+
+def test_vacuum_says_which_young_files_no_version_lists(table):
+    name = segment_name(new_write_id(), 0, 0, 0)
+    Path(table.location, name).write_bytes(b"killed")
+    (young,) = table.vacuum(dry_run=True).still_stored.to_pylist()
+    assert (young["versions"], young["segments"], young["bytes"]) == ("", 1, 6)
+    assert table.vacuum(0, force=True).file_count >= 1
+
+
+def test_detail_outlives_a_damaged_earlier_version(table):
+    version = table.version
+    table.compact(purge=True)
+    table.drop_column("tags")
+    table.compact()
+    path = Path(table.location, snapshot_name(version))
+    path.write_bytes(path.read_bytes()[:-20])
+    told = projseg.Table(table.location).detail()["still_stored"]
+    assert f"version {version} cannot be read" in told[0]["why"]

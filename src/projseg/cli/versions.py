@@ -28,7 +28,7 @@ def restore(
     table = open_table(location)
     if not yes and (version, timestamp, tag) != (None, None, None):
         old = open_table(location, version, timestamp, tag)
-        would = {"would_restore": old.version, "rows": old.detail()["rows"]}
+        would = {"would_restore": old.version, "rows": old.snapshot.row_count}
         print_fields({**would, "location": location, "to_do_it": "repeat with --yes"}, output)
         return
     made = table.restore(version, timestamp=timestamp, tag=tag)
@@ -90,10 +90,13 @@ def vacuum(
     if files:
         print_rows(done.files, output)
         return
+    left = {"still_stored": done.still_stored.to_pylist()}
     told = {"versions": done.versions, "files": done.file_count, "bytes": done.bytes}
     if done.is_dry_run:
         would = {f"would_remove_{what}": count for what, count in told.items()}
-        print_fields({**would, "location": location, "to_do_it": "repeat with --yes"}, output)
+        print_fields(
+            {**would, **left, "location": location, "to_do_it": "repeat with --yes"}, output
+        )
         return
     removed = {f"removed_{what}": count for what, count in told.items()}
-    print_fields({"location": location, "version": done.version, **removed}, output)
+    print_fields({"location": location, "version": done.version, **removed, **left}, output)
