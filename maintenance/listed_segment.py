@@ -1,4 +1,4 @@
-"""Listed segments read past every cache, for work that passes over each file once."""
+"""Whole columns of a segment that is read past every cache, for work that passes over it once."""
 
 from __future__ import annotations
 
@@ -8,39 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.reader.segment_source import null_vector
-from projseg.segment_format.file_ending import ENDING_BYTES
 from projseg.segment_format.footer import BASE_TABLE, Role
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.segment_format.vectors import Vector
-from projseg.table_layer.footer_match import footer_mismatches, require_match
-from projseg.table_layer.segment_entry import SegmentEntry
-from projseg.table_layer.storage import Storage
 from projseg.table_layer.table_schema import TableSchema
-from projseg.table_layer.verify_entries import listed_ending, read_listed
 from projseg.table_layer.views import viewed
-
-
-def open_uncached(storage: Storage, entry: SegmentEntry, ending: bytes = b"") -> SegmentFile:
-    """Return a listed segment, its footer read anew, or taken from the file's ending."""
-
-    def read_range(offset: int, size: int) -> bytes:
-        return read_listed(storage, entry, offset, size)
-
-    path = f"{storage.location}/{entry.file}"
-    return SegmentFile.open(read_range, entry.byte_count, path=path, ending=ending)
-
-
-def open_checked(storage: Storage, entry: SegmentEntry, schema: TableSchema) -> SegmentFile:
-    """Return a listed segment, once its file is known to be what the table lists.
-
-    Raises
-    ------
-    CorruptionError
-        If the file is missing, damaged, or another one.
-    """
-    segment = open_uncached(storage, entry, listed_ending(storage, entry, ENDING_BYTES))
-    require_match(footer_mismatches(entry, segment, schema), segment.path)
-    return segment
 
 
 @dataclass(frozen=True, slots=True)

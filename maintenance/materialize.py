@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.maintenance.listed_segment import TableColumns, open_checked
+from projseg.maintenance.listed_segment import TableColumns
 from projseg.maintenance.merged_segment import Merging
 from projseg.maintenance.replacement import NOBODY, Replacement, Watchers
 from projseg.maintenance.segment_work import NewFile, Target, TaskRunner, ThreadRunner
@@ -30,6 +30,7 @@ from projseg.reader.version_facts import VersionFacts
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.table_layer.commit_info import NO_NOTE, CommitNote
 from projseg.table_layer.dead_parts import LiveParts
+from projseg.table_layer.listed_file import open_checked
 from projseg.table_layer.next_version import now_us
 from projseg.table_layer.segment_entry import SegmentEntry, StoredProjection
 from projseg.table_layer.snapshot import Snapshot

@@ -23,13 +23,14 @@ from projseg.aggregation.partial import Partial
 from projseg.aggregation.rows import MemorySource, RowIds, Rows, all_rows
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.maintenance.listed_segment import TableColumns, open_checked
+from projseg.maintenance.listed_segment import TableColumns
 from projseg.maintenance.segment_work import NewFile, Target
 from projseg.maintenance.stored_groups import stored_groups
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.segment_format.vectors import Vector
 from projseg.table_layer.deletion_vectors import live_row_ids
+from projseg.table_layer.listed_file import open_checked
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
 from projseg.table_layer.table_schema import TableSchema, in_stored_names, stored_schema

@@ -12,7 +12,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
-from projseg.maintenance.listed_segment import open_checked
+from projseg.table_layer.listed_file import open_checked
 from projseg.table_layer.paths import segment_name
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot

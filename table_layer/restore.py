@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from projseg.errors import CommitError
+from projseg.errors import CommitError, CorruptionError, CorruptTableError
+from projseg.memory.side_by_side import side_by_side
 from projseg.table_layer.change import Restore
 from projseg.table_layer.commit import commit
 from projseg.table_layer.commit_info import CommitNote
+from projseg.table_layer.deletion_vectors import read_deleted_rows
+from projseg.table_layer.listed_file import open_checked
 from projseg.table_layer.paths import new_write_id
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot
 from projseg.table_layer.storage_contract import Storage
+from projseg.table_layer.table_schema import stored_schema
 
 _NAMED_MAX: Final = 5
 
@@ -40,12 +44,14 @@ def restore(current: Snapshot, old: Snapshot, note: CommitNote) -> Restored:
     ------
     CommitError
         PROJSEG_SEGMENT_MISSING, naming files of the old version that are gone.
+    CorruptTableError
+        PROJSEG_SEGMENT_DIFFERS, naming files whose footers or deleted rows are damaged.
     CommitConflictError, CommitStateUnknownError
         As of `commit`.
     """
     listed = {entry.listed_as for entry in current.segments}
     restored = [entry for entry in old.segments if entry.listed_as not in listed]
-    _require_present(current.storage, old.version, restored)
+    _require_sound(old, restored)
     segment_count = len(old.segments)
     metrics = {
         "restored_segments": len(restored),
@@ -67,17 +73,38 @@ def restore(current: Snapshot, old: Snapshot, note: CommitNote) -> Restored:
     return Restored(snapshot, restored)
 
 
-def _require_present(storage: Storage, version: int, entries: Iterable[SegmentEntry]) -> None:
-    files = (file for entry in entries for file in entry.files)
-    missing = [file for file in files if not _is_present(storage, file)]
+def _require_sound(old: Snapshot, entries: Sequence[SegmentEntry]) -> None:
+    """Refuse a version whose files are gone, or whose footers are not what it lists."""
+    storage, schema = old.storage, stored_schema(old.properties)
+
+    def problem(entry: SegmentEntry) -> CorruptionError | None:
+        try:
+            open_checked(storage, entry, schema)
+            read_deleted_rows(storage, entry)
+        except CorruptionError as error:
+            return error
+        return None
+
+    checked = side_by_side(problem, entries) if storage.is_remote else map(problem, entries)
+    found = [(e, error) for e, error in zip(entries, checked, strict=True) if error is not None]
+    where = f"version {old.version} of {storage.location} cannot be restored"
+    advice = "nothing was committed: copy them back, or restore another version"
+    missing = [file for e, _ in found for file in e.files if not _is_present(storage, file)]
     if missing:
-        more = f" and {len(missing) - _NAMED_MAX} more" if len(missing) > _NAMED_MAX else ""
         raise CommitError(
-            "PROJSEG_SEGMENT_MISSING",
-            f"version {version} of {storage.location} cannot be restored: its files "
-            f"{', '.join(missing[:_NAMED_MAX])}{more} are gone; nothing was committed: copy them "
-            "back, or restore another version",
+            "PROJSEG_SEGMENT_MISSING", f"{where}: its files {_listed(missing)} are gone; {advice}"
         )
+    if found:
+        names = _listed([entry.file for entry, _ in found])
+        raise CorruptTableError(
+            "PROJSEG_SEGMENT_DIFFERS",
+            f"{where}: its files {names} are damaged ({found[0][1].message}); {advice}",
+        )
+
+
+def _listed(files: Sequence[str]) -> str:
+    more = f" and {len(files) - _NAMED_MAX} more" if len(files) > _NAMED_MAX else ""
+    return ", ".join(files[:_NAMED_MAX]) + more
 
 
 def _is_present(storage: Storage, file: str) -> bool:

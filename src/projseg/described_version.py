@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from projseg.table_layer import metadata_tables
-from projseg.table_layer.snapshot import Snapshot
+from projseg.table_layer.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage import Storage
 from projseg.table_layer.table_properties import TableProperties
 
@@ -162,7 +162,7 @@ class DescribedVersion:
         """
         return metadata_tables.columns(self._snapshot)
 
-    def verify(self, deep: bool = False) -> list[Finding]:
+    def verify(self, deep: bool = False, *, all_versions: bool = False) -> list[Finding]:
         """Check every file of this version, read anew, past every cache.
 
         Parameters
@@ -170,6 +170,9 @@ class DescribedVersion:
         deep : bool
             Also compare what the table says of columns, times and order with the rows, and every
             projection with its recomputation from them.
+        all_versions : bool
+            Check the newest version and every earlier one that retention or a tag keeps; files that
+            they share are read once.
 
         Returns
         -------
@@ -177,6 +180,9 @@ class DescribedVersion:
             One for each fault found; empty if there is none.
         """
         # Imported here, so that a process that only asks starts without it.
-        from projseg.maintenance.verify import verify_table
+        from projseg.maintenance.verify import verify_kept_versions, verify_table
 
+        if all_versions:
+            newest = open_snapshot(self._storage)
+            return verify_kept_versions(self._storage, newest, deep=deep)
         return verify_table(self._storage, self._snapshot, deep=deep)

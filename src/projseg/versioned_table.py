@@ -55,6 +55,8 @@ class VersionedTable(WritableTable):
             PROJSEG_UNKNOWN_TAG, PROJSEG_PINNED_VERSION.
         CommitError
             PROJSEG_SEGMENT_MISSING if files of that version are gone, and as of `append`.
+        CorruptTableError
+            PROJSEG_SEGMENT_DIFFERS if footers of files that would come back are damaged.
         StorageError
             As of `append`.
         """

@@ -192,6 +192,38 @@ def test_verify_passes_and_finds_damage(shell, location, tmp_path):
     assert found[0]["segment"] == segment
 
 
+def test_verify_checks_every_version_that_is_kept(shell, location, tmp_path):
+    shell("tag", location, "first")
+    shell("import", location, tmp_path / "edits.json")
+    shell("truncate", location, "--yes")
+    shell("verify", location, "--all-versions", "--tag", "first", exits=1)
+    assert "PROJSEG_BAD_ARGUMENT" in shell.error
+    (told,) = shell("verify", location, "--all-versions")
+    assert (told["versions"], told["segments"], told["problems"]) == (4, 0, 0)
+    segment = shell("segments", location, "--tag", "first")[0]["segment"]
+    path = tmp_path / "table" / segment
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert shell("verify", location)[0]["problems"] == 0
+    assert shell("verify", location, "--all-versions", exits=3)[0]["segment"] == segment
+    shell("restore", location, "--tag", "first", "--yes", exits=1)
+    assert "nothing was committed" in shell.error
+
+
+def test_removed_values_leave_when_asked(shell, location):
+    shell("drop-projection", location, "daily", "--yes")
+    shell("drop-column", location, "added", "--yes")
+    told = shell("describe", location)[0]
+    assert told["still_stored"][0]["dropped_projections"] == ["daily"]
+    assert told["dead_bytes"] > 0
+    assert told["still_stored"][0]["dropped_columns"] == ["added"]
+    assert len(shell("compact", location, "--purge", "--dry-run")) == 2
+    assert shell("compact", location, "--purge")[0]["segments"] == 2
+    would = shell("vacuum", location)[0]
+    assert would["still_stored"][0]["versions"] == "0 to 2"
+    assert shell("describe", location)[0]["dead_bytes"] == 0
+
+
 def test_errors_are_one_line_and_exit_with_1(shell, tmp_path):
     shell("describe", tmp_path / "none", exits=1)
     assert shell.error.startswith("[PROJSEG_NOT_A_TABLE]")

@@ -12,10 +12,11 @@ from query_cases import PROJECTION, ROW, SCHEMA
 from scale import IS_NIGHTLY
 
 import projseg
-from projseg.maintenance.listed_segment import TableColumns, open_checked
+from projseg.maintenance.listed_segment import TableColumns
 from projseg.maintenance.stored_groups import build_from_segment
 from projseg.reader.version_facts import VersionFacts
 from projseg.segment_format.footer import BASE_TABLE
+from projseg.table_layer.listed_file import open_checked
 from projseg.table_layer.table_schema import stored_schema
 
 TABLES = 1_000 if IS_NIGHTLY else 12
