@@ -11,6 +11,8 @@ SIDE_BY_SIDE := --numprocesses 3 --no-loadscope-reorder
 OTHERS := .venvs
 PYTHONS := 3.11 3.12 3.13
 SPARK_RELEASES := 4.0 4.1 4.2 4.3
+NEIGHBOURS := io.delta:delta-spark_2.13:4.0.0 io.delta:delta-storage:4.0.0 \
+	org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0
 TEST_TOOLS := datasketches duckdb hypothesis pytest pytest-timeout
 QUICK_TESTS := tests/cli tests/install/test_extras.py tests/query/test_without_pandas.py \
 	tests/query/test_table_writes.py tests/query/test_scan.py tests/table_layer/test_commit.py \
@@ -20,7 +22,7 @@ QUICK_TESTS := tests/cli tests/install/test_extras.py tests/query/test_without_p
 PYTEST_ELSEWHERE := bin/python -m pytest -o filterwarnings=default
 
 .PHONY: demo demo-spark test check lint nightly bench clean
-.PHONY: test-minimums test-pythons test-spark-matrix test-launchers
+.PHONY: test-minimums test-pythons test-spark-matrix test-launchers test-neighbours
 
 demo: $(VENV)/installed
 	$(BIN)/projseg demo
@@ -39,7 +41,7 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-nightly: $(VENV)/installed-dev $(OTHERS)/connect/installed
+nightly: $(VENV)/installed-dev $(OTHERS)/connect/installed $(OTHERS)/neighbours/installed
 	PROJSEG_NIGHTLY=1 $(BIN)/pytest $(SIDE_BY_SIDE) -m "slow or not slow" --timeout 7200
 	$(BIN)/python -m tests.mutants
 	$(MAKE) test-minimums test-pythons test-spark-matrix
@@ -69,6 +71,18 @@ test-spark-%:
 		--editable . 'pyspark==$*.*' $(TEST_TOOLS)
 	PYSPARK_PYTHON=$(CURDIR)/$(OTHERS)/spark-$*/bin/python \
 		$(OTHERS)/spark-$*/$(PYTEST_ELSEWHERE) tests/spark
+
+# Delta and Iceberg in one session with projseg, on a Spark that all three know.
+test-neighbours: $(VENV)/installed-dev $(OTHERS)/neighbours/installed
+	$(BIN)/pytest -m slow tests/launchers/test_neighbours.py
+
+$(OTHERS)/neighbours/installed: pyproject.toml
+	$(PYTHON) -m venv --clear $(OTHERS)/neighbours
+	$(OTHERS)/neighbours/bin/pip install --quiet --disable-pip-version-check \
+		--editable . 'pyspark==4.0.1'
+	for jar in $(NEIGHBOURS); do mvn --quiet --batch-mode dependency:copy -Dartifact=$$jar \
+		-DoutputDirectory=$(CURDIR)/$(OTHERS)/neighbours/jars || exit 1; done
+	touch $@
 
 # Spark's SQL shell, the Thrift server, a cluster of two workers, and Connect, whose client has
 # packages that projseg does without.

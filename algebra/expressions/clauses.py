@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -76,14 +77,14 @@ def clauses(sql: str, tokens: Sequence[Token], keywords: Container[TokenType]) -
         if token.token_type in keywords and before != TokenType.DISTINCT:
             openings.append(token)
         before = token.token_type
-    ends = [token.start for token in openings[1:]] + [len(sql)]
+    bounds = pairwise([*(token.start for token in openings), len(sql)])
     return [
         Clause(
             keyword,
             tuple(token for token in tokens if keyword.end < token.start < end),
             sql[keyword.end + 1 : end].strip(),
         )
-        for keyword, end in zip(openings, ends, strict=True)
+        for keyword, (_, end) in zip(openings, bounds, strict=True)
     ]
 
 

@@ -6,9 +6,11 @@ import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvi
 class ProjsegExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     Settings.register()
+    extensions.injectHintResolutionRule(session => new StatementsOfDelta(session))
     // Names of versions may be known at once, or only once Spark has resolved an expression.
     extensions.injectHintResolutionRule(session => new ResolveByPathAndVersion(session))
     extensions.injectResolutionRule(session => new ResolveByPathAndVersion(session))
+    extensions.injectPostHocResolutionRule(session => new CreateBesideOthers(session))
     extensions.injectPostHocResolutionRule(session => new BindCatalogTables(session))
     extensions.injectPostHocResolutionRule(_ => new ChangeRows)
     extensions.injectPostHocResolutionRule(_ => new ProjectionHints)

@@ -6,28 +6,25 @@ import java.time.temporal.ChronoUnit
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.TableIdentifier
-import org.apache.spark.sql.catalyst.analysis.{AnalysisContext, AsOfTimestamp, AsOfVersion, RelationTimeTravel}
-import org.apache.spark.sql.catalyst.analysis.{TimeTravelSpec, UnresolvedLeafNode, UnresolvedRelation}
-import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.analysis.{AsOfTimestamp, AsOfVersion, RelationTimeTravel, TimeTravelSpec}
+import org.apache.spark.sql.catalyst.analysis.{UnresolvedLeafNode, UnresolvedRelation, UnresolvedTable, UnresolvedTableOrView}
 import org.apache.spark.sql.catalyst.expressions.{Expression, SubqueryExpression}
 import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, LogicalPlan, SubqueryAlias, V2WriteCommand}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, LookupCatalog}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2Utils}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
  * Resolves what Spark itself refuses of a Python source: older versions of tables of its own
- * catalog by name, and tables by path, as projseg.`/path`.
+ * catalog by name, tables by path, as projseg.`/path`, and those by name where another catalog stands in its
+ * place.
  *
  * It has to come before Spark's own look-up of relations, which raises.
  */
-class ResolveByPathAndVersion(given: SparkSession) extends Rule[LogicalPlan] with LookupCatalog {
-  private val session = given.asInstanceOf[ClassicSession]
-  override protected lazy val catalogManager: CatalogManager = session.sessionState.catalogManager
+class ResolveByPathAndVersion(session: SparkSession) extends Rule[LogicalPlan] {
+  private lazy val tables = new SessionTables(session.asInstanceOf[ClassicSession])
 
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (!new Settings(conf).isEnabled) plan
@@ -44,6 +41,10 @@ class ResolveByPathAndVersion(given: SparkSession) extends Rule[LogicalPlan] wit
       case insert: InsertIntoStatement =>
         target(insert.table).map(found => insert.copy(table = found)).getOrElse(insert)
       case write: V2WriteCommand => target(write.table).map(write.withNewTable).getOrElse(write)
+      case named: UnresolvedTable if tables.isReplaced =>
+        tables.entry(named.multipartIdentifier).map(tables.resolved).getOrElse(named)
+      case named: UnresolvedTableOrView if tables.isReplaced =>
+        tables.entry(named.multipartIdentifier).map(tables.resolved).getOrElse(named)
     }
 
   private def isKnown(timestamp: Expression): Boolean =
@@ -57,16 +58,23 @@ class ResolveByPathAndVersion(given: SparkSession) extends Rule[LogicalPlan] wit
   private def resolved(named: UnresolvedRelation, asked: Option[TimeTravelSpec]): Option[LogicalPlan] =
     named.multipartIdentifier match {
       case ByPath(path) => Some(relation(path, named, asked))
-      case parts if asked.isDefined => entry(parts).map { found =>
-        SubqueryAlias(found.identifier.nameParts, relation(found.location.toString, named, asked))
+      case parts if asked.isDefined || tables.isReplaced => tables.entry(parts).map { found =>
+        val read =
+          if (asked.isDefined) relation(found.location.toString, named, asked)
+          else tables.relation(found, named.clearWritePrivileges.options)
+        SubqueryAlias(found.identifier.nameParts, read)
       }
       case _ => None
     }
 
   private def target(table: LogicalPlan): Option[DataSourceV2Relation] = table match {
-    case named: UnresolvedRelation => ByPath.unapply(named.multipartIdentifier).map { path =>
-      val place = Map("path" -> path)
-      relation(place, optionsOf(named) ++ place)
+    case named: UnresolvedRelation => named.multipartIdentifier match {
+      case ByPath(path) =>
+        val place = Map("path" -> path)
+        Some(relation(place, optionsOf(named) ++ place))
+      case parts if tables.isReplaced =>
+        tables.entry(parts).map(tables.relation(_, named.clearWritePrivileges.options))
+      case _ => None
     }
     case _ => None
   }
@@ -76,21 +84,6 @@ class ResolveByPathAndVersion(given: SparkSession) extends Rule[LogicalPlan] wit
     def unapply(plan: LogicalPlan): Option[UnresolvedRelation] = plan match {
       case named: UnresolvedRelation => Some(named)
       case Deferred(named) => Some(named)
-      case _ => None
-    }
-  }
-
-  /** The entry of a projseg table of Spark's own catalog; views come before tables, as Spark has them. */
-  private def entry(parts: Seq[String]): Option[CatalogTable] = {
-    val catalog = session.sessionState.catalog
-    // Names within a view are of the place where it was made.
-    val place = AnalysisContext.get.catalogAndNamespace
-    val whole = if (parts.length == 1) place ++ parts else parts
-    if (place.isEmpty && catalog.isTempView(parts)) None
-    else whole match {
-      case CatalogAndIdentifier(found, named) if CatalogV2Util.isSessionCatalog(found) && named.namespace.length == 1 =>
-        val table = TableIdentifier(named.name, Some(named.namespace.head))
-        if (catalog.tableExists(table)) Some(catalog.getTableMetadata(table)).filter(Table.isOfProjseg) else None
       case _ => None
     }
   }

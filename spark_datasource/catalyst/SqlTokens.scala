@@ -1,5 +1,7 @@
 package org.apache.spark.sql.projseg
 
+import org.apache.spark.sql.catalyst.util.SparkParserUtils
+
 /** A token of SQL text, from `start` to before `end`: a word, a quoted name, a string, or one character. */
 case class Token(text: String, start: Int, end: Int) {
   def is(word: String): Boolean = text.equalsIgnoreCase(word)
@@ -105,10 +107,7 @@ class Cursor(text: String, tokens: Seq[Token]) {
   }
 
   /** A string, without its quotes. */
-  def string: Option[String] = take(_.isString).map { token =>
-    val quote = token.text.take(1)
-    token.text.drop(1).dropRight(1).replace(quote + quote, quote).replaceAll("\\\\(.)", "$1")
-  }
+  def string: Option[String] = take(_.isString).map(token => SparkParserUtils.unescapeSQLString(token.text))
 
   def number: Option[Long] = take(_.text.forall(_.isDigit)).flatMap(_.text.toLongOption)
 
@@ -126,15 +125,12 @@ class Cursor(text: String, tokens: Seq[Token]) {
       }
     }
 
-  /** All that is left, which is something. */
-  def rest: Option[String] =
-    if (at == tokens.length) None
-    else {
-      val last = if (tokens.last.is(";")) tokens(tokens.length - 2) else tokens.last
-      val left = text.substring(tokens(at).start, last.end)
-      at = tokens.length
-      Some(left)
-    }
+  /** All that is left but for semicolons, which is something. */
+  def rest: Option[String] = {
+    val left = tokens.drop(at).reverse.dropWhile(_.is(";")).reverse
+    at = tokens.length
+    for { first <- left.headOption; last <- left.lastOption } yield text.substring(first.start, last.end)
+  }
 
   /** The end of the text, where semicolons may stand. */
   def end: Option[Unit] = if (tokens.drop(at).forall(_.is(";"))) Some(()) else None

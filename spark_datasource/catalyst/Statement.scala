@@ -1,10 +1,13 @@
 package org.apache.spark.sql.projseg
 
+import scala.util.Try
+
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, TableIdentifier}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog, TableCatalog}
+import org.apache.spark.sql.connector.catalog.CatalogV2Implicits._
+import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier, LookupCatalog, TableCatalog}
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.types.StructType
 
@@ -49,6 +52,7 @@ case class Statement(operation: String, subject: Subject, arguments: Map[String,
 object Statement {
   /** An error that every client of Spark shows with its message. */
   def failed(message: String): Exception = new IllegalArgumentException(message)
+  def failed(code: String, message: String): Exception = failed(s"[$code] $message")
 }
 
 /** Where the tables that a statement names lie. */
@@ -57,8 +61,12 @@ private class Locations(session: ClassicSession) extends LookupCatalog {
 
   def of(parts: Seq[String]): String = parts match {
     case ByPath(path) => path
+    case _ if session.sessionState.catalog.isTempView(parts) => throw Statement.failed(
+      "PROJSEG_NOT_A_TABLE", s"${shown(parts)} is a temporary view; name the table that it reads")
     case SessionCatalogAndIdentifier(_, name) =>
-      val entry = session.sessionState.catalog.getTableMetadata(TableIdentifier(name.name, name.namespace.headOption))
+      val table = name.asTableIdentifier // with a namespace of one part, or Spark's own refusal
+      if (isOfOthers(table, name)) throw other(parts)
+      val entry = session.sessionState.catalog.getTableMetadata(table)
       if (!Table.isOfProjseg(entry)) throw other(parts)
       entry.location.toString
     case NonSessionCatalogAndIdentifier(catalog: TableCatalog, name) =>
@@ -66,6 +74,12 @@ private class Locations(session: ClassicSession) extends LookupCatalog {
       if (!"projseg".equalsIgnoreCase(properties.get(TableCatalog.PROP_PROVIDER))) throw other(parts)
       properties.get(TableCatalog.PROP_LOCATION)
     case _ => throw other(parts)
+  }
+
+  /** Whether a statement is about projseg tables, and not about what another extension knows. */
+  def isKnown(subject: Subject): Boolean = subject match {
+    case ByName(parts) => Try(of(parts)).isSuccess
+    case _ => true
   }
 
   /** Names and locations of the projseg tables of the session catalog's current namespace. */
@@ -79,6 +93,12 @@ private class Locations(session: ClassicSession) extends LookupCatalog {
     } yield name.table -> entry.location.toString
   }
 
-  private def other(parts: Seq[String]): Exception =
-    Statement.failed(s"${parts.mkString(".")} is not a projseg table of a catalog, nor projseg.`path`")
+  /** Whether a table is only in the catalog that stands in the place of Spark's own. */
+  private def isOfOthers(table: TableIdentifier, name: Identifier): Boolean =
+    !session.sessionState.catalog.tableExists(table) && catalogManager.v2SessionCatalog.asTableCatalog.tableExists(name)
+
+  private def shown(parts: Seq[String]): String = parts.map(SqlText.quoted).mkString(".")
+
+  private def other(parts: Seq[String]): Exception = Statement.failed(
+    "PROJSEG_NOT_A_TABLE", s"${shown(parts)} is not a projseg table of a catalog, nor projseg.`/path`")
 }

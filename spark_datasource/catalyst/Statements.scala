@@ -1,10 +1,14 @@
 package org.apache.spark.sql.projseg
 
 import java.lang.reflect.{InvocationTargetException, Method, Proxy}
+import java.util.Locale
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.parser.ParserInterface
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTableOrView
+import org.apache.spark.sql.catalyst.parser.{ParseException, ParserInterface}
+import org.apache.spark.sql.catalyst.plans.logical.{DescribeColumn, LogicalPlan}
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.internal.SQLConf
 
 /** SQL statements about projections, segments and versions; all others are the parser's below. */
@@ -12,29 +16,44 @@ object Statements {
   /** Returns a parser that knows these statements. Releases add methods, which a proxy passes on. */
   def parser(session: SparkSession, below: ParserInterface): ParserInterface = {
     def answered(method: Method, arguments: Array[AnyRef]): AnyRef = {
+      def passed(): AnyRef =
+        try method.invoke(below, Option(arguments).getOrElse(Array.empty[AnyRef]): _*)
+        catch { case error: InvocationTargetException => throw error.getCause }
+      def plan(): LogicalPlan = ColumnChanges.of(passed().asInstanceOf[LogicalPlan], session)
       val isPlan = method.getName == "parsePlan" || method.getName == "parsePlanWithParameters"
-      val own = if (isPlan) of(arguments(0).asInstanceOf[String], below) else None
-      own.getOrElse {
-        try method.invoke(below, Option(arguments).getOrElse(Array.empty[AnyRef]): _*) match {
-          case plan: LogicalPlan if isPlan && new Settings(SQLConf.get).isEnabled => ColumnChanges.of(plan, session)
-          case other => other
-        } catch { case error: InvocationTargetException => throw error.getCause }
-      }
+      if (!isPlan || !new Settings(SQLConf.get).isEnabled) passed()
+      else of(arguments(0).asInstanceOf[String], below).map(chosen(_, session, plan)).getOrElse(plan())
     }
     Proxy.newProxyInstance(
       getClass.getClassLoader, Array[Class[_]](classOf[ParserInterface]),
       (_, method, arguments) => answered(method, arguments)).asInstanceOf[ParserInterface]
   }
 
+  /** A statement if it names a projseg table, or no parser below knows it; else what that one makes of the text. */
+  private def chosen(statement: Statement, session: SparkSession, below: () => LogicalPlan): LogicalPlan = {
+    val classic = session.asInstanceOf[ClassicSession]
+    if (new Locations(classic).isKnown(statement.subject)) statement
+    else try below() match {
+      // Spark reads DESCRIBE HISTORY t as column t of a table HISTORY.
+      case column: DescribeColumn if !isKnown(column.relation, classic) => statement
+      case other => other
+    } catch { case _: ParseException => statement }
+  }
+
+  private def isKnown(relation: LogicalPlan, session: ClassicSession): Boolean = relation match {
+    case named: UnresolvedTableOrView =>
+      val catalog = session.sessionState.catalog
+      catalog.isTempView(named.multipartIdentifier) || catalog.tableExists(TableIdentifier(named.multipartIdentifier.last))
+    case _ => true
+  }
+
   /** Returns the statement of a text, or None if it is not one of these. */
-  def of(text: String, parser: ParserInterface): Option[LogicalPlan] =
-    if (!new Settings(SQLConf.get).isEnabled) None
-    else {
-      val tokens = SqlTokens.of(text)
-      val forms = tokens.headOption.map(_.text.toUpperCase).flatMap(byFirstWord.get).getOrElse(Nil)
-      val names = new Names(parser)
-      forms.iterator.flatMap(form => form(new Cursor(text, tokens), names)).nextOption()
-    }
+  def of(text: String, parser: ParserInterface): Option[Statement] = {
+    val tokens = SqlTokens.of(text)
+    val forms = tokens.headOption.map(_.text.toUpperCase(Locale.ROOT)).flatMap(byFirstWord.get).getOrElse(Nil)
+    val names = new Names(parser)
+    forms.iterator.flatMap(form => form(new Cursor(text, tokens), names)).nextOption()
+  }
 
   /** What names mean. */
   private class Names(parser: ParserInterface) {
@@ -106,7 +125,7 @@ object Statements {
     _ <- at.words("DESCRIBE HISTORY").orElse(at.words("DESC HISTORY"))
     table <- at.name
     _ <- at.end
-  } yield Statement("history", names.table(table), Map.empty, versions)
+  } yield historyOf(names.table(table))
 
   private val optimize: Form = (at, names) => for {
     _ <- at.words("OPTIMIZE")
@@ -114,10 +133,7 @@ object Statements {
     interval <- optional(at, "FOR INTERVAL")(at.string)
     isDry = at.has("DRY RUN")
     _ <- at.end
-  } yield {
-    val arguments = Map("dry_run" -> isDry) ++ interval.map("interval" -> _)
-    Statement("optimize", names.table(table), arguments, if (isDry) merged else written)
-  }
+  } yield optimized(names.table(table), isDry, interval)
 
   private val vacuum: Form = (at, names) => for {
     _ <- at.words("VACUUM")
@@ -125,8 +141,7 @@ object Statements {
     hours <- optional(at, "RETAIN")(at.number.filter(_ => at.has("HOURS")))
     isDry = at.has("DRY RUN")
     _ <- at.end
-  } yield Statement(
-    "vacuum", names.table(table), Map("dry_run" -> isDry) ++ hours.map("retention_hours" -> _), removed)
+  } yield vacuumed(names.table(table), hours, isDry)
 
   private val restore: Form = (at, names) => for {
     _ <- at.words("RESTORE")
@@ -135,7 +150,7 @@ object Statements {
     _ = at.has("TO")
     target <- restoreTarget(at)
     _ <- at.end
-  } yield Statement("restore", names.table(table), Map(target), version)
+  } yield restored(names.table(table), target)
 
   private def restoreTarget(at: Cursor): Option[(String, Any)] =
     if (at.has("VERSION AS OF")) at.number.map("version" -> _)
@@ -158,7 +173,7 @@ object Statements {
     isLenient = at.has("IF NOT EXISTS")
     (projection, table) <- viewOfTable(at)
     provider <- optional(at, "USING")(at.string)
-    if provider.forall(one => Set("mv", "preaggregate", "timeseries").contains(one.toLowerCase))
+    if provider.forall(one => Set("mv", "preaggregate", "timeseries").contains(one.toLowerCase(Locale.ROOT)))
     isDeferred = at.has("WITH DEFERRED REBUILD") || at.has("WITH DEFERRED REFRESH")
     properties <- optional(at, "DMPROPERTIES", "PROPERTIES")(at.bracketed)
     _ <- at.words("AS")
@@ -192,7 +207,17 @@ object Statements {
     _ <- at.end
   } yield dropped(names, table, projection, isLenient)
 
-  // ---- what several forms share
+  // ---- what several forms share, or those that Delta has too
+
+  def historyOf(table: Subject): Statement = Statement("history", table, Map.empty, versions)
+
+  def optimized(table: Subject, isDry: Boolean, interval: Option[String]): Statement =
+    Statement("optimize", table, Map("dry_run" -> isDry) ++ interval.map("interval" -> _), if (isDry) merged else written)
+
+  def vacuumed(table: Subject, hours: Option[Long], isDry: Boolean): Statement =
+    Statement("vacuum", table, Map("dry_run" -> isDry) ++ hours.map("retention_hours" -> _), removed)
+
+  def restored(table: Subject, target: (String, Any)): Statement = Statement("restore", table, Map(target), version)
 
   /** What stands behind one of these words, if one of them comes next; None if something else does. */
   private def optional[T](at: Cursor, openings: String*)(read: => Option[T]): Option[Option[T]] =

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
+from collections import Counter
 
 import pytest
-from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
+from scale import tries
+from spark_sql import using
+from statement_texts import STATEMENTS, drawn, statements
 
 import projseg
+from projseg.errors import CODES
 
 
 @pytest.fixture(scope="module")
@@ -318,3 +324,56 @@ def test_without_the_extension_they_are_sparks_to_refuse(sql, spark, table):
         with pytest.raises(Exception, match=words):
             sql(f"{text} {table}")
     assert sql("SHOW TABLES LIKE 'stated'").count() == 1
+
+
+def ending(spark, text):
+    """Return how a statement ends; Spark's own errors may have several lines, and ours one."""
+    try:
+        spark.sql(text).isEmpty()
+    except PySparkException as caught:
+        error = caught
+    else:
+        return "worked"
+    message = str(error)
+    own = re.match(r"\[(PROJSEG_\w+)\] ", message)
+    assert own or error.getCondition(), (text, message)
+    assert "PROJSEG_INTERNAL" not in message, text
+    assert not own or (own[1] in CODES and "\n" not in message), (text, message)
+    return "projseg" if own else error.getCondition()
+
+
+def test_whatever_a_statement_says_it_works_or_ends_in_one_line_with_a_code(spark, tmp_path):
+    place = tmp_path / "odd"
+    rows = spark.sql("SELECT TIMESTAMP'2024-01-01' AS t, 'a' AS k, 1 AS n")
+    projseg.write(rows, place, timeColumn="t", segmentGranularity="day")
+    ended = Counter()
+    with using(spark, enabled="true"):
+        spark.sql(f"CREATE TABLE t USING projseg LOCATION '{place}'")
+        spark.sql("CREATE TABLE foreign_t (n int) USING parquet")
+        spark.sql("CREATE TEMPORARY VIEW v AS SELECT * FROM t")
+        try:
+            for seed in range(tries(1_200)):
+                text = drawn(seed, STATEMENTS) if seed % 5 else statements(seed)
+                ended[ending(spark, text)] += 1
+        finally:
+            for drop in ("VIEW v", "TABLE t", "TABLE foreign_t"):
+                spark.sql(f"DROP {drop}")
+    assert min(ended["worked"], ended["projseg"], ended["PARSE_SYNTAX_ERROR"]) > 10, ended
+
+
+def test_a_statement_about_a_table_of_others_is_theirs(sql):
+    """No parser below knows the words here, so what is wrong is said of the table."""
+    sql("CREATE TABLE history (k int) USING parquet")
+    sql("CREATE TEMPORARY VIEW stated_view AS SELECT * FROM stated")
+    try:
+        assert sql("DESCRIBE HISTORY k").collect()[0].info_value == "k"  # a column of a table
+        for text in ("OPTIMIZE", "VACUUM", "SHOW SEGMENTS FROM", "DESC PROJECTION p ON"):
+            with pytest.raises(IllegalArgumentException, match=r"PROJSEG_NOT_A_TABLE.*foreign"):
+                sql(f"{text} foreign_stated")
+            with pytest.raises(IllegalArgumentException, match="temporary view"):
+                sql(f"{text} stated_view")
+        with pytest.raises(AnalysisException, match="NAMESPACE"):
+            sql("OPTIMIZE spark_catalog.default.more.stated")
+    finally:
+        sql("DROP TABLE history")
+        sql("DROP VIEW stated_view")
