@@ -95,7 +95,7 @@ def gather_text(
 def _text_offsets(
     offsets: NDArray[np.int32], ids: Narrow, gathered_offsets: NDArray[np.int32]
 ) -> Any:
-    """Add up lengths.
+    """Add up lengths, until they pass 32-bit offsets.
 
     Shapes: offsets [d + 1]; ids [n]; gathered_offsets [n + 1].
     Oracle: tests/oracle/selecting.py::gather_text.
@@ -105,6 +105,8 @@ def _text_offsets(
     for row in range(len(ids)):
         text = np.int64(ids[row])
         end += np.int64(offsets[text + 1]) - np.int64(offsets[text])
+        if end > _TEXT_BYTES_MAX:
+            return end
         gathered_offsets[row + 1] = end
     return end
 

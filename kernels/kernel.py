@@ -4,12 +4,14 @@ Importing Numba and loading the first compiled kernels takes longer than most qu
 compiled is also kept as machine code, which a process that has made few calls runs without it
 (`stored_code`). Where no such code is kept yet, kernels that are marked as `interpretable` run as
 the Python they are written in until the process has spent a part of the time of that import on it.
+
+Where the system lets no process make memory executable, all run as Python, slowly.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
+import logging
 import os
 import sys
 import threading
@@ -22,6 +24,7 @@ from typing import Any, Final, overload
 import numpy as np
 import xxhash
 
+from projseg.errors import UnsupportedFeatureError
 from projseg.kernels.call_types import KernelFailedError, TypeKey, type_key, type_of
 from projseg.memory.forks import hold_while_forking
 from projseg.memory.lazy import cached_property
@@ -32,6 +35,7 @@ VALUES_TO_LOAD_FOR: Final = 1_000
 # Of all kernels; each is up to ten microseconds slower than by Numba, which is then loaded.
 CALLS_BEFORE_NUMBA: Final = 20_000
 _IS_INTERPRETER_WANTED: Final = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+LOGGER: Final = logging.getLogger("projseg")
 _STAMP_FACTOR: Final = 0x9E3779B97F4A7C15
 _STAMP_MAX: Final = 2**64 - 1
 
@@ -56,6 +60,8 @@ class Interpreter:
     def __init__(self, values_max: float) -> None:
         self._values_left = values_max
         self.is_retired = False
+        self.is_alone = _IS_INTERPRETER_WANTED
+        """Whether nothing is compiled: it is not wanted, or the system forbids it."""
 
     def takes(self, value_count: int) -> bool:
         """Whether a call over so many values is to be interpreted; count them if so."""
@@ -71,7 +77,7 @@ class Interpreter:
         self.is_retired = True
 
 
-interpreter = Interpreter(math.inf if _IS_INTERPRETER_WANTED else INTERPRETED_VALUES_MAX)
+interpreter = Interpreter(INTERPRETED_VALUES_MAX)
 _calls_of_stored = itertools.count(1)
 # Which kernels run as stored machine code, for which types of arguments.
 _STORED: Final[list[tuple[Kernel, list[str]]]] = []
@@ -91,6 +97,24 @@ def _load_numba() -> None:
     for kernel, types in _STORED:
         kernel.load_compiled(types)
     interpreter.retire()
+
+
+def _compiler() -> Callable[..., Any] | None:
+    """Return what compiles kernels; None if they are all to be interpreted."""
+    if interpreter.is_alone:
+        return None
+    try:
+        # Imported here, because it imports Numba, which tries at once to make memory executable.
+        from projseg.kernels.compiler import compiled
+    except PermissionError:
+        interpreter.is_alone = True
+        LOGGER.warning(
+            "the system does not let this process make memory executable (SELinux, seccomp or "
+            "MemoryDenyWriteExecute), so nothing is compiled and all is up to a hundred times "
+            "slower; allow it for processes that use projseg"
+        )
+        return None
+    return compiled
 
 
 def _load_numba_beside() -> None:
@@ -150,7 +174,7 @@ class Kernel:
 
     def _stored(self, arguments: tuple[Any, ...]) -> Callable[..., Any] | None:
         """Return the machine code for these types of arguments, if a file has it."""
-        if interpreter.is_retired or _IS_INTERPRETER_WANTED:
+        if interpreter.is_retired or interpreter.is_alone:
             return None
         key = tuple(map(type_key, arguments))
         known = self._by_types.get(key)
@@ -201,12 +225,16 @@ class Kernel:
                 yield name, value
 
     def compiled(self) -> Any:
-        """Return what Numba makes of it; each signature is compiled at its first call."""
+        """Return what Numba makes of it; each signature is compiled at its first call.
+
+        Where nothing is compiled it is the function itself.
+        """
         with _loading:
             if self._compiled is None:
-                # Imported here, because it imports Numba.
-                from projseg.kernels.compiler import compiled
-
+                compiled = _compiler()
+                if compiled is None:
+                    self._compiled = self._interpreted
+                    return self._compiled
                 self._compiled = compiled(
                     self._linked(),
                     is_inlined=self._is_inlined,
@@ -215,9 +243,29 @@ class Kernel:
                 )
         return self._compiled
 
+    def _interpreted(self, *arguments: Any) -> Any:
+        """Call the function as it is written.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            PROJSEG_CANNOT_COMPILE if a number fits its array in machine code only.
+        """
+        try:
+            with np.errstate(all="ignore"):
+                return self.function(*arguments)
+        except OverflowError as error:
+            raise UnsupportedFeatureError(
+                "PROJSEG_CANNOT_COMPILE",
+                f"kernel {self.name} cannot be interpreted over these values ({error}), and "
+                "nothing is compiled in this process; let it make memory executable",
+            ) from error
+
     def load_compiled(self, types: Sequence[str]) -> None:
         """Have Numba load, or compile, the kernel for arguments of these types."""
         with _loading:
+            if _compiler() is None:
+                return
             # Imported here, because it imports Numba.
             from projseg.kernels.numba_code import numba_type_of
 
@@ -245,8 +293,7 @@ def kernel(function: Callable[..., Any] | None = None, /, *, interpretable: bool
     """Make a kernel of a function; see `Kernel`."""
 
     def made(function: Callable[..., Any]) -> Kernel:
-        is_interpretable = interpretable or _IS_INTERPRETER_WANTED
-        return Kernel(function, is_interpretable=is_interpretable, is_inlined=False)
+        return Kernel(function, is_interpretable=interpretable, is_inlined=False)
 
     return made if function is None else made(function)
 

@@ -48,7 +48,8 @@ _WORD_BYTES: Final = 8
 _WRAPPERS: Final = ("_ZN7cpython", "cfunc.")
 # Called when the last reference to an array that Numba made is gone: kernels here make none.
 _NEVER_CALLED: Final = "NRT_MemInfo_call_dtor"
-_IMPORTED: Final = frozenset(("memcpy", "memmove", "memset"))
+IMPORTED: Final = frozenset(("memcpy", "memmove", "memset"))
+"""The functions of the C library that code may call."""
 
 
 class MachineCode(msgspec.Struct, frozen=True, array_like=True):
@@ -120,7 +121,7 @@ class _Object:
                 word = value + int(record["add"])
                 self._image[place : place + _WORD_BYTES] = word.to_bytes(_WORD_BYTES, "little")
                 places.append(place)
-            elif name in _IMPORTED:
+            elif name in IMPORTED:
                 imports.append((place, name))
             elif name != _NEVER_CALLED:
                 return None

@@ -23,7 +23,7 @@ from projseg.kernels.roaring_build import (
 
 MALFORMED = -1
 CONTAINERS_MAX = 65_536  # one for each value of a 16-bit key
-_ONES = np.array([bin(byte).count("1") for byte in range(256)], np.uint8)  # set bits of a byte
+_ONES = np.array([bin(byte).count("1") for byte in range(256)], np.int64)  # set bits of a byte
 
 
 def bitmap_count(content: NDArray[np.uint8], row_count: int) -> int:

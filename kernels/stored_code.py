@@ -24,7 +24,7 @@ import xxhash
 
 from projseg.kernels.cache_folder import SETTING, cache_folder
 from projseg.kernels.call_types import KernelFailedError, c_types, c_values_of, result_layout
-from projseg.kernels.machine_code import MachineCode
+from projseg.kernels.machine_code import IMPORTED, MachineCode
 
 FORM: Final = 1  # of the files
 _CPU_FILE: Final = "/proc/cpuinfo"
@@ -147,15 +147,18 @@ def _read(path: Path, source: int) -> StoredKernel | None:
 
 def _placed(code: MachineCode) -> int | None:
     """Put code into memory; return its entry's address, or None if the system runs no such code."""
+    library = ctypes.CDLL(None)
+    functions = {name: _address(library, name) for _, name in code.imports}
+    if not all(functions.values()):
+        return None
     memory = mmap.mmap(-1, len(code.image), prot=mmap.PROT_READ | mmap.PROT_WRITE)
     base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    image, library = bytearray(code.image), ctypes.CDLL(None)
+    image = bytearray(code.image)
     for place in code.places:
         word = int.from_bytes(image[place : place + 8], "little") + base
         image[place : place + 8] = word.to_bytes(8, "little")
     for place, name in code.imports:
-        word = ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
-        image[place : place + 8] = word.to_bytes(8, "little")
+        image[place : place + 8] = functions[name].to_bytes(8, "little")
     memory[:] = bytes(image)
     page = mmap.PAGESIZE
     size = ctypes.c_size_t(-(-len(code.image) // page) * page)
@@ -164,6 +167,12 @@ def _placed(code: MachineCode) -> int | None:
     # A thread may be in the code while the interpreter ends and frees all objects.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
     return base + code.entry
+
+
+def _address(library: ctypes.CDLL, name: str) -> int:
+    """Return where a function of the C library is; 0 if there is none of that name here."""
+    function = getattr(library, name, None) if name in IMPORTED else None
+    return 0 if function is None else ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 def _callable(kernel: StoredKernel, address: int) -> Callable[..., Any]:

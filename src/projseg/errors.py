@@ -42,6 +42,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_BAD_TYPE_NAME": "A text is not the name of a type that projseg knows.",
     "PROJSEG_ID_OUT_OF_RANGE": "An id does not lie below its cardinality; an internal guard.",
     "PROJSEG_LENGTH_MISMATCH": "Arrays that belong together differ in length; an internal guard.",
+    "PROJSEG_CANNOT_COMPILE": "Memory may not be made executable, and Python fails at a value.",
     "PROJSEG_MISSING_PACKAGE": "An optional package that this needs is not installed, or too old.",
     "PROJSEG_NULL_TIME": "A row to append has no time, so no segment can hold it.",
     "PROJSEG_TIME_RANGE": "A row to append has a time outside the years 1 to 9999.",

@@ -1,7 +1,8 @@
 """Each kernel test runs thrice: with few rows widened, with narrow ones left narrow, interpreted.
 
 Interpreted are the kernels that may be, over few rows, which is how a young process runs them. With
-each night they run from stored code, too, which is how it runs them over more rows.
+each night they run from stored code, too, which is how it runs them over more rows, and all as
+Python, which is how they run where no memory may be made executable.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def from_stored_code(kernel):
     return run
 
 
-WAYS = ["narrow", "wide", "interpreted", pytest.param("stored", marks=pytest.mark.slow)]
+AT_NIGHT = [pytest.param(way, marks=pytest.mark.slow) for way in ("stored", "python")]
+WAYS = ["narrow", "wide", "interpreted", *AT_NIGHT]
 
 
 @pytest.fixture(scope="module", autouse=True, params=WAYS)
@@ -78,6 +80,10 @@ def few_rows_limit(request):
                 kernel.compiled()  # all, before any is replaced that another one calls
             for kernel in kernels:
                 patch.setattr(kernel, "_compiled", interpreted(kernel))
+        if request.param == "python":
+            patch.setattr(interpreter, "is_alone", True)
+            for kernel in every_kernel():
+                patch.setattr(kernel, "_compiled", kernel._interpreted)
         if request.param == "stored":
             for kernel in every_kernel():
                 kernel.compiled()

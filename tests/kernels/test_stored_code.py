@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 
+import msgspec
 import numpy as np
 import pytest
 from numba import njit, typeof
@@ -112,6 +113,14 @@ def test_only_a_whole_file_for_this_processor_and_source_is_run(folder, monkeypa
     monkeypatch.setattr(stored_code, "processor_stamp", lambda: 1)
     path.rename(folder / path.name.replace(path.name.split(".")[-2], "1"))
     assert load("divide", types, 7) is None
+
+
+@pytest.mark.parametrize("name", ["no_such_symbol", "system", "printf", ""])
+def test_code_that_calls_what_it_may_not_is_no_kernel(folder, name):
+    kernel = kept(divide, VALUES)
+    code = msgspec.structs.replace(kernel.code, imports=[(0, name)])
+    store(msgspec.structs.replace(kernel, code=code), "divide")
+    assert load("divide", [type_of(VALUES)], 7) is None
 
 
 def test_numbas_settings_keep_code_from_running(monkeypatch):
