@@ -308,6 +308,7 @@ REGEX_DIFFERENCES = [
     ("a back reference to a group inside a repetition, look-around or atomic group", "refused", "(a)*\\1"),
     ("a repetition of what may be empty, inside an atomic group or possessive repetition", "refused", "(?>(?:a?)*)"),
     ("more than 20,000 parts, each as often as it is repeated, where RE2 does not serve", "refused", "(?:a{1000}){1000}"),
+    ("more than a second of processor time for 64 KiB of text", "an error (`PROJSEG_EVALUATION_TOO_LONG`); RE2 takes as much where counted repetitions are inside each other, as in `((a{1,30}){1,30}c`", None),
     ("groups nested deeper than 100", "refused", "(" * 101 + ")" * 101),
     ("`\\b` and `\\B` beyond ASCII", "as in Java 17: letters and digits of all scripts are of words. Java 19 and later take ASCII letters, digits and `_` only", None),
     ("named sets and `(?iu)` over characters that came with Unicode 14 and later", "by the version of the running Python, not of the JVM", None),

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from projseg.aggregation.partial import Partial, key_arrow
 from projseg.algebra.query.spec import QuerySpec
+from projseg.memory.deadline import answered_within, check_deadline
 from projseg.reader.finish import finish
 from projseg.reader.plan import QueryPlan
 from projseg.reader.row_scan import scan_table
@@ -37,14 +38,18 @@ def answer(storage: Storage, plan: QueryPlan, threads: int | None = None) -> pa.
         If an expression meets a value that Spark's ANSI mode refuses.
     LimitExceededError
         If the answer is too large.
+    QueryTimeoutError
+        PROJSEG_QUERY_TIMEOUT if the context's timeLimit passes.
     StorageError, CorruptionError
         If a file cannot be read, or is damaged.
     """
     query = plan.query
-    if query.is_row_scan:
-        return scan_table(storage, plan, threads)
-    groups = run_partial(storage, plan, plan.segments, threads)
-    return _states(query, groups) if query.is_partial else finish(query, groups)
+    with answered_within(query.context.time_limit):
+        if query.is_row_scan:
+            return scan_table(storage, plan, threads)
+        groups = run_partial(storage, plan, plan.segments, threads)
+        check_deadline()
+        return _states(query, groups) if query.is_partial else finish(query, groups)
 
 
 def _states(query: QuerySpec, groups: Partial) -> pa.Table:

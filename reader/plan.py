@@ -16,6 +16,7 @@ from projseg.algebra.query.meaning import depends_on_instant, meaning_of
 from projseg.algebra.query.request import Query
 from projseg.algebra.query.spec import QuerySpec
 from projseg.memory.cache import KEPT, CacheKey
+from projseg.memory.deadline import check_deadline
 from projseg.memory.lazy import cached_property
 from projseg.reader.stacks import Stack, stacked
 from projseg.reader.version_facts import VersionFacts
@@ -150,12 +151,17 @@ def _plan(
 ) -> QueryPlan:
     facts = VersionFacts(snapshot)
     planner = Planner(query, facts.declared_specs())
-    planned = (SegmentPlan(entry, planner.choose(facts.of(entry))) for entry in entries)
+    planned = (_segment_plan(planner, facts, entry) for entry in entries)
     to_read = tuple(plan for plan in planned if not plan.choice.is_empty)
     check_excluded(query, _projection_names(snapshot, facts.declared_specs(), to_read))
     check_forced(query, {plan.entry.file: plan.choice for plan in to_read})
     pruned_count = entry_count - len(to_read)
     return QueryPlan(query, named_schema(snapshot.properties), to_read, pruned_count)
+
+
+def _segment_plan(planner: Planner, facts: VersionFacts, entry: SegmentEntry) -> SegmentPlan:
+    check_deadline()
+    return SegmentPlan(entry, planner.choose(facts.of(entry)))
 
 
 def _projection_names(

@@ -23,6 +23,7 @@ from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.query.result_order import OrderTerm, ascending
 from projseg.algebra.query.spec import QuerySpec
+from projseg.memory.deadline import Deadline, check_deadline, deadline_of_thread, each_under
 from projseg.reader.batches import BATCH_BYTES, cut, rows_at_a_time
 from projseg.reader.earliest_rows import EarliestRows
 from projseg.reader.fetch_ahead import fetched_ahead
@@ -98,8 +99,22 @@ def scan(
 
     Threads work a few batches ahead of the caller. A limit without ORDER BY keeps the earliest
     rows, in order of time; of a table without a time column it ends the scan as soon as it is
-    reached.
+    reached. The context's timeLimit begins with the call.
+
+    Raises
+    ------
+    QueryTimeoutError
+        PROJSEG_QUERY_TIMEOUT, by the iterator.
     """
+    batches = _scanned(storage, plan, segments, threads)
+    limit = plan.query.context.time_limit
+    deadline = deadline_of_thread() or (None if limit is None else Deadline(limit))
+    return batches if deadline is None else each_under(deadline, batches)
+
+
+def _scanned(
+    storage: Storage, plan: QueryPlan, segments: Sequence[SegmentPlan], threads: int | None
+) -> Generator[pa.RecordBatch]:
     query = plan.query
     thread_count = threads or thread_count_of(query)
     if query.limit is None or query.order_by:
@@ -126,6 +141,7 @@ def scan_table(storage: Storage, plan: QueryPlan, threads: int | None = None) ->
     criteria = (*query.order_by, *ascending(plan.query.columns[len(query.columns) :]))
     held: list[pa.RecordBatch] = []
     for batch in batches:
+        check_deadline()
         held.append(batch)
         if query.limit is not None and _is_worth_cutting(held, query.limit):
             held = sorted_rows(pa.Table.from_batches(held), criteria, query.limit).to_batches()
@@ -182,6 +198,7 @@ def _batches(
     count = len(plan.query.columns)
 
     def select(wanted: tuple[SegmentEntry, SourcePlan, RowRange]) -> list[Part]:
+        check_deadline()
         entry, source_plan, row_range = wanted
         source = open_source(storage, entry, source_plan, plan.schema)
         rows = select_rows(
@@ -282,6 +299,7 @@ def _begun(plan: QueryPlan, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
 
 def batches_of(plan: QueryPlan, part: Part) -> Iterator[pa.RecordBatch]:
     """Yield a plan's columns of some rows in order, in batches that their texts fit in."""
+    check_deadline()
     row_count = len(part.rows)
     try:
         vectors = part.vectors()

@@ -26,6 +26,7 @@ from projseg.algebra.expressions.tree import Column
 from projseg.algebra.planning.source_plan import MergeStates, SourcePlan, TakenBack
 from projseg.algebra.projection.stored_names import state_column_name, stored_column
 from projseg.algebra.query.spec import QuerySpec
+from projseg.memory.deadline import check_deadline
 from projseg.reader.batches import cut, rows_at_a_time
 from projseg.reader.fetch_ahead import fetch_source, fetched_ahead
 from projseg.reader.held_groups import merged_groups
@@ -165,6 +166,7 @@ class _SourceTask(msgspec.Struct, frozen=True):
         return list(cut(self.row_range, batch_rows, source, names))
 
     def _select(self, source: SegmentSource, row_range: RowRange) -> MaskedRows:
+        check_deadline()
         selected = select_rows(
             source,
             row_range,
@@ -195,6 +197,7 @@ class _StackTask(msgspec.Struct, frozen=True):
 
     def run(self, *, is_merged: bool = False) -> Partial:
         """Return the groups; with `is_merged` they may repeat, because the caller merges them."""
+        check_deadline()
         primitives = self.query.primitives
         if self.stack.plan.is_metadata:
             known = known_partial([plan for _, plan in self.stack.sources], primitives)

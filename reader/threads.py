@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from projseg.algebra.query.context import THREADS_MAX
 from projseg.algebra.query.spec import QuerySpec
+from projseg.memory.deadline import Deadline, check_deadline, deadline_of_thread, under
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -41,19 +42,22 @@ def thread_count_of(query: QuerySpec) -> int:
 
 @dataclass(eq=False, slots=True)
 class _Task(Generic[Result]):
-    """One item of work, and the process whose threads do it."""
+    """One item of work, the process whose threads do it, and by when."""
 
     function: Callable[[Any], Result]
     item: Any
     process: int
     future: Future[Result]
+    deadline: Deadline | None
 
     def run(self) -> None:
         """Do the work, unless it is no longer wanted."""
         if not self.future.set_running_or_notify_cancel():
             return
         try:
-            result = self.function(self.item)
+            with under(self.deadline):
+                check_deadline()
+                result = self.function(self.item)
         except BaseException as error:  # noqa: BLE001 - raised again by `result`
             self.future.set_exception(error)
         else:
@@ -127,7 +131,7 @@ class Workers:
     def _submit(self, function: Callable[[Item], Result], item: Item) -> _Task[Result]:
         if self._process != os.getpid():
             self._begin()
-        task = _Task(function, item, self._process, Future())
+        task = _Task(function, item, self._process, Future(), deadline_of_thread())
         with self._lock:
             self._waiting.append(task)
             if self._idle_count == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from threading import TIMEOUT_MAX
 from typing import Any, Final
 
 import msgspec
@@ -30,6 +31,9 @@ class QueryContext(msgspec.Struct, frozen=True):
         The session time zone of time functions; None: UTC.
     threads : int or None
         How many threads may work on the query, at most THREADS_MAX; None: the reader decides.
+    time_limit : float or None
+        Seconds in which the query must be answered, of a row scan until its last batch is taken;
+        None: any time.
     """
 
     use_projection: str | None = None
@@ -38,6 +42,7 @@ class QueryContext(msgspec.Struct, frozen=True):
     exclude_projections: frozenset[str] = frozenset()
     timezone: str | None = None
     threads: int | None = None
+    time_limit: float | None = None
 
     @property
     def zone(self) -> str:
@@ -137,6 +142,16 @@ def _read_threads(key: str, value: object) -> int:
     return count
 
 
+def _read_time_limit(key: str, value: object) -> float:
+    try:
+        seconds = float(str(value))
+    except ValueError as error:
+        raise _refuse(key, value, "seconds above 0") from error
+    if isinstance(value, bool) or not 0 < seconds <= TIMEOUT_MAX:
+        raise _refuse(key, value, f"seconds above 0, at most {TIMEOUT_MAX:.0f}")
+    return seconds
+
+
 _READERS: Final[dict[str, tuple[str, Callable[[str, object], Any]]]] = {
     "useProjection": ("use_projection", _read_name),
     "forceProjections": ("force_projections", _read_flag),
@@ -144,6 +159,7 @@ _READERS: Final[dict[str, tuple[str, Callable[[str, object], Any]]]] = {
     "excludeProjections": ("exclude_projections", _read_names),
     "timezone": ("timezone", _read_timezone),
     "threads": ("threads", _read_threads),
+    "timeLimit": ("time_limit", _read_time_limit),
 }
 _KEYS: Final = {key.casefold(): key for key in _READERS}
 _DEFAULTS: Final = QueryContext()

@@ -22,6 +22,7 @@ from projseg.algebra.query.request import (
 from projseg.algebra.query.spec import QuerySpec
 from projseg.described_version import DescribedVersion
 from projseg.errors import InvalidInputError
+from projseg.memory.deadline import answered_within
 from projseg.reader.answer import answer
 from projseg.reader.plan import QueryPlan, plan_asked, plan_query
 from projseg.reader.row_scan import scan
@@ -91,7 +92,8 @@ class TableVersion(DescribedVersion):
         columns : str or sequence of str, or None
             Of a row scan; None is all.
         context : mapping or None
-            useProjection, forceProjections, noProjections, excludeProjections, timezone, threads.
+            useProjection, forceProjections, noProjections, excludeProjections, timezone, threads,
+            and timeLimit, the seconds in which the answer must be there.
 
         Returns
         -------
@@ -112,6 +114,9 @@ class TableVersion(DescribedVersion):
             PROJSEG_UNSUPPORTED_FUNCTION.
         LimitExceededError
             If an expression is too long, or an answer too large.
+        QueryTimeoutError
+            PROJSEG_QUERY_TIMEOUT: timeLimit passed. It is looked at between pieces of work, of
+            which most take a few hundredths of a second.
         EvaluationError
             If an expression meets a value that Spark's ANSI mode refuses.
         StorageError, CorruptionError
@@ -128,7 +133,8 @@ class TableVersion(DescribedVersion):
             columns=columns,
             context=context,
         )
-        return answer(self._storage, self._plan(query))
+        with answered_within(query.query_context.time_limit):
+            return answer(self._storage, self._plan(query))
 
     @overload
     def sql(
@@ -258,10 +264,12 @@ class TableVersion(DescribedVersion):
         ProjsegError
             As of `query`; what is wrong with values or files is raised by the reader.
         """
-        plan = self._plan(
-            Query(columns=columns, filter=filter, interval=interval, limit=limit, context=context)
+        query = Query(
+            columns=columns, filter=filter, interval=interval, limit=limit, context=context
         )
-        batches = scan(self._storage, plan, plan.segments)
+        with answered_within(query.query_context.time_limit):
+            plan = self._plan(query)
+            batches = scan(self._storage, plan, plan.segments)
         return pa.RecordBatchReader.from_batches(plan.query.output_schema, batches)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

@@ -1,5 +1,7 @@
 """RLIKE means what Java's Pattern means; tests/spark/test_regex_as_spark.py asks Java itself."""
 
+import time
+
 import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
@@ -10,6 +12,8 @@ from scale import tries
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.fallible import may_fail
+from projseg.algebra.expressions.regex import patience
+from projseg.algebra.expressions.regex.java_regex import JavaRegex
 from projseg.errors import (
     EvaluationError,
     InvalidInputError,
@@ -219,3 +223,29 @@ def test_ilike_reads_an_escape():
     texts = pa.array(["A%", "ab", "xA%"])
     bound = bind("s ILIKE 'a/%' ESCAPE '/'", SCHEMA)
     assert evaluate(bound, {"s": texts}, 3).to_pylist() == [True, False, False]
+
+
+SLOW = ["((a{1,9}){1,9}){1,9}c", "(a{1,99}){1,99}c", "((a?){1,30}){1,30}c", "(?=(a{1,30}){1,30}c)a"]
+
+
+@pytest.mark.parametrize("pattern", SLOW)
+def test_repetitions_in_repetitions_end_in_time_or_with_a_code(pattern, monkeypatch):
+    monkeypatch.setattr(patience, "SECONDS_MAX", 0.05)
+    texts = pa.array(["a" * length for length in range(500, 700)])
+    regex = JavaRegex(pattern)
+    assert regex.may_fail
+    start = time.thread_time()
+    try:
+        assert not any(regex.search(texts).to_pylist())
+    except EvaluationError as error:
+        assert error.code == "PROJSEG_EVALUATION_TOO_LONG"  # noqa: PT017 - either way is right
+    assert time.thread_time() - start < 10
+
+
+def test_a_large_pattern_finds_the_same_in_slices():
+    texts = pa.array([None, *("x" * (i % 40) + "ab" * (i % 7) for i in range(9_000)), ""])
+    regex = JavaRegex("(?:ab){3,6}x{0,200}$")
+    assert regex.may_fail
+    wanted = [None if t is None else "ababab" in t for t in texts.to_pylist()]
+    assert regex.search(texts).to_pylist() == wanted
+    assert regex.search(texts.slice(0, 0)).to_pylist() == []

@@ -18,6 +18,11 @@ from projseg.algebra.expressions.regex.java_regex import is_usable
 from projseg.algebra.expressions.regex.matcher import Search
 from projseg.algebra.expressions.regex.nodes import Capture, Chars, Node, Sequence
 from projseg.algebra.expressions.regex.parser import parse_pattern
+from projseg.algebra.expressions.regex.patience import (
+    PARTS_AT_ONCE,
+    in_slices,
+    part_count,
+)
 from projseg.algebra.expressions.regex.program import (
     compile_program,
     may_repeat_nothing,
@@ -53,6 +58,8 @@ class Finder:
 
     def __init__(self, text: str, group: int) -> None:
         pattern = parse_pattern(text)
+        self._text = text
+        self._is_large = part_count(pattern.root) > PARTS_AT_ONCE
         nodes = list(pattern.root.walk())
         count = sum(isinstance(node, Capture) for node in nodes)
         if not 0 <= group <= count:
@@ -69,8 +76,8 @@ class Finder:
 
     @property
     def may_fail(self) -> bool:
-        """Whether some text may take more steps than are allowed."""
-        return not self._program.is_linear
+        """Whether texts may take more steps or time than is allowed."""
+        return self._is_large or not self._program.is_linear
 
     def extract(self, texts: pa.Array) -> pa.Array:
         """Return what the group holds at the first match in each text.
@@ -80,8 +87,14 @@ class Finder:
         Raises
         ------
         EvaluationError
-            PROJSEG_EVALUATION_TOO_LONG if `may_fail` and a text takes too many steps.
+            PROJSEG_EVALUATION_TOO_LONG if `may_fail` and a text takes too many steps, or all of
+            them too much time.
         """
+        if not self.may_fail:
+            return self._extract(texts)
+        return in_slices(self._text, self._extract, texts)
+
+    def _extract(self, texts: pa.Array) -> pa.Array:
         if self._re2 is None:
             return _by_distinct(texts, self._first, pa.string())
         found = pc.struct_field(pc.extract_regex(texts, self._re2.pattern), "found")
@@ -107,6 +120,11 @@ class Finder:
         EvaluationError
             As `extract` does.
         """
+        if not self.may_fail:
+            return self._split(texts, limit)
+        return in_slices(self._text, lambda some: self._split(some, limit), texts)
+
+    def _split(self, texts: pa.Array, limit: int) -> pa.Array:
         if self._literal:
             splits_max = limit - 1 if limit > 0 else None
             return pc.split_pattern(texts, pattern=self._literal, max_splits=splits_max)

@@ -13,6 +13,11 @@ import pyarrow.compute as pc
 
 from projseg.algebra.expressions.regex.matcher import matches
 from projseg.algebra.expressions.regex.parser import parse_pattern
+from projseg.algebra.expressions.regex.patience import (
+    PARTS_AT_ONCE,
+    in_slices,
+    part_count,
+)
 from projseg.algebra.expressions.regex.program import Program, compile_program
 from projseg.algebra.expressions.regex.re2_pattern import necessary_re2, to_re2
 from projseg.errors import LimitExceededError
@@ -39,6 +44,8 @@ class JavaRegex:
 
     def __init__(self, text: str) -> None:
         pattern = parse_pattern(text)
+        self._text = text
+        self._is_large = part_count(pattern.root) > PARTS_AT_ONCE
         re2 = to_re2(pattern)
         self._re2 = re2 if re2 is not None and is_usable(re2.pattern) else None
         self._program: Program | None = None
@@ -50,8 +57,8 @@ class JavaRegex:
 
     @property
     def may_fail(self) -> bool:
-        """Whether some text may take more steps than are allowed."""
-        return self._program is not None and not self._program.is_linear
+        """Whether texts may take more steps or time than is allowed."""
+        return self._is_large or (self._program is not None and not self._program.is_linear)
 
     def search(self, texts: pa.Array) -> pa.Array:
         """Return bool[n], whether the pattern is found anywhere in each text; null for null.
@@ -59,8 +66,14 @@ class JavaRegex:
         Raises
         ------
         EvaluationError
-            PROJSEG_EVALUATION_TOO_LONG if `may_fail` and a text takes too many steps.
+            PROJSEG_EVALUATION_TOO_LONG if `may_fail` and a text takes too many steps, or all of
+            them too much time.
         """
+        if not self.may_fail:
+            return self._search(texts)
+        return in_slices(self._text, self._search, texts)
+
+    def _search(self, texts: pa.Array) -> pa.Array:
         if self._re2 is None:
             return self._search_exactly(texts)
         found = pc.match_substring_regex(texts, self._re2.pattern)

@@ -28,8 +28,10 @@ from projseg.algebra.expressions.regex.program import (
     TestAround,
 )
 from projseg.errors import EvaluationError
+from projseg.memory.deadline import check_deadline
 
 STEPS_MAX: Final = 200_000
+_STEPS_BETWEEN_CHECKS: Final = 4096
 _LINE_ENDS: Final = frozenset((0x0A, 0x0D, 0x85, 0x2028, 0x2029))
 _LF: Final = 0x0A
 _CR: Final = 0x0D
@@ -135,6 +137,8 @@ class Search:
     def count_step(self) -> None:
         """Count a step; raise PROJSEG_EVALUATION_TOO_LONG after too many, unless linear."""
         self.steps_left -= 1
+        if self.steps_left % _STEPS_BETWEEN_CHECKS == 0:
+            check_deadline()
         if self.steps_left < 0 and not self.program.is_linear:
             raise EvaluationError(
                 "PROJSEG_EVALUATION_TOO_LONG",
