@@ -15,17 +15,20 @@ from projseg.aggregation.expressions_in_blocks import block_values
 from projseg.aggregation.expressions_over_rows import evaluate_over
 from projseg.aggregation.filter_rows import condition_mask
 from projseg.aggregation.linear_sums import Term, linear_terms
-from projseg.aggregation.rows import Rows
-from projseg.aggregation.states.inputs import valid_rows
+from projseg.aggregation.products import multiplied
+from projseg.aggregation.rows import MemorySource, Rows, all_rows
+from projseg.aggregation.states.inputs import NumbersReader, valid_rows
 from projseg.aggregation.states.state import Groups, State, WeighedState
 from projseg.aggregation.states.table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.literals import literal_array
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import (
+    AddFunction,
     AddRows,
     AddWeighted,
     Feed,
+    FoldMultiple,
     FoldSeveral,
     Known,
     MergeStates,
@@ -87,6 +90,9 @@ def _feed_state(
         for part in feed.feeds:
             _feed_state(state, primitive, part, rows, groups, {})
         return
+    if isinstance(feed, FoldMultiple):
+        _add_multiple(state, primitive, feed, rows, groups)
+        return
     if isinstance(feed, Known):
         state.merge(Groups(None, 1, 1), known_columns(primitive, [feed.value]))
         return
@@ -95,6 +101,8 @@ def _feed_state(
         case AddRows():
             known = column_sums if feed.filter is None else {}
             _add_rows(state, primitive, feed, rows, groups, known)
+        case AddFunction():
+            state.add(groups, [_function_of_state(feed, rows)])
         case MergeStates():
             state.merge(groups, stored_states(primitive, feed.prefix, rows))
         case AddWeighted():
@@ -153,6 +161,45 @@ def _add_terms(
         assert isinstance(sums, Numbers)
         signed = sums.wide() if term.sign == 1 else -sums.wide()
         state.merge(each, {name: Numbers(signed, sums.type, validity=sums.validity)})
+
+
+def _function_of_state(feed: AddFunction, rows: Rows) -> Vector:
+    (state,) = stored_states(feed.primitive, feed.prefix, rows).values()
+    names = feed.argument.columns - {feed.STATE}
+    vectors = {feed.STATE: state, **{name: rows.vector(name) for name in names}}
+    return evaluate_over(feed.argument, all_rows(MemorySource(len(rows), vectors)))
+
+
+def _add_multiple(
+    state: State, primitive: Primitive, feed: FoldMultiple, rows: Rows, groups: Groups
+) -> None:
+    ((part, arrow_type),) = primitive.fields
+    if feed.factors:
+        assert isinstance(feed.feed, MergeStates), "the states of rows are multiplied"
+        rows, groups = _filtered(feed.feed.filter, rows, groups)
+        numbers = _counted(stored_states(feed.primitive, feed.feed.prefix, rows))
+        for factor in feed.factors:
+            numbers = multiplied(numbers, NumbersReader().read(evaluate_over(factor, rows)))
+    else:
+        inner = new_state(feed.primitive, groups.count)
+        _feed_state(inner, feed.primitive, feed.feed, rows, groups, {})
+        numbers = _counted(inner.columns())
+        ids = np.arange(groups.count, dtype=np.uint32)
+        groups = Groups(ids, groups.count, groups.count)
+    found = multiplied(numbers, feed.constant)
+    if arrow_type == pa.float64():
+        found = replace(found, values=found.wide().astype(np.float64), base=0, bounds=None)
+    state.merge(groups, {part: replace(found, type=arrow_type)})
+
+
+def _counted(columns: Mapping[str, Vector]) -> Numbers:
+    """Return a sum or a count; a count of no rows is null, as a sum of none is."""
+    ((part, numbers),) = columns.items()
+    assert isinstance(numbers, Numbers), "sums and counts are numbers"
+    if part != "count":
+        return numbers
+    counts = numbers.wide()
+    return Numbers(counts, numbers.type, validity=counts > 0)
 
 
 def _filtered(condition: Expression | None, rows: Rows, groups: Groups) -> tuple[Rows, Groups]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import (
+    AddFunction,
     AddRows,
     AddWeighted,
     Feed,
+    FoldMultiple,
     FoldSeveral,
     MergeStates,
     SourcePlan,
@@ -55,6 +57,13 @@ def _collect(
         case FoldSeveral():
             for part in feed.feeds:
                 _collect(part, primitive, expressions, states)
+        case FoldMultiple():
+            expressions += feed.factors
+            _collect(feed.feed, feed.primitive, expressions, states)
+        case AddFunction():
+            columns = feed.argument.walk()
+            expressions += [c for c in columns if isinstance(c, Column) and c.name != feed.STATE]
+            states |= {state_column_name(feed.prefix, p) for p, _ in feed.primitive.fields}
         case AddRows() | AddWeighted():
             expressions += feed.arguments
             if isinstance(feed, AddWeighted):

@@ -1,23 +1,30 @@
 """Aggregates of CASE as aggregates with FILTER: `sum(CASE WHEN p THEN x END)` is a sum where p.
 
 An aggregate that passes over nulls sees of such a CASE the rows where the condition is true, and
-computes the value for them alone, which is what FILTER does. So both spellings are one state.
+computes the value for them alone, which is what FILTER does. So both spellings are one state. A sum
+of any CASE is the sum over its branches, each with FILTER.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
+from dataclasses import replace as replace_fields
+from typing import Final, TypeVar
 
 import msgspec
+import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.aggregates.call import AggregateCall
 from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.expressions.canonical import canonical
 from projseg.algebra.expressions.fallible import may_fail
 from projseg.algebra.expressions.literals import TRUE
-from projseg.algebra.expressions.predicates import conjunction
+from projseg.algebra.expressions.predicates import conjunction, not_null
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+
+_BRANCHES_MAX: Final = 16
+_ARITHMETIC: Final = ("+", "-", "*", "negative", "cast")
 
 _Aggregate = TypeVar("_Aggregate", AggregateCall, Primitive)
 
@@ -54,7 +61,7 @@ def with_filter(aggregate: _Aggregate) -> _Aggregate:
         What may have a CASE as its only argument.
     """
     found = conditional_of(aggregate.arguments)
-    if found is None or not _is_null(found.otherwise):
+    if found is None or not is_null(found.otherwise):
         return aggregate
     conditions = [_as_filter(found.condition)]
     if aggregate.filter is not None:
@@ -64,6 +71,101 @@ def with_filter(aggregate: _Aggregate) -> _Aggregate:
     is_counted = aggregate.function == "count" and is_value(found.value)
     arguments = () if is_counted else (found.value,)
     return with_filter(replace(aggregate, arguments=arguments, filter=conjunction(conditions)))
+
+
+class Branch(msgspec.Struct, frozen=True):
+    """The value of an expression in the rows where a condition is true."""
+
+    condition: Expression
+    value: Expression
+
+
+def branches_of(expression: Expression) -> tuple[Branch, ...]:
+    """Return the branches of the first CASE or COALESCE in arithmetic; () if there is none.
+
+    Of each row, one of the conditions is true, and the others are not.
+    """
+    found = _choice_in(expression)
+    if found is None:
+        return ()
+    branches = tuple(_coalesced(found) if found.function == "coalesce" else _cases(found))
+    if len(branches) > _BRANCHES_MAX:
+        return ()
+    return tuple(
+        Branch(branch.condition, canonical(_with(expression, found, branch.value)))
+        for branch in branches
+    )
+
+
+def values_by_branch(expression: Expression) -> Iterator[Expression]:
+    """Yield an expression, and the values of its branches, and so on."""
+    yield expression
+    for branch in branches_of(expression):
+        yield from values_by_branch(branch.value)
+
+
+def values_of_choice(call: Call) -> tuple[Expression, ...]:
+    """Return the values among which a CASE or COALESCE chooses."""
+    if call.function == "coalesce":
+        return call.arguments
+    return (*call.arguments[1::2], call.arguments[-1])
+
+
+def opposite_of(condition: Expression) -> Expression:
+    """Return the condition that is true of the rows where another is not, and of no others."""
+    if isinstance(condition, Call):
+        if condition.function == "is_null":
+            return not_null(condition.arguments[0])
+        inner = condition.arguments[0]
+        if condition.function == "not" and isinstance(inner, Call):
+            if inner.function == "is_null":
+                return inner
+            if inner.function == "<=>" and inner.arguments[1] == TRUE:
+                return inner.arguments[0]
+    is_true = Call(pa.bool_(), "<=>", (condition, TRUE))
+    return canonical(Call(pa.bool_(), "not", (is_true,)))
+
+
+def _choice_in(expression: Expression) -> Call | None:
+    if not isinstance(expression, Call):
+        return None
+    if expression.function in ("case", "coalesce"):
+        return expression
+    if expression.function not in _ARITHMETIC:
+        return None
+    found = map(_choice_in, expression.arguments)
+    return next((choice for choice in found if choice is not None), None)
+
+
+def _cases(call: Call) -> Iterator[Branch]:
+    *pairs, otherwise = call.arguments
+    before: list[Expression] = []
+    for condition, value in zip(pairs[::2], pairs[1::2], strict=True):
+        yield Branch(conjunction((*before, _as_filter(condition))) or TRUE, value)
+        before.append(opposite_of(_as_filter(condition)))
+    yield Branch(conjunction(before) or TRUE, otherwise)
+
+
+def _coalesced(call: Call) -> Iterator[Branch]:
+    before: list[Expression] = []
+    for argument in call.arguments[:-1]:
+        yield Branch(conjunction((*before, not_null(argument))) or TRUE, argument)
+        before.append(opposite_of(not_null(argument)))
+    yield Branch(conjunction(before) or TRUE, call.arguments[-1])
+
+
+def _with(expression: Expression, old: Expression, new: Expression) -> Expression:
+    if expression == old:
+        return new
+    if not isinstance(expression, Call) or expression.function not in _ARITHMETIC:
+        return expression
+    arguments = tuple(_with(argument, old, new) for argument in expression.arguments)
+    return replace_fields(expression, arguments=arguments)
+
+
+def is_null(expression: Expression) -> bool:
+    """Whether an expression is the constant null."""
+    return isinstance(expression, Literal) and expression.value is None
 
 
 def _as_filter(condition: Expression) -> Expression:
@@ -77,7 +179,3 @@ def _as_filter(condition: Expression) -> Expression:
 def is_value(expression: Expression) -> bool:
     """Whether an expression is a constant that is not null."""
     return isinstance(expression, Literal) and expression.value is not None
-
-
-def _is_null(expression: Expression) -> bool:
-    return isinstance(expression, Literal) and expression.value is None

@@ -1,62 +1,49 @@
 """Find how a projection can feed each of a query's primitives.
 
-In order of preference: from a stored state, narrowed by a FILTER over grouping columns if needed;
-from values of grouping columns, if it does not matter how often a value occurs; from values of
-grouping columns, each counted as often as a stored count says. A projection of rows is folded as
-base rows are.
+It is fed directly, or by functions of stored states: the extremes of what rises with a stored
+extreme, sums of products of stored sums, and sums over the branches of a CASE.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
+from typing import Final
+
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.aggregates.conditional import conditional_of
+from projseg.algebra.aggregates.conditional import (
+    Branch,
+    branches_of,
+    is_null,
+    is_value,
+    opposite_of,
+)
+from projseg.algebra.aggregates.linear import fraction_of, products_of
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.algebra.expressions.predicates import conjunction, conjuncts, not_null
-from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.algebra.planning.grouping_rewrite import GroupingRewriter, NotStored
-from projseg.algebra.planning.segment_view import SegmentView
+from projseg.algebra.expressions.coercion import is_floating, is_integral
+from projseg.algebra.expressions.functions.record import Order
+from projseg.algebra.expressions.functions.table import FUNCTIONS
+from projseg.algebra.expressions.predicates import conjunction, conjuncts
+from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.planning.direct_feeds import DirectFeeds
 from projseg.algebra.planning.source_plan import (
+    AddFunction,
     AddRows,
-    AddWeighted,
     Feed,
+    FoldMultiple,
     FoldSeveral,
     MergeStates,
 )
-from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.algebra.proofs.exact_values import is_operation, keeps_values, scale_of
 from projseg.algebra.proofs.filter_implication import Premises
-from projseg.algebra.proofs.integer_ranges import in_type_range, without_widening
+
+_OPPOSITE: Final = {"min": "max", "max": "min"}
+_COUNT: Final = Primitive("count", ())
 
 
-class FeedFinder:
-    """Finds feeds in one projection of one segment.
-
-    Parameters
-    ----------
-    spec : ProjectionSpec
-        The projection, whose states are stored.
-    view : SegmentView
-        What is known of the query's rows in the segment.
-    rewriter : GroupingRewriter
-        From base columns to grouping columns of `spec`.
-    moved : tuple of Expression
-        Conditions on the query's rows that no longer are in `view`, since the grouping columns do
-        not decide them: each primitive has them in its FILTER.
-    """
-
-    def __init__(
-        self,
-        spec: ProjectionSpec,
-        view: SegmentView,
-        rewriter: GroupingRewriter,
-        moved: tuple[Expression, ...] = (),
-    ) -> None:
-        self._moved = moved
-        self._spec = spec
-        self._rewriter = rewriter
-        self._context = (*spec.filter_conjuncts, *view.known)
-        self._premises = view.premises if not spec.filter_conjuncts else Premises(self._context)
+class FeedFinder(DirectFeeds):
+    """Finds feeds in one projection of one segment; parameters are those of `DirectFeeds`."""
 
     def find(self, primitive: Primitive) -> Feed | None:
         """Return how to feed a primitive, None if the projection cannot."""
@@ -73,8 +60,11 @@ class FeedFinder:
             self._merged(primitive, conditions)
             or self._added(primitive, conditions)
             or self._weighed(primitive, conditions)
-            or self._sum_of_sums(primitive, conditions)
-            or self._sum_or_zero(primitive, conditions)
+            or self._of_narrower(primitive, conditions)
+            or self._of_extreme(primitive, conditions)
+            or self._of_products(primitive, conditions)
+            or self._of_branches(primitive, conditions)
+            or self._of_rest(primitive, conditions)
         )
 
     def row_count(self) -> str | None:
@@ -82,164 +72,208 @@ class FeedFinder:
         feed = self.find(Primitive("count", ()))
         return feed.prefix if isinstance(feed, MergeStates) and feed.filter is None else None
 
-    def _open(self, conditions: tuple[Expression, ...]) -> tuple[Expression, ...]:
-        """Return the conditions that are not proved by what is known."""
-        return tuple(c for c in conditions if not self._premises.imply(c))
-
-    def _added_rows(
+    def _of_narrower(
         self, primitive: Primitive, conditions: tuple[Expression, ...]
-    ) -> AddRows | None:
-        """Fold rows of a projection of rows, as base rows are."""
-        arguments, residual = self._rewritten(primitive.arguments), self._rewritten(conditions)
-        if arguments is None or residual is None:
-            return None
-        return AddRows(tuple(arguments), conjunction(residual))
-
-    def _merged(
-        self,
-        primitive: Primitive,
-        conditions: tuple[Expression, ...],
-        also_known: tuple[Expression, ...] = (),
     ) -> MergeStates | None:
-        """Merge a stored state of the same rows, or of more rows that a filter can tell apart."""
-        if primitive.function == "count":
-            conditions = (*conditions, *self._open(_have_values(primitive.arguments)))
-        wanted = Premises((*self._context, *conditions, *also_known))
-        found = []
-        for text, stored in self._spec.states:
-            if not _is_alike(stored, primitive):
-                continue
-            needed = _conditions(stored)
-            if not all(wanted.imply(condition) for condition in needed):
-                continue
-            left = Premises((*self._context, *needed)) if needed else self._premises
-            residual = self._rewritten([c for c in conditions if not left.imply(c)])
-            if residual is not None:
-                found.append(MergeStates(text, conjunction(residual)))
-        return min(found, key=lambda feed: feed.filter is not None, default=None)
-
-    def _added(self, primitive: Primitive, conditions: tuple[Expression, ...]) -> AddRows | None:
-        """Fold values of grouping columns in, if it does not matter how often they occur."""
-        arguments = self._rewritten(primitive.arguments)
-        if not arguments:
+        """Answer sum(CAST(x AS DOUBLE)) from sum(x) where that is made of doubles too."""
+        value = primitive.arguments[0] if primitive.arguments else None
+        if not isinstance(value, Call) or (value.function, value.type) != ("cast", pa.float64()):
             return None
-        deciding = arguments[-1:] if primitive.kind.is_by_time else arguments
-        if any(isinstance(a, Literal) and a.value is None for a in deciding):
-            return AddRows(tuple(arguments))  # rows with a null here do not count
-        residual = self._rewritten(conditions)
-        if not primitive.kind.is_idempotent or residual is None:
+        (inner,) = value.arguments
+        is_of_doubles = primitive.function in ("sum", "moments") and inner.type == pa.float32()
+        if not is_of_doubles and not (primitive.function == "moments" and is_integral(inner.type)):
             return None
-        return AddRows(tuple(arguments), conjunction(residual))
+        return self._merged(replace(primitive, arguments=(inner,)), conditions)
 
-    def _weighed(
+    def _of_extreme(
         self, primitive: Primitive, conditions: tuple[Expression, ...]
-    ) -> AddWeighted | None:
-        """Fold values of grouping columns in, each as often as a stored count says."""
-        arguments = self._rewritten(primitive.arguments)
-        if not primitive.kind.is_weighable or not arguments:
+    ) -> AddFunction | None:
+        """Answer max(f(x)) from max(x) where f rises, and from min(x) where it falls."""
+        if primitive.function not in _OPPOSITE or primitive.arguments[0] not in self._view.sure:
             return None
-        have_values = _have_values(primitive.arguments)
-        count = self._merged(Primitive("count", ()), conditions, have_values)
-        if count is None:
-            return None
-        return AddWeighted(tuple(arguments), count.prefix, count.filter)
-
-    def _sum_of_sums(
-        self, primitive: Primitive, conditions: tuple[Expression, ...]
-    ) -> FoldSeveral | None:
-        """Answer sum(a + b) from sum(a) and sum(b).
-
-        Only for integers, whose sums are exact; only if neither is ever null, since a row with one
-        null adds nothing; and only if no row overflows, since base rows would raise.
-        """
-        total = primitive.arguments[0] if primitive.arguments else None
-        is_sum = primitive.function == "sum" and isinstance(total, Call) and total.function == "+"
-        if not is_sum or total is None or not self._premises.imply(in_type_range(total)):
-            return None
-        feeds = []
-        for part in total.children:
-            plain = without_widening(part)
-            alike = replace(primitive, arguments=(plain,))
-            if alike.fields != primitive.fields:
-                return None
-            if not self._premises.is_not_null(plain):
-                return None
-            merged = self._merged(alike, conditions)
-            if merged is None:
-                return None
-            feeds.append(merged)
-        return FoldSeveral(tuple(feeds))
-
-    def _sum_or_zero(
-        self, primitive: Primitive, conditions: tuple[Expression, ...]
-    ) -> FoldSeveral | None:
-        """Answer sum(CASE WHEN p THEN x ELSE 0 END) from sum(x) FILTER (WHERE p).
-
-        Only if x is never null where p is true: then every row has a value, so the sum is null of
-        no rows alone. Each stored row stands for some, and adds a zero.
-        """
-        case = conditional_of(primitive.arguments) if primitive.function == "sum" else None
-        if case is None or not isinstance(case.otherwise, Literal) or case.otherwise.value != 0:
-            return None
-        known = Premises((*self._context, *conditions, case.condition))
-        value = _without_cast(case.value)
-        zeros = self._rewritten(conditions)
-        is_of_rows = bool(self._spec.grouping) or self._spec.filter is None
-        if not known.is_not_null(value) or zeros is None or not is_of_rows:
-            return None
-        where = conjunction((*conjuncts(primitive.filter), case.condition))
-        alike = replace(primitive, arguments=(value,), filter=where)
-        found = self.find(alike) if alike.fields == primitive.fields else None
+        found = self._by_extreme(primitive.arguments[0], primitive.function, conditions)
         if found is None:
             return None
-        return FoldSeveral((found, AddRows((case.otherwise,), conjunction(zeros))))
+        argument, stored, feed = found
+        return AddFunction(stored, feed.prefix, argument, feed.filter)
 
-    def _rewritten(
-        self, expressions: list[Expression] | tuple[Expression, ...]
-    ) -> list[Expression] | None:
-        try:
-            return [self._rewriter.rewrite(expression) for expression in expressions]
-        except NotStored:
+    def _by_extreme(
+        self, value: Expression, function: str, conditions: tuple[Expression, ...]
+    ) -> tuple[Expression, Primitive, MergeStates] | None:
+        """Return an extreme of a value as a function of a stored extreme, and that."""
+        stored = Primitive(function, (value,))
+        feed = self._merged(stored, conditions)
+        if feed is not None:
+            return Column(value.type, AddFunction.STATE), stored, feed
+        if not isinstance(value, Call) or not keeps_values(value):
             return None
+        fixed = [self._rewritten((argument,)) for argument in value.arguments]
+        if fixed.count(None) != 1:
+            return None
+        place = fixed.index(None)
+        order = FUNCTIONS[value.function].order(value)[place]
+        if order == Order.NONE:
+            return None
+        wanted = function if order == Order.RISES else _OPPOSITE[function]
+        found = self._by_extreme(value.arguments[place], wanted, conditions)
+        if found is None:
+            return None
+        arguments = tuple(found[0] if one is None else one[0] for one in fixed)
+        return Call(value.type, value.function, arguments, value.parameters), *found[1:]
+
+    def _of_products(
+        self, primitive: Primitive, conditions: tuple[Expression, ...]
+    ) -> FoldSeveral | None:
+        """Answer sum(2 * x * g + y + 1) from sum(x), sum(y) and a count, by grouping column g.
+
+        Only where that is exact and no row raises; and each sum is of the rows in which no part of
+        the argument is null.
+        """
+        argument = primitive.arguments[0] if primitive.function == "sum" else None
+        if argument is None or argument not in self._view.exact:
+            return None
+        products = products_of(argument, self._is_factor)
+        if products is None:
+            return None
+        parts = dict.fromkeys(part for factors in products for part in factors)
+        have_values = self._values_needed(tuple(parts))
+        feeds = []
+        for factors, constant in products.items():
+            found = self._of_product(primitive, factors, constant, (*conditions, *have_values))
+            if found is None:
+                return None
+            feeds.append(found)
+        return FoldSeveral(tuple(feeds))
+
+    def _is_factor(self, expression: Expression) -> bool:
+        """Whether a product has an expression as a whole: it is grouped by, or its sum is stored.
+
+        Other operations are taken apart.
+        """
+        is_stored = any(
+            stored.function == "sum" and stored.arguments == (expression,)
+            for _, stored in self._spec.states
+        )
+        if is_floating(expression.type):
+            return False
+        is_whole = is_stored or not is_operation(expression)
+        return is_whole or self._rewritten((expression,)) is not None
+
+    def _of_product(
+        self,
+        primitive: Primitive,
+        parts: tuple[Expression, ...],
+        constant: Fraction,
+        conditions: tuple[Expression, ...],
+    ) -> Feed | None:
+        """Return how a stored sum or count is multiplied; None unless it is of one column."""
+        rewritten = [(part, self._rewritten((part,))) for part in parts]
+        factors = tuple(found[0] for _, found in rewritten if found is not None)
+        summed = tuple(part for part, found in rewritten if found is None)
+        if len(summed) > 1:
+            return None
+        inner = Primitive("sum", summed, primitive.filter) if summed else _COUNT
+        feed: Feed | None = self._merged(inner, conditions)
+        if feed is None and not summed and not factors:
+            feed = self._of_rest(inner, conditions)
+        if feed is None and summed and not factors and branches_of(summed[0]):
+            feed = self._of_branches(inner, conditions)
+        scales = sum(scale_of(part.type) for part in parts)
+        whole = constant * 10 ** (_scale(primitive) - scales)
+        if feed is None or whole.denominator != 1:
+            return None
+        is_same = inner.function == "sum" and inner.fields == primitive.fields
+        if is_same and whole == 1 and not factors:
+            return feed
+        return FoldMultiple(inner, feed, int(whole), factors)
+
+    def _of_branches(
+        self, primitive: Primitive, conditions: tuple[Expression, ...]
+    ) -> FoldSeveral | None:
+        """Answer sum(CASE WHEN p THEN x ELSE 0 END) from sum(x) FILTER (WHERE p)."""
+        if primitive.function not in ("sum", "count") or len(primitive.arguments) != 1:
+            return None
+        is_sum = primitive.function == "sum"
+        branches = branches_of(primitive.arguments[0])
+        feeds: list[Feed] = []
+        zeros: list[Branch] = []
+        for branch in branches:
+            if is_sum and _is_zero(branch.value):
+                zeros.append(branch)
+            elif not is_null(branch.value):
+                found = self._of_branch(primitive, conditions, branch)
+                if found is None:
+                    return None
+                feeds.append(found)
+        added = self._of_zeros(conditions, branches, zeros) if zeros else ()
+        if not branches or added is None:
+            return None
+        return FoldSeveral((*feeds, *added))
+
+    def _of_branch(
+        self, primitive: Primitive, conditions: tuple[Expression, ...], branch: Branch
+    ) -> Feed | None:
+        """Return how the rows of one branch are summed or counted."""
+        is_sum = primitive.function == "sum"
+        constant = fraction_of(branch.value) if is_sum else None
+        if constant is not None:
+            rows = (*conditions, *self._open(conjuncts(branch.condition)))
+            return self._of_product(primitive, (), constant, rows)
+        arguments = (branch.value,) if is_sum or not is_value(branch.value) else ()
+        own = conjunction((*conditions, *conjuncts(branch.condition)))
+        return self.find(Primitive(primitive.function, arguments, own))
+
+    def _of_zeros(
+        self,
+        conditions: tuple[Expression, ...],
+        branches: tuple[Branch, ...],
+        zeros: list[Branch],
+    ) -> tuple[Feed, ...] | None:
+        """Return how the zeros of a sum are added, which is null of no rows alone.
+
+        If no branch has nulls, each stored row adds one, since it stands for some rows.
+        """
+        if self._spec.grouping or self._spec.filter is None:
+            everywhere = self._rewritten(conditions)
+            if everywhere is not None and all(self._has_value(b, conditions) for b in branches):
+                return (AddRows((zeros[0].value,), conjunction(everywhere)),)
+        found: list[Feed] = []
+        for branch in zeros:
+            open_ones = (*conditions, *self._open(conjuncts(branch.condition)))
+            count = self._merged(_COUNT, open_ones)
+            if count is None:
+                return None
+            found.append(FoldMultiple(_COUNT, count, 0))
+        return tuple(found)
+
+    def _has_value(self, branch: Branch, conditions: tuple[Expression, ...]) -> bool:
+        """Whether the value of a branch is never null where it counts."""
+        known = Premises((*self._context, *conditions, branch.condition))
+        return known.is_not_null(branch.value)
+
+    def _of_rest(
+        self, primitive: Primitive, conditions: tuple[Expression, ...]
+    ) -> FoldSeveral | None:
+        """Answer count_if(y IS NULL) as count(*) - count(y)."""
+        if primitive.function != "count":
+            return None
+        for condition in conditions:
+            others = tuple(other for other in conditions if other != condition)
+            whole = self._merged(primitive, others)
+            if whole is None:
+                continue
+            rest = self._open((opposite_of(condition),))
+            part = self._merged(primitive, (*others, *rest))
+            if part is not None:
+                return FoldSeveral((whole, FoldMultiple(primitive, part, -1)))
+        return None
 
 
-def _without_cast(value: Expression) -> Expression:
-    """Strip a cast to wider whole numbers, or to decimals with more digits before the point."""
-    value = without_widening(value)
-    if not isinstance(value, Call) or value.function != "cast":
-        return value
-    (inner,) = value.arguments
-    if not pa.types.is_decimal(inner.type) or not pa.types.is_decimal(value.type):
-        return value
-    is_wider = inner.type.precision <= value.type.precision
-    return inner if is_wider and inner.type.scale == value.type.scale else value
+def _scale(primitive: Primitive) -> int:
+    """Return how many digits a sum has after the point."""
+    ((_, arrow_type),) = primitive.fields
+    return scale_of(arrow_type)
 
 
-def _is_alike(stored: Primitive, wanted: Primitive) -> bool:
-    """Whether two primitives differ at most in which rows they take."""
-    if stored.function != wanted.function or not _is_precise(stored, wanted):
-        return False
-    return stored.function == "count" or stored.arguments == wanted.arguments
-
-
-def _is_precise(stored: Primitive, wanted: Primitive) -> bool:
-    """Whether a state is as large as wanted, or can be made as small."""
-    if not wanted.kind.serves_smaller:
-        return stored.parameters == wanted.parameters
-    return _size(stored) >= _size(wanted)
-
-
-def _size(primitive: Primitive) -> int:
-    size = primitive.parameters[0]
-    assert isinstance(size, int), "the parameter is a size"
-    return size
-
-
-def _conditions(stored: Primitive) -> tuple[Expression, ...]:
-    """Return the conditions of the rows in a stored primitive; for count(x), x is not null too."""
-    own = conjuncts(stored.filter)
-    return (*own, *_have_values(stored.arguments)) if stored.function == "count" else own
-
-
-def _have_values(arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    return tuple(map(not_null, arguments))
+def _is_zero(value: Expression) -> bool:
+    return isinstance(value, Literal) and value.value == 0

@@ -6,14 +6,14 @@ The result for the first of them is kept for the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.aggregates.conditional import values_by_branch
 from projseg.algebra.expressions.predicates import conjuncts, not_null
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.expressions.value_order import order_key
@@ -26,9 +26,10 @@ from projseg.algebra.planning.source_cost import ReadShape, read_shape
 from projseg.algebra.planning.source_plan import Reason, Reversal
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.projection.stored_names import state_column_name
+from projseg.algebra.proofs.exact_values import has_exact_sum, is_sure
 from projseg.algebra.proofs.filter_simplify import ZoneSets, outcomes
-from projseg.algebra.proofs.integer_ranges import in_type_range
 from projseg.algebra.proofs.segment_facts import SegmentFacts
+from projseg.algebra.proofs.steady_buckets import is_steady, ordered_parts
 from projseg.algebra.query.spec import QuerySpec
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY
@@ -108,8 +109,11 @@ class CandidateGroup:
         own = [self._specs[index] for index in sorted(allowed)]
         self._predicates = _predicates(query, own)
         self._constant_columns = _constant_columns(query, own)
+        self._summands = _summands(query) if own else ()
+        self._inputs = _inputs(query) if own else ()
         self._of_time = () if query.is_row_scan or not own else _expressions_of_time(query)
         self._always, self._sometimes = _refinements(query, own)
+        self._ordered = _ordered_of_time(query, own)
 
     def verdicts(
         self, facts: SegmentFacts, zones: ZoneSets, conditions: tuple[Expression, ...]
@@ -149,6 +153,15 @@ class CandidateGroup:
                 part for whole in self._of_time for part in constants_of(whole, zones)
             ),
             refinements=self._always.union(found) if found else self._always,
+            steady=frozenset(
+                (buckets, part)
+                for buckets, part, moment in self._ordered
+                if _holds_around(is_steady, facts, moment, self._query.time_column, part, buckets)
+            ),
+            exact=frozenset(
+                one for one in self._summands if has_exact_sum(one, zones, facts.row_count)
+            ),
+            sure=frozenset(one for one in self._inputs if is_sure(one, zones)),
         )
 
     def _work_out(self, view: SegmentView) -> Verdicts:
@@ -200,16 +213,23 @@ def _predicates(query: QuerySpec, specs: Sequence[ProjectionSpec]) -> tuple[Expr
         if isinstance(node, Column)
     )
     found += [not_null(column) for column in columns]
-    found += [in_type_range(p.arguments[0]) for p in query.primitives if is_integer_sum(p)]
     return tuple(dict.fromkeys(found))
 
 
-def is_integer_sum(primitive: Primitive) -> bool:
-    """Whether it is sum(a + b) of whole numbers."""
-    argument = primitive.arguments[0] if primitive.arguments else None
-    if not isinstance(argument, Call) or primitive.function != "sum":
-        return False
-    return argument.function == "+" and bool(pa.types.is_integer(argument.type))
+def _summands(query: QuerySpec) -> tuple[Expression, ...]:
+    """Return what is computed to be summed, and the branches of it."""
+    sums = (p.arguments[0] for p in query.primitives if p.function == "sum")
+    values = (value for argument in sums for value in values_by_branch(argument))
+    return tuple(dict.fromkeys(value for value in values if isinstance(value, Call)))
+
+
+def _inputs(query: QuerySpec) -> tuple[Expression, ...]:
+    """Return what is computed to be counted, or to find the least or the greatest of it."""
+    counted = (p for p in query.primitives if p.function in ("count", "min", "max"))
+    inputs = (
+        one for p in counted for argument in p.arguments for one in values_by_branch(argument)
+    )
+    return tuple(dict.fromkeys(one for one in inputs if isinstance(one, Call)))
 
 
 def _constant_columns(query: QuerySpec, specs: Sequence[ProjectionSpec]) -> tuple[Column, ...]:
@@ -270,8 +290,43 @@ def _refinements(
     return always, tuple(sorted(pairs - always, key=str))
 
 
+def _ordered_of_time(
+    query: QuerySpec, specs: Sequence[ProjectionSpec]
+) -> tuple[tuple[Granularity, Expression, str], ...]:
+    """Return what rises or falls with a time that some projection truncates, with its buckets."""
+    floors = {
+        (floor.granularity, floor.moment)
+        for spec in specs
+        for floor in spec.stored_floors
+        if isinstance(floor.moment, Column) and pa.types.is_timestamp(floor.moment.type)
+    }
+    found = dict.fromkeys(
+        (buckets, part, moment.name)
+        for buckets, moment in floors
+        if isinstance(moment, Column)
+        for expression in query.expressions
+        for part in ordered_parts(expression, moment)
+        if isinstance(part, Call) and moment not in part.arguments
+    )
+    return tuple(found)
+
+
 def _refines_here(refinement: Refinement, facts: SegmentFacts, time_column: str | None) -> bool:
     stored, wanted, name = refinement
+    return _holds_around(_refines, facts, name, time_column, stored, wanted)
+
+
+def _holds_around(
+    holds: Callable[..., bool],
+    facts: SegmentFacts,
+    name: str,
+    time_column: str | None,
+    *what: object,
+) -> bool:
+    """Whether something holds of all times of a column in a segment.
+
+    It is tried of the enclosing 32 days first: many segments share them, so the answer is cached.
+    """
     values = facts.columns.get(name)
     if values is None or values.null_count >= facts.row_count:
         return True
@@ -280,7 +335,8 @@ def _refines_here(refinement: Refinement, facts: SegmentFacts, time_column: str 
         low, high = _micros(values.minimum), _micros(values.maximum)
     if low is None or high is None:
         return False
-    return _refines_around(stored, wanted, low, high)
+    around = low // _SHARED_TIME * _SHARED_TIME, (high // _SHARED_TIME + 1) * _SHARED_TIME
+    return holds(*what, *around) or holds(*what, low, high + 1)
 
 
 def _micros(value: object) -> int | None:
@@ -293,15 +349,10 @@ def _micros(value: object) -> int | None:
 _SHARED_TIME = 32 * DAY
 
 
-def _refines_around(stored: Granularity, wanted: Granularity, low: int, high: int) -> bool:
-    """Test the enclosing 32-day window first: many segments share it, so the answer is cached."""
-    around = low // _SHARED_TIME * _SHARED_TIME, (high // _SHARED_TIME + 1) * _SHARED_TIME
-    if _refines(stored, wanted, *around):
-        return True
-    ends = np.array([low, high])
+@lru_cache(maxsize=65536)
+def _refines(stored: Granularity, wanted: Granularity, low: int, end: int) -> bool:
+    """Whether a granularity refines another, where it may: its ends are tried first."""
+    ends = np.array([low, end - 1])
     if not np.array_equal(wanted.floor(stored.floor(ends)), wanted.floor(ends)):
         return False  # `refines` would say the same, but takes much longer
-    return _refines(stored, wanted, low, high + 1)
-
-
-_refines = lru_cache(maxsize=65536)(refines)
+    return refines(stored, wanted, low, end)

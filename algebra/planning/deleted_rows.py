@@ -13,7 +13,6 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from projseg.algebra.aggregates.conditional import conditional_of
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.fallible import may_fail
 from projseg.algebra.expressions.render import to_sql
@@ -25,6 +24,7 @@ from projseg.algebra.planning.segment_view import SegmentView
 from projseg.algebra.planning.source_plan import (
     AddWeighted,
     Feed,
+    FoldMultiple,
     FoldSeveral,
     MergeStates,
     Reason,
@@ -43,10 +43,10 @@ def reversal_of(query: QuerySpec, match: Match, view: SegmentView) -> Reversal |
         return Reason(ReasonCode.ROWS_DELETED, f"{fallible} may fail on a deleted row")
     primitives = list(query.primitives)
     wanted: list[Primitive | None] = []
-    for primitive, feed in zip(query.primitives, match.feeds, strict=True):
+    for primitive in query.primitives:
         if not is_reversible(primitive):
             return Reason(ReasonCode.ROWS_DELETED, primitive.text)
-        wanted.append(_value_count(primitive, feed))
+        wanted.append(_value_count(primitive))
     rows = Primitive("count", ()) if query.keys else None
     finder = FeedFinder(match.spec, view, GroupingRewriter(match.spec, view))
     feeds = []
@@ -72,13 +72,11 @@ def is_reversible(primitive: Primitive) -> bool:
     return primitive.kind.is_reversible and is_exact
 
 
-def _value_count(primitive: Primitive, feed: Feed) -> Primitive | None:
+def _value_count(primitive: Primitive) -> Primitive | None:
     """Return the count of the values in a state; None if the state counts them itself."""
     if primitive.function == "count":
         return None
-    # The values of such a sum are proved never to be null.
-    arguments = () if isinstance(feed, FoldSeveral) else primitive.arguments
-    return Primitive("count", arguments, primitive.filter)
+    return Primitive("count", primitive.arguments, primitive.filter)
 
 
 def _fallible(query: QuerySpec, match: Match, view: SegmentView) -> str | None:
@@ -94,8 +92,7 @@ def _fallible(query: QuerySpec, match: Match, view: SegmentView) -> str | None:
         # The segment's writer has evaluated what is stored on every row that may be asked for.
         is_stored = isinstance(feed, MergeStates) and feed.prefix == primitive.text
         own = () if is_stored else (primitive.filter,)
-        is_sum_of_sums = isinstance(feed, FoldSeveral) and not conditional_of(primitive.arguments)
-        proved = is_stored or is_sum_of_sums
+        proved = is_stored or view.exact.issuperset(primitive.arguments)
         if _any_may_fail([*own, *(() if proved else primitive.arguments), *_computed(feed)]):
             return primitive.text
     return None
@@ -109,5 +106,7 @@ def _computed(feed: Feed) -> list[Expression | None]:
     """Return what a feed evaluates on the rows of a projection."""
     if isinstance(feed, FoldSeveral):
         return [expression for part in feed.feeds for expression in _computed(part)]
+    if isinstance(feed, FoldMultiple):
+        return [*feed.factors, *_computed(feed.feed)]
     arguments = feed.arguments if isinstance(feed, AddWeighted) else ()
     return [getattr(feed, "filter", None), *arguments]

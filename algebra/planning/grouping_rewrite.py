@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from projseg.algebra.expressions.inverse import argument_from
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.expressions.value_order import order_key
 from projseg.algebra.planning.segment_constant import SegmentConstant
@@ -69,15 +70,22 @@ class GroupingRewriter:
         if expression in self._view.single:
             return SegmentConstant(expression.type, expression)
         if isinstance(expression, Column):
-            constant = self._view.constant_by_column.get(expression.name)
-            if constant is not None:
-                return constant
-            raise NotStored(self._missing_code(expression), expression.name)
+            return self._column(expression)
         if not isinstance(expression, Call):
             return expression
         if (found := self._from_floor(expression)) is not None:
             return found
         return replace(expression, arguments=tuple(map(self.rewrite, expression.arguments)))
+
+    def _column(self, column: Column) -> Expression:
+        constant = self._view.constant_by_column.get(column.name)
+        if constant is not None:
+            return constant
+        for whole, stored in self._spec.column_by_expression.items():
+            found = argument_from(whole, column, stored)
+            if found is not None:
+                return found
+        raise NotStored(self._missing_code(column), column.name)
 
     def _missing_code(self, column: Column) -> ReasonCode:
         is_floored = any(floor.moment == column for floor in self._floors)
@@ -91,6 +99,9 @@ class GroupingRewriter:
 
         None if the call is neither, or does not need a stored floor.
         """
+        for floor in self._floors:
+            if (floor.granularity, call) in self._view.steady:
+                return _with_start(call, floor)
         if call.function != "time_floor":
             return self._comparison_from_floor(call)
         (moment,), (wanted,) = call.arguments, call.parameters
@@ -128,6 +139,16 @@ class GroupingRewriter:
                 limit = time_literal(boundary, right.type)
                 return Call(call.type, "<" if function[0] == "<" else ">=", (floor.start, limit))
         return None
+
+
+def _with_start(expression: Expression, floor: StoredFloor) -> Expression:
+    """Return an expression with a bucket's start for the time."""
+    if expression == floor.moment:
+        return floor.start
+    if not isinstance(expression, Call):
+        return expression
+    arguments = tuple(_with_start(argument, floor) for argument in expression.arguments)
+    return replace(expression, arguments=arguments)
 
 
 def _refines_in_one_zone(stored: Granularity, wanted: Granularity) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from projseg.algebra.expressions.literals import TRUE
-from projseg.algebra.expressions.predicates import conjunction
+from projseg.algebra.expressions.predicates import conjunction, not_null
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.aggregate_feeds import FeedFinder
@@ -101,11 +101,13 @@ def _with_filtered_states(
 ) -> Match | Reason:
     """Answer `sum(x) WHERE p` from `sum(x) FILTER (WHERE p)`, where no grouping column decides p.
 
-    A stored row of which no base row fulfils p makes no group, which a stored count tells.
+    So is `sum(x) WHERE x IS NOT NULL` answered from `sum(x)`. A stored row of which no base row
+    fulfils p makes no group, which a stored count tells.
     """
     (reason, *_), moved = undecided.values(), tuple(undecided)
     spec = match.spec
-    if not any(primitive.filter is not None for _, primitive in spec.states):
+    has_filters = any(primitive.filter is not None for _, primitive in spec.states)
+    if not has_filters and not all(map(_says_not_null, moved)):
         return reason
     rest = view.without(moved)
     finder = FeedFinder(spec, rest, GroupingRewriter(spec, rest), moved)
@@ -185,3 +187,8 @@ def _residual(
             code = ReasonCode.FILTER_COLUMN_NOT_STORED if is_column else missing.code
             undecided[condition] = Reason(code, missing.column if is_column else to_sql(condition))
     return kept, undecided
+
+
+def _says_not_null(condition: Expression) -> bool:
+    negated = condition.children[0] if condition.children else condition
+    return len(negated.children) == 1 and condition == not_null(negated.children[0])

@@ -14,7 +14,15 @@ import msgspec
 
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.algebra.planning.source_plan import Feed, FoldSeveral, Known, MergeStates, SourcePlan
+from projseg.algebra.planning.source_plan import (
+    AddFunction,
+    Feed,
+    FoldMultiple,
+    FoldSeveral,
+    Known,
+    MergeStates,
+    SourcePlan,
+)
 from projseg.algebra.proofs.filter_simplify import ZoneSets
 
 Fill = Callable[[Expression], Expression]
@@ -93,19 +101,29 @@ def expressions_of(feed: Feed) -> Iterator[Expression | None]:
     if isinstance(feed, FoldSeveral):
         for part in feed.feeds:
             yield from expressions_of(part)
+    elif isinstance(feed, FoldMultiple):
+        yield from feed.factors
+        yield from expressions_of(feed.feed)
     elif not isinstance(feed, Known):
         yield feed.filter
-        if not isinstance(feed, MergeStates):
+        if isinstance(feed, AddFunction):
+            yield feed.argument
+        elif not isinstance(feed, MergeStates):
             yield from feed.arguments
 
 
 def _filled_feed(feed: _Feed, fill: Fill) -> _Feed:
     if isinstance(feed, FoldSeveral):
         return msgspec.structs.replace(feed, feeds=tuple(_filled_feed(f, fill) for f in feed.feeds))
+    if isinstance(feed, FoldMultiple):
+        factors = tuple(map(fill, feed.factors))
+        return msgspec.structs.replace(feed, feed=_filled_feed(feed.feed, fill), factors=factors)
     if isinstance(feed, Known):
         return feed
     condition = None if feed.filter is None else fill(feed.filter)
     if isinstance(feed, MergeStates):
         return msgspec.structs.replace(feed, filter=condition)
+    if isinstance(feed, AddFunction):
+        return msgspec.structs.replace(feed, argument=fill(feed.argument), filter=condition)
     arguments = tuple(map(fill, feed.arguments))
     return msgspec.structs.replace(feed, arguments=arguments, filter=condition)

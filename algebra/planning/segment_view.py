@@ -19,6 +19,10 @@ Refinement = tuple[Granularity, Granularity, str]
 """(stored granularity, granularity asked for, the column of both)."""
 
 
+Steady = tuple[Granularity, Expression]
+"""(stored granularity of a time, an expression of that time)."""
+
+
 class SegmentView(msgspec.Struct, frozen=True, dict=True):
     """A query as one segment sees it.
 
@@ -36,6 +40,12 @@ class SegmentView(msgspec.Struct, frozen=True, dict=True):
         Expressions of a time that have one value in the segment, whichever that is.
     refinements : frozenset of Refinement
         Pairs where, at all times in the segment, each stored bucket is in one bucket asked for.
+    steady : frozenset of Steady
+        Pairs where the expression has, in each stored bucket, one value, that at its start.
+    exact : frozenset of Expression
+        Arguments of sums, and branches of them, whose sums `has_exact_sum` proves.
+    sure : frozenset of Expression
+        Arguments of counts and extremes, and branches of them, that raise for no row.
     """
 
     conditions: tuple[Expression, ...]
@@ -44,6 +54,9 @@ class SegmentView(msgspec.Struct, frozen=True, dict=True):
     constants: tuple[tuple[str, Literal], ...] = ()
     single: frozenset[Expression] = frozenset()
     refinements: frozenset[Refinement] = frozenset()
+    steady: frozenset[Steady] = frozenset()
+    exact: frozenset[Expression] = frozenset()
+    sure: frozenset[Expression] = frozenset()
 
     def without(self, conditions: Iterable[Expression]) -> SegmentView:
         """Return the view of a query that lacks some of the conditions."""

@@ -16,9 +16,11 @@ import msgspec
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.algebra.planning.source_plan import (
+    AddFunction,
     AddRows,
     AddWeighted,
     Feed,
+    FoldMultiple,
     FoldSeveral,
     MergeStates,
 )
@@ -172,16 +174,22 @@ def _computing(expression: Expression) -> int:
 
 
 def _feed_columns(primitive: Primitive, feed: Feed) -> tuple[str, ...]:
+    found: tuple[str, ...] = ()
     match feed:
         case MergeStates(prefix, condition):
-            return (*_stored_columns(primitive, prefix), *_columns([condition]))
+            found = (*_stored_columns(primitive, prefix), *_columns([condition]))
         case AddWeighted(arguments, prefix, condition):
-            return (state_column_name(prefix, "count"), *_columns([*arguments, condition]))
+            found = (state_column_name(prefix, "count"), *_columns([*arguments, condition]))
         case AddRows(arguments, condition):
-            return _columns([*arguments, condition])
+            found = _columns([*arguments, condition])
+        case AddFunction(stored, prefix, argument, condition):
+            own = (name for name in _columns([argument, condition]) if name != AddFunction.STATE)
+            found = (*_stored_columns(stored, prefix), *own)
+        case FoldMultiple(inner, part, _, factors):
+            found = (*_feed_columns(inner, part), *_columns(factors))
         case FoldSeveral(feeds):
-            return tuple(name for part in feeds for name in _feed_columns(primitive, part))
-    return ()
+            found = tuple(name for part in feeds for name in _feed_columns(primitive, part))
+    return found
 
 
 @lru_cache(maxsize=4096)
@@ -193,8 +201,13 @@ def _feed_work(primitive: Primitive, feed: Feed) -> int:
     is_set = primitive.kind.is_set
     if isinstance(feed, FoldSeveral):
         return sum(_feed_work(primitive, part) for part in feed.feeds)
+    if isinstance(feed, FoldMultiple):
+        per_row = sum(_FOLD_WORK + _computing(factor) for factor in feed.factors)
+        return _feed_work(feed.primitive, feed.feed) + per_row
     if isinstance(feed, MergeStates):
         work = _SET_MERGE_WORK if is_set else _FOLD_WORK
+    elif isinstance(feed, AddFunction):
+        work = _FOLD_WORK + _computing(feed.argument)
     elif isinstance(feed, AddRows | AddWeighted):
         work = _SET_ADD_WORK if is_set else _FOLD_WORK
         work += sum(_computing(argument) for argument in feed.arguments)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import ClassVar
 
 import msgspec
 from msgspec.structs import replace
@@ -101,6 +102,51 @@ class FoldSeveral(msgspec.Struct, frozen=True):
     feeds: tuple[Feed, ...]
 
 
+class FoldMultiple(msgspec.Struct, frozen=True):
+    """Add a multiple of another sum or count: sum(2 * x) from sum(x), sum(x + 1) from count(x).
+
+    Parameters
+    ----------
+    primitive : Primitive
+        The sum or count that is multiplied. Where it is of no values, nothing is added.
+    feed : Feed
+        What feeds it; `MergeStates` if there are factors.
+    constant : int
+        By which it is multiplied; 0 adds a zero. It makes unscaled integers of decimals.
+    factors : tuple of Expression
+        Over grouping columns: exact numbers by which the state of each row is multiplied. Where one
+        is null, nothing is added.
+    """
+
+    primitive: Primitive
+    feed: Feed
+    constant: int
+    factors: tuple[Expression, ...] = ()
+
+
+class AddFunction(msgspec.Struct, frozen=True):
+    """Fold a function of a stored state: max(to_date(t)) from max(t).
+
+    Parameters
+    ----------
+    primitive : Primitive
+        The stored primitive, of one column.
+    prefix : str
+        Text of the stored primitive.
+    argument : Expression
+        The function, over grouping columns and `STATE`.
+    filter : Expression or None
+        Over grouping columns; rows where it is not true are left out.
+    """
+
+    STATE: ClassVar[str] = "the state"
+
+    primitive: Primitive
+    prefix: str
+    argument: Expression
+    filter: Expression | None = None
+
+
 class Known(msgspec.Struct, frozen=True):
     """A whole segment's answer from metadata.
 
@@ -114,7 +160,7 @@ class Known(msgspec.Struct, frozen=True):
     value: object
 
 
-Feed = AddRows | AddWeighted | MergeStates | FoldSeveral | Known
+Feed = AddRows | AddWeighted | AddFunction | MergeStates | FoldSeveral | FoldMultiple | Known
 
 
 class Reversal(msgspec.Struct, frozen=True):

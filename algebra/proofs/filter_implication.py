@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from math import prod
 from typing import Final
 
+from projseg.algebra.expressions.fallible import may_fail
 from projseg.algebra.expressions.functions.record import Nulls
 from projseg.algebra.expressions.functions.table import FUNCTIONS
 from projseg.algebra.expressions.literals import TRUE
@@ -69,11 +70,21 @@ class Premises:
             return expression.value is not None
         if expression in self._not_null or not self._sets.get(expression, ANYTHING).has_null:
             return True
-        return (
-            isinstance(expression, Call)
-            and FUNCTIONS[expression.function].null_only_from_null(expression)
-            and all(self.is_not_null(argument) for argument in expression.arguments)
+        if not isinstance(expression, Call):
+            return False
+        record = FUNCTIONS[expression.function]
+        if record.nulls == Nulls.NEVER or self._has_value(expression):
+            return True
+        return record.null_only_from_null(expression) and all(
+            map(self.is_not_null, expression.arguments)
         )
+
+    def _has_value(self, call: Call) -> bool:
+        """Whether a choice among values is never null: some value of COALESCE, each of CASE."""
+        if call.function == "coalesce":
+            return any(map(self.is_not_null, call.arguments))
+        values = (*call.arguments[1::2], call.arguments[-1])
+        return call.function == "case" and all(map(self.is_not_null, values))
 
     def imply(self, goal: Expression) -> bool:
         """Whether `goal` is proved to be true wherever all conditions are true."""
@@ -88,6 +99,9 @@ class Premises:
 
     def _prove(self, goal: Expression) -> bool:
         if goal in self.conditions or goal == TRUE or self.is_contradiction:
+            return True
+        tested = _tested_for_null(goal)
+        if tested is not None and not may_fail(tested) and self.is_not_null(tested):
             return True
         truth = truth_of(goal)
         if truth is not None:
@@ -116,3 +130,12 @@ class Premises:
             if all(Premises([*others, part]).imply(goal) for part in choice.arguments):
                 return True
         return False
+
+
+def _tested_for_null(condition: Expression) -> Expression | None:
+    """Return the expression that a condition says not to be null; None of other conditions."""
+    inner = condition.children[0] if condition.children else None
+    is_negation = isinstance(condition, Call) and condition.function == "not"
+    if not is_negation or not isinstance(inner, Call) or inner.function != "is_null":
+        return None
+    return inner.arguments[0]

@@ -9,6 +9,8 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
+from projseg.algebra.expressions.canonical import canonical
+from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.expressions.value_order import order_key
 from projseg.algebra.proofs.integer_ranges import values_of_sum, without_widening
@@ -72,6 +74,19 @@ class ZoneSets:
             self._ends[column.name] = self._ends_of(column)
         ends = self._ends[column.name]
         return None if ends is None else constant_between(expression, *ends)
+
+    def ends_of_only_column(self, expression: Expression) -> tuple[object, object] | None:
+        """Return values between which the only column of an expression lies, as in `Literal`.
+
+        None if it has several columns, or no bounds are known, or some value is NaN.
+        """
+        if len(expression.columns) != 1:
+            return None
+        (name,) = expression.columns
+        facts = self._facts.columns.get(name)
+        if facts is None or facts.has_nan or facts.minimum is None or facts.maximum is None:
+            return None
+        return facts.minimum, facts.maximum
 
     def _ends_of(self, column: Column) -> tuple[int, int] | None:
         """Return the order keys between which a column lies, None if it may be null."""
@@ -155,11 +170,26 @@ def simplify(
     conditions: Iterable[Expression], zones: ZoneSets
 ) -> tuple[tuple[Expression, ...], bool]:
     """Return the conditions that are not true of every row, and whether no row fulfils them all."""
-    kept = []
+    kept: list[Expression] = []
     for condition in conditions:
         found = outcomes(condition, zones)
         if not found.true:
             return (condition,), True
         if not found.is_always_true:
-            kept.append(condition)
+            kept += conjuncts(_narrowed(condition, zones))
     return tuple(kept), False
+
+
+def _narrowed(condition: Expression, zones: ZoneSets) -> Expression:
+    """Return a condition without alternatives that no row fulfils and demands that each does."""
+    if not isinstance(condition, Call) or condition.function not in ("or", "and"):
+        return condition
+    is_or = condition.function == "or"
+    parts = []
+    for part in condition.arguments:
+        found = outcomes(part, zones)
+        if found.true if is_or else not found.is_always_true:
+            parts.append(_narrowed(part, zones))
+    if tuple(parts) == condition.arguments:
+        return condition
+    return canonical(Call(condition.type, condition.function, tuple(parts)))

@@ -1,10 +1,10 @@
-"""The values that a sum of integer columns can have, and whether it can overflow."""
+"""The values that a sum of integer columns can have, and casts that only widen."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.algebra.expressions.tree import Call, Expression
 from projseg.algebra.proofs.value_set import ANY_VALUE, ANYTHING, NULL_ONLY, ValueSet
 
 
@@ -17,19 +17,6 @@ def without_widening(expression: Expression) -> Expression:
             break
         expression = inner
     return expression
-
-
-def in_type_range(total: Expression) -> Expression:
-    """Return the condition that an integer lies in the range of its type.
-
-    Every value fulfils it, but a segment's facts prove it only if no row overflows.
-    """
-    largest = (1 << (total.type.bit_width - 1)) - 1
-    bounds = (
-        Call(pa.bool_(), ">=", (total, Literal(total.type, -largest - 1))),
-        Call(pa.bool_(), "<=", (total, Literal(total.type, largest))),
-    )
-    return Call(pa.bool_(), "and", bounds)
 
 
 def values_of_sum(parts: tuple[ValueSet, ...], arrow_type: pa.DataType) -> ValueSet:

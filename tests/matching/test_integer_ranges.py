@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projseg.algebra.expressions.bind import bind
-from projseg.algebra.expressions.tree import Column, Literal
-from projseg.algebra.proofs.integer_ranges import in_type_range, values_of_sum, without_widening
+from projseg.algebra.proofs.integer_ranges import values_of_sum, without_widening
 from projseg.algebra.proofs.value_set import (
     ANY_VALUE,
     ANYTHING,
@@ -36,14 +35,6 @@ SCHEMA = pa.schema([("i", pa.int32()), ("b", pa.int64()), ("f", pa.float64()), (
 )
 def test_only_casts_to_wider_whole_numbers_are_left_out(text, inner):
     assert without_widening(bind(text, SCHEMA)) == bind(inner, SCHEMA)
-
-
-@pytest.mark.parametrize("arrow_type", [pa.int8(), pa.int32(), pa.int64()])
-def test_the_range_of_a_type_is_all_that_it_holds(arrow_type):
-    least, largest = -(2 ** (arrow_type.bit_width - 1)), 2 ** (arrow_type.bit_width - 1) - 1
-    low, high = in_type_range(Column(arrow_type, "x")).arguments
-    assert (low.function, low.arguments[1]) == (">=", Literal(arrow_type, least))
-    assert (high.function, high.arguments[1]) == ("<=", Literal(arrow_type, largest))
 
 
 VALUES = st.sets(st.integers(-5, 5), max_size=3)

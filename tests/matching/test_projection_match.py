@@ -2,7 +2,17 @@
 
 import pyarrow as pa
 import pytest
-from matching_cases import SCHEMA, chosen, facts, instant, only_plan, query, reason, spec
+from matching_cases import (
+    BASE_ROWS,
+    SCHEMA,
+    chosen,
+    facts,
+    instant,
+    only_plan,
+    query,
+    reason,
+    spec,
+)
 
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.planning.source_plan import AddRows, AddWeighted, FoldSeveral, MergeStates
@@ -61,8 +71,8 @@ FILTERED = spec("filtered", ["page"], ["sum(added)", "count(*)"], where="channel
         (HOURLY, {"aggregators": "hll_sketch_agg(user, 14)"},
          "AGGREGATOR_NOT_STORED hll(user, 14)"),
         (DAILY, {"group_by": "page", "aggregators": "count(*)"}, "AGGREGATOR_NOT_STORED count(*)"),
-        (HOURLY, {"aggregators": "sum(added + 1)"},
-         "AGGREGATOR_NOT_STORED sum(added + 1L)"),
+        (HOURLY, {"aggregators": "sum(added DIV 2)"},
+         "AGGREGATOR_NOT_STORED sum(added DIV 2L)"),
         (HOURLY, {"group_by": "channel", "context": {"noProjections": True}},
          "DISABLED noProjections is set"),
         (HOURLY, {"group_by": "channel", "context": {"excludeProjections": "hourly"}},
@@ -157,6 +167,30 @@ def test_sum_of_a_sum_needs_no_nulls_and_no_overflow(columns):
     one = spec("p", ["channel"], ["sum(added)", "sum(deleted)"])
     found = reason(query(aggregators="sum(added + deleted)"), one, facts(one, columns=columns))
     assert found.startswith("AGGREGATOR_NOT_STORED sum(added + deleted")
+
+
+def test_a_product_is_not_summed_where_a_row_may_overflow():
+    one = spec("p", ["channel"], ["sum(added)", "count(*)"])
+    question = query(aggregators="sum(added * 2), avg(added + 1)")
+    assert reason(question, one, facts(one)) == "serves"
+    near_the_end = facts(one, columns={"added": ColumnFacts(0, 2**62)})
+    assert reason(question, one, near_the_end) == "AGGREGATOR_NOT_STORED sum(added * 2L)"
+
+
+def test_a_count_is_not_taken_where_a_row_may_raise_an_error():
+    one = spec("p", ["channel"], ["sum(added)", "count(*)"])
+    question = query(group_by="channel", aggregators="count(added + 1)")
+    assert reason(question, one, facts(one)) == "serves"
+    at_the_end = facts(one, columns={"added": ColumnFacts(0, 2**63 - 1)})
+    assert reason(question, one, at_the_end) == "AGGREGATOR_NOT_STORED count(added + 1L)"
+
+
+def test_doubles_of_whole_numbers_are_summed_as_these_where_that_is_exact():
+    one = spec("p", ["channel"], ["sum(added)"])
+    question = query(aggregators="sum(CAST(added AS DOUBLE))")
+    assert reason(question, one, facts(one)) == "serves"
+    many = facts(one, columns={"added": ColumnFacts(0, 2**53 // BASE_ROWS + 1)})
+    assert reason(question, one, many).startswith("AGGREGATOR_NOT_STORED")
 
 
 def test_a_count_of_a_column_is_the_count_of_rows_only_without_nulls():

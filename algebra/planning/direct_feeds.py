@@ -1,0 +1,182 @@
+"""Find how a projection's own states and grouping columns feed a primitive.
+
+In order of preference: from a stored state, narrowed by a FILTER over grouping columns if needed;
+from values of grouping columns, if it does not matter how often a value occurs; from values of
+grouping columns, each counted as often as a stored count says. A projection of rows is folded as
+base rows are.
+"""
+
+from __future__ import annotations
+
+from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.expressions.fallible import may_fail
+from projseg.algebra.expressions.predicates import conjunction, conjuncts, not_null
+from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.algebra.planning.grouping_rewrite import GroupingRewriter, NotStored
+from projseg.algebra.planning.segment_view import SegmentView
+from projseg.algebra.planning.source_plan import AddRows, AddWeighted, MergeStates
+from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.algebra.proofs.exact_values import keeps_values
+from projseg.algebra.proofs.filter_implication import Premises
+
+
+class DirectFeeds:
+    """Finds feeds in one projection of one segment, by one state or by grouping columns alone.
+
+    Parameters
+    ----------
+    spec : ProjectionSpec
+        The projection, whose states are stored.
+    view : SegmentView
+        What is known of the query's rows in the segment.
+    rewriter : GroupingRewriter
+        From base columns to grouping columns of `spec`.
+    moved : tuple of Expression
+        Conditions on the query's rows that no longer are in `view`, since the grouping columns do
+        not decide them: each primitive has them in its FILTER.
+    """
+
+    def __init__(
+        self,
+        spec: ProjectionSpec,
+        view: SegmentView,
+        rewriter: GroupingRewriter,
+        moved: tuple[Expression, ...] = (),
+    ) -> None:
+        self._moved = moved
+        self._spec = spec
+        self._view = view
+        self._rewriter = rewriter
+        self._context = (*spec.filter_conjuncts, *view.known)
+        self._premises = view.premises if not spec.filter_conjuncts else Premises(self._context)
+
+    def _open(self, conditions: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        """Return the conditions that are not proved by what is known."""
+        return tuple(c for c in conditions if not self._premises.imply(c))
+
+    def _values_needed(self, arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        """Return the conditions under which no argument is null, as far as they are not proved."""
+        parts = (part for argument in arguments for part in _parts_with_nulls(argument))
+        return self._open(_have_values(tuple(parts)))
+
+    def _is_sure(self, argument: Expression) -> bool:
+        """Whether an argument raises for no row, so that a count of other rows loses no error."""
+        return argument in self._view.sure or not may_fail(argument)
+
+    def _added_rows(
+        self, primitive: Primitive, conditions: tuple[Expression, ...]
+    ) -> AddRows | None:
+        """Fold rows of a projection of rows, as base rows are."""
+        arguments, residual = self._rewritten(primitive.arguments), self._rewritten(conditions)
+        if arguments is None or residual is None:
+            return None
+        return AddRows(tuple(arguments), conjunction(residual))
+
+    def _merged(
+        self,
+        primitive: Primitive,
+        conditions: tuple[Expression, ...],
+        also_known: tuple[Expression, ...] = (),
+    ) -> MergeStates | None:
+        """Merge a stored state of the same rows, or of more rows that a filter can tell apart."""
+        of_any = False
+        if primitive.function == "count":
+            conditions = (*conditions, *self._values_needed(primitive.arguments))
+            of_any = all(map(self._is_sure, primitive.arguments))
+        elif not primitive.kind.is_by_time:
+            also_known = (*also_known, *_have_values(primitive.arguments))  # others add nothing
+        wanted = Premises((*self._context, *conditions, *also_known))
+        found = []
+        for text, stored in self._spec.states:
+            if not _is_alike(stored, primitive, of_any=of_any):
+                continue
+            needed = _conditions(stored)
+            if not all(wanted.imply(condition) for condition in needed):
+                continue
+            counted = needed if primitive.function == "count" else (*needed, *also_known)
+            left = Premises((*self._context, *counted)) if counted else self._premises
+            residual = self._rewritten([c for c in conditions if not left.imply(c)])
+            if residual is not None:
+                found.append(MergeStates(text, conjunction(residual)))
+        return min(found, key=lambda feed: feed.filter is not None, default=None)
+
+    def _added(self, primitive: Primitive, conditions: tuple[Expression, ...]) -> AddRows | None:
+        """Fold values of grouping columns in, if it does not matter how often they occur."""
+        arguments = self._rewritten(primitive.arguments)
+        if not arguments:
+            return None
+        deciding = arguments[-1:] if primitive.kind.is_by_time else arguments
+        if any(isinstance(a, Literal) and a.value is None for a in deciding):
+            return AddRows(tuple(arguments))  # rows with a null here do not count
+        residual = self._rewritten(conditions)
+        if not primitive.kind.is_idempotent or residual is None:
+            return None
+        return AddRows(tuple(arguments), conjunction(residual))
+
+    def _weighed(
+        self, primitive: Primitive, conditions: tuple[Expression, ...]
+    ) -> AddWeighted | None:
+        """Fold values of grouping columns in, each as often as a stored count says."""
+        arguments = self._rewritten(primitive.arguments)
+        if not primitive.kind.is_weighable or not arguments:
+            return None
+        have_values = _have_values(primitive.arguments)
+        count = self._merged(Primitive("count", ()), conditions, have_values)
+        if count is None:
+            return None
+        return AddWeighted(tuple(arguments), count.prefix, count.filter)
+
+    def _rewritten(
+        self, expressions: list[Expression] | tuple[Expression, ...]
+    ) -> list[Expression] | None:
+        try:
+            return [self._rewriter.rewrite(expression) for expression in expressions]
+        except NotStored:
+            return None
+
+
+def _is_alike(stored: Primitive, wanted: Primitive, *, of_any: bool) -> bool:
+    """Whether two primitives differ at most in which rows they take.
+
+    Parameters
+    ----------
+    stored, wanted : Primitive
+        The primitives.
+    of_any : bool
+        Whether the arguments may be others, as of counts they may.
+    """
+    if stored.function != wanted.function or not _is_precise(stored, wanted):
+        return False
+    return of_any or stored.arguments == wanted.arguments
+
+
+def _is_precise(stored: Primitive, wanted: Primitive) -> bool:
+    """Whether a state is as large as wanted, or can be made as small."""
+    if not wanted.kind.serves_smaller:
+        return stored.parameters == wanted.parameters
+    return _size(stored) >= _size(wanted)
+
+
+def _size(primitive: Primitive) -> int:
+    size = primitive.parameters[0]
+    assert isinstance(size, int), "the parameter is a size"
+    return size
+
+
+def _conditions(stored: Primitive) -> tuple[Expression, ...]:
+    """Return the conditions of the rows in a stored primitive; for count(x), x is not null too."""
+    own = conjuncts(stored.filter)
+    return (*own, *_have_values(stored.arguments)) if stored.function == "count" else own
+
+
+def _have_values(arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    return tuple(map(not_null, arguments))
+
+
+def _parts_with_nulls(value: Expression) -> tuple[Expression, ...]:
+    """Return what has to have values so that a value, which raises no error, is not null."""
+    if isinstance(value, Literal) and value.value is not None:
+        return ()
+    if not isinstance(value, Call) or not keeps_values(value):
+        return (value,)
+    return tuple(part for argument in value.arguments for part in _parts_with_nulls(argument))
