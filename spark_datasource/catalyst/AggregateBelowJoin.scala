@@ -68,7 +68,7 @@ class AggregateBelowJoin(
     for {
       reply <- requests.reply(request).toOption
       if reply.content.get("reducing").asBoolean && table.isAsStored(reply)
-      types = listed(reply, "types").map(one => DataType.fromDDL(one.asText))
+      types = listed(reply, "types").map(one => StoredType.of(one.asText))
       if types.take(keys.attributes.size) == keys.attributes.map(_.dataType)
       isAnswered = reply.content.get("answered").asBoolean
       if isAnswered || !(filters ++ asked.texts).exists(_.mayFail)

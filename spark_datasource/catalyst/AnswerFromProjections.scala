@@ -14,7 +14,6 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.DataFrame
 import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.types.DataType
 
 /**
  * Answers aggregates over projseg tables from the engine, and reads of the rest only the columns
@@ -126,7 +125,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
       reply: Reply, table: Table, keys: Seq[Expression], calls: Seq[AggregateExpression], query: ObjectNode,
       mayFail: Boolean): Either[Refusal, LogicalPlan] = {
     val wanted = keys ++ calls
-    val types = reply.content.get("types").elements().asScala.map(one => DataType.fromDDL(one.asText)).toSeq
+    val types = reply.content.get("types").elements().asScala.map(one => StoredType.of(one.asText)).toSeq
     if (!table.isAsStored(reply)) Left(Refusal.ofTypes)
     else if (types != wanted.map(_.dataType)) Left(Refusal("projseg's types are not Spark's"))
     else if (reply.content.get("answered").asBoolean) Right(planted(wanted, reply))

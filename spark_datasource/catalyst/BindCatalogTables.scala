@@ -68,7 +68,6 @@ class BindCatalogTables(session: SparkSession) extends Rule[LogicalPlan] {
     }
 
   private def known(entry: CatalogTable, given: Set[String]): Map[String, String] =
-    (entry.properties ++ entry.storage.properties).filter { case (name, _) =>
-      Declaration.isOption(name) && !given.contains(name.toLowerCase)
-    } + ("path" -> entry.location.toString)
+    Declaration.optionsOf(entry).filterNot { case (name, _) => given.contains(name.toLowerCase) } +
+      ("path" -> entry.location.toString)
 }

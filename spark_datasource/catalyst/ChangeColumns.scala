@@ -1,102 +1,198 @@
 package org.apache.spark.sql.projseg
 
-import scala.util.control.NonFatal
+import java.util
 
-import org.apache.spark.sql.{Row, SparkSession}
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.{Row, SaveMode, SparkSession}
 import org.apache.spark.sql.catalyst.TableIdentifier
-import org.apache.spark.sql.catalyst.analysis.{ResolvedFieldName, UnresolvedFieldName, UnresolvedTable}
+import org.apache.spark.sql.catalyst.analysis.{ResolvedTable, UnresolvedTable}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.plans.logical.{AlterTableCommand, LogicalPlan}
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog, TableChange}
-import org.apache.spark.sql.execution.command.LeafRunnableCommand
-import org.apache.spark.sql.types.{DataType, NullType, StructField, StructType}
+import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Column, Identifier, TableCatalog, TableChange}
+import org.apache.spark.sql.connector.expressions.LiteralValue
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.command.{ExecutedCommandExec, LeafRunnableCommand}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** ALTER TABLE ... ADD | RENAME | DROP | ALTER COLUMN of a table by path, or of Spark's own catalog. */
+/**
+ * ALTER TABLE ... ADD | RENAME | DROP | ALTER COLUMN of a table by path, or of Spark's own catalog: the
+ * engine changes what is stored, and of the catalog's entry exactly those columns.
+ */
 case class ChangeColumns(subject: Subject, changes: Seq[TableChange]) extends LeafRunnableCommand {
-  override def run(session: SparkSession): Seq[Row] = {
-    val arguments = Map("changes" -> ColumnChanges.told(changes))
-    val told = Statement("change_columns", subject, arguments, "kind STRING, name STRING, text STRING").run(session)
-      .map(row => (row.getString(0), row.getString(1), row.getString(2)))
-    val columns = told.collect { case ("column", name, text) => StructField(name, DataType.fromDDL(text)) }
-    val options = told.collect { case ("option", name, text) => name.toLowerCase -> text }.toMap
+  override def run(given: SparkSession): Seq[Row] = {
+    val session = given.asInstanceOf[ClassicSession]
     subject match {
-      case ByName(parts) => new OwnCatalog(session.asInstanceOf[ClassicSession]).declare(parts, StructType(columns), options)
+      case ByName(parts) =>
+        val entry = session.sessionState.catalog.getTableMetadata(TableIdentifier(parts.last, parts.init.lastOption))
+        val before = DeclaredColumns.of(entry)
+        val after = ColumnChanges.declared(before, changes)
+        declare(session, entry, after, changed(session, ColumnChanges.told(changes, before), entry))
       case _ =>
+        val kept = changes.find(ColumnChanges.isOfEntry)
+        kept.foreach(one => throw Statement.failed(
+          s"${ColumnChanges.words(one)} is kept in the entry of a catalog, and a table by its path has none; name the " +
+            "table of a catalog that lies there"))
+        changed(session, ColumnChanges.told(changes, new StructType()), entry = null)
     }
     Nil
+  }
+
+  /** Makes the changes that concern what is stored; returns the options that declare the table afterwards. */
+  private def changed(
+      session: ClassicSession, told: Seq[util.Map[String, Any]], entry: CatalogTable): Map[String, String] =
+    if (told.isEmpty) Map.empty
+    else {
+      // A declared table that nobody has written to is made first, so that there is one way to change it.
+      if (entry != null) EmptyTable.makeUnlessMade(
+        session, entry.location.toString, entry.schema, Declaration.optionsOf(entry))
+      Statement("change_columns", subject, Map("changes" -> told), "name STRING, text STRING").run(session)
+        .map(row => row.getString(0).toLowerCase -> row.getString(1)).toMap
+    }
+
+  private def declare(
+      session: ClassicSession, entry: CatalogTable, columns: StructType, options: Map[String, String]): Unit = {
+    val catalog = session.sessionState.catalog
+    def present(given: Map[String, String]): Map[String, String] =
+      given.map { case (name, text) => name -> options.getOrElse(name.toLowerCase, text) }
+    if (options.nonEmpty) catalog.externalCatalog.alterTable(entry.copy(
+      properties = present(entry.properties), storage = entry.storage.copy(properties = present(entry.storage.properties))))
+    // What a session catalog checks first would refuse to drop a column.
+    catalog.externalCatalog.alterTableDataSchema(entry.database, entry.identifier.table, DeclaredColumns.inEntry(columns))
+    session.catalog.refreshTable(entry.identifier.quotedString)
   }
 }
 
 object ColumnChanges {
   // Named, as releases have further ones and other fields in these.
-  private val commands = Set("AddColumns", "RenameColumn", "DropColumns", "AlterColumns")
+  private val commands = Set("AddColumns", "RenameColumn", "DropColumns", "AlterColumns", "ReplaceColumns")
 
-  /** The command in place of one that Spark's parser has made, if it is about a projseg table. */
-  def of(plan: LogicalPlan, session: SparkSession): LogicalPlan = plan match {
-    case command: AlterTableCommand if commands.contains(command.getClass.getSimpleName) => command.table match {
-      case named: UnresolvedTable =>
-        new OwnCatalog(session.asInstanceOf[ClassicSession]).subject(named.multipartIdentifier)
-          .map(ChangeColumns(_, changes(command))).getOrElse(plan)
-      case _ => plan
+  def isOne(command: AlterTableCommand): Boolean = commands.contains(command.getClass.getSimpleName)
+
+  /** Columns after changes; all else that is declared of them stays. */
+  def declared(columns: StructType, changes: Seq[TableChange]): StructType = {
+    changes.foreach(check)
+    if (Seq("AddColumn", "DeleteColumn").forall(kind => changes.exists(_.getClass.getSimpleName == kind))) throw unsupported(
+      "REPLACE COLUMNS", "it would drop every value of the table; use ADD, DROP, RENAME and ALTER COLUMN")
+    changes.foldLeft(columns) {
+      // Spark's own way would refuse a table of this provider that has any default.
+      case (before, one: TableChange.AddColumn) => StructType(before ++ CatalogV2Util.v2ColumnsToStructType(Array(
+        Column.create(one.fieldNames.head, one.dataType, one.isNullable, one.comment, one.defaultValue, null))))
+      case (before, other) => CatalogV2Util.applySchemaChanges(before, Seq(other), Some("projseg"), "ALTER TABLE")
     }
-    case _ => plan
   }
 
-  private def changes(command: AlterTableCommand): Seq[TableChange] =
-    try command.transformExpressions {
-      case written: UnresolvedFieldName => ResolvedFieldName(written.name.init, StructField(written.name.last, NullType))
-    }.asInstanceOf[AlterTableCommand].changes
-    catch { case _: IllegalArgumentException => throw unsupported("a field of a column, or a place among columns") }
-
-  /** Changes as the engine takes them. */
-  def told(changes: Seq[TableChange]): Seq[java.util.Map[String, Any]] = changes.map {
-    case one: TableChange.AddColumn
-        if one.isNullable && one.comment == null && one.position == null && one.defaultValue == null =>
-      java.util.Map.of[String, Any]("add", name(one.fieldNames), "type", one.dataType.catalogString)
-    case one: TableChange.RenameColumn => java.util.Map.of[String, Any]("rename", name(one.fieldNames), "to", one.newName)
-    case one: TableChange.DeleteColumn =>
-      java.util.Map.of[String, Any]("drop", name(one.fieldNames), "lenient", one.ifExists)
-    case one: TableChange.UpdateColumnType =>
-      java.util.Map.of[String, Any]("widen", name(one.fieldNames), "type", one.newDataType.catalogString)
-    case other => throw unsupported(other.getClass.getSimpleName)
+  /** Changes of what is stored, as the engine takes them; `columns` are those declared before. */
+  def told(changes: Seq[TableChange], columns: StructType): Seq[util.Map[String, Any]] = {
+    changes.foreach(check)
+    changes.flatMap {
+      case one: TableChange.AddColumn =>
+        val added = Map[String, Any]("add" -> one.fieldNames.head, "type" -> StoredType.nameOf(one.dataType))
+        Some(added ++ valueOf(one).map("value" -> _))
+      case one: TableChange.RenameColumn => Some(Map("rename" -> one.fieldNames.head, "to" -> one.newName))
+      case one: TableChange.DeleteColumn => Some(Map("drop" -> one.fieldNames.head, "lenient" -> one.ifExists))
+      case one: TableChange.UpdateColumnType
+          if !columns.find(_.name == one.fieldNames.head).exists(known =>
+            StoredType.of(known.dataType) == StoredType.of(one.newDataType)) =>
+        Some(Map("widen" -> one.fieldNames.head, "type" -> StoredType.nameOf(one.newDataType)))
+      case _ => None
+    }.map(_.asJava)
   }
 
-  private def name(parts: Array[String]): String = parts match {
-    case Array(one) => one
-    case _ => throw unsupported(s"${parts.mkString(".")}, a field of a column")
+  /** Whether only an entry of a catalog can keep a change, or a part of it. */
+  def isOfEntry(change: TableChange): Boolean = change match {
+    case one: TableChange.AddColumn =>
+      one.comment != null || one.defaultValue != null || DeclaredColumns.isMoreThanStored(one.dataType)
+    case one: TableChange.UpdateColumnType => DeclaredColumns.isMoreThanStored(one.newDataType)
+    case _: TableChange.RenameColumn | _: TableChange.DeleteColumn => false
+    case _ => true
   }
 
-  private def unsupported(what: String): Exception = new UnsupportedOperationException(
-    s"$what: columns of projseg tables are added, renamed, dropped and widened as a whole; they have no place, " +
-      "default, NOT NULL, nor a comment that is changed")
+  def words(change: TableChange): String = change match {
+    case one: TableChange.AddColumn if one.comment != null => "a COMMENT"
+    case one: TableChange.AddColumn if one.defaultValue != null => "a DEFAULT"
+    case _: TableChange.AddColumn | _: TableChange.UpdateColumnType => "a limit of length or a collation"
+    case _: TableChange.UpdateColumnComment => "a COMMENT"
+    case _: TableChange.UpdateColumnNullability => "NOT NULL"
+    case _ => "a DEFAULT"
+  }
+
+  private def check(change: TableChange): Unit = change match {
+    case one: TableChange.ColumnChange if one.fieldNames.length > 1 =>
+      throw unsupported(
+        s"change of ${one.fieldNames.mkString(".")}, a field of a column", "columns are added, renamed, dropped and widened whole")
+    case one: TableChange.AddColumn if one.position != null => throw unsupported(
+      "place among columns for new ones", "they come last; leave FIRST or AFTER out")
+    case one: TableChange.AddColumn if !one.isNullable => throw unsupported(
+      s"ADD COLUMN ${one.fieldNames.head} NOT NULL", "rows that are there have no value in it; leave NOT NULL out")
+    case _: TableChange.UpdateColumnPosition => throw unsupported(
+      "other place among columns for one", "it stays where it was added; leave FIRST or AFTER out")
+    case one: TableChange.UpdateColumnNullability if !one.nullable => throw unsupported(
+      s"SET NOT NULL, here of column ${one.fieldNames.head}", "rows that are there may be null; declare it when a table is made")
+    case _ =>
+  }
+
+  /** The value that rows that are there get in a column that is added, as a text for the engine. */
+  private def valueOf(added: TableChange.AddColumn): Option[String] =
+    Option(added.defaultValue).map(_.getValue).flatMap {
+      case value: LiteralValue[_] if value.value == null => None
+      case value: LiteralValue[_] => Some(new SqlTexts("UTC").of(Literal(value.value, value.dataType)).map(_.text)
+        .getOrElse(throw unsupported(
+          s"DEFAULT of type ${value.dataType.sql} for rows that are there",
+          "add the column without it, and then ALTER COLUMN ... SET DEFAULT")))
+    }
+
+  private def unsupported(what: String, why: String): Exception =
+    new UnsupportedOperationException(s"projseg has no $what: $why")
 }
 
-/** Projseg tables of Spark's own catalog, whose entries have a copy of the columns and of the first write's options. */
-private class OwnCatalog(session: ClassicSession) extends LookupCatalog {
-  override protected val catalogManager: CatalogManager = session.sessionState.catalogManager
-
-  def subject(parts: Seq[String]): Option[Subject] = parts match {
-    case ByPath(path) => Some(At(path))
-    case _ => entry(parts).map(_ => ByName(parts))
+/** Gives ALTER TABLE of columns the table that lies at a path, which no catalog knows. */
+class ResolveChangedPaths(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
+    case command: AlterTableCommand if ColumnChanges.isOne(command) => command.table match {
+      case named: UnresolvedTable => named.multipartIdentifier match {
+        case ByPath(path) => command.withNewChildren(Seq(at(path, named.multipartIdentifier)))
+        case _ => command
+      }
+      case _ => command
+    }
   }
 
-  def declare(parts: Seq[String], columns: StructType, options: Map[String, String]): Unit = entry(parts).foreach { found =>
-    val catalog = session.sessionState.catalog
-    def present(given: Map[String, String]): Map[String, String] =
-      given.map { case (name, text) => name -> options.getOrElse(name.toLowerCase, text) }
-    catalog.externalCatalog.alterTable(found.copy(
-      properties = present(found.properties), storage = found.storage.copy(properties = present(found.storage.properties))))
-    // What a session catalog checks first would refuse to drop a column.
-    catalog.externalCatalog.alterTableDataSchema(found.database, found.identifier.table, columns)
-    session.catalog.refreshTable(found.identifier.quotedString)
+  private def at(path: String, parts: Seq[String]): ResolvedTable = {
+    val columns = Sources.provider.inferSchema(new CaseInsensitiveStringMap(util.Map.of("path", path)))
+    val catalog = session.asInstanceOf[ClassicSession].sessionState.catalogManager.v2SessionCatalog
+    val table = new ProjsegTable(parts.map(SqlText.quoted).mkString("."), path, None, columns, Map.empty)
+    ResolvedTable.create(catalog.asInstanceOf[TableCatalog], Identifier.of(parts.init.toArray, parts.last), table)
   }
+}
 
-  private def entry(parts: Seq[String]): Option[CatalogTable] = parts match {
-    case SessionCatalogAndIdentifier(_, name) if name.namespace.length == 1 =>
-      try Some(session.sessionState.catalog.getTableMetadata(TableIdentifier(name.name, name.namespace.headOption)))
-        .filter(Table.isOfProjseg)
-      catch { case NonFatal(_) => None }
-    case _ => None
+/** Runs changes of columns of tables in Spark's own catalog, once Spark has checked them. */
+object PlanColumnChanges extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case command: AlterTableCommand if ColumnChanges.isOne(command) => command.table match {
+      case ResolvedTable(catalog, identifier, table, _) if Table.isProjseg(table) && CatalogV2Util.isSessionCatalog(catalog) =>
+        val parts = identifier.namespace.toSeq :+ identifier.name
+        val subject = ByPath.unapply(parts).map(At(_)).getOrElse(ByName(parts))
+        ExecutedCommandExec(ChangeColumns(subject, command.changes)) :: Nil
+      case _ => Nil
+    }
+    case _ => Nil
+  }
+}
+
+/** A table without rows, made by a write of none: the source itself reads the options. */
+object EmptyTable {
+  def make(session: SparkSession, place: String, columns: StructType, options: Map[String, String]): Unit =
+    session.createDataFrame(util.List.of[Row](), DeclaredColumns.read(columns)).write.format("projseg")
+      .mode(SaveMode.Append).options(options).option("ifExists", "ignore").save(place)
+
+  def makeUnlessMade(session: ClassicSession, place: String, columns: StructType, options: Map[String, String]): Unit = {
+    val asked = Engine.request("version", Map("location" -> place))
+    val found = new Requests(new Settings(session.sessionState.conf)).sent(asked)
+    if (found.exists(_.code == "PROJSEG_NOT_A_TABLE")) make(session, place, columns, options)
   }
 }

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.projseg
 
-import org.apache.spark.sql.connector.catalog.Column
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Column}
 import org.apache.spark.sql.connector.catalog.TableCatalog._
 import org.apache.spark.sql.connector.expressions.Transform
 
@@ -15,8 +16,6 @@ private[projseg] class Declaration(
     "a table of this catalog lies in its warehouse; create it in spark_catalog to give a LOCATION")
   given.get(PROP_PROVIDER).filterNot(_.equalsIgnoreCase("projseg")).foreach(provider =>
     refused(s"this catalog has tables of projseg, not of $provider; write USING projseg, or format(\"projseg\")"))
-  columns.find(!_.nullable).foreach(column => refused(
-    s"column ${column.name} is NOT NULL, and every column of projseg may hold nulls; leave it out"))
 
   private val own = given.filterNot { case (name, _) =>
     name.startsWith(OPTION_PREFIX) || Set(PROP_PROVIDER, PROP_OWNER).contains(name)
@@ -27,7 +26,7 @@ private[projseg] class Declaration(
 
   /** Properties that the table keeps for its user. */
   val free: Map[String, String] =
-    own -- options.keys ++ columns.flatMap(one => Option(one.comment).map(ProjsegCatalog.commentOf(one.name) -> _))
+    own -- options.keys ++ DeclaredColumns.kept(CatalogV2Util.v2ColumnsToStructType(columns))
 }
 
 private[projseg] object Declaration {
@@ -35,4 +34,8 @@ private[projseg] object Declaration {
 
   /** Whether a property of a table is an option of the write that makes it. */
   def isOption(property: String): Boolean = options.contains(property.toLowerCase)
+
+  /** The options of the write that makes the table of an entry. */
+  def optionsOf(entry: CatalogTable): Map[String, String] =
+    (entry.properties ++ entry.storage.properties).filter { case (name, _) => isOption(name) }
 }

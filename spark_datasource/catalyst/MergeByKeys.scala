@@ -70,7 +70,7 @@ case class MergeCommand(
   private val columns = (ChangeRows.returned +: Seq("updated", "deleted", "inserted").map(one => s"num_${one}_rows BIGINT"))
     .mkString(", ")
   override val output: Seq[Attribute] =
-    StructType.fromDDL(columns).map(field => AttributeReference(field.name, field.dataType, field.nullable)())
+    StoredType.columns(columns).map(field => AttributeReference(field.name, field.dataType, field.nullable)())
 
   override def run(session: SparkSession): Seq[Row] = {
     val frame = Dataset.ofRows(session.asInstanceOf[ClassicSession], source)

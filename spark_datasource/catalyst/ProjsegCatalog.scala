@@ -7,15 +7,16 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.SparkException
-import org.apache.spark.sql.{Row, SaveMode, SparkSession}
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{NamespaceAlreadyExistsException, NonEmptyNamespaceException}
 import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException, TableAlreadyExistsException}
 import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Column, Identifier, NamespaceChange, StagedTable}
-import org.apache.spark.sql.connector.catalog.{StagingTableCatalog, SupportsNamespaces, Table => CatalogTable, TableChange}
+import org.apache.spark.sql.connector.catalog.{StagingTableCatalog, SupportsNamespaces, Table => CatalogTable}
+import org.apache.spark.sql.connector.catalog.{TableCatalogCapability, TableChange}
 import org.apache.spark.sql.connector.catalog.TableCatalog._
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{DataType, StructField, StructType}
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
@@ -34,6 +35,10 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
 
   override def name(): String = title
   override def defaultNamespace(): Array[String] = Array("default")
+
+  /** Of what is declared of columns, which a table's properties keep. */
+  override def capabilities(): util.Set[TableCatalogCapability] =
+    util.EnumSet.of(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE)
 
   // ---- tables
 
@@ -77,7 +82,7 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
       : StagedTable = staged(named, columns, partitions, properties, isReplaced = true)
 
   override def alterTable(named: Identifier, changes: TableChange*): CatalogTable = {
-    val location = loadTable(named).asInstanceOf[ProjsegTable].location
+    val found = loadTable(named).asInstanceOf[ProjsegTable]
     val (ofColumns, others) = changes.partition(_.isInstanceOf[TableChange.ColumnChange])
     val texts = others.map {
       case set: TableChange.SetProperty => free(set.property) -> set.value
@@ -85,8 +90,14 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
       case other => throw new UnsupportedOperationException(
         s"${other.getClass.getSimpleName} of table ${shown(named)}: this catalog changes columns and free properties only")
     }
-    if (ofColumns.nonEmpty) ask("change_table", named, "location" -> location, "changes" -> ColumnChanges.told(ofColumns))
-    if (texts.nonEmpty) ask("set_properties", named, "location" -> location, "properties" -> texts.toMap)
+    val before = found.structure
+    val after = ColumnChanges.declared(before, ofColumns)
+    val told = ColumnChanges.told(ofColumns, before)
+    if (told.nonEmpty) ask("change_table", named, "location" -> found.location, "changes" -> told)
+    val (kept, keeps) = (DeclaredColumns.kept(before), DeclaredColumns.kept(after))
+    val declared = (kept -- keeps.keys).map { case (name, _) => name -> null } ++ keeps.filter(one => !kept.exists(_ == one))
+    if (texts.nonEmpty || declared.nonEmpty)
+      ask("set_properties", named, "location" -> found.location, "properties" -> (declared ++ texts))
     loadTable(named)
   }
 
@@ -100,11 +111,10 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
   private def table(named: Identifier, told: JsonNode, version: Option[Long]): CatalogTable = {
     val properties = texts(told.get("properties"))
     val columns = told.get("columns").properties().asScala.toSeq.map { one =>
-      val field = StructField(one.getKey, DataType.fromDDL(one.getValue.asText))
-      properties.get(ProjsegCatalog.commentOf(one.getKey)).map(field.withComment).getOrElse(field)
+      DeclaredColumns.of(one.getKey, StoredType.of(one.getValue.asText), properties)
     }
     val location = told.get("location").asText
-    val shownProperties = properties.filterNot(_._1.startsWith(ProjsegCatalog.Comment)) ++ texts(told.get("options")) ++
+    val shownProperties = properties.filterNot(_._1.startsWith(DeclaredColumns.Property)) ++ texts(told.get("options")) ++
       Map(PROP_PROVIDER -> "projseg", PROP_LOCATION -> location, PROP_IS_MANAGED_LOCATION -> "true")
     new ProjsegTable(shown(named), location, version, StructType(columns), shownProperties)
   }
@@ -119,7 +129,7 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
     new ProjsegTable(shown(named), staging, None, structure, Map.empty, declaration.options) with StagedTable {
       override def commitStagedChanges(): Unit = {
         try {
-          makeUnlessWritten(staging, structure, declaration.options)
+          EmptyTable.make(SparkSession.active, staging, structure, declaration.options)
           val free = declaration.free
           if (free.nonEmpty) ask("set_properties", named, "location" -> staging, "properties" -> free)
           ask("publish_table", named, "staged" -> staging, "replace" -> isReplaced)
@@ -129,13 +139,10 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
     }
   }
 
-  /** The empty table, by a write of no rows: the source itself reads the options. */
-  private def makeUnlessWritten(place: String, structure: StructType, options: Map[String, String]): Unit =
-    SparkSession.active.createDataFrame(util.List.of[Row](), structure).write.format("projseg")
-      .mode(SaveMode.Append).options(options).option("ifExists", "ignore").save(place)
-
   private def free(property: String): String =
-    if (!Declaration.isOption(property)) property
+    if (property.startsWith(DeclaredColumns.Property)) throw new IllegalArgumentException(
+      s"property '$property' is what the catalog keeps of a column; use ALTER TABLE ... ALTER COLUMN")
+    else if (!Declaration.isOption(property)) property
     else throw new IllegalArgumentException(
       s"property '$property' is fixed when a table is made; change projections with ALTER TABLE ... ADD PROJECTION")
 
@@ -200,10 +207,4 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
       case code => throw new SparkException(s"[$code] ${reply.error.get}")
     }
   }
-}
-
-private object ProjsegCatalog {
-  /** Names the property in which the comment of a column is kept. */
-  val Comment = "comment."
-  def commentOf(column: String): String = Comment + column
 }

@@ -10,6 +10,8 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
     // Names of versions may be known at once, or only once Spark has resolved an expression.
     extensions.injectHintResolutionRule(session => new ResolveByPathAndVersion(session))
     extensions.injectResolutionRule(session => new ResolveByPathAndVersion(session))
+    extensions.injectResolutionRule(session => new ResolveChangedPaths(session))
+    extensions.injectResolutionRule(_ => NullableColumns)
     extensions.injectPostHocResolutionRule(session => new CreateBesideOthers(session))
     extensions.injectPostHocResolutionRule(session => new BindCatalogTables(session))
     extensions.injectPostHocResolutionRule(_ => new ChangeRows)
@@ -22,6 +24,8 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
     extensions.injectParser((session, parser) => Statements.parser(session, parser))
     extensions.injectTableFunction(QueryLog.function)
     extensions.injectPlannerStrategy(_ => PlanAnswers)
+    extensions.injectPlannerStrategy(_ => PlanColumnChanges)
+    extensions.injectPlannerStrategy(session => new PlanCreateLike(session))
     extensions.injectPreCBORule(session => new AnswerFromProjections(session))
   }
 }

@@ -5,7 +5,7 @@ import java.util
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Column, SupportsRead, SupportsWrite, Table => CatalogTable}
-import org.apache.spark.sql.connector.catalog.TableCapability
+import org.apache.spark.sql.connector.catalog.{TableCapability, TableProvider}
 import org.apache.spark.sql.connector.read.ScanBuilder
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, LogicalWriteInfoImpl, WriteBuilder}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Utils
@@ -19,7 +19,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * @param declared options of a write that makes the table, where the write gives no others
  */
 class ProjsegTable(
-    title: String, val location: String, at: Option[Long], structure: StructType,
+    title: String, val location: String, at: Option[Long], val structure: StructType,
     known: Map[String, String], val declared: Map[String, String] = Map.empty)
     extends CatalogTable with SupportsRead with SupportsWrite {
   override def name(): String = title
@@ -49,8 +49,16 @@ class ProjsegTable(
 
   /** A source for each scan, as Spark keeps the reader of the first one on it. */
   private def source: CatalogTable =
-    DataSourceV2Utils.getTableProvider("projseg", SQLConf.get).get
-      .getTable(structure, Array.empty, util.Collections.emptyMap[String, String]())
+    Sources.table(DeclaredColumns.read(structure), util.Collections.emptyMap[String, String]())
+}
+
+/** Spark's own side of the source that is written in Python. */
+object Sources {
+  /** A new provider, as each keeps what its first table was made from. */
+  def provider: TableProvider = DataSourceV2Utils.getTableProvider("projseg", SQLConf.get).get
+
+  def table(columns: StructType, options: util.Map[String, String]): CatalogTable =
+    provider.getTable(columns, Array.empty, options)
 }
 
 object ProjsegTable {

@@ -30,7 +30,7 @@ object QueryLog {
     while (entries.size > most) entries.removeFirst()
   }
 
-  private val schema = StructType.fromDDL(
+  private val schema = StoredType.columns(
     "time TIMESTAMP, location STRING, version BIGINT, request STRING, answered STRING, sources STRING, " +
       "reasons STRING, rows BIGINT, bytes BIGINT").add("planning_milliseconds", DoubleType)
     .add("answering_milliseconds", DoubleType)

@@ -10,7 +10,6 @@ import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.DataType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** A relation over a projseg table, read as it is: no query in its options, which are in lower case. */
@@ -29,8 +28,8 @@ case class Table(relation: LogicalPlan, location: String, version: Option[Long],
   /** Whether the relation has its columns as a reply says that they are stored: a schema given may differ. */
   def isAsStored(reply: Reply): Boolean = {
     val stored = reply.content.get("columns").properties().asScala
-      .map(one => one.getKey -> DataType.fromDDL(one.getValue.asText)).toMap
-    relation.output.forall(one => stored.get(one.name).exists(_.sameType(one.dataType)))
+      .map(one => one.getKey -> StoredType.of(one.getValue.asText)).toMap
+    relation.output.forall(one => stored.get(one.name).contains(StoredType.of(one.dataType)))
   }
 }
 

@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, SubqueryExpression
 import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, LogicalPlan, SubqueryAlias, V2WriteCommand}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2Utils}
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -104,7 +104,7 @@ class ResolveByPathAndVersion(session: SparkSession) extends Rule[LogicalPlan] {
   /** Each relation has a source of its own, as Spark keeps the reader of the first scan on it. */
   private def relation(source: Map[String, String], options: Map[String, String]): DataSourceV2Relation = {
     def insensitive(given: Map[String, String]) = new CaseInsensitiveStringMap(given.asJava)
-    val provider = DataSourceV2Utils.getTableProvider("projseg", conf).get
+    val provider = Sources.provider
     val table = provider.getTable(provider.inferSchema(insensitive(source)), Array.empty, source.asJava)
     DataSourceV2Relation.create(table, None, None, insensitive(options))
   }

@@ -16,8 +16,7 @@ import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogPlugin, Ca
 import org.apache.spark.sql.connector.catalog.{LookupCatalog, Table => LoadedTable, TableCatalog, TableChange}
 import org.apache.spark.sql.connector.catalog.CatalogV2Implicits._
 import org.apache.spark.sql.connector.expressions.Transform
-import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2Utils, V2SessionCatalog}
-import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, V2SessionCatalog}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
@@ -54,8 +53,7 @@ private class SessionTables(session: ClassicSession) extends LookupCatalog {
 
   /** The table as Spark's own session catalog loads it. */
   def loaded(entry: CatalogTable): LoadedTable =
-    DataSourceV2Utils.getTableProvider("projseg", SQLConf.get).get
-      .getTable(entry.schema, Array.empty, entry.storage.properties.asJava)
+    Sources.table(entry.schema, entry.storage.properties.asJava)
 
   private def catalog: TableCatalog = catalogManager.v2SessionCatalog.asTableCatalog
 

@@ -21,7 +21,7 @@ case object EveryTable extends Subject
 /** An operation of the engine on a table, run as a command; `columns` is what it returns, as DDL. */
 case class Statement(operation: String, subject: Subject, arguments: Map[String, Any], columns: String)
     extends LeafRunnableCommand {
-  private val returned = StructType.fromDDL(columns)
+  private val returned = StoredType.columns(columns)
   override val output: Seq[Attribute] =
     returned.map(field => AttributeReference(field.name, field.dataType, field.nullable)())
 

@@ -19,7 +19,7 @@ object Statements {
       def passed(): AnyRef =
         try method.invoke(below, Option(arguments).getOrElse(Array.empty[AnyRef]): _*)
         catch { case error: InvocationTargetException => throw error.getCause }
-      def plan(): LogicalPlan = ColumnChanges.of(passed().asInstanceOf[LogicalPlan], session)
+      def plan(): LogicalPlan = passed().asInstanceOf[LogicalPlan]
       val isPlan = method.getName == "parsePlan" || method.getName == "parsePlanWithParameters"
       if (!isPlan || !new Settings(SQLConf.get).isEnabled) passed()
       else of(arguments(0).asInstanceOf[String], below).map(chosen(_, session, plan)).getOrElse(plan())

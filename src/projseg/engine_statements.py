@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from projseg.algebra.expressions.sql_words import backquoted
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.maintained_table import bounds_of
 from projseg.maintenance.after_commit import after_commit, is_automatic
-from projseg.segment_format.types import type_name
 from projseg.table import Table
 from projseg.table_columns import adding, change_columns, dropping, renaming, widening
 from projseg.table_layer.column_changes import ColumnChanges
@@ -55,7 +55,7 @@ _CHANGED: Final = pa.schema(
 _MERGED: Final = pa.schema(
     [("min_time", _INSTANT), ("max_time", _INSTANT), ("segments", pa.int64()), *_COUNTS]
 )
-_DECLARED: Final = pa.schema([("kind", pa.string()), ("name", pa.string()), ("text", pa.string())])
+_OPTIONS: Final = pa.schema([("name", pa.string()), ("text", pa.string())])
 _FILES: Final = pa.schema([("file", pa.string()), ("bytes", pa.int64())])
 _TEXTS: Final = pa.map_(pa.string(), pa.string())
 _VERSIONS: Final = pa.schema(
@@ -245,23 +245,23 @@ def _vacuum(request: Mapping[str, Any]) -> Reply:
 
 
 def _change_columns(request: Mapping[str, Any]) -> Reply:
-    """Change columns in one commit; tell all columns, and the options that declare the table."""
+    """Change columns in one commit; tell the options that declare the table."""
     table = _table(request)
     change_columns_as_told(table, request["changes"])
-    told = [("column", field.name, type_name(field.type)) for field in table.schema]
-    told += [("option", name, text) for name, text in options_of(table.properties).items()]
-    return _rows([dict(zip(_DECLARED.names, row, strict=True)) for row in told], _DECLARED)
+    told = options_of(table.properties).items()
+    return _rows([{"name": name, "text": text} for name, text in told], _OPTIONS)
 
 
 def change_columns_as_told(table: Table, changes: Sequence[Mapping[str, Any]]) -> None:
-    """Make the changes of one ALTER TABLE, in one commit.
+    """Make the changes of one ALTER TABLE, in one commit, and in another give new columns values.
 
     Parameters
     ----------
     table : Table
         The newest version; it moves to the one written.
     changes : sequence of mapping
-        `{"add": name, "type": type}`, `{"rename": name, "to": name}`, `{"drop": name, "lenient":
+        `{"add": name, "type": type}`, perhaps with `"value"`, the expression that rows which are
+        there get in the column; `{"rename": name, "to": name}`, `{"drop": name, "lenient":
         whether it may be missing}` or `{"widen": name, "type": type}`.
     """
     properties = table.properties
@@ -288,6 +288,11 @@ def change_columns_as_told(table: Table, changes: Sequence[Mapping[str, Any]]) -
     )
     change_columns(table.snapshot, asked, CommitNote())
     table.refresh()
+    values = {one["add"]: one["value"] for one in changes if "value" in one}
+    if values and table.segments().num_rows:
+        # Who writes meanwhile and knows the columns has values of his own.
+        unset = " AND ".join(f"{backquoted(name)} IS NULL" for name in values)
+        table.update(values, unset)
 
 
 def _table(request: Mapping[str, Any]) -> Table:

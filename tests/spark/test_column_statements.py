@@ -69,14 +69,17 @@ def test_each_statement_changes_the_columns_of_a_table(sql, table, tmp_path):
 REFUSED = {
     "DROP COLUMN n": "by_k",
     "DROP COLUMN t": "time column",
-    "DROP COLUMN nn": "did you mean 'n'",
-    "RENAME COLUMN n TO k": "PROJSEG_COLUMN_EXISTS",
+    "DROP COLUMN nn": "Did you mean",
+    "RENAME COLUMN n TO k": "FIELD_ALREADY_EXISTS",
     "ALTER COLUMN n TYPE STRING": "PROJSEG_CANNOT_WIDEN",
-    "ADD COLUMN N INT": "PROJSEG_COLUMN_EXISTS",
-    "ADD COLUMNS (x INT, X INT)": "PROJSEG_DUPLICATE_NAME",
-    "ADD COLUMN x INT FIRST": "a place among columns",
-    "ADD COLUMN x INT NOT NULL": "NOT NULL",
-    "ADD COLUMN k.x INT": "a field of a column",
+    "ADD COLUMN N INT": "FIELD_ALREADY_EXISTS",
+    "ADD COLUMNS (x INT, X INT)": "COLUMN_ALREADY_EXISTS",
+    "ADD COLUMN x INT FIRST": "they come last",
+    "ADD COLUMN x INT NOT NULL": "leave NOT NULL out",
+    "ADD COLUMN k.x INT": "INVALID_FIELD_NAME",
+    "ADD COLUMN x ARRAY<INT> DEFAULT array(1)": "SET DEFAULT",
+    "ALTER COLUMN n SET NOT NULL": "non-nullable",
+    "REPLACE COLUMNS (x INT)": "it would drop every value",
 }
 
 

@@ -270,8 +270,6 @@ def test_names_that_are_no_folders_are_refused(sql, warehouse, name):
         ("(x int) USING projseg LOCATION '/tmp/elsewhere'", "lies in its warehouse"),
         ("(x int) USING projseg PARTITIONED BY (x)", "no partitions or buckets"),
         ("(x int) USING parquet", "not of parquet"),
-        ("(x int NOT NULL) USING projseg", "column x is NOT NULL"),
-        ("(x int DEFAULT 3) USING projseg", "DEFAULT"),
         ("(x int) USING projseg TBLPROPERTIES ('timeColumn' = 'y')", "timeColumn names 'y'"),
         ("(x interval day) USING projseg", "PROJSEG_|interval"),
         ("USING projseg", "PROJSEG_EMPTY_SCHEMA|at least one column"),

@@ -1,0 +1,27 @@
+"""What is declared of columns is kept through every change, and never believed of rows that are read."""
+
+from __future__ import annotations
+
+import pytest
+from declared_lives import Life
+from scale import IS_NIGHTLY
+
+CLASS = "org.apache.spark.sql.projseg.ProjsegCatalog"
+LIVES, STEPS = (1000, 8) if IS_NIGHTLY else (12, 6)
+
+
+@pytest.fixture(scope="module")
+def lives(spark, tmp_path_factory):
+    """The session, and the folder of tables."""
+    folder = tmp_path_factory.mktemp("lives")
+    spark.conf.set("spark.sql.catalog.lives", CLASS)
+    spark.conf.set("spark.sql.catalog.lives.warehouse", str(folder / "own"))
+    spark.conf.set("spark.projseg.enabled", "true")
+    yield spark, folder
+    spark.conf.set("spark.projseg.enabled", "false")
+
+
+def test_lives_of_declared_columns(lives):
+    spark, folder = lives
+    for seed in range(LIVES):
+        Life(spark, seed, folder).live(STEPS)
