@@ -1,4 +1,4 @@
-"""What is declared of columns is kept through every change, and never believed of rows that are read."""
+"""What is declared of columns is kept through every change, and not believed where rows are read."""
 
 from __future__ import annotations
 
