@@ -1,4 +1,4 @@
-"""What is declared of columns is kept through every change, and not believed where rows are read."""
+"""What is declared of columns is kept through every change, and no read believes it."""
 
 from __future__ import annotations
 
