@@ -117,6 +117,8 @@ class Rewriting:
         Segments that stay, as they were listed and with their new deletion vector.
     deleted, updated, inserted : int
         Rows.
+    is_preview : bool
+        Whether nothing is to be written.
     """
 
     write_id: str
@@ -126,6 +128,7 @@ class Rewriting:
     deleted: int = 0
     updated: int = 0
     inserted: int = 0
+    is_preview: bool = False
 
     def take_out(self, hit: HitSegment, properties: TableProperties) -> Iterator[pa.RecordBatch]:
         """Take the meant rows out of the table, and yield those that have to be written anew."""
@@ -134,8 +137,15 @@ class Rewriting:
         if deleted_count == entry.row_count:
             self.removed.append(entry)
             return
+        may_mask = _may_mask(deleted_count, entry.row_count, properties)
+        if self.is_preview:
+            if may_mask:
+                self.masked.append((entry, entry))
+            else:
+                self.removed.append(entry)
+            return
         deleted = np.union1d(deleted_rows(hit.storage, entry), hit.row_ids)
-        if _may_mask(deleted_count, entry.row_count, properties):
+        if may_mask:
             masked = with_deleted_rows(hit.storage, entry, deleted, self.write_id, self.files)
             self.masked.append((entry, masked))
             return

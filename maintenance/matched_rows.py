@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -11,11 +12,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.rows import RowIds, RowRange, Rows
+from projseg.algebra.expressions.arguments import Arguments, ArgumentsLike, check_arguments
 from projseg.algebra.expressions.hidden_literals import hide_literals
+from projseg.algebra.expressions.parameters import parameters
 from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.query.binding import bind_query
-from projseg.algebra.query.request import IntervalLike, Query, require_text
+from projseg.algebra.query.request import IntervalLike, Query, require_text, texts_of
 from projseg.algebra.query.spec import QuerySpec
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
@@ -44,6 +47,8 @@ class Condition(msgspec.Struct, frozen=True):
         Of the time column, half-open.
     timezone : str
         Of time functions, and of times without a zone.
+    args : Arguments or None
+        The values of parameters of the filter, and of expressions beside it.
 
     Raises
     ------
@@ -54,6 +59,7 @@ class Condition(msgspec.Struct, frozen=True):
     filter: str | None = None
     interval: IntervalLike | None = None
     timezone: str = "UTC"
+    args: Arguments | None = None
 
     def __post_init__(self) -> None:
         require_text("filter", self.filter)
@@ -65,7 +71,7 @@ class Condition(msgspec.Struct, frozen=True):
 
     @property
     def parameters(self) -> dict[str, str | None]:
-        """The condition as the table's history keeps it: without the literals of the filter."""
+        """The condition as the table's history keeps it: without the values in the filter."""
         hidden = None if self.filter is None else hide_literals(self.filter)
         return {"filter": hidden, "interval": self._interval_text}
 
@@ -79,6 +85,46 @@ class Condition(msgspec.Struct, frozen=True):
         if interval is not None and not isinstance(interval, Interval):
             interval = Interval.parse(interval, self.timezone)
         return None if interval is None else str(interval)
+
+
+def condition_of(
+    filter: str | None,
+    interval: IntervalLike | None = None,
+    timezone: str = "UTC",
+    args: ArgumentsLike | None = None,
+) -> Condition:
+    """Return the condition of a change, with the values of its parameters.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_QUERY; PROJSEG_BAD_ARGUMENT if parameters and values do not fit.
+    """
+    return update_of({}, filter, interval, timezone, args)[1]
+
+
+def update_of(
+    values: Mapping[str, str],
+    filter: str | None,
+    interval: IntervalLike | None = None,
+    timezone: str = "UTC",
+    args: ArgumentsLike | None = None,
+) -> tuple[dict[str, str], Condition]:
+    """Return the expressions and the condition of an update, whose parameters all have names.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_QUERY; PROJSEG_BAD_ARGUMENT if parameters and values do not fit.
+    """
+    require_text("filter", filter)
+    for name, text in values.items():
+        require_text(f"the value of {name}", text)
+    found, arguments = parameters((*values.values(), filter)), Arguments.of(args)
+    check_arguments(found, arguments)
+    *texts, condition = found.texts
+    assigned = {name: text or "" for name, text in zip(values, texts, strict=True)}
+    return assigned, Condition(condition, interval, timezone, arguments)
 
 
 def planned(snapshot: Snapshot, condition: Condition) -> QueryPlan:
@@ -123,6 +169,9 @@ def scanned(
         # Rows are known by their numbers among the base rows.
         context={"timezone": condition.timezone, "noProjections": True},
     )
+    if condition.args is not None:
+        names = parameters(texts_of(query)).names
+        query = replace(query, args=condition.args.only(names))
     return bind_query(properties.schema, properties.time_column, query, has_instant=False)
 
 

@@ -68,6 +68,8 @@ def merge_rows(
     when_matched: WhenMatched,
     when_not_matched: WhenNotMatched,
     note: CommitNote,
+    *,
+    dry_run: bool = False,
 ) -> tuple[Snapshot, Corrected]:
     """Merge rows by key, in one commit.
 
@@ -85,6 +87,8 @@ def merge_rows(
         What happens to rows of `batches` that match none.
     note : CommitNote
         For the history.
+    dry_run : bool
+        Whether to count the rows, and to write nothing.
 
     Raises
     ------
@@ -110,6 +114,7 @@ def merge_rows(
         note,
         # A key that others added meanwhile would be added twice.
         depends_on_all=when_not_matched == "insert",
+        dry_run=dry_run,
     )
 
 

@@ -28,6 +28,7 @@ from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.table_properties import TableProperties
 from projseg.table_layer.table_schema import named_schema
+from projseg.writer.input_rows import normalise_batches
 from projseg.writer.table_writer import write_segments
 
 REWRITE_TRIES: Final = 3
@@ -65,9 +66,9 @@ OnSegment = Callable[[SegmentEntry], object]
 
 
 def delete_rows(
-    base: Snapshot, condition: Condition, note: CommitNote
+    base: Snapshot, condition: Condition, note: CommitNote, *, dry_run: bool = False
 ) -> tuple[Snapshot, Corrected]:
-    """Remove the rows that a condition means, in one commit.
+    """Remove the rows that a condition means, in one commit; or only count them.
 
     Raises
     ------
@@ -77,11 +78,22 @@ def delete_rows(
         As of `rewrite`.
     """
     note = note.asking(**condition.parameters)
-    return rewrite(base, lambda now, done: surviving_rows(now, condition, done), "delete", note)
+    return rewrite(
+        base,
+        lambda now, done: surviving_rows(now, condition, done),
+        "delete",
+        note,
+        dry_run=dry_run,
+    )
 
 
 def update_rows(
-    base: Snapshot, values: Mapping[str, str], condition: Condition, note: CommitNote
+    base: Snapshot,
+    values: Mapping[str, str],
+    condition: Condition,
+    note: CommitNote,
+    *,
+    dry_run: bool = False,
 ) -> tuple[Snapshot, Corrected]:
     """Give columns of the rows that a condition means other values, in one commit.
 
@@ -95,6 +107,8 @@ def update_rows(
         Which rows.
     note : CommitNote
         For the history.
+    dry_run : bool
+        Whether to compute the new values, and to write nothing.
 
     Raises
     ------
@@ -110,7 +124,13 @@ def update_rows(
         **condition.parameters,
         **{f"set {name}": hide_literals(text) for name, text in values.items()},
     )
-    return rewrite(base, lambda now, done: _updated(now, assigned, condition, done), "update", note)
+    return rewrite(
+        base,
+        lambda now, done: _updated(now, assigned, condition, done),
+        "update",
+        note,
+        dry_run=dry_run,
+    )
 
 
 def rewrite(
@@ -122,6 +142,7 @@ def rewrite(
     depends_on_all: bool = False,
     tries: int = REWRITE_TRIES,
     on_segment: OnSegment | None = None,
+    dry_run: bool = False,
 ) -> tuple[Snapshot, Corrected]:
     """Replace segments by others, in one commit; again, if others replaced them meanwhile.
 
@@ -139,6 +160,8 @@ def rewrite(
         How often `rows_of` may be asked.
     on_segment : callable or None
         Called with each new segment's entry as its file is finished.
+    dry_run : bool
+        Whether to find out what would be done, and what is wrong with it, and to write nothing.
 
     Raises
     ------
@@ -147,6 +170,8 @@ def rewrite(
     CommitError, StorageError
         If nothing was committed, or it is not known.
     """
+    if dry_run:
+        return base, _preview(base, rows_of)
     for tries_left in reversed(range(tries)):
         try:
             return _rewrite(
@@ -162,6 +187,14 @@ def rewrite(
                 raise
             base = open_snapshot(base.storage)
     raise AssertionError("the last try returns or raises")
+
+
+def _preview(base: Snapshot, rows_of: RowsOf) -> Corrected:
+    done = Rewriting(new_write_id(), [], is_preview=True)
+    properties = base.properties
+    for _ in normalise_batches(rows_of(base, done), properties.schema, properties.time_column):
+        pass  # each batch is checked as a writer checks it
+    return Corrected(base.version, **done.metrics)
 
 
 def _rewrite(

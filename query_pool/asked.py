@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from projseg.algebra.expressions.argument_texts import arguments_from_json, arguments_to_json
+from projseg.algebra.expressions.arguments import Arguments
 from projseg.algebra.query.context import context_options, parse_context
 from projseg.algebra.query.request import Query, query_of
 from projseg.errors import InvalidInputError
@@ -64,7 +66,12 @@ class Asked(NamedTuple):
 
     def __str__(self) -> str:
         first = self.first if self.query is None else self.query
-        others = ", ".join(f"{name}={value!r}" for name, value in self.others.items() if value)
+        # Values of users stay out of messages.
+        others = ", ".join(
+            f"{name}={value if name != 'args' else ...!r}"
+            for name, value in self.others.items()
+            if value
+        )
         return f"{self.method}({', '.join(filter(None, [repr(first), others]))})"
 
     @classmethod
@@ -81,6 +88,9 @@ class Asked(NamedTuple):
             What `Table` raises for arguments that have another form than JSON's.
         """
         given = {name: value for name, value in others.items() if not _is_left_out(value)}
+        arguments = Arguments.of(given.get("args"))
+        if arguments is not None:
+            given["args"] = arguments_to_json(arguments)
         if isinstance(first, Query):
             asked = cls(version, method, None, first.to_json(), given)
         else:
@@ -105,6 +115,8 @@ class Asked(NamedTuple):
             As of `Table.query` and `Table.sql`.
         """
         first, others = self.first, dict(self.others)
+        if "args" in others:
+            others["args"] = arguments_from_json(others["args"])
         if self.query is not None:
             first = Query.from_json(self.query)
             first = replace(first, context=_with_threads(first.context, threads))
@@ -120,6 +132,8 @@ class Asked(NamedTuple):
             if "context" in others:
                 others["context"] = context_options(parse_context(others["context"]))
             return self._replace(others=others)
+        if "args" in others:
+            others["args"] = arguments_from_json(others["args"])
         query = query_of(self.first, **others)
         return self._replace(first=None, query=query.to_json(), others={})
 

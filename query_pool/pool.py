@@ -12,6 +12,7 @@ from typing import Any, Final, Self, TypeAlias
 
 import pyarrow as pa
 
+from projseg.algebra.expressions.arguments import ArgumentsLike
 from projseg.algebra.query.request import (
     Expressions,
     IntervalLike,
@@ -140,6 +141,7 @@ class QueryPool:
         limit: int | None = None,
         columns: Expressions | None = None,
         context: Mapping[str, Any] | None = None,
+        args: ArgumentsLike | None = None,
         *,
         table: str | None = None,
         timeout: float | None = None,
@@ -148,7 +150,7 @@ class QueryPool:
 
         Parameters
         ----------
-        group_by, aggregators, filter, interval, having, order_by, limit, columns, context
+        group_by, aggregators, filter, interval, having, order_by, limit, columns, context, args
             As of `Table.query`.
         table : str or None
             Which of the pool's tables; None: the only one.
@@ -181,6 +183,7 @@ class QueryPool:
             "limit": limit,
             "columns": columns,
             "context": context,
+            "args": args,
         }
         return self._answer(self._version(table), "query", group_by, parts, TimeLimit(timeout))
 
@@ -189,6 +192,7 @@ class QueryPool:
         text: str | Query,
         *,
         context: Mapping[str, Any] | None = None,
+        args: ArgumentsLike | None = None,
         table: str | None = None,
         timeout: float | None = None,
     ) -> pa.Table:
@@ -196,7 +200,7 @@ class QueryPool:
 
         Parameters
         ----------
-        text, context
+        text, context, args
             As of `Table.sql`; the name after FROM does not choose the table.
         table, timeout
             As of `query`.
@@ -213,7 +217,7 @@ class QueryPool:
         ProjsegError
             As of `Table.sql`.
         """
-        parts = {"context": context}
+        parts = {"context": context, "args": args}
         return self._answer(self._version(table), "sql", text, parts, TimeLimit(timeout))
 
     def submit(
@@ -227,6 +231,7 @@ class QueryPool:
         limit: int | None = None,
         columns: Expressions | None = None,
         context: Mapping[str, Any] | None = None,
+        args: ArgumentsLike | None = None,
         *,
         table: str | None = None,
         timeout: float | None = None,
@@ -235,8 +240,8 @@ class QueryPool:
 
         Parameters
         ----------
-        group_by, aggregators, filter, interval, having, order_by, limit, columns, context
-            As of `query`; or a whole SELECT as of `sql`, with no more than a context.
+        group_by, aggregators, filter, interval, having, order_by, limit, columns, context, args
+            As of `query`; or a whole SELECT as of `sql`, with no more than a context and args.
         table, timeout
             As of `query`; the time begins now.
 
@@ -264,7 +269,7 @@ class QueryPool:
         if is_select(group_by):
             check_alone("statement", parts)
             method, parts = "sql", {}
-        parts["context"] = context
+        parts |= {"context": context, "args": args}
         asked = (self._version(table), method, group_by, parts, TimeLimit(timeout))
         with self._lock:
             if self._executor is None and not self._line.is_closed:

@@ -12,7 +12,7 @@ from projseg.algebra.planning.planner import Planner
 from projseg.algebra.planning.source_plan import SourceChoice
 from projseg.algebra.projection.spec import ProjectionSpec, definition_name
 from projseg.algebra.query.binding import bind_query
-from projseg.algebra.query.meaning import depends_on_instant, meaning_of
+from projseg.algebra.query.meaning import Meaning, depends_on_instant, meaning_of
 from projseg.algebra.query.request import Query
 from projseg.algebra.query.spec import QuerySpec
 from projseg.memory.cache import KEPT, CacheKey
@@ -128,11 +128,11 @@ def plan_asked(snapshot: Snapshot, query: Query) -> QueryPlan:
     if depends_on_instant(query):
         return plan_query(snapshot, bound)
     plan = _plan_of_all(snapshot, bound)
-    KEPT.put(key, plan, _byte_count(plan) + len(meaning))
+    KEPT.put(key, plan, _byte_count(plan) + meaning.byte_count)
     return plan
 
 
-def _key(snapshot: Snapshot, query: QuerySpec | str) -> CacheKey:
+def _key(snapshot: Snapshot, query: QuerySpec | Meaning) -> CacheKey:
     """Return the key of a plan of all segments, which names the version by its commit."""
     location, write_id = snapshot.storage.location, snapshot.file.write_id
     return ("plan", location, snapshot.version, write_id, query)

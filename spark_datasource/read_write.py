@@ -17,9 +17,17 @@ from pyspark.sql import functions as sql_functions
 
 from projseg.algebra.aggregates.call import bind_aggregate
 from projseg.algebra.aggregates.mergeable import MergeableAggregate, mergeable
+from projseg.algebra.expressions.arguments import ArgumentsLike, bound_to
 from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.query.grouping_sets import has_grouping_sets
-from projseg.algebra.query.request import Expressions, IntervalLike, Query, query_of
+from projseg.algebra.query.request import (
+    Expressions,
+    IntervalLike,
+    Query,
+    arguments_of,
+    query_of,
+    with_named_parameters,
+)
 from projseg.declarations import ProjectionLike, declaration_of
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
 from projseg.maintenance.told_error import error_in
@@ -60,6 +68,7 @@ def read(
     columns: Expressions | None = None,
     granularity: str | None = None,
     context: Mapping[str, Any] | None = None,
+    args: ArgumentsLike | None = None,
     version: int | None = None,
     storage_options: StorageOptionsLike | None = None,
 ) -> DataFrame:
@@ -82,6 +91,8 @@ def read(
         Adds the floored time column first, as the option of that name.
     context : mapping or None
         As of `Table.query`; `timezone` is the session's unless given.
+    args : mapping of str to value, sequence of values, or None
+        As of `Table.query`.
     version : int or None
         The table version; None: the newest.
     storage_options : mapping or None
@@ -105,6 +116,7 @@ def read(
         columns=columns,
         granularity=granularity,
         context=context,
+        args=args,
     )
     if query.query_context.timezone is None:
         query = query.in_zone(str(spark.conf.get(SESSION_ZONE)))
@@ -195,9 +207,12 @@ def _merging(load: Callable[[Query], DataFrame], query: Query) -> list[Mergeable
         return None
     schema = stored_schema(load(Query()).schema)
     try:
-        calls = [
-            bind_aggregate(t, schema, timezone=query.query_context.zone) for t in query.aggregators
-        ]
+        named = with_named_parameters(query)
+        with bound_to(arguments_of(named)):
+            calls = [
+                bind_aggregate(text, schema, timezone=query.query_context.zone)
+                for text in named.aggregators
+            ]
         return [mergeable(call) for call in calls]
     except ProjsegError:
         return None

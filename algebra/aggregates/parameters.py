@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from projseg.algebra.aggregates.functions import AggregateFunction, Size
 from projseg.algebra.expressions.bind import bind_tree
+from projseg.algebra.expressions.parameter_places import misplaced
 from projseg.algebra.expressions.tree import Literal
 from projseg.errors import InvalidInputError
 
@@ -46,6 +47,8 @@ def split_parameters(
     """
     if function == "median":
         return given, ()
+    if known.takes_error or known.takes_shares or known.size is not None or function == "mode":
+        _refuse_parameters(function, given[1:])
     if function == "mode" and len(given) > 1:
         _check_deterministic(given[1:])
         return given[:1], ()
@@ -58,6 +61,12 @@ def split_parameters(
     if known.size is not None:
         return given[:1], (*shares, _whole(function, known.size, rest))
     return ([*given[:1], *rest], shares) if shares else (given, ())
+
+
+def _refuse_parameters(function: str, constants: list[exp.Expression]) -> None:
+    for tree in constants:
+        if (parameter := tree.find(exp.Placeholder)) is not None:
+            raise misplaced(f":{parameter.this}", f"stands for a constant of {function}")
 
 
 def parameter_text(parameter: object) -> str:

@@ -10,15 +10,13 @@ import pyarrow as pa
 from sqlglot import exp
 
 from projseg.algebra.expressions import instant
+from projseg.algebra.expressions.arguments import argument_of, bad_arguments
 from projseg.algebra.expressions.binder_columns import ColumnScope
+from projseg.algebra.expressions.binder_intervals import span_of
 from projseg.algebra.expressions.binder_types import written_type
 from projseg.algebra.expressions.canonical import canonical
 from projseg.algebra.expressions.coercion import bad_expression, cast_to, is_floating
-from projseg.algebra.expressions.duration_text import (
-    Span,
-    parse_interval,
-    parse_interval_range,
-)
+from projseg.algebra.expressions.duration_text import Span
 from projseg.algebra.expressions.functions.arithmetic import arithmetic, negative
 from projseg.algebra.expressions.functions.arrays import item_at
 from projseg.algebra.expressions.functions.boolean import logical
@@ -37,6 +35,7 @@ from projseg.algebra.expressions.literals import (
     integer_literal,
     literal,
 )
+from projseg.algebra.expressions.parameter_places import misplaced
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.time.time_zones import zone_name
 from projseg.errors import UnsupportedFeatureError, did_you_mean
@@ -140,25 +139,12 @@ class Binder:
         return spelling.build(tuple(e if e.columns else canonical(e) for e in bound), self.zone)
 
     def _argument(self, function: str, tree: exp.Expression) -> Expression:
-        span = self.span(tree) if function == "time_bucket" else None
+        span = span_of(tree) if function == "time_bucket" else None
         return self.bind(tree) if span is None else Literal(pa.string(), span.text)
-
-    def span(self, tree: exp.Expression) -> Span | None:
-        """Return the interval constant that the tree is, or None if it is something else."""
-        if isinstance(tree, exp.Interval):
-            return _interval(tree)
-        if isinstance(tree, exp.Paren | exp.Neg):
-            inner = self.span(tree.this)
-            return inner.negated() if inner and isinstance(tree, exp.Neg) else inner
-        if isinstance(tree, exp.Add | exp.Sub):
-            left, right = self.span(tree.this), self.span(tree.expression)
-            if left is not None and right is not None:
-                return left.plus(right if isinstance(tree, exp.Add) else right.negated())
-        return None
 
     def _arithmetic(self, tree: exp.Expression, function: str) -> Expression:
         if function in ("+", "-"):
-            left_span, right_span = self.span(tree.this), self.span(tree.expression)
+            left_span, right_span = span_of(tree.this), span_of(tree.expression)
             if right_span is not None:
                 span = right_span if function == "+" else right_span.negated()
                 return add_interval(self.bind(tree.this), span, self.zone)
@@ -170,14 +156,21 @@ class Binder:
         return arithmetic(function, left, right, self.zone)
 
 
-def _interval(tree: exp.Interval) -> Span:
-    text = tree.this.name if tree.this is not None else ""
-    if isinstance(tree.this, exp.Neg):
-        text = f"-{tree.this.this.name}"
-    unit = tree.args.get("unit")
-    if isinstance(unit, exp.IntervalSpan):
-        return parse_interval_range(text, unit.this.name, unit.expression.name)
-    return parse_interval(f"{text} {unit.name}" if unit is not None else text)
+def _parameter(binder: Binder, tree: exp.Placeholder) -> Expression:
+    """Bind a parameter: its value as a constant, several values as an array."""
+    name = str(tree.this)
+    value = argument_of(name)
+    if isinstance(value, Literal):
+        return value
+    if isinstance(value, Span):
+        raise bad_arguments(
+            f"parameter :{name} is a length of time, which is added to a time or taken from one"
+        )
+    if not value:
+        raise bad_arguments(
+            f"parameter :{name} is an empty list, which makes no array; it stands in IN (:{name})"
+        )
+    return SPELLINGS["array"].build(value, binder.zone)
 
 
 def _column(binder: Binder, tree: exp.Column) -> Expression:
@@ -218,7 +211,8 @@ def _negation(binder: Binder, tree: exp.Neg) -> Expression:
 def _cast(binder: Binder, tree: exp.Cast) -> Expression:
     convert = try_cast if tree.args.get("safe") else cast_to
     expression = convert(binder.bind(tree.this), written_type(tree.to), binder.zone)
-    return canonical(expression) if isinstance(tree.this, exp.Literal) else expression
+    is_constant = isinstance(tree.this, exp.Literal | exp.Placeholder)
+    return canonical(expression) if is_constant else expression
 
 
 def _connected(binder: Binder, tree: Any, function: str) -> Expression:
@@ -265,8 +259,16 @@ def _between(binder: Binder, tree: exp.Between) -> Expression:
 def _in(binder: Binder, tree: exp.In) -> Expression:
     if not tree.expressions:
         raise bad_expression("IN takes a list of values; a query inside IN is not supported")
-    options = [binder.bind(option) for option in tree.expressions]
-    return _negatable(binder, tree, membership(binder.bind(tree.this), options, binder.zone))
+    options = [bound for option in tree.expressions for bound in _options(binder, option)]
+    value = binder.bind(tree.this)
+    found = membership(value, options, binder.zone) if options else FALSE
+    return _negatable(binder, tree, found)
+
+
+def _options(binder: Binder, tree: exp.Expression) -> tuple[Expression, ...]:
+    """Return what one option of IN means: a parameter that is a list means its values."""
+    value = argument_of(str(tree.this)) if isinstance(tree, exp.Placeholder) else None
+    return value if isinstance(value, tuple) else (binder.bind(tree),)
 
 
 def _case(binder: Binder, tree: exp.Case) -> Expression:
@@ -296,6 +298,8 @@ def _named_call(binder: Binder, tree: exp.Anonymous) -> Expression:
         return canonical(instant.instant_value(name, binder.zone))
     if name != "in_zone":
         return binder.call(name, tree.expressions)
+    if tree.expressions and isinstance(tree.expressions[0], exp.Placeholder):
+        raise misplaced(f":{tree.expressions[0].this}", "stands for a time zone")
     if len(tree.expressions) != 2 or not isinstance(tree.expressions[0], exp.Literal):
         raise bad_expression("in_zone takes a time zone's name and an expression")
     inner = Binder(binder.columns.schema, zone_name(tree.expressions[0].this))
@@ -340,6 +344,7 @@ def _distinct(binder: Binder, tree: exp.Expression) -> Expression:
 _SPECIAL: Final[dict[type[exp.Expression], Callable[[Binder, Any], Expression]]] = {
     exp.Column: _column,
     exp.Literal: _number,
+    exp.Placeholder: _parameter,
     exp.Neg: _negation,
     exp.Boolean: lambda binder, tree: TRUE if tree.this else FALSE,
     exp.Null: lambda binder, tree: Literal(pa.null(), None),

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # not in its __all__
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not in its __all__
 
 from projseg.algebra.expressions.coercion import bad_expression
 from projseg.algebra.expressions.limits import (
@@ -18,6 +18,7 @@ from projseg.algebra.expressions.limits import (
     room_to_recurse,
     too_deep,
 )
+from projseg.algebra.expressions.parameter_places import check_places, parameter_places
 
 PREFIX: Final = "SELECT "
 """What `parse_sql` puts before a text, so places in its trees are later by so much."""
@@ -30,6 +31,11 @@ class SparkExpression(Spark):
         """Reads a doubled quote as one quote."""
 
         STRING_ESCAPES: ClassVar = ["\\", "'", '"']
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            word: kind
+            for word, kind in Spark.Tokenizer.KEYWORDS.items()
+            if not word.startswith("?")  # ? is a parameter, whatever follows it
+        }
 
     class Parser(Spark.Parser):  # type: ignore[valid-type, misc]  # it is a variable there
         """Leaves each `name(...)` as a call by that name."""
@@ -42,6 +48,17 @@ class SparkExpression(Spark):
             if name not in ("MIN_BY", "MAX_BY")  # they would drop a third argument
             and "PERCENTILE" not in name
         }
+        PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Any]] = {
+            **Spark.Parser.PLACEHOLDER_PARSERS,
+            TokenType.COLON: lambda self: self._parse_parameter(),
+        }
+
+        def _parse_parameter(self) -> exp.Placeholder | None:
+            """Return the parameter of `:name`; `parameter_places` has made its name one."""
+            colon, name = self._prev, self._curr
+            if name is None or name.start != colon.end + 1 or not self._match(TokenType.VAR):
+                return None
+            return exp.Placeholder(this=name.text)
 
         def _parse_csv(
             self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA
@@ -70,6 +87,14 @@ class SparkExpression(Spark):
         def _is_end_of_list(self, sep: TokenType) -> bool:
             return self._curr is None or self._curr.token_type != sep
 
+    def tokenize(self, sql: str, dialect: Any = None) -> list[Token]:
+        """Return the tokens of a text, in which names of parameters are no keywords."""
+        tokens: list[Token] = super().tokenize(sql, dialect)
+        if ":" in sql:
+            for place in parameter_places(tokens):
+                tokens[place].token_type = TokenType.VAR
+        return tokens
+
 
 def parse_sql(text: str) -> exp.Expression:
     """Return sqlglot's tree of one expression, with or without an alias.
@@ -94,6 +119,8 @@ def parse_sql(text: str) -> exp.Expression:
         raise bad_expression(f"'{text}' is not one Spark SQL expression")
     found: exp.Expression = tree.expressions[0]
     check_written_depth(found)
+    if "?" in text or ":" in text:
+        check_places(found)
     return found
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar, cast
 import pyarrow as pa
 
 from projseg.algebra.expressions.coercion import cast_to
+from projseg.algebra.expressions.parameters import has_parameters
 from projseg.algebra.expressions.tree import Expression, Literal
 from projseg.errors import UnsupportedFeatureError
 from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
@@ -55,12 +56,16 @@ def may_depend_on_instant(text: str) -> bool:
 
 
 def kept_by_text(function: Function) -> Function:
-    """Keep what a function of a text returns, unless the text may mean something else later."""
+    """Keep what a function of a text returns, unless the text may mean something else later.
+
+    It may if it calls `now()`, or has parameters.
+    """
     kept: Any = lru_cache(maxsize=_TEXTS_KEPT)(function)
 
     @wraps(function)
     def found(text: str, *others: Any, **named: Any) -> Any:
-        return (function if may_depend_on_instant(text) else kept)(text, *others, **named)
+        varies = may_depend_on_instant(text) or has_parameters(text)
+        return (function if varies else kept)(text, *others, **named)
 
     return cast("Function", found)
 

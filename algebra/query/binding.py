@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import NoReturn
 
 import pyarrow as pa
@@ -11,15 +12,22 @@ from msgspec.structs import replace
 from projseg.algebra.aggregates.conditional import with_filter
 from projseg.algebra.aggregates.expression import bind_group_output
 from projseg.algebra.aggregates.misplaced import refusing_aggregates
+from projseg.algebra.expressions.arguments import bound_to
 from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named
 from projseg.algebra.expressions.functions.time_floor import time_floor
 from projseg.algebra.expressions.instant import fixed_instant
+from projseg.algebra.expressions.parameters import refuse_alone
 from projseg.algebra.expressions.predicates import conjunction
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.query.grouping_sets import has_grouping_sets, parse_grouping
 from projseg.algebra.query.output_references import Outputs
-from projseg.algebra.query.request import IntervalLike, Query
+from projseg.algebra.query.request import (
+    IntervalLike,
+    Query,
+    arguments_of,
+    with_named_parameters,
+)
 from projseg.algebra.query.result_order import bind_order, check_limit, is_ordinal
 from projseg.algebra.query.spec import QuerySpec
 from projseg.algebra.query.time_bounds import intersection, split_time_bounds
@@ -49,13 +57,13 @@ def bind_query(
     Raises
     ------
     InvalidInputError
-        If a text cannot be bound, or two outputs have the same name.
+        If a text cannot be bound, or two outputs have the same name; PROJSEG_BAD_ARGUMENT if its
+        parameters and their values do not fit.
     UnsupportedFeatureError
         PROJSEG_UNSUPPORTED_FUNCTION; PROJSEG_NOT_MERGEABLE for a partial query.
     """
-    if not has_instant:
-        return _bound(schema, time_column, query)
-    with fixed_instant():
+    query = with_named_parameters(query)
+    with bound_to(arguments_of(query)), fixed_instant() if has_instant else nullcontext():
         return _bound(schema, time_column, query)
 
 
@@ -172,6 +180,7 @@ def _grouped_by(
 
 
 def _grouping_column(text: str, schema: pa.Schema, zone: str) -> NamedExpression:
+    refuse_alone(text, "group_by")
     with refusing_aggregates("group_by", text, "put it into aggregators"):
         return bind_named(text, schema, timezone=zone)
 

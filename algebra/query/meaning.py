@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+from projseg.algebra.expressions.arguments import Arguments
 from projseg.algebra.expressions.instant import may_depend_on_instant
-from projseg.algebra.query.request import Query
+from projseg.algebra.query.request import Query, arguments_of
 from projseg.algebra.time.interval import Interval
 
 
-def meaning_of(query: Query) -> str:
-    """Return a text that queries have in common only if they mean the same of any table.
+class Meaning(NamedTuple):
+    """What queries have in common only if they mean the same of any table.
+
+    Parameters
+    ----------
+    text : str
+        All that is said in texts.
+    arguments : Arguments or None
+        The values of the parameters in them.
+    """
+
+    text: str
+    arguments: Arguments | None
+
+    @property
+    def byte_count(self) -> int:
+        """About how much memory it takes."""
+        return len(self.text) + (0 if self.arguments is None else self.arguments.byte_count)
+
+
+def meaning_of(query: Query) -> Meaning:
+    """Return what tells a query from others.
 
     A query that may depend on the instant means something else each time it is asked.
 
@@ -26,7 +47,7 @@ def meaning_of(query: Query) -> str:
         interval = [Interval.parse(interval, zone) for zone in zones]
     lists = (query.group_by, query.aggregators, query.order_by, query.columns)
     others = (query.filter, query.having, query.limit, query.granularity, query.aggregation)
-    return repr((*lists, *others, query.context, interval))
+    return Meaning(repr((*lists, *others, query.context, interval)), arguments_of(query))
 
 
 def depends_on_instant(query: Query) -> bool:

@@ -7,11 +7,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
+from itertools import islice
 from typing import Any, Final, TypeAlias, TypeGuard
 
 import msgspec
 
+from projseg.algebra.expressions.argument_texts import arguments_from_json, arguments_to_json
+from projseg.algebra.expressions.arguments import Arguments, ArgumentsLike, check_arguments
 from projseg.algebra.expressions.dialect import split_list
+from projseg.algebra.expressions.parameters import parameters
 from projseg.algebra.query.context import QueryContext, context_options, parse_context
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError, did_you_mean
@@ -55,6 +59,10 @@ class Query:
         Expressions that a row scan returns; None: all columns.
     context : mapping or None
         useProjection, forceProjections, noProjections, excludeProjections, timezone, threads.
+    args : mapping of str to value, sequence of values, or None
+        What `:name` or `?` in the texts stands for, as of `Table.query`. Positions are counted
+        through the texts in this order: `group_by`, `aggregators`, `columns`, `filter`, `having`,
+        `order_by`.
     granularity : str or None
         A Druid name or ISO period: adds the floored time as the first grouping column.
     aggregation : str
@@ -63,8 +71,8 @@ class Query:
     Raises
     ------
     InvalidInputError
-        PROJSEG_BAD_QUERY, PROJSEG_UNKNOWN_CONTEXT_KEY or PROJSEG_BAD_CONTEXT_VALUE. Texts are
-        bound to the table, and checked, only when the query is run.
+        PROJSEG_BAD_QUERY, PROJSEG_UNKNOWN_CONTEXT_KEY, PROJSEG_BAD_CONTEXT_VALUE or
+        PROJSEG_BAD_ARGUMENT. Texts are bound to the table, and checked, only when the query is run.
     """
 
     group_by: Expressions = ()
@@ -76,6 +84,7 @@ class Query:
     limit: int | None = None
     columns: Expressions | None = None
     context: Mapping[str, Any] | None = None
+    args: ArgumentsLike | None = None
     granularity: str | None = field(default=None, kw_only=True)
     aggregation: str = field(default="final", kw_only=True)
 
@@ -87,6 +96,7 @@ class Query:
         if isinstance(self.interval, list):
             object.__setattr__(self, "interval", tuple(self.interval))
         object.__setattr__(self, "context", context_options(parse_context(self.context)))
+        object.__setattr__(self, "args", Arguments.of(self.args))
         if self.aggregation not in ("final", "partial"):
             raise _bad(f"aggregation is {self.aggregation!r}; it is 'final' or 'partial'")
 
@@ -158,6 +168,8 @@ class Query:
             value = getattr(self, one.name)
             if one.name == "interval":
                 value = interval_text(self.interval)
+            elif isinstance(value, Arguments):
+                value = arguments_to_json(value)
             if value not in (None, {}) and value != one.default:
                 content[one.name] = value
         return json.dumps(content, ensure_ascii=False)
@@ -194,7 +206,42 @@ class Query:
                 known = did_you_mean(name, _FIELD_TYPES)
                 raise _bad(f"JSON has an unknown field '{name}'{known}")
             _check_type(name, content[name])
+        if content.get("args") is not None:
+            content["args"] = arguments_from_json(content["args"])
         return Query(**content)
+
+
+def arguments_of(query: Query) -> Arguments | None:
+    """Return the values of a query's parameters."""
+    return Arguments.of(query.args)
+
+
+def texts_of(query: Query) -> tuple[str | None, ...]:
+    """Return the SQL texts of a query, in the order in which `?` is counted."""
+    outputs = (*query.group_by, *query.aggregators, *(query.columns or ()))
+    return (*outputs, query.filter, query.having, *query.order_by)
+
+
+def with_named_parameters(query: Query) -> Query:
+    """Return the same query, in whose texts a number stands for each `?`.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_ARGUMENT if a parameter has no value, or a value no parameter.
+    """
+    found = parameters(texts_of(query))
+    check_arguments(found, arguments_of(query))
+    if not found.positions:
+        return query
+    rest = iter(found.texts)
+    numbered: dict[str, Any] = {
+        name: None if texts is None else tuple(islice(rest, len(texts)))
+        for name in ("group_by", "aggregators", "columns")
+        for texts in [getattr(query, name)]
+    }
+    numbered |= {"filter": next(rest), "having": next(rest), "order_by": tuple(rest)}
+    return replace(query, **numbered)
 
 
 _FIELD_TYPES: Final[dict[str, Any]] = {
@@ -207,6 +254,7 @@ _FIELD_TYPES: Final[dict[str, Any]] = {
     "limit": int | None,
     "columns": list[str] | str | None,
     "context": dict[str, Any] | None,
+    "args": dict[str, Any] | list[Any] | None,
     "granularity": str | None,
     "aggregation": str,
 }
@@ -215,6 +263,8 @@ _FIELD_TYPES: Final[dict[str, Any]] = {
 def query_of(query: Expressions | Query, **parts: Any) -> Query:
     """Return a query that is given as a `Query`, or as its fields, of which `group_by` is first.
 
+    A `Query` without values for its parameters takes them from `args`.
+
     Raises
     ------
     InvalidInputError
@@ -222,8 +272,12 @@ def query_of(query: Expressions | Query, **parts: Any) -> Query:
     """
     if not isinstance(query, Query):
         return Query(query, **parts)
+    args = parts.pop("args", None)
     check_alone("Query", parts)
-    return query
+    if args is None:
+        return query
+    check_alone("Query", {} if query.args is None else {"args": args})
+    return replace(query, args=args)
 
 
 def check_alone(whole: str, parts: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from projseg.algebra.expressions.bind import NamedExpression
+from projseg.algebra.expressions.parameters import refuse_alone
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.query.output_references import Outputs
 from projseg.errors import InvalidInputError
@@ -70,6 +71,7 @@ def split_direction(text: str) -> tuple[str, str]:
 def _bind_term(text: str, outputs: Outputs) -> OrderTerm:
     parts = _SUFFIX.match(text.strip())
     assert parts is not None
+    refuse_alone(parts["term"], "order_by")
     if is_ordinal(parts["term"]):
         raise InvalidInputError(
             "PROJSEG_BAD_QUERY",

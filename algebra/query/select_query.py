@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace as dataclass_replace
 from functools import lru_cache
 from itertools import count
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+from msgspec import structs
 
 from projseg.algebra.aggregates.expression import bind_group_output
 from projseg.algebra.aggregates.group_scope import is_grouping_tree
+from projseg.algebra.expressions.arguments import Arguments, bad_arguments, bound_to
 from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named
 from projseg.algebra.expressions.dialect import parse_sql
+from projseg.algebra.expressions.parameters import parameter_names, refuse_alone
 from projseg.algebra.expressions.references import references
 from projseg.algebra.expressions.sql_words import quoted_name
-from projseg.algebra.expressions.tree import Column, Expression
+from projseg.algebra.expressions.tree import Column, Expression, Literal
 from projseg.algebra.projection.sql import is_aggregate
 from projseg.algebra.query.context import context_options, parse_context
 from projseg.algebra.query.grouping_sets import Grouping, parse_grouping
-from projseg.algebra.query.request import Query
+from projseg.algebra.query.request import Query, texts_of
 from projseg.algebra.query.result_order import is_ordinal, split_direction
 from projseg.algebra.query.select_names import SelectGroups, SelectNames
 from projseg.algebra.query.select_refusals import bad_sql
@@ -62,6 +66,7 @@ def select_query(
     schema: pa.Schema,
     time_column: str | None,
     context: Mapping[str, Any] | None = None,
+    arguments: Arguments | None = None,
 ) -> SelectedQuery:
     """Return the query that a statement means over a table.
 
@@ -75,6 +80,8 @@ def select_query(
         Its time column.
     context : mapping or None
         A query's context; hints of the statement win over what it says of projections.
+    arguments : Arguments or None
+        The values of the parameters in the statement, which are written by name.
 
     Raises
     ------
@@ -87,14 +94,57 @@ def select_query(
     if statement.hints:
         options = {key: value for key, value in options.items() if key not in _STEERING}
         options |= dict(statement.hints)
-    return _selected_query(statement, schema, time_column, json.dumps(options))
+    # Conditions are only taken over; which outputs are the same may depend on values.
+    named = _parameters_of_outputs(statement)
+    within = arguments.only(named) if arguments is not None and named else None
+    found = _selected_query(statement, schema, time_column, json.dumps(options), within)
+    if arguments is None:
+        return found
+    return _with_arguments(found, statement, arguments)
 
 
 @lru_cache(maxsize=1024)
 def _selected_query(
-    statement: SelectStatement, schema: pa.Schema, time_column: str | None, context: str
+    statement: SelectStatement,
+    schema: pa.Schema,
+    time_column: str | None,
+    context: str,
+    arguments: Arguments | None,
 ) -> SelectedQuery:
-    return _Translation(statement, schema, time_column, json.loads(context)).selected()
+    with bound_to(arguments):
+        return _Translation(statement, schema, time_column, json.loads(context)).selected()
+
+
+@lru_cache(maxsize=1024)
+def _parameters_of_outputs(statement: SelectStatement) -> frozenset[str]:
+    """Return the parameters of a statement that are not in its conditions."""
+    texts = [item.text for item in statement.items]
+    texts += [*(statement.group_by or ()), *statement.order_by]
+    return frozenset(name for text in texts for name in parameter_names(text))
+
+
+def _with_arguments(
+    found: SelectedQuery, statement: SelectStatement, arguments: Arguments
+) -> SelectedQuery:
+    """Return the query with the values of its parameters, also of LIMIT and OFFSET."""
+    query = found.query
+    names = {name for text in texts_of(query) for name in parameter_names(text)}
+    offset = _rows(statement.offset, "OFFSET", arguments) or 0
+    limit = _rows(statement.limit, "LIMIT", arguments)
+    limit = None if limit is None else limit + offset
+    asked = dataclass_replace(query, args=arguments.only(names), limit=limit)
+    return structs.replace(found, query=asked, offset=offset)
+
+
+def _rows(given: int | str | None, clause: str, arguments: Arguments) -> int | None:
+    """Return a count of rows that a statement or a parameter of it says."""
+    if not isinstance(given, str):
+        return given
+    value = arguments.values.get(given)
+    count = value.value if isinstance(value, Literal) else None
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise bad_arguments(f"parameter :{given} of {clause} is no count of rows")
+    return count
 
 
 class _Output(msgspec.Struct):
@@ -156,13 +206,15 @@ class _Translation:
         )
         parts = self._grouped() if is_grouped else self._scanned()
         where = statement.where and self._names.over_columns(statement.where, {})
-        limit = None if statement.limit is None else statement.limit + statement.offset
+        # What is known of the values only is put in later.
+        offset = statement.offset if isinstance(statement.offset, int) else 0
+        limit = statement.limit + offset if isinstance(statement.limit, int) else None
         query = Query(filter=where, limit=limit, context=self._options, **parts)
         return SelectedQuery(
             query,
             tuple(output.name for output in self._outputs),
             tuple(output.title for output in self._outputs),
-            statement.offset,
+            offset,
         )
 
     @property
@@ -297,6 +349,7 @@ class _Translation:
         if is_ordinal(text):
             found = self._at(text, "GROUP BY").text
         else:
+            refuse_alone(text, "GROUP BY")
             found = self._names.over_columns(text, self._texts)
         if is_aggregate(found):
             raise bad_sql(f"GROUP BY '{text}' means the aggregate '{found}'")
@@ -307,6 +360,7 @@ class _Translation:
         terms = [split_direction(text) for text in self._statement.order_by]
         for term, _ in terms:
             self._check_clear(term)
+            refuse_alone(term, "ORDER BY")
         if len(terms) == 1 and terms[0][0].upper() == "ALL":
             return [(output, terms[0][1]) for output in self._outputs]
         return [

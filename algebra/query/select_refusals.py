@@ -84,8 +84,8 @@ def _inside(token: Token, before: TokenType | None, after: list[TokenType]) -> s
     is_call = before in (TokenType.R_PAREN, TokenType.VAR)
     if token.text.upper() == "OVER" and is_call and after:
         return "a window function (OVER)"
-    if token.token_type in (TokenType.PLACEHOLDER, TokenType.PARAMETER):
-        return "a parameter"
+    if token.token_type == TokenType.PARAMETER:
+        return "a variable; parameters are written :name or ?"
     return None
 
 

@@ -20,6 +20,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-
 from projseg.algebra.expressions.clauses import Clause, clauses, list_parts, sql_tokens
 from projseg.algebra.expressions.dialect import parse_sql
 from projseg.algebra.expressions.limits import check_text
+from projseg.algebra.expressions.parameters import parameter_names
 from projseg.algebra.query.select_nesting import common_tables, split_subquery
 from projseg.algebra.query.select_refusals import bad_sql, check_supported, unsupported
 from projseg.algebra.query.select_table import SelectedTable, parse_table
@@ -81,10 +82,10 @@ class SelectStatement(msgspec.Struct, frozen=True):
         Terms of GROUP BY; None if there is none.
     order_by : tuple of str
         Terms of ORDER BY, with their directions.
-    limit : int or None
-        The most rows to return.
-    offset : int
-        How many rows are left out before them.
+    limit : int, str or None
+        The most rows to return; the name of a parameter that says it.
+    offset : int or str
+        How many rows are left out before them, or the name of a parameter.
     source : SelectStatement or None
         The SELECT in FROM; None: FROM has a table.
     quoted : tuple of str
@@ -99,8 +100,8 @@ class SelectStatement(msgspec.Struct, frozen=True):
     group_by: tuple[str, ...] | None
     having: str | None
     order_by: tuple[str, ...]
-    limit: int | None
-    offset: int
+    limit: int | str | None
+    offset: int | str
     source: SelectStatement | None = None
     quoted: tuple[str, ...] = ()
 
@@ -224,12 +225,14 @@ def _slice(sql: str, tokens: Sequence[Token]) -> str:
     return sql[tokens[0].start : tokens[-1].end + 1]
 
 
-def _count(sql: str, found: dict[TokenType, Clause], kind: TokenType) -> int | None:
+def _count(sql: str, found: dict[TokenType, Clause], kind: TokenType) -> int | str | None:
     if kind not in found:
         return None
     keyword, text = found[kind].keyword, _slice(sql, found[kind].tokens)
     if kind == TokenType.LIMIT and text.upper() == "ALL":
         return None
+    if text.startswith(":") and parameter_names(text) == {text[1:]}:
+        return text[1:]
     if re.fullmatch(r"[0-9]{1,18}", text) is None:
         raise bad_sql(f"{keyword.text.upper()} '{text}' is not a count of rows", keyword)
     return int(text)

@@ -9,6 +9,7 @@ import msgspec
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported there
 
 from projseg.algebra.expressions.clauses import Clause
+from projseg.algebra.expressions.parameter_places import misplaced, parameter_places
 from projseg.algebra.query.select_refusals import bad_sql, unsupported
 
 _AS_OF: Final = re.compile(
@@ -75,6 +76,7 @@ def parse_table(sql: str, clause: Clause, *, is_subquery: bool = False) -> Selec
     UnsupportedFeatureError
         PROJSEG_UNSUPPORTED_SQL if it is no table's name, or more than one.
     """
+    _refuse_parameters(clause)
     names, rest = ((), clause.tokens[2:]) if is_subquery else _name(sql, clause)
     written = ".".join(names)
     if not rest:
@@ -101,6 +103,11 @@ def parse_table(sql: str, clause: Clause, *, is_subquery: bool = False) -> Selec
     if number.isascii() and number.isdigit():
         return SelectedTable(names, version=int(number), written=written)
     return SelectedTable(names, tag=number, written=written)
+
+
+def _refuse_parameters(clause: Clause) -> None:
+    for place in parameter_places(clause.tokens):
+        raise misplaced(f":{clause.tokens[place].text}", "stands in FROM")
 
 
 def _name(sql: str, clause: Clause) -> tuple[tuple[str, ...], tuple[Token, ...]]:

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from projseg.algebra.expressions.argument_texts import literal
     from projseg.algebra.query.request import Query
     from projseg.errors import ProjsegError
     from projseg.explain import Explain
@@ -35,6 +36,7 @@ __all__ = [
     "cache_statistics",
     "configure",
     "is_table",
+    "literal",
     "query_log",
     "read",
     "register",
@@ -52,6 +54,7 @@ _HOMES: Final = {
     "cache_statistics": "projseg.memory.cache",
     "configure": "projseg.spark_datasource.extension",
     "is_table": "projseg.table",
+    "literal": "projseg.algebra.expressions.argument_texts",
     "query_log": "projseg.spark_datasource.query_log",
     "read": "projseg.spark_datasource.read_write",
     "register": "projseg.spark_datasource.read_write",

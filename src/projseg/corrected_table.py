@@ -9,6 +9,7 @@ from projseg.writable_table import WritableTable
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:
+    from projseg.algebra.expressions.arguments import ArgumentsLike
     from projseg.algebra.query.request import IntervalLike
     from projseg.maintenance.row_changes import Corrected
     from projseg.rows import RowsLike
@@ -22,7 +23,9 @@ class CorrectedTable(WritableTable):
         filter: str | None = None,
         interval: IntervalLike | None = None,
         *,
+        args: ArgumentsLike | None = None,
         timezone: str = "UTC",
+        dry_run: bool = False,
     ) -> Corrected:
         """Remove the rows of an interval for which a condition is true, in one commit.
 
@@ -37,8 +40,12 @@ class CorrectedTable(WritableTable):
             Spark SQL; rows for which it is null stay. None: true.
         interval : str, pair of datetimes or None
             Half-open range of the time column; rows without a time stay. None: all rows.
+        args : mapping of str to value, sequence of values, or None
+            What parameters stand for, as of `query`. The table's history has their names alone.
         timezone : str
             Of time functions, and of times without a zone.
+        dry_run : bool
+            Count the rows, refuse what would be refused, and write nothing.
 
         Returns
         -------
@@ -49,23 +56,28 @@ class CorrectedTable(WritableTable):
         ------
         InvalidInputError
             PROJSEG_UNKNOWN_COLUMN, PROJSEG_BAD_EXPRESSION, PROJSEG_BAD_INTERVAL,
-            PROJSEG_BAD_QUERY, PROJSEG_PINNED_VERSION.
+            PROJSEG_BAD_QUERY, PROJSEG_BAD_ARGUMENT, PROJSEG_PINNED_VERSION.
         EvaluationError
             If the filter meets a value that Spark's ANSI mode refuses; nothing was committed.
         CommitError, StorageError, CorruptionError
             As of `append` and `query`. Rows that others append meanwhile stay.
         """
-        from projseg.maintenance.matched_rows import Condition
+        from projseg.maintenance.matched_rows import condition_of
         from projseg.maintenance.row_changes import delete_rows
 
         self._check_newest()
         self.refresh()
-        condition = Condition(filter, interval, timezone)
-        self._snapshot, done = delete_rows(self._snapshot, condition, self._note)
+        condition = condition_of(filter, interval, timezone, args)
+        self._snapshot, done = delete_rows(self._snapshot, condition, self._note, dry_run=dry_run)
         return done
 
-    def truncate(self) -> Corrected:
+    def truncate(self, *, dry_run: bool = False) -> Corrected:
         """Remove all rows, in one commit; nothing is read.
+
+        Parameters
+        ----------
+        dry_run : bool
+            Count the rows, and write nothing.
 
         Returns
         -------
@@ -77,7 +89,7 @@ class CorrectedTable(WritableTable):
         InvalidInputError, CommitError, StorageError
             As of `delete`.
         """
-        return self.delete()
+        return self.delete(dry_run=dry_run)
 
     def update(
         self,
@@ -85,7 +97,9 @@ class CorrectedTable(WritableTable):
         filter: str | None = None,
         interval: IntervalLike | None = None,
         *,
+        args: ArgumentsLike | None = None,
         timezone: str = "UTC",
+        dry_run: bool = False,
     ) -> Corrected:
         """Set columns of the rows of an interval for which a condition is true, in one commit.
 
@@ -95,6 +109,10 @@ class CorrectedTable(WritableTable):
             Spark SQL expressions by column, over the row as it was.
         filter, interval, timezone
             As of `delete`.
+        args : mapping of str to value, sequence of values, or None
+            As of `delete`; `?` are counted through `values` and then the filter.
+        dry_run : bool
+            As of `delete`; the new values are computed, too.
 
         Returns
         -------
@@ -109,13 +127,15 @@ class CorrectedTable(WritableTable):
         EvaluationError, CommitError, StorageError, CorruptionError
             As of `delete`.
         """
-        from projseg.maintenance.matched_rows import Condition
+        from projseg.maintenance.matched_rows import update_of
         from projseg.maintenance.row_changes import update_rows
 
         self._check_newest()
         self.refresh()
-        condition = Condition(filter, interval, timezone)
-        self._snapshot, done = update_rows(self._snapshot, values, condition, self._note)
+        assigned, condition = update_of(values, filter, interval, timezone, args)
+        self._snapshot, done = update_rows(
+            self._snapshot, assigned, condition, self._note, dry_run=dry_run
+        )
         return done
 
     def merge(
@@ -124,6 +144,8 @@ class CorrectedTable(WritableTable):
         on: Sequence[str],
         when_matched: Literal["update", "delete", "ignore"] = "update",
         when_not_matched: Literal["insert", "ignore"] = "insert",
+        *,
+        dry_run: bool = False,
     ) -> Corrected:
         """Update or delete the rows whose keys are in `data`, and insert the others of `data`.
 
@@ -137,6 +159,8 @@ class CorrectedTable(WritableTable):
             What happens to a row of the table whose key is in `data`.
         when_not_matched : {"insert", "ignore"}
             What happens to a row of `data` whose key is not in the table.
+        dry_run : bool
+            As of `delete`.
 
         Returns
         -------
@@ -158,6 +182,12 @@ class CorrectedTable(WritableTable):
         self.refresh()
         batches = batches_of(data, self.schema)
         self._snapshot, done = merge_rows(
-            self._snapshot, batches, on, when_matched, when_not_matched, self._note
+            self._snapshot,
+            batches,
+            on,
+            when_matched,
+            when_not_matched,
+            self._note,
+            dry_run=dry_run,
         )
         return done

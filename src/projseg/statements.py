@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
+from projseg.algebra.expressions.arguments import Arguments
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.composition import composed, keeps_rows
 from projseg.algebra.query.request import is_select
@@ -97,7 +98,10 @@ class BoundSelect(msgspec.Struct, frozen=True):
 
 
 def bind_select(
-    statement: SelectStatement, version_of: _VersionOf, context: Mapping[str, Any] | None
+    statement: SelectStatement,
+    version_of: _VersionOf,
+    context: Mapping[str, Any] | None,
+    arguments: Arguments | None = None,
 ) -> BoundSelect:
     """Return a SELECT bound to the table of its innermost FROM.
 
@@ -109,6 +113,8 @@ def bind_select(
         The version that it names.
     context : mapping or None
         A query's context.
+    arguments : Arguments or None
+        The values of parameters.
 
     Raises
     ------
@@ -118,11 +124,11 @@ def bind_select(
     if statement.source is None:
         version = version_of(statement.table)
         schema, time_column = version.schema, version.properties.time_column
-        selected = select_query(statement, schema, time_column, context)
+        selected = select_query(statement, schema, time_column, context, arguments)
         return BoundSelect(version, selected, bind_query(schema, time_column, selected.query))
     inner = replace(statement.source, hints=(*statement.source.hints, *statement.hints))
-    source = bind_select(inner, version_of, context)
-    selected = select_query(statement, source.schema, source.time_column, context)
+    source = bind_select(inner, version_of, context, arguments)
+    selected = select_query(statement, source.schema, source.time_column, context, arguments)
     query = bind_query(source.schema, source.time_column, selected.query)
     if not source.keeps_rows:
         return BoundSelect(source.version, selected, query, source)

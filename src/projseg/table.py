@@ -17,6 +17,7 @@ from projseg.versioned_table import VersionedTable
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:
+    from projseg.algebra.expressions.arguments import ArgumentsLike
     from projseg.algebra.query.request import IntervalLike
     from projseg.declarations import ProjectionLike, SchemaLike
     from projseg.rows import RowsLike
@@ -204,6 +205,7 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable, AlteredTable):
         interval: IntervalLike | None = None,
         *,
         filter: str | None = None,
+        args: ArgumentsLike | None = None,
         timezone: str = "UTC",
         on_segment: OnSegment | None = None,
     ) -> Commit:
@@ -218,6 +220,8 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable, AlteredTable):
             granularity, and nothing is read.
         filter : str or None
             Spark SQL. Of segments that hold other rows besides, rows are taken as by `delete`.
+        args : mapping of str to value, sequence of values, or None
+            What parameters of the filter stand for, as of `query`.
         timezone : str
             Of the filter, and of an interval beside it.
 
@@ -239,13 +243,13 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable, AlteredTable):
         self._check_newest()
         # Rows that others appended since this object was opened are to be replaced as well.
         self.refresh()
-        if filter is not None:
-            from projseg.maintenance.matched_rows import Condition
+        if filter is not None or args is not None:
+            from projseg.maintenance.matched_rows import condition_of
             from projseg.maintenance.replace_rows import replace_rows
             from projseg.rows import batches_of
 
             batches = batches_of(data, self.schema)
-            condition = Condition(filter, interval, timezone)
+            condition = condition_of(filter, interval, timezone, args)
             self._snapshot, done = replace_rows(
                 self._snapshot, batches, condition, self._note, on_segment=on_segment
             )

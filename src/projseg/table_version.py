@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import pyarrow as pa
 
+from projseg.algebra.expressions.arguments import ArgumentsLike, with_arguments
 from projseg.algebra.expressions.instant import fixed_instant
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import (
@@ -63,6 +64,7 @@ class TableVersion(DescribedVersion):
         limit: int | None = None,
         columns: Expressions | None = None,
         context: Mapping[str, Any] | None = None,
+        args: ArgumentsLike | None = None,
     ) -> pa.Table:
         """Return a query's final rows.
 
@@ -94,6 +96,11 @@ class TableVersion(DescribedVersion):
         context : mapping or None
             useProjection, forceProjections, noProjections, excludeProjections, timezone, threads,
             and timeLimit, the seconds in which the answer must be there.
+        args : mapping of str to value, sequence of values, or None
+            What stands for `:name`, or for `?`, in the texts: None, bool, int, float, Decimal,
+            str, bytes, date, datetime (with a zone a timestamp, without one a timestamp_ntz),
+            timedelta, UUID, a scalar of NumPy or Arrow; a list or an array for `IN (:name)`. A
+            value is never read as SQL.
 
         Returns
         -------
@@ -107,7 +114,7 @@ class TableVersion(DescribedVersion):
             If the query does not fit the table: PROJSEG_UNKNOWN_COLUMN, PROJSEG_BAD_EXPRESSION,
             PROJSEG_BAD_AGGREGATE, PROJSEG_BAD_QUERY, PROJSEG_BAD_INTERVAL,
             PROJSEG_UNKNOWN_CONTEXT_KEY, PROJSEG_BAD_CONTEXT_VALUE, PROJSEG_UNKNOWN_TIME_ZONE,
-            PROJSEG_UNKNOWN_PROJECTION.
+            PROJSEG_UNKNOWN_PROJECTION, PROJSEG_BAD_ARGUMENT.
         ProjectionNotUsableError
             If `useProjection` or `forceProjections` cannot be met.
         UnsupportedFeatureError
@@ -132,6 +139,7 @@ class TableVersion(DescribedVersion):
             limit=limit,
             columns=columns,
             context=context,
+            args=args,
         )
         with answered_within(query.query_context.time_limit):
             return answer(self._storage, self._plan(query))
@@ -142,6 +150,7 @@ class TableVersion(DescribedVersion):
         text: str | Query,
         *,
         context: Mapping[str, Any] | None = None,
+        args: ArgumentsLike | None = None,
         explain: Literal[False] = False,
     ) -> pa.Table: ...
 
@@ -151,6 +160,7 @@ class TableVersion(DescribedVersion):
         text: str | Query,
         *,
         context: Mapping[str, Any] | None = None,
+        args: ArgumentsLike | None = None,
         explain: Literal[True],
     ) -> Explain: ...
 
@@ -159,6 +169,7 @@ class TableVersion(DescribedVersion):
         text: str | Query,
         *,
         context: Mapping[str, Any] | None = None,
+        args: ArgumentsLike | None = None,
         explain: bool = False,
     ) -> pa.Table | Explain:
         """Return the rows of one SELECT over this table, in Spark's SQL.
@@ -172,6 +183,8 @@ class TableVersion(DescribedVersion):
             PROJECTIONS, SHOW COLUMNS, SHOW SEGMENTS.
         context : mapping or None
             As of `query`; hints in the statement win over what it says of projections.
+        args : mapping of str to value, sequence of values, or None
+            As of `query`; `?` are counted from the left.
         explain : bool
             Return how the statement is answered instead.
 
@@ -191,39 +204,48 @@ class TableVersion(DescribedVersion):
             As of `query`.
         """
         if isinstance(text, Query):
-            asked = query_of(text, context=context)
+            asked = query_of(text, context=context, args=args)
             return self.explain(asked) if explain else self.query(asked)
         if not isinstance(text, str):
             raise InvalidInputError("PROJSEG_BAD_SQL", f"a statement is a text, found {text!r}")
         with fixed_instant():
             if is_described(text):
+                with_arguments(text, args)
                 # Imported here, so that a process that only asks starts without it.
                 from projseg.statements import described
 
                 return described(
                     self,
                     text,
-                    lambda select, analyze: self.explain(select, context=context, analyze=analyze),
+                    lambda select, analyze: self.explain(
+                        select, context=context, args=args, analyze=analyze
+                    ),
                 )
-            selected = self._selected(text, context)
+            selected = self._selected(text, context, args)
             return selected.explain() if explain else selected.rows()
 
-    def _selected(self, text: str, context: Mapping[str, Any] | None) -> BoundSelect | PlainSelect:
+    def _selected(
+        self, text: str, context: Mapping[str, Any] | None, args: ArgumentsLike | None
+    ) -> BoundSelect | PlainSelect:
         """Return a SELECT, bound to the version of this table that it reads."""
         # Imported here, so that a process that only asks otherwise starts without it.
         from projseg.algebra.query.select_query import select_query
         from projseg.algebra.query.select_statement import parse_select
 
-        statement = parse_select(text)
+        named, arguments = with_arguments(text, args)
+        statement = parse_select(named)
         if statement.quoted:
             _warn_of_names(statement.quoted, self.schema)
         if statement.source is not None:
             from projseg.statements import bind_select
 
-            return bind_select(statement, lambda table: self._version_of(table, context), context)
+            return bind_select(
+                statement, lambda table: self._version_of(table, context), context, arguments
+            )
         version = self._version_of(statement.table, context)
         time_column = version.properties.time_column
-        return PlainSelect(version, select_query(statement, version.schema, time_column, context))
+        selected = select_query(statement, version.schema, time_column, context, arguments)
+        return PlainSelect(version, selected)
 
     def _version_of(self, table: SelectedTable, context: Mapping[str, Any] | None) -> TableVersion:
         """Return the version of this table that a statement reads."""
@@ -246,12 +268,13 @@ class TableVersion(DescribedVersion):
         interval: IntervalLike | None = None,
         limit: int | None = None,
         context: Mapping[str, Any] | None = None,
+        args: ArgumentsLike | None = None,
     ) -> pa.RecordBatchReader:
         """Return rows as a stream of batches, for answers that need not fit in memory.
 
         Parameters
         ----------
-        columns, filter, interval, limit, context
+        columns, filter, interval, limit, context, args
             As of `query`.
 
         Returns
@@ -265,7 +288,12 @@ class TableVersion(DescribedVersion):
             As of `query`; what is wrong with values or files is raised by the reader.
         """
         query = Query(
-            columns=columns, filter=filter, interval=interval, limit=limit, context=context
+            columns=columns,
+            filter=filter,
+            interval=interval,
+            limit=limit,
+            context=context,
+            args=args,
         )
         with answered_within(query.query_context.time_limit):
             plan = self._plan(query)
@@ -308,6 +336,7 @@ class TableVersion(DescribedVersion):
         limit: int | None = None,
         columns: Expressions | None = None,
         context: Mapping[str, Any] | None = None,
+        args: ArgumentsLike | None = None,
         *,
         analyze: bool = False,
     ) -> Explain:
@@ -315,8 +344,8 @@ class TableVersion(DescribedVersion):
 
         Parameters
         ----------
-        group_by, aggregators, filter, interval, having, order_by, limit, columns, context
-            As of `query`; or a whole SELECT as of `sql`, with no more than a context.
+        group_by, aggregators, filter, interval, having, order_by, limit, columns, context, args
+            As of `query`; or a whole SELECT as of `sql`, with no more than a context and args.
         analyze : bool
             Run the query, and report the rows, bytes and milliseconds that it took.
 
@@ -345,8 +374,8 @@ class TableVersion(DescribedVersion):
         if is_select(group_by):
             check_alone("statement", parts)
             with fixed_instant():
-                return self._selected(group_by, context).explain(analyze=analyze)
-        query = query_of(group_by, **parts, context=context)
+                return self._selected(group_by, context, args).explain(analyze=analyze)
+        query = query_of(group_by, **parts, context=context, args=args)
         return explain_plan(self._storage, query, self._plan(query), analyze=analyze)
 
     def _bound(self, query: Query) -> QuerySpec:

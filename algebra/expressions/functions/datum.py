@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from projseg.algebra.expressions.arguments import refuse_word
 from projseg.algebra.expressions.coercion import bad_expression, cast_to
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import EvaluationError
@@ -44,6 +45,18 @@ def literal_of(arguments: Sequence[Expression], index: int, what: str) -> Any:
     if not isinstance(argument, Literal) or argument.value is None:
         raise bad_expression(f"{what} must be a constant")
     return argument.value
+
+
+def word_of(arguments: Sequence[Expression], index: int, what: str) -> str:
+    """Return an argument that is a word of the language, a unit or a zone, and no value.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is no constant, or a parameter.
+    """
+    refuse_word(arguments[index], what)
+    return str(literal_of(arguments, index, what))
 
 
 def cast_arguments(

@@ -19,8 +19,8 @@ from projseg.algebra.expressions.functions.datum import (
     Datum,
     from_integers,
     integers,
-    literal_of,
     valid_mask,
+    word_of,
 )
 from projseg.algebra.expressions.functions.inverses import rising
 from projseg.algebra.expressions.functions.record import (
@@ -268,7 +268,7 @@ def _spelling(field: str, *aliases: str) -> Spelling:
 
 
 def _build_date_part(arguments: tuple[Expression, ...], zone: str) -> Expression:
-    return extract(str(literal_of(arguments, 0, "the field of date_part")), arguments[1], zone)
+    return extract(word_of(arguments, 0, "the field of date_part"), arguments[1], zone)
 
 
 _RISES: Final = Order.RISES

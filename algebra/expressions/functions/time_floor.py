@@ -15,9 +15,9 @@ from projseg.algebra.expressions.functions.datum import (
     Datum,
     from_integers,
     integers,
-    literal_of,
     require_type,
     valid_mask,
+    word_of,
 )
 from projseg.algebra.expressions.functions.record import (
     Nulls,
@@ -95,7 +95,7 @@ def date_of(argument: Expression, zone: str) -> Expression:
 
 
 def _build_date_trunc(arguments: tuple[Expression, ...], zone: str) -> Expression:
-    unit = str(literal_of(arguments, 0, "the unit of date_trunc"))
+    unit = word_of(arguments, 0, "the unit of date_trunc")
     period = _UNITS.get(unit.casefold())
     if period is None:
         raise bad_expression(f"date_trunc does not know the unit '{unit}'; use {_known(_UNITS)}")
@@ -103,7 +103,7 @@ def _build_date_trunc(arguments: tuple[Expression, ...], zone: str) -> Expressio
 
 
 def _build_trunc(arguments: tuple[Expression, ...], zone: str) -> Expression:
-    unit = str(literal_of(arguments, 1, "the unit of trunc"))
+    unit = word_of(arguments, 1, "the unit of trunc")
     if unit.casefold() not in _DATE_UNITS:
         raise bad_expression(f"trunc does not know the unit '{unit}'; use {_known(_DATE_UNITS)}")
     date = date_of(arguments[0], zone)
@@ -117,9 +117,9 @@ def _known(units: Any) -> str:
 def _build_timestamp_floor(arguments: tuple[Expression, ...], zone: str) -> Expression:
     """Build Druid's `timestamp_floor(x, period[, origin[, zone]])`, which keeps the type of x."""
     argument = _as_time(arguments[0], "timestamp_floor", zone)
-    period = str(literal_of(arguments, 1, "the period of timestamp_floor"))
+    period = word_of(arguments, 1, "the period of timestamp_floor")
     own_zone = len(arguments) > 3 and not _is_null(arguments[3])
-    named = str(literal_of(arguments, 3, "the zone of timestamp_floor")) if own_zone else zone
+    named = word_of(arguments, 3, "the zone of timestamp_floor") if own_zone else zone
     clock = named if argument.type == TIMESTAMP else "UTC"
     granularity = Granularity.parse(period, clock)
     if len(arguments) > 2 and not _is_null(arguments[2]):
@@ -157,7 +157,7 @@ def origin_micros(origin: Expression, arrow_type: pa.DataType) -> int:
 def _build_window(arguments: tuple[Expression, ...], zone: str) -> Expression:
     """Build `window(x, size[, slide[, start]]).start`; windows are aligned to 1970 in UTC."""
     argument = as_timestamp(arguments[0], "window", zone)
-    texts = [str(literal_of(arguments, i, "a window's size")) for i in range(1, len(arguments))]
+    texts = [word_of(arguments, i, "a window's size") for i in range(1, len(arguments))]
     spans = [parse_interval(text) for text in texts]
     if any(span.months for span in spans):
         raise bad_expression("a window's size has days or less, not months")

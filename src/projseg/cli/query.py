@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from projseg.algebra.expressions.argument_texts import arguments_of_texts
 from projseg.algebra.query.request import Query
 from projseg.cli import arguments as given
 from projseg.cli.output import OutputFormat, chosen_format, print_rows, terminal
@@ -36,6 +37,7 @@ def sql(
         str, typer.Argument(help="One SELECT in Spark's SQL, or @FILE that holds it.")
     ],
     *,
+    args: given.Args = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say how it would be answered instead.")
     ] = False,
@@ -54,10 +56,11 @@ def sql(
     table = open_table(location, version, timestamp, tag)
     context = {"timezone": timezone, "threads": threads}
     text = content_of(statement, "the statement")
+    values = arguments_of_texts(args or (), timezone or "UTC")
     if explain:
-        _print_explain(table.sql(text, context=context, explain=True), output)
+        _print_explain(table.sql(text, context=context, args=values, explain=True), output)
     else:
-        print_rows(table.sql(text, context=context), output)
+        print_rows(table.sql(text, context=context, args=values), output)
 
 
 @takes_query

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from projseg.algebra.query.request import Query
-from projseg.cli.arguments import sql_list
+from projseg.algebra.expressions.argument_texts import arguments_of_texts
+from projseg.algebra.query.request import Query, query_of
+from projseg.cli.arguments import Args, sql_list
 from projseg.errors import InvalidInputError, StorageError
 
 _PARTS: Final[dict[str, Any]] = {
@@ -64,7 +65,7 @@ _WHOLE: Final = Annotated[
     str | None,
     typer.Option("--query", help="The whole query as JSON, or @FILE that holds it."),
 ]
-_OPTIONS: Final[dict[str, Any]] = {**_PARTS, **_CONTEXT, "whole": _WHOLE}
+_OPTIONS: Final[dict[str, Any]] = {**_PARTS, "args": Args, **_CONTEXT, "whole": _WHOLE}
 _TEXT_LISTS: Final = ("group_by", "aggregators", "order_by", "columns", "exclude_projections")
 
 
@@ -102,6 +103,7 @@ def takes_query(command: Callable[..., None]) -> Callable[..., None]:
 
 def _query(asked: dict[str, Any]) -> Query:
     whole = asked.pop("whole")
+    args = arguments_of_texts(asked.pop("args") or (), asked["timezone"] or "UTC")
     if whole is not None:
         given = [name for name, value in asked.items() if value]
         if given:
@@ -109,11 +111,11 @@ def _query(asked: dict[str, Any]) -> Query:
                 "PROJSEG_BAD_QUERY",
                 f"{given[0]} is given beside --query; put it into the query's JSON",
             )
-        return Query.from_json(content_of(whole, f"--query {whole}"))
+        return query_of(Query.from_json(content_of(whole, f"--query {whole}")), args=args)
     asked |= {name: sql_list(asked[name]) or None for name in _TEXT_LISTS}
     context = {_context_key(name): asked[name] or None for name in _CONTEXT}
     parts = {name: asked[name] for name in _PARTS if asked[name] is not None}
-    return Query(**parts, context=context)
+    return Query(**parts, context=context, args=args)
 
 
 def content_of(text: str, what: str) -> str:

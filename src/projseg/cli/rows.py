@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import pyarrow as pa
 import typer
 
-import projseg
+from projseg.algebra.expressions.argument_texts import arguments_of_texts
 from projseg.cli import input_files
-from projseg.cli.arguments import Location, Output, Yes
+from projseg.cli.arguments import Args, DryRun, Location, Output, Yes, is_preview
 from projseg.cli.output import print_fields
 from projseg.cli.stores import open_table
 from projseg.errors import InvalidInputError
@@ -34,8 +34,10 @@ def delete(
     location: Location,
     filter: _Filter = None,
     interval: _Interval = None,
+    args: Args = None,
     timezone: _Timezone = "UTC",
     yes: Yes = False,
+    dry_run: DryRun = False,
     output: Output = None,
 ) -> None:
     """Remove rows; without --yes, only count them."""
@@ -45,20 +47,24 @@ def delete(
             f"nothing says which rows of {location} to delete; give --filter or --interval, or "
             "use truncate",
         )
-    table = open_table(location)
-    if not yes:
-        _print_would("delete", table, filter, interval, timezone, output)
-        return
-    _print_done(location, table.delete(filter, interval, timezone=timezone), output)
+    preview = is_preview(yes=yes, dry_run=dry_run)
+    done = open_table(location).delete(
+        filter,
+        interval,
+        args=arguments_of_texts(args or (), timezone),
+        timezone=timezone,
+        dry_run=preview,
+    )
+    _print_done(location, done, "delete", output, is_preview=preview)
 
 
-def truncate(location: Location, yes: Yes = False, output: Output = None) -> None:
+def truncate(
+    location: Location, yes: Yes = False, dry_run: DryRun = False, output: Output = None
+) -> None:
     """Remove all rows; earlier versions keep them."""
-    table = open_table(location)
-    if not yes:
-        _print_would("delete", table, None, None, "UTC", output)
-        return
-    _print_done(location, table.truncate(), output)
+    preview = is_preview(yes=yes, dry_run=dry_run)
+    done = open_table(location).truncate(dry_run=preview)
+    _print_done(location, done, "delete", output, is_preview=preview)
 
 
 def update(
@@ -68,8 +74,10 @@ def update(
     ],
     filter: _Filter = None,
     interval: _Interval = None,
+    args: Args = None,
     timezone: _Timezone = "UTC",
     yes: Yes = False,
+    dry_run: DryRun = False,
     output: Output = None,
 ) -> None:
     """Set columns of rows; without --yes, only count them."""
@@ -81,11 +89,16 @@ def update(
                 "PROJSEG_BAD_ARGUMENT", f"--set '{text}' is not of the form COLUMN=EXPRESSION"
             )
         assigned[name.strip()] = expression
-    table = open_table(location)
-    if not yes:
-        _print_would("update", table, filter, interval, timezone, output)
-        return
-    _print_done(location, table.update(assigned, filter, interval, timezone=timezone), output)
+    preview = is_preview(yes=yes, dry_run=dry_run)
+    done = open_table(location).update(
+        assigned,
+        filter,
+        interval,
+        args=arguments_of_texts(args or (), timezone),
+        timezone=timezone,
+        dry_run=preview,
+    )
+    _print_done(location, done, "update", output, is_preview=preview)
 
 
 def merge(
@@ -99,6 +112,7 @@ def merge(
         WhenNotMatched, typer.Option("--when-not-matched", help="For keys of the file alone.")
     ] = "insert",
     yes: Yes = False,
+    dry_run: DryRun = False,
     output: Output = None,
 ) -> None:
     """Update or delete rows by the keys of a file, and insert its other rows."""
@@ -107,31 +121,25 @@ def merge(
     with input_files.open_file(file, lambda _: None) as reader:
         given = pa.schema([field for field in table.schema if field.name in reader.schema.names])
         rows = pa.Table.from_batches(input_files.cast_batches(file, reader, given), given)
-    if not yes:
-        would = {"would_merge_rows": len(rows), "location": location}
-        print_fields({**would, "to_do_it": "repeat with --yes"}, output)
-        return
-    _print_done(location, table.merge(rows, on, when_matched, when_not_matched), output)
+    preview = is_preview(yes=yes, dry_run=dry_run)
+    done = table.merge(rows, on, when_matched, when_not_matched, dry_run=preview)
+    _print_done(location, done, "merge", output, is_preview=preview)
 
 
-def _print_would(
-    verb: str,
-    table: projseg.Table,
-    filter: str | None,
-    interval: str | None,
-    timezone: str,
-    output: Output,
+def _print_done(
+    location: str, done: Corrected, verb: str, output: Output, *, is_preview: bool
 ) -> None:
-    counted = table.query(
-        aggregators="count(*) AS n",
-        filter=filter,
-        interval=interval,
-        context={"timezone": timezone},
-    )
-    rows = counted["n"].to_pylist()[0]
-    would = {f"would_{verb}_rows": rows, "location": table.location}
-    print_fields({**would, "to_do_it": "repeat with --yes"}, output)
-
-
-def _print_done(location: str, done: Corrected, output: Output) -> None:
-    print_fields({"location": location, **asdict(done)}, output)
+    if not is_preview:
+        print_fields({"location": location, **asdict(done)}, output)
+        return
+    counts = {
+        "delete": done.deleted_rows,
+        "update": done.updated_rows,
+        "insert": done.inserted_rows,
+    }
+    if verb == "merge":
+        would = {f"would_{what}_rows": count for what, count in counts.items()}
+        would = {"would_merge_rows": sum(counts.values()), **would}
+    else:
+        would = {f"would_{verb}_rows": counts[verb]}
+    print_fields({**would, "location": location, "to_do_it": "repeat with --yes"}, output)
