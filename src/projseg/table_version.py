@@ -210,7 +210,8 @@ class TableVersion(DescribedVersion):
             raise InvalidInputError("PROJSEG_BAD_SQL", f"a statement is a text, found {text!r}")
         with fixed_instant():
             if is_described(text):
-                with_arguments(text, args)
+                if not text.lstrip().upper().startswith("EXPLAIN"):
+                    with_arguments("", args)
                 # Imported here, so that a process that only asks starts without it.
                 from projseg.statements import described
 

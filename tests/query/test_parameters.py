@@ -421,3 +421,18 @@ def test_changes_refuse_arguments_that_do_not_fit(tmp_path):
     assert table.version == 0
     table.update({"b": "concat(?, b)"}, "a = ?", args=["x", 2])
     assert pc.sum(table.query()["a"]).as_py() == 1
+
+
+def test_parameters_stand_in_all_selects_of_a_statement(table):
+    nested = (
+        "WITH x AS (SELECT id + :more AS k FROM t WHERE id IN (:many)) "
+        "SELECT k FROM (SELECT k FROM x WHERE k > :least) ORDER BY k LIMIT :limit"
+    )
+    args = {"more": 10, "many": range(9), "least": 12, "limit": 2}
+    assert table.sql(nested, args=args)["k"].to_pylist() == [13, 14]
+    counted = "SELECT id FROM (SELECT id FROM t WHERE id < ?) WHERE id > ?"
+    assert ids(table.sql(counted, args=[5, 2])) == [3, 4]
+    plan = table.sql("EXPLAIN SELECT id FROM t WHERE id = :from", args={"from": 3})
+    assert ":from" in str(plan.to_pylist())
+    refused(lambda: table.sql(nested, args={**args, "other": 1}), ":other")
+    refused(lambda: table.sql("SHOW COLUMNS", args={"other": 1}), ":other")
