@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace as dataclass_replace
 from functools import lru_cache
 from itertools import count
 from typing import Any, Final
@@ -15,18 +14,19 @@ from msgspec import structs
 
 from projseg.algebra.aggregates.expression import bind_group_output
 from projseg.algebra.aggregates.group_scope import is_grouping_tree
-from projseg.algebra.expressions.arguments import Arguments, bad_arguments, bound_to
+from projseg.algebra.expressions.arguments import Arguments, bound_to
 from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named
 from projseg.algebra.expressions.dialect import parse_sql
-from projseg.algebra.expressions.parameters import parameter_names, refuse_alone
+from projseg.algebra.expressions.parameters import refuse_alone
 from projseg.algebra.expressions.references import references
 from projseg.algebra.expressions.sql_words import quoted_name
-from projseg.algebra.expressions.tree import Column, Expression, Literal
+from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.projection.sql import is_aggregate
 from projseg.algebra.query.context import context_options, parse_context
 from projseg.algebra.query.grouping_sets import Grouping, parse_grouping
-from projseg.algebra.query.request import Query, texts_of
+from projseg.algebra.query.request import Query
 from projseg.algebra.query.result_order import is_ordinal, split_direction
+from projseg.algebra.query.select_arguments import parameters_of_outputs, with_arguments
 from projseg.algebra.query.select_names import SelectGroups, SelectNames
 from projseg.algebra.query.select_refusals import bad_sql
 from projseg.algebra.query.select_statement import SelectStatement
@@ -95,12 +95,13 @@ def select_query(
         options = {key: value for key, value in options.items() if key not in _STEERING}
         options |= dict(statement.hints)
     # Conditions are only taken over; which outputs are the same may depend on values.
-    named = _parameters_of_outputs(statement)
+    named = parameters_of_outputs(statement)
     within = arguments.only(named) if arguments is not None and named else None
     found = _selected_query(statement, schema, time_column, json.dumps(options), within)
     if arguments is None:
         return found
-    return _with_arguments(found, statement, arguments)
+    query, offset = with_arguments(found.query, statement, arguments)
+    return structs.replace(found, query=query, offset=offset)
 
 
 @lru_cache(maxsize=1024)
@@ -113,38 +114,6 @@ def _selected_query(
 ) -> SelectedQuery:
     with bound_to(arguments):
         return _Translation(statement, schema, time_column, json.loads(context)).selected()
-
-
-@lru_cache(maxsize=1024)
-def _parameters_of_outputs(statement: SelectStatement) -> frozenset[str]:
-    """Return the parameters of a statement that are not in its conditions."""
-    texts = [item.text for item in statement.items]
-    texts += [*(statement.group_by or ()), *statement.order_by]
-    return frozenset(name for text in texts for name in parameter_names(text))
-
-
-def _with_arguments(
-    found: SelectedQuery, statement: SelectStatement, arguments: Arguments
-) -> SelectedQuery:
-    """Return the query with the values of its parameters, also of LIMIT and OFFSET."""
-    query = found.query
-    names = {name for text in texts_of(query) for name in parameter_names(text)}
-    offset = _rows(statement.offset, "OFFSET", arguments) or 0
-    limit = _rows(statement.limit, "LIMIT", arguments)
-    limit = None if limit is None else limit + offset
-    asked = dataclass_replace(query, args=arguments.only(names), limit=limit)
-    return structs.replace(found, query=asked, offset=offset)
-
-
-def _rows(given: int | str | None, clause: str, arguments: Arguments) -> int | None:
-    """Return a count of rows that a statement or a parameter of it says."""
-    if not isinstance(given, str):
-        return given
-    value = arguments.values.get(given)
-    count = value.value if isinstance(value, Literal) else None
-    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise bad_arguments(f"parameter :{given} of {clause} is no count of rows")
-    return count
 
 
 class _Output(msgspec.Struct):
