@@ -58,10 +58,11 @@ class Compaction(msgspec.Struct, frozen=True, tag="compact"):
             PROJSEG_NO_TIME_COLUMN, PROJSEG_BAD_OPTION, PROJSEG_BAD_ARGUMENT.
         """
         properties = snapshot.properties
-        if self.target_rows is not None and self.target_rows < 1:
+        rows = self.target_rows
+        if rows is not None and not (isinstance(rows, int) and rows >= 1):
             raise InvalidInputError(
                 "PROJSEG_BAD_ARGUMENT",
-                f"target_segment_rows {self.target_rows} of a compaction is not above 0; leave it "
+                f"target_segment_rows {rows!r} of a compaction is not a number above 0; leave it "
                 f"out for the table's {properties.target_segment_rows}",
             )
         entries = segments_in(snapshot, self.interval)

@@ -139,7 +139,7 @@ def _key_columns(on: Sequence[str], rows: pa.Table, schema: pa.Schema) -> tuple[
         )
     names = {name.casefold(): name for name in schema.names}
     keys = []
-    for given in on:
+    for given in map(str, on):
         name = names.get(given.casefold())
         if name is None or (name not in rows.column_names and len(rows)):
             where = "the table" if name is None else "the rows to merge"

@@ -268,18 +268,19 @@ def _assignments(
     """Return an expression of each column's own type, by the table's names."""
     schema = snapshot.properties.schema
     names = {name.casefold(): name for name in schema.names}
-    if not values:
+    if not values or not isinstance(values, Mapping):
         raise InvalidInputError(
             "PROJSEG_BAD_ARGUMENT", "an update sets no column; give {column: expression}"
         )
     assigned: dict[str, str] = {}
     for given, text in values.items():
-        name = names.get(given.casefold())
+        name = names.get(str(given).casefold())
         if name is None or name in assigned:
             problem = "twice set" if name else "not in the table"
             raise InvalidInputError(
                 "PROJSEG_UNKNOWN_COLUMN",
-                f"column '{given}' to be updated is {problem}{did_you_mean(given, schema.names)}",
+                f"column '{given}' to be updated is {problem}"
+                f"{did_you_mean(str(given), schema.names)}",
             )
         assigned[name] = f"({text})"
     spec = scanned(snapshot.properties, condition, assigned)

@@ -176,7 +176,14 @@ def normal_type(arrow_type: pa.DataType) -> pa.DataType:
     if t.is_dictionary(arrow_type):
         return normal_type(arrow_type.value_type)
     if t.is_nested(arrow_type):
-        return _normal_nested(arrow_type)
+        try:
+            return _normal_nested(arrow_type)
+        except RecursionError as error:
+            raise UnsupportedFeatureError(
+                "PROJSEG_UNSUPPORTED_TYPE",
+                f"a type has more than {NESTING_DEPTH_MAX} arrays, structs and maps inside each "
+                "other",
+            ) from error
     if t.is_timestamp(arrow_type):
         return TIMESTAMP_NTZ if arrow_type.tz is None else TIMESTAMP
     if t.is_fixed_size_binary(arrow_type):

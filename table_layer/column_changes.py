@@ -81,11 +81,11 @@ def find_column(properties: TableProperties, given: str) -> str:
     """
     names = [column.name for column in properties.columns]
     for name in (given, *names):
-        if name in names and name.casefold() == given.casefold():
+        if name in names and name.casefold() == str(given).casefold():
             return name
     raise InvalidInputError(
         "PROJSEG_UNKNOWN_COLUMN",
-        f"'{given}' is not a column of the table{did_you_mean(given, names)}",
+        f"'{given}' is not a column of the table{did_you_mean(str(given), names)}",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from projseg import __version__
-from projseg.errors import LimitExceededError
+from projseg.errors import HALF_A_CHARACTER, InvalidInputError, LimitExceededError, is_storable
 from projseg.table_layer.metadata_limits import COMMIT_TEXT_BYTES_MAX
 from projseg.table_layer.segment_entry import Count
 
@@ -54,6 +54,8 @@ class CommitNote:
     ------
     LimitExceededError
         If a text is too long for a table's metadata.
+    InvalidInputError
+        PROJSEG_BAD_ARGUMENT if it is no text, or has no form in UTF-8.
     """
 
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -63,6 +65,14 @@ class CommitNote:
     def __post_init__(self) -> None:
         texts = {"user name": self.user_name, "user metadata": self.user_metadata}
         for what, text in {**texts, **self.parameters}.items():
+            if text is not None and not isinstance(text, str):
+                raise InvalidInputError(
+                    "PROJSEG_BAD_ARGUMENT", f"{what} of a commit is {text!r}, not a text"
+                )
+            if text is not None and not is_storable(text):
+                raise InvalidInputError(
+                    "PROJSEG_BAD_ARGUMENT", f"{what} of a commit {HALF_A_CHARACTER}: {text!r}"
+                )
             if text is not None and len(text.encode()) > COMMIT_TEXT_BYTES_MAX:
                 raise LimitExceededError(
                     "PROJSEG_METADATA_TOO_LARGE",

@@ -115,7 +115,8 @@ def declare_scope(
     if retain is not None:
         _age_us(retain)
     for name, ratio in (("maxRowRatio", max_row_ratio), ("maxBytesRatio", max_bytes_ratio)):
-        if ratio is not None and not (math.isfinite(ratio) and ratio > 0):
+        is_number = isinstance(ratio, int | float)
+        if ratio is not None and not (is_number and math.isfinite(ratio) and ratio > 0):
             raise _bad(name, ratio, "a number above 0, such as 0.5")
     return ProjectionScope(build == "deferred", interval, retain, max_row_ratio, max_bytes_ratio)
 
@@ -156,6 +157,7 @@ def _ratio(name: str, text: str | None) -> float | None:
 
 
 def _age_us(text: str) -> int:
+    text = str(text)
     match = _AGE.fullmatch(text.strip())
     if match is not None:
         return int(match[1]) * _UNITS[match[2].lower()]

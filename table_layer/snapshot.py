@@ -241,6 +241,10 @@ def open_snapshot(storage: Storage, version: int | None = None) -> Snapshot:
     UnsupportedFeatureError
         If a later release wrote it.
     """
+    if version is not None and not isinstance(version, int):
+        raise InvalidInputError(
+            "PROJSEG_UNKNOWN_VERSION", f"a version is a number, found {version!r}"
+        )
     wanted = latest_version(storage) if version is None else version
     snapshot = read_version(storage, wanted)
     if snapshot is not None:

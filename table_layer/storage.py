@@ -61,8 +61,8 @@ def open_storage(
     MissingPackageError
         If it is in an object store and obstore is not installed.
     """
-    text = os.fspath(location)
-    if not isinstance(text, str) or not text.strip() or "\0" in text:
+    text = os.fspath(location) if isinstance(location, str | os.PathLike) else location
+    if not isinstance(text, str) or not text.strip() or "\0" in text or not _is_path(text):
         raise InvalidInputError(
             "PROJSEG_BAD_LOCATION", f"{text!r} is not a location; give a path or a URI"
         )
@@ -89,6 +89,15 @@ def open_storage(
             f"the stores {', '.join(STORE_SCHEMES)}",
         )
     return LocalStorage(os.path.abspath(text) if scheme is None else _path_of_uri(text))
+
+
+def _is_path(text: str) -> bool:
+    """Whether the file system can be asked for a text: for most halves of characters it cannot."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def is_uri(location: str) -> bool:

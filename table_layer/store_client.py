@@ -198,7 +198,11 @@ def requested(action: str, where: str, request: Callable[[], Result]) -> Result:
     failure: OSError
     try:
         return request()
-    except (BaseError, OSError, ValueError) as error:
+    except BaseException as error:
+        # A panic of the store's client, as over an endpoint that is no address, is no Exception.
+        is_failure = isinstance(error, BaseError | OSError | ValueError)
+        if not is_failure and type(error).__name__ != "PanicException":
+            raise
         if isinstance(error, FileNotFoundError) and not is_missing_bucket(error):
             failure = FileNotFoundError(errno.ENOENT, "there is no such object", where)
         else:

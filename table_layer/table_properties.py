@@ -85,6 +85,10 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         UnsupportedFeatureError
             If a column's type cannot be stored.
         """
+        if properties is not None and not isinstance(properties, Mapping):
+            raise InvalidInputError(
+                "PROJSEG_BAD_OPTION", f"properties are {properties!r}; give a mapping of texts"
+            )
         declared = cls(
             table_id=uuid.uuid4().hex,
             columns=columns_of(schema),
@@ -150,9 +154,10 @@ def check_properties(properties: TableProperties) -> None:
             f"clusterBy column '{name}' is an array, struct or map, which has no sort order",
         )
     _require(
-        1 <= properties.target_segment_rows <= _TARGET_SEGMENT_ROWS_MAX,
+        isinstance(properties.target_segment_rows, int)
+        and 1 <= properties.target_segment_rows <= _TARGET_SEGMENT_ROWS_MAX,
         "PROJSEG_BAD_OPTION",
-        f"targetSegmentRows {properties.target_segment_rows} is not between 1 and "
+        f"targetSegmentRows {properties.target_segment_rows!r} is not between 1 and "
         f"{_TARGET_SEGMENT_ROWS_MAX}",
     )
 
@@ -234,13 +239,13 @@ def _check_names(what: str, names: Sequence[str]) -> None:
 
 
 def _column_type(schema: pa.Schema, name: str, option: str) -> pa.DataType:
-    index = schema.get_field_index(name)
-    if index < 0:
+    if name not in schema.names:
         raise InvalidInputError(
             "PROJSEG_UNKNOWN_COLUMN",
-            f"{option} names '{name}', which is not a column{did_you_mean(name, schema.names)}",
+            f"{option} names {name!r}, which is not a column"
+            f"{did_you_mean(str(name), schema.names)}",
         )
-    return schema.field(index).type
+    return schema.field(name).type
 
 
 def _require(condition: bool, code: str, message: str) -> None:

@@ -14,7 +14,7 @@ _TAG: Final = re.compile(rf"(?=.*[^0-9])[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{TAG_BYTES
 
 def tag_problem(name: str) -> str | None:
     """Return why a text cannot be a tag, or None if it can."""
-    if _TAG.fullmatch(name) is None:
+    if not isinstance(name, str) or _TAG.fullmatch(name) is None:
         return (
             f"has to be 1 to {TAG_BYTES_MAX} letters, digits, '_', '-' or '.', not only digits, "
             "which would be a version, and neither '-' nor '.' first"
@@ -26,7 +26,7 @@ def check_tag(name: str) -> str:
     """Return `name`, or raise InvalidInputError (PROJSEG_BAD_NAME) if it cannot be a tag."""
     problem = tag_problem(name)
     if problem is not None:
-        raise InvalidInputError("PROJSEG_BAD_NAME", f"tag '{name[:200]}' {problem}")
+        raise InvalidInputError("PROJSEG_BAD_NAME", f"tag '{str(name)[:200]}' {problem}")
     return name
 
 
@@ -51,10 +51,10 @@ def tagged_version(tags: Mapping[str, int], name: str, location: str) -> int:
     InvalidInputError
         PROJSEG_UNKNOWN_TAG.
     """
-    if name not in tags:
+    if not isinstance(name, str) or name not in tags:
         raise InvalidInputError(
             "PROJSEG_UNKNOWN_TAG",
-            f"'{name}' is not a tag of table {location}{did_you_mean(name, tags)}",
+            f"'{name}' is not a tag of table {location}{did_you_mean(str(name), tags)}",
         )
     return tags[name]
 

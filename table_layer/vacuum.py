@@ -144,9 +144,9 @@ def vacuum(
 
 
 def _retention_us(hours: float, *, force: bool) -> int:
-    if not (hours >= 0 and math.isfinite(hours)):
+    if not (isinstance(hours, int | float) and hours >= 0 and math.isfinite(hours)):
         raise InvalidInputError(
-            "PROJSEG_BAD_ARGUMENT", f"retention_hours is {hours}; give hours, 0 or more"
+            "PROJSEG_BAD_ARGUMENT", f"retention_hours is {hours!r}; give hours, 0 or more"
         )
     if hours < SAFE_RETENTION_HOURS and not force:
         raise InvalidInputError(

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from sqlglot import exp
 
 from projseg.algebra.expressions.tree import Expression
-from projseg.errors import LimitExceededError
+from projseg.errors import HALF_A_CHARACTER, InvalidInputError, LimitExceededError, is_storable
 
 TEXT_CHARACTERS_MAX: Final = 100_000
 """The most characters of one expression."""
@@ -34,13 +34,19 @@ _Node = TypeVar("_Node")
 
 
 def check_text(text: str) -> None:
-    """Refuse a text that is longer than any expression may be.
+    """Refuse a text that is longer than any expression may be, or that no file can hold.
 
     Raises
     ------
     LimitExceededError
         PROJSEG_EXPRESSION_TOO_LONG.
+    InvalidInputError
+        PROJSEG_BAD_EXPRESSION for half of a surrogate pair.
     """
+    if not is_storable(text):
+        raise InvalidInputError(
+            "PROJSEG_BAD_EXPRESSION", f"an expression {HALF_A_CHARACTER}: {text!r}"
+        )
     if len(text) > TEXT_CHARACTERS_MAX:
         raise LimitExceededError(
             "PROJSEG_EXPRESSION_TOO_LONG",

@@ -217,6 +217,10 @@ def _declared_texts(
 def _list(value: str | Iterable[str] | None) -> tuple[str, ...]:
     if value is None:
         return ()
+    if not isinstance(value, Iterable):
+        raise InvalidInputError(
+            "PROJSEG_BAD_PROJECTION", f"a projection's list of SQL texts is {value!r}"
+        )
     return tuple(split_list(value) if isinstance(value, str) else value)
 
 

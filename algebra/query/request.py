@@ -196,7 +196,7 @@ class Query:
         """
         try:
             content = json.loads(text)
-        except ValueError as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise _bad(f"text is not JSON: {error}") from error
         version = content.pop(_VERSION_KEY, None) if isinstance(content, dict) else None
         if version is True or version != _VERSION:
@@ -313,7 +313,7 @@ def interval_text(interval: IntervalLike | None) -> str | None:
 def _check_type(name: str, value: object) -> None:
     try:
         msgspec.convert(value, _FIELD_TYPES[name])
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise _bad(f"{name} is {value!r}: {error}") from error
 
 

@@ -116,7 +116,7 @@ class Granularity:
             PROJSEG_BAD_GRANULARITY or PROJSEG_BAD_PERIOD, if the text is neither, mixes months
             with exact units, or has no length; PROJSEG_UNKNOWN_TIME_ZONE.
         """
-        name = text.strip().casefold()
+        name = str(text).strip().casefold()
         if name == "all":
             return Granularity.ALL
         if name == "none":

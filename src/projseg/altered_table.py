@@ -48,7 +48,7 @@ class AlteredTable(WritableTable):
         """
         from projseg.table_columns import adding
 
-        return self._change_columns(adding(self.properties, {name: type}))
+        return self._change_columns(adding(self.properties, {str(name): type}))
 
     def rename_column(self, old: str, new: str) -> int:
         """Give a column another name, also where the table's projections mention it.

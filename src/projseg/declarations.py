@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from projseg.algebra.expressions.type_text import parse_type
 from projseg.algebra.projection.parse import parse_projection, parse_projections
-from projseg.errors import InvalidInputError
+from projseg.errors import HALF_A_CHARACTER, InvalidInputError, is_storable
 from projseg.projection import Projection
 from projseg.segment_format.types import normal_type
 from projseg.table_layer.projection_names import stored_declaration
@@ -47,6 +47,8 @@ def schema_of(declared: SchemaLike) -> pa.Schema:
 def _column_name(name: object) -> str:
     if not isinstance(name, str):
         raise InvalidInputError("PROJSEG_BAD_NAME", f"column name {name!r} is not text")
+    if not is_storable(name):
+        raise InvalidInputError("PROJSEG_BAD_NAME", f"column name {name!r} {HALF_A_CHARACTER}")
     return name
 
 

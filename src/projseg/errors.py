@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -151,6 +152,45 @@ MESSAGE_CHARACTERS_MAX: Final = 2_000
 _ENDING_CHARACTERS: Final = 600  # of a cut message: its end says what to do
 
 
+HALF_A_CHARACTER: Final = "holds half of a surrogate pair, which UTF-8 cannot write; leave it out"
+_SECRETS: Final = (
+    # A user and password before the host; `container@account` of Azure's stores has no colon.
+    (re.compile(r"(?<=://)[^/\s@:'\"]*:[^/\s@'\"]*@"), "***@"),
+    # What signed and tokened addresses have in their queries.
+    (
+        re.compile(
+            r"(?i)([?&;#](?:[a-z0-9_.-]*(?:sig|signature|token|secret|password|passwd|pwd|credential|"
+            r"api_?key|access_?key(?:_?id)?|account_?key|auth))=)[^&;#\s'\"]+"
+        ),
+        r"\1***",
+    ),
+)
+
+
+def without_secrets(text: str) -> str:
+    """Return a text in which passwords and signatures of addresses are replaced by `***`.
+
+    Parameters
+    ----------
+    text : str
+        A location, or anything that may repeat one.
+    """
+    if "://" not in text and "=" not in text:
+        return text
+    for pattern, hidden in _SECRETS:
+        text = pattern.sub(hidden, text)
+    return text
+
+
+def is_storable(text: str) -> bool:
+    """Whether a text has a form in UTF-8: half of a surrogate pair has none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def one_line(text: str) -> str:
     """Return a text as one line of printable characters that no terminal obeys.
 
@@ -192,11 +232,12 @@ class ProjsegError(Exception):
     code : str
         A key of `CODES`.
     message : str
-        One self-contained line; `one_line` makes it one where it is not.
+        One self-contained line; `one_line` makes it one where it is not, and `without_secrets`
+        hides what a location tells.
     """
 
     def __init__(self, code: str, message: str) -> None:
-        message = one_line(message)
+        message = one_line(without_secrets(message))
         super().__init__(code, message)
         self.code = code
         self.message = message
@@ -301,5 +342,5 @@ def error_class(name: str) -> type[ProjsegError] | None:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return `"; did you mean 'x'?"` for the nearest known name, or an empty string."""
     by_fold = {candidate.casefold(): candidate for candidate in known}
-    near = difflib.get_close_matches(name.casefold(), by_fold, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(str(name).casefold(), by_fold, n=1, cutoff=0.6)
     return f"; did you mean '{by_fold[near[0]]}'?" if near else ""
