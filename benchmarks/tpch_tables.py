@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from projseg.errors import MissingPackageError
+from projseg.extras import installing
 
 __all__ = ["generate"]
 
@@ -36,8 +37,8 @@ def generate(folder: Path, scale: float, tables: Sequence[str] = ()) -> None:
     if command is None:
         raise MissingPackageError(
             "PROJSEG_MISSING_PACKAGE",
-            "TPC-H's rows are made by tpchgen-cli, which is not installed; "
-            "run: pip install 'projseg[bench]'",
+            "TPC-H's rows are made by tpchgen-cli, which is not installed; run: "
+            + installing("tpchgen-cli"),
         )
     asked = [command, "parquet", "-s", f"{scale:g}", "--output-dir", str(folder)]
     if tables:

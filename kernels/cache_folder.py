@@ -19,6 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+import xxhash
+
 from projseg import __version__
 
 SETTING: Final = "NUMBA_CACHE_DIR"
@@ -30,8 +32,9 @@ _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 def cache_folder() -> Path | None:
     """Return the folder, made if it was absent, or None if compiled kernels cannot be kept.
 
-    It is looked for once in each process: in NUMBA_CACHE_DIR, beside the kernels, in the user's
-    cache and in the system's temporary directory. Places that cannot be used are logged.
+    It is looked for once in each process: in NUMBA_CACHE_DIR, in the user's cache and in the
+    system's temporary directory. Places that cannot be used are logged. It is not in the package,
+    of which nothing may stay to be imported when it is uninstalled.
     """
     named = os.environ.get(SETTING)
     if named:
@@ -55,7 +58,6 @@ def cache_folder() -> Path | None:
 
 
 def _usual_places() -> Iterator[Path]:
-    yield Path(__file__).parent / "__pycache__"
     user_cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if os.path.isabs(user_cache):  # a user without an entry in passwd has no home: still "~/.cache"
         yield Path(user_cache)
@@ -69,7 +71,8 @@ def _private_folder(base: Path) -> Path:
     """Return this user's folder within `base`, proved to be writable by them alone.
 
     Its name contains projseg's release, because Numba does not notice changes of kernels that a
-    kernel calls, and Numba's, because one release overwrites what another has kept.
+    kernel calls, and Numba's, because one release overwrites what another has kept; and the place
+    of the install, as so do two of them.
 
     Raises
     ------
@@ -77,7 +80,7 @@ def _private_folder(base: Path) -> Path:
         If it does not exist and cannot be made, or if somebody else could write to it.
     """
     user = os.geteuid()
-    folder = base / f"projseg-{__version__}-numba-{_numba_version()}-{user}"
+    folder = base / f"projseg-{__version__}-numba-{_numba_version()}-{user}{_install()}"
     for path in (*reversed(base.parents), base, folder):
         if not path.exists():
             path.mkdir(mode=0o700, exist_ok=True)
@@ -88,6 +91,12 @@ def _private_folder(base: Path) -> Path:
         raise PermissionError(f"{folder} is not this user's alone")
     tempfile.TemporaryFile(dir=folder).close()  # a read-only file system shows itself only so
     return folder.resolve()
+
+
+def _install() -> str:
+    """Return what tells this install from others, or nothing of an archive, which moves about."""
+    place = Path(__file__).resolve().parent
+    return f"-{xxhash.xxh3_64_hexdigest(os.fsencode(place))[:8]}" if place.is_dir() else ""
 
 
 def _numba_version() -> str:

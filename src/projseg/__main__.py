@@ -1,6 +1,22 @@
-"""`python -m projseg` is `projseg`."""
+"""`python -m projseg` is `projseg`; the release is told without loading what answers queries."""
 
-from projseg.cli import main
+from __future__ import annotations
+
+import sys
+
+from projseg import __version__
+
+
+def main() -> None:
+    """Run the command line."""
+    if sys.argv[1:] == ["--version"]:
+        sys.stdout.write(f"projseg {__version__}\n")
+        return
+    # Imported here: it loads every verb, and what these need.
+    from projseg.cli import main as run
+
+    run()
+
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,8 @@
-"""Packages that only some uses need, and the extra of `pip install` that brings each."""
+"""Packages that only some uses need.
+
+Messages name these packages, and not an extra of projseg: on an index where projseg is not, its
+name is anybody's.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,12 @@ SPARK_RELEASES: Final = (
     "4.2",
     "4.3",
 )  # CI runs the last; `make test-spark-matrix` all
-_EXTRA_BY_PACKAGE: Final = {"matplotlib": "bench", "obstore": "stores", "pyspark": "spark"}
+REQUIREMENTS: Final = {
+    "matplotlib": "matplotlib>=3.9",
+    "obstore": "obstore>=0.12",
+    "pyspark": "pyspark>=4.0,<4.4",
+    "tpchgen-cli": "tpchgen-cli>=4",
+}
 
 
 def require(package: str, purpose: str) -> None:
@@ -23,22 +32,26 @@ def require(package: str, purpose: str) -> None:
     Parameters
     ----------
     package : str
-        The name that it is imported by, which has an extra.
+        The name that it is imported by, one of `REQUIREMENTS`.
     purpose : str
         The use that needs it, as the subject of the message.
 
     Raises
     ------
     MissingPackageError
-        PROJSEG_MISSING_PACKAGE, naming the extra.
+        PROJSEG_MISSING_PACKAGE, with the command that installs it.
     """
     if find_spec(package) is None:
-        extra = _EXTRA_BY_PACKAGE[package]
         raise MissingPackageError(
             "PROJSEG_MISSING_PACKAGE",
-            f"{purpose} needs the package {package}, which is not installed; "
-            f"run: pip install 'projseg[{extra}]'",
+            f"{purpose} needs the package {package}, which is not installed; run: "
+            + installing(package),
         )
+
+
+def installing(package: str) -> str:
+    """Return the command that installs a package in a release that projseg works with."""
+    return f"pip install '{REQUIREMENTS[package]}'"
 
 
 def require_spark(purpose: str) -> None:
@@ -59,7 +72,7 @@ def require_spark(purpose: str) -> None:
         raise MissingPackageError(
             "PROJSEG_MISSING_PACKAGE",
             f"{purpose} needs Spark {SPARK_RELEASES[0]} to {SPARK_RELEASES[-1]}, and this is "
-            f"{pyspark.__version__}; install one of these, or another projseg",
+            f"{pyspark.__version__}; run: {installing('pyspark')}",
         )
 
 

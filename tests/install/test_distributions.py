@@ -18,15 +18,32 @@ FOLDERS = sorted(path.name for path in (ROOT / "src/projseg").iterdir() if path.
 RESOURCES = (".py", ".json", ".scala", ".typed")
 
 
+_USE = """
+import pyarrow, projseg
+rows = pyarrow.table({"n": range(100_000), "k": [str(n % 7) for n in range(100_000)]})
+projseg.Table.create("table", rows.schema).append(rows)
+assert projseg.Table("table").query(aggregators="sum(n) AS n", group_by="k").num_rows == 7
+print(projseg.__file__)
+"""
+_FIND = """
+from importlib.util import find_spec
+print(find_spec("projseg"), find_spec("pyspark_projseg"))
+"""
+
+
 def checkout(folder):
     """Copy what a build reads, links as links."""
     folder.mkdir()
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "LICENSE", *documents("*.md")):
         shutil.copy(ROOT / name, folder)
-    for name in ("src", *FOLDERS):
+    for name in ("src", "docs", *FOLDERS):
         without = shutil.ignore_patterns("__pycache__", "*.egg-info", "results")
         shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=without)
     return folder
+
+
+def documents(*patterns):
+    return [str(path.relative_to(ROOT)) for one in patterns for path in ROOT.glob(one)]
 
 
 def build(folder, *words):
@@ -60,7 +77,9 @@ def test_distributions_hold_every_module(tmp_path):
     with tarfile.open(folder / "dist" / f"{release}.tar.gz") as archive:
         files = {member.name for member in archive if member.isreg()}
     assert {f"{release}/src/{path}" for path in modules()} <= files
-    assert f"{release}/LICENSE" in files
+    told = documents("*.md", "docs/*.md")
+    assert {"SPEC.md", "CHANGELOG.md", "SECURITY.md", "docs/sql.md"} <= set(told)
+    assert {f"{release}/{path}" for path in ("LICENSE", *told)} <= files
     with zipfile.ZipFile(next(folder.glob("dist/*.whl"))) as wheel:
         names = set(wheel.namelist())
         metadata = wheel.read(f"{release}.dist-info/METADATA").decode()
@@ -74,6 +93,30 @@ def test_distributions_hold_every_module(tmp_path):
     ]
     assert any("pyarrow" in line for line in plain)
     assert not any("pyspark" in line for line in plain)
+    assert_nothing_stays(next(folder.glob("dist/*.whl")), tmp_path / "venv")
+
+
+def assert_nothing_stays(wheel, place):
+    """Install, use and uninstall: no folder is left that Python would import."""
+
+    def run(*words, **environment):
+        ran = subprocess.run(
+            [place / "bin/python", *words],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=place,
+            env={"PATH": "/usr/bin:/bin", "HOME": str(place / "home"), **environment},
+        )
+        return ran.stdout
+
+    subprocess.run([sys.executable, "-m", "venv", place], check=True)
+    run("-m", "pip", "install", "--quiet", "--no-deps", wheel)
+    others = str(Path(pytest.__file__).parents[1])
+    assert str(place) in run("-c", _USE, PYTHONPATH=others)
+    run("-m", "pip", "uninstall", "--quiet", "--yes", "projseg")
+    assert run("-c", _FIND).split() == ["None", "None"]
+    assert [path for path in place.glob("lib/*/site-packages/**/*") if "projseg" in path.name] == []
 
 
 @pytest.mark.parametrize("kind", ["text", "dangling"])

@@ -1,7 +1,8 @@
-"""A plain install brings no Spark and no plots; what needs them says which extra brings them."""
+"""A plain install brings no Spark and no plots; what needs them says which packages it needs."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import projseg
-from projseg.extras import SPARK_RELEASES
+from projseg.extras import REQUIREMENTS, SPARK_RELEASES
 
 ROOT = Path(__file__).parents[2]
 _WITHOUT = """
@@ -30,18 +31,18 @@ def run_without(names, code, *words):
 
 
 @pytest.mark.parametrize("name", ["read", "write", "register"])
-def test_a_spark_function_names_its_extra_when_called(name):
+def test_a_spark_function_names_its_package_when_called(name):
     told = run_without(["pyspark"], f"import projseg; projseg.{name}(None, 'somewhere')")
     assert told.stderr.splitlines()[-1].startswith(
         "projseg.errors.MissingPackageError: [PROJSEG_MISSING_PACKAGE]"
     )
-    assert "pip install 'projseg[spark]'" in told.stderr.splitlines()[-1]
+    assert "pip install 'pyspark>=4.0,<4.4'" in told.stderr.splitlines()[-1]
 
 
 def test_names_can_be_looked_at_without_spark():
     code = "import inspect, projseg; print(len(inspect.getmembers(projseg))); help(projseg.read)"
     told = run_without(["pyspark"], code)
-    assert "projseg[spark]" in told.stdout, told.stderr
+    assert "pyspark>=4.0,<4.4" in told.stdout, told.stderr
 
 
 @pytest.mark.parametrize("release", ["3.5.9", "4.4.0"])
@@ -53,10 +54,10 @@ def test_a_release_of_spark_that_was_never_tried_is_refused(release):
     assert f"needs Spark 4.0 to 4.3, and this is {release}" in told.stderr.splitlines()[-1]
 
 
-def test_the_datasource_and_its_daemon_name_the_extra():
+def test_the_datasource_and_its_daemon_name_the_package():
     for module in ("datasource", "daemon"):
         told = run_without(["pyspark"], f"import projseg.spark_datasource.{module}")
-        assert "pip install 'projseg[spark]'" in told.stderr.splitlines()[-1]
+        assert "pip install 'pyspark>=4.0,<4.4'" in told.stderr.splitlines()[-1]
 
 
 def test_the_look_up_survives_a_python_without_spark():
@@ -64,6 +65,7 @@ def test_the_look_up_survives_a_python_without_spark():
     assert run_without(["pyspark"], code).stdout == "False\n"
 
 
+_ENTRY = "from projseg.__main__ import main; main()"
 _SHELL = "from projseg.cli import main; main()"
 
 
@@ -78,17 +80,17 @@ def test_rows_are_stored_and_asked_without_any_extra(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "package", "extra"),
+    ("words", "package", "wanted"),
     [
-        (("demo", "--spark"), "pyspark", "spark"),
-        (("bench", "report", "results.json"), "matplotlib", "bench"),
+        (("demo", "--spark"), "pyspark", "pyspark>=4.0,<4.4"),
+        (("bench", "report", "results.json"), "matplotlib", "matplotlib>=3.9"),
     ],
 )
-def test_a_verb_names_its_extra_in_one_line(words, package, extra):
+def test_a_verb_names_its_package_in_one_line(words, package, wanted):
     told = run_without([package], _SHELL, *words)
     assert told.returncode == 1
     assert told.stderr.startswith("[PROJSEG_MISSING_PACKAGE] ")
-    assert told.stderr.endswith(f"pip install 'projseg[{extra}]'\n")
+    assert told.stderr.endswith(f"pip install '{wanted}'\n")
     assert told.stderr.count("\n") == 1
 
 
@@ -108,6 +110,37 @@ def test_help_is_printed(verb):
     told = run_without([], _SHELL, *verb, "--help")
     assert "Usage: projseg" in told.stdout, told.stderr
     assert "--help" in told.stdout
+
+
+@pytest.mark.parametrize(
+    "code", ["import projseg", "import sys; sys.argv[1:] = ['--version']; " + _ENTRY]
+)
+def test_the_package_and_its_release_load_no_engine(code):
+    engines = "{'numba', 'numpy', 'pyarrow', 'pyspark', 'sqlglot', 'typer'}"
+    told = run_without([], f"{code}; import sys; print(sorted({engines} & set(sys.modules)))")
+    assert told.stdout.splitlines()[-1] == "[]", told.stderr
+
+
+def test_messages_require_what_the_extras_bring():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    brought = {one for extra in project["optional-dependencies"].values() for one in extra}
+    assert set(REQUIREMENTS.values()) <= brought
+
+
+def test_nobody_is_told_to_install_projseg_from_an_index():
+    """Its name is free there: whoever takes it could bring anything."""
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    said = [
+        f"{path}:{number}"
+        for path in tracked
+        if not path.startswith("tests/") and (ROOT / path).is_file()
+        for number, line in enumerate((ROOT / path).read_text(errors="replace").splitlines(), 1)
+        if re.search(r"\b(pip\d?|pipx|uv) (install|add)\s+(-\S+\s+)*['\"]?projseg\b", line)
+        or (re.search(r"\bprojseg\[[a-z]+\]", line) and path != "pyproject.toml")
+    ]
+    assert said == []
 
 
 def test_dir_lists_the_public_names():

@@ -7,8 +7,10 @@ import shutil
 import stat
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
+import xxhash
 from restricted_user import read_only_install, require_permissions, run_restricted
 
 from projseg import __version__
@@ -85,9 +87,12 @@ class Container:
         }
         return run_restricted([sys.executable, *words], environment, cwd=self.temporary)
 
-    def folder_in(self, base):
+    def folder_in(self, base, *, of_archive=False):
         numba_version = metadata.version("numba")
-        return base / f"projseg-{__version__}-numba-{numba_version}-{os.geteuid()}"
+        name = f"projseg-{__version__}-numba-{numba_version}-{os.geteuid()}"
+        kernels = Path(self.environment["PYTHONPATH"], "projseg/kernels").resolve()
+        own = "" if of_archive else f"-{xxhash.xxh3_64_hexdigest(os.fsencode(kernels))[:8]}"
+        return base / (name + own)
 
 
 @pytest.fixture
@@ -213,4 +218,5 @@ def test_kernels_of_an_archive_are_kept(container):
     assert (
         where(container.python("-c", _ACCUMULATE, PYTHONPATH=archive)) == "[199998, 199999, 200000]"
     )
-    assert list(container.folder_in(container.temporary).glob("delta.*.nbc")) != []
+    kept = container.folder_in(container.temporary, of_archive=True)
+    assert list(kept.glob("delta.*.nbc")) != []

@@ -68,7 +68,7 @@ OWN = {
     "DELETE FROM a WHERE k = 'a'": [{"num_affected_rows": 1}],
     "UPDATE a SET n = 5 WHERE k = 'b'": [{"num_affected_rows": 1}],
     "MERGE INTO a USING (SELECT 'b' AS k, 9 AS n) s ON a.k = s.k "
-    "WHEN MATCHED THEN UPDATE SET n = s.n": "Statement",
+    "WHEN MATCHED THEN UPDATE SET n = s.n": "num_updated_rows",
     "SELECT n, y FROM a": [{"n": 9, "y": None}],
     "DESCRIBE HISTORY a": "Statement",
     "OPTIMIZE a": "Statement",

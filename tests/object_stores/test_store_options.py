@@ -191,7 +191,7 @@ def test_a_forked_process_is_told_instead_of_waiting_for_ever(store_place, optio
 def test_without_obstore_the_extra_is_named():
     code = "import sys; sys.modules['obstore'] = None; import projseg; projseg.Table('s3://b/t')"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "pip install 'projseg[stores]'" in told.stderr.splitlines()[-1]
+    assert "pip install 'obstore>=0.12'" in told.stderr.splitlines()[-1]
 
 
 def test_a_foreign_scheme_names_the_stores():

@@ -22,7 +22,7 @@ import typer
 from projseg import __version__
 from projseg.cli.arguments import Output
 from projseg.cli.output import print_rows
-from projseg.extras import SPARK_RELEASES, is_known_spark
+from projseg.extras import SPARK_RELEASES, installing, is_known_spark
 from projseg.kernels.cache_folder import SETTING, cache_folder
 
 JAVA_RELEASE_MIN: Final = 17
@@ -89,7 +89,7 @@ def _package(name: str) -> Outcome:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
         if name == "pyspark":
-            advice = "to use Spark, run: pip install 'projseg[spark]'"
+            advice = f"to use Spark, run: {installing('pyspark')}"
             return Outcome(name, Verdict.OK, "not installed", advice)
         advice = f"pip install {name}, with the Python that runs projseg"
         return Outcome(name, Verdict.PROBLEM, "not installed", advice)
