@@ -15,6 +15,7 @@ from pyspark import TaskContext
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
 from projseg.maintenance.after_commit import after_commit
+from projseg.maintenance.interval_overwrite import with_cut_segments
 from projseg.maintenance.replace_rows import fulfilling, replace_by_written
 from projseg.spark_datasource.commit_message import SegmentsWritten
 from projseg.spark_datasource.write_request import WriteRequest
@@ -98,9 +99,9 @@ class WriteJob:
         target = self.target
         with removed_on_failure(target.storage, self.write_id, target.base_version) as files:
             files += [entry.file for entry in entries]
-            self._publish(entries)
+            self._publish(entries, files)
 
-    def _publish(self, entries: tuple[SegmentEntry, ...]) -> None:
+    def _publish(self, entries: tuple[SegmentEntry, ...], files: list[str]) -> None:
         """Commit to the table, or make it by its first commit."""
         change = self._change(self.target, entries)  # refuses rows outside the interval
         metrics = {
@@ -114,7 +115,7 @@ class WriteJob:
                 return
             target, change = overtaken, self._change(overtaken, entries)
         if target.reason_to_skip:
-            self._discard(entries, target.reason_to_skip)
+            self._discard(files, target.reason_to_skip)
             return
         if target.condition is not None:
             replace_by_written(
@@ -127,9 +128,12 @@ class WriteJob:
                 txn=self.request.transaction,
             )
             return
+        base = open_snapshot(target.storage, target.base_version)
+        if isinstance(change, Overwrite):
+            change = with_cut_segments(base, change, self.write_id, files)
         landed = commit(
             target.storage,
-            open_snapshot(target.storage, target.base_version),
+            base,
             change,
             write_id=self.write_id,
             operation="overwrite" if self.overwrite else "append",
@@ -138,13 +142,13 @@ class WriteJob:
             note=self._note(target),
         )
         if landed.file.write_id != self.write_id:
-            self._discard(entries, f"version {landed.version} is the same transaction")
+            self._discard(files, f"version {landed.version} is the same transaction")
         elif not self.request.is_compacted_later:
             after_commit(landed, entries)
 
-    def _discard(self, entries: Sequence[SegmentEntry], reason: str) -> None:
+    def _discard(self, files: Sequence[str], reason: str) -> None:
         LOGGER.warning("write %s published nothing: %s", self.write_id, reason)
-        remove(self.target.storage, [entry.file for entry in entries])
+        remove(self.target.storage, files)
 
     def log_abort(self, finished: int) -> None:
         """Say that Spark gave the write up after so many tasks, and delete nothing.

@@ -25,6 +25,32 @@ class Append(msgspec.Struct, frozen=True):
     columns: ColumnChanges = NO_CHANGES
 
 
+class Replace(msgspec.Struct, frozen=True):
+    """Replace segments by others that hold the same rows, or fewer if rows are deleted.
+
+    Conflicts unless every removed segment is still listed, with the same deleted rows. For
+    compaction, materialisation, deletes.
+
+    Parameters
+    ----------
+    removed : frozenset of str
+        How the segments that leave the table are listed: `SegmentEntry.listed_as`.
+    entries : tuple of SegmentEntry
+        The new segments.
+    depends_on_all : bool
+        Whether what was added depends on every row of the base, so that segments which others
+        listed since then are a conflict too.
+    masked : tuple of SegmentEntry
+        Segments whose files stay, listed anew with a deletion vector of this commit; as they were
+        listed before, they are among `removed`.
+    """
+
+    removed: frozenset[str]
+    entries: tuple[SegmentEntry, ...] = ()
+    depends_on_all: bool = False
+    masked: tuple[SegmentEntry, ...] = ()
+
+
 class Overwrite(msgspec.Struct, frozen=True):
     """Replace the segments that the base lists in `interval`, or all of them, by new ones.
 
@@ -41,11 +67,15 @@ class Overwrite(msgspec.Struct, frozen=True):
     columns : ColumnChanges or NewColumns
         The changes of columns that the new segments were written for. With new columns the whole
         table is replaced, and whatever others committed since the base is a conflict.
+    cut : Replace or None
+        What becomes of the base's segments that hold rows in the interval and others; None: there
+        are none.
     """
 
     entries: tuple[SegmentEntry, ...]
     interval: tuple[int, int] | None = None
     columns: ColumnChanges | NewColumns = NO_CHANGES
+    cut: Replace | None = None
 
     def __post_init__(self) -> None:
         if self.interval is None:
@@ -80,32 +110,6 @@ class ChangeColumns(msgspec.Struct, frozen=True):
     """
 
     columns: ColumnChanges
-
-
-class Replace(msgspec.Struct, frozen=True):
-    """Replace segments by others that hold the same rows, or fewer if rows are deleted.
-
-    Conflicts unless every removed segment is still listed, with the same deleted rows. For
-    compaction, materialisation, deletes.
-
-    Parameters
-    ----------
-    removed : frozenset of str
-        How the segments that leave the table are listed: `SegmentEntry.listed_as`.
-    entries : tuple of SegmentEntry
-        The new segments.
-    depends_on_all : bool
-        Whether what was added depends on every row of the base, so that segments which others
-        listed since then are a conflict too.
-    masked : tuple of SegmentEntry
-        Segments whose files stay, listed anew with a deletion vector of this commit; as they were
-        listed before, they are among `removed`.
-    """
-
-    removed: frozenset[str]
-    entries: tuple[SegmentEntry, ...] = ()
-    depends_on_all: bool = False
-    masked: tuple[SegmentEntry, ...] = ()
 
 
 class Restore(msgspec.Struct, frozen=True):
@@ -147,7 +151,15 @@ ChangeKind = Literal["create", "append", "overwrite", "set_properties", "replace
 
 def added_entries(change: Change) -> tuple[SegmentEntry, ...]:
     """Return the segments a change adds."""
+    if isinstance(change, Overwrite) and change.cut is not None:
+        return (*change.entries, *change.cut.entries)
     return change.entries if isinstance(change, Append | Overwrite | Replace) else ()
+
+
+def masked_entries(change: Change) -> tuple[SegmentEntry, ...]:
+    """Return the segments that a change lists anew with a deletion vector."""
+    replaced = change.cut if isinstance(change, Overwrite) else change
+    return replaced.masked if isinstance(replaced, Replace) else ()
 
 
 def kind_of(change: Change) -> ChangeKind:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from projseg.errors import CommitConflictError, CommitError, InvalidInputError, StorageError
-from projseg.table_layer.change import Append, Change, Replace, added_entries, kind_of
+from projseg.table_layer.change import Append, Change, added_entries, kind_of, masked_entries
 from projseg.table_layer.commit_info import NO_NOTE, CommitNote
 from projseg.table_layer.metadata_limits import COMMIT_TRIES_MAX, REMOTE_COMMIT_TRIES_MAX
 from projseg.table_layer.next_version import CommitLabel, NewManifests, next_file, now_us
@@ -217,8 +217,7 @@ class _PendingCommit:
         if landed is not None:
             return landed
         verify_entries(self.storage, added_entries(self.change), self.label.write_id)
-        if isinstance(self.change, Replace):
-            verify_masked(self.storage, self.change.masked, self.label.write_id)
+        verify_masked(self.storage, masked_entries(self.change), self.label.write_id)
         is_remote = self.storage.is_remote
         tries_max = REMOTE_COMMIT_TRIES_MAX if is_remote else COMMIT_TRIES_MAX
         for failed_tries in range(tries_max):
@@ -287,8 +286,8 @@ class _PendingCommit:
 
 def _check_same(landed: Snapshot, change: Change, label: CommitLabel) -> None:
     """Refuse a second commit under a used write id: it would be taken for the first and lost."""
-    masked = change.masked if isinstance(change, Replace) else ()
-    missing = {entry.listed_as for entry in (*added_entries(change), *masked)}
+    listed = (*added_entries(change), *masked_entries(change))
+    missing = {entry.listed_as for entry in listed}
     for reference in reversed(landed.file.manifests):
         if not missing:
             return

@@ -24,6 +24,7 @@ from projseg.table_layer.change import (
     SetProperties,
     SetTags,
     added_entries,
+    masked_entries,
 )
 from projseg.table_layer.column_changes import NewColumns
 from projseg.table_layer.manifest import ManifestReference
@@ -139,9 +140,11 @@ def _overwritten(
         removed, kept_whole = _everything_of(base, current)
         kept, survivors = _without(current, removed, kept_whole)
     else:
-        kept, survivors = _without(current, _inside(base, change.interval))
+        removed = _inside(base, change.interval, has_cut=change.cut is not None)
+        removed |= frozenset[str]() if change.cut is None else change.cut.removed
+        kept, survivors = _without(current, removed)
     properties = rebased_columns(change.columns, base.properties, current.properties)
-    entries = (*survivors, *change.entries)
+    entries = (*survivors, *added_entries(change), *masked_entries(change))
     return Draft("overwrite", properties, kept, entries, change.interval)
 
 
@@ -197,28 +200,35 @@ def _everything_of(
     return removed, newer
 
 
-def _inside(base: Snapshot, interval: tuple[int, int]) -> frozenset[str]:
-    time_column = base.properties.time_column
-    if time_column is None:
+def _inside(base: Snapshot, interval: tuple[int, int], *, has_cut: bool) -> frozenset[str]:
+    """Return the segments whose rows all lie in an interval; refuse others unless they are cut."""
+    if base.properties.time_column is None:
         raise InvalidInputError(
             "PROJSEG_NO_TIME_COLUMN",
             f"table {base.storage.location} has no timeColumn, so no interval of it can be "
             "overwritten; overwrite the whole table",
         )
     found = base.segments_between(*interval)
-    for entry in found:
-        zone = named_schema(base.properties).zones(entry).get(time_column)
-        has_nulls = zone is not None and zone.null_count > 0
-        first, last = entry.min_time_us, entry.max_time_us
-        assert first is not None
-        assert last is not None
-        if first < interval[0] or last >= interval[1] or has_nulls:
-            raise InvalidInputError(
-                "PROJSEG_INTERVAL_NOT_ALIGNED",
-                f"segment {entry.file} also holds rows outside the interval; choose one that "
-                f"covers whole chunks of {base.properties.segment_granularity}, or delete first",
-            )
-    return frozenset(entry.listed_as for entry in found)
+    inside = [entry for entry in found if lies_inside(entry, interval, base.properties)]
+    if len(inside) < len(found) and not has_cut:
+        entry = next(entry for entry in found if entry not in inside)
+        raise InvalidInputError(
+            "PROJSEG_INTERVAL_NOT_ALIGNED",
+            f"segment {entry.file} also holds rows outside the interval; choose one that "
+            f"covers whole chunks of {base.properties.segment_granularity}, or delete first",
+        )
+    return frozenset(entry.listed_as for entry in inside)
+
+
+def lies_inside(
+    entry: SegmentEntry, interval: tuple[int, int], properties: TableProperties
+) -> bool:
+    """Whether each row of a segment has a time in `[start, end)`, microseconds UTC."""
+    zone = named_schema(properties).zones(entry).get(properties.time_column or "")
+    first, last = entry.min_time_us, entry.max_time_us
+    if first is None or last is None or (zone is not None and zone.null_count > 0):
+        return False
+    return interval[0] <= first and last < interval[1]
 
 
 def _without(

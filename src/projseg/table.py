@@ -216,8 +216,8 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable, AlteredTable):
         data, on_segment
             As of `append`; all rows must lie in the interval, and the filter be true for them.
         interval : str, pair of datetimes or None
-            Without a filter it must consist of whole time chunks of the table's segment
-            granularity, and nothing is read.
+            Segments that lie in it are not read. Of others that hold rows in it, these are taken as
+            by `delete`, in the same commit.
         filter : str or None
             Spark SQL. Of segments that hold other rows besides, rows are taken as by `delete`.
         args : mapping of str to value, sequence of values, or None
@@ -233,8 +233,8 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable, AlteredTable):
         Raises
         ------
         InvalidInputError
-            PROJSEG_BAD_INTERVAL, PROJSEG_INTERVAL_NOT_ALIGNED, PROJSEG_ROWS_OUTSIDE_INTERVAL,
-            PROJSEG_ROWS_OUTSIDE_FILTER, PROJSEG_NO_TIME_COLUMN, and as of `append` and `delete`.
+            PROJSEG_BAD_INTERVAL, PROJSEG_ROWS_OUTSIDE_INTERVAL, PROJSEG_ROWS_OUTSIDE_FILTER,
+            PROJSEG_NO_TIME_COLUMN, and as of `append` and `delete`.
         CommitError, StorageError
             As of `append`; with a filter, rows that others append meanwhile are a conflict.
         """

@@ -15,6 +15,7 @@ from projseg.declarations import (
 )
 from projseg.errors import StorageError
 from projseg.maintenance.after_commit import after_commit
+from projseg.maintenance.interval_overwrite import with_cut_segments
 from projseg.rows import RowsLike, batches_of
 from projseg.table_layer.change import Append, Change, Overwrite
 from projseg.table_layer.commit import commit, create_table, not_committed, refuse_existing
@@ -28,7 +29,7 @@ from projseg.table_layer.table_properties import TableProperties
 from projseg.writer.table_writer import write_segments
 
 OnSegment: TypeAlias = Callable[[SegmentEntry], object]
-ChangeOf: TypeAlias = Callable[[tuple[SegmentEntry, ...]], Change]
+ChangeOf: TypeAlias = Callable[[tuple[SegmentEntry, ...], str, list[str]], Change]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def append(
     return _write_rows(
         base,
         data,
-        lambda entries: Append(entries),
+        lambda entries, write_id, files: Append(entries),
         operation="append",
         on_segment=on_segment,
         note=note,
@@ -76,10 +77,15 @@ def overwrite(
     note: CommitNote,
 ) -> tuple[Snapshot, Commit]:
     """Replace all rows of the table version `base`, or those of `[start, end)` in microseconds."""
+
+    def change_of(entries: tuple[SegmentEntry, ...], write_id: str, files: list[str]) -> Overwrite:
+        change = Overwrite(entries, bounds)
+        return change if bounds is None else with_cut_segments(base, change, write_id, files)
+
     return _write_rows(
         base,
         data,
-        lambda entries: Overwrite(entries, bounds),
+        change_of,
         operation="overwrite",
         on_segment=on_segment,
         note=note.asking(interval=None if bounds is None else str(Interval(*bounds))),
@@ -104,7 +110,8 @@ def _write_rows(
     data : see `RowsLike`
         The rows.
     change_of : callable
-        Returns the change that adds the segments.
+        Returns the change that adds the segments, given these, the write id, and the list that
+        takes the names of further files.
     operation : str
         For the table's history.
     on_segment : callable or None
@@ -126,7 +133,7 @@ def _write_rows(
         snapshot = commit(
             storage,
             base,
-            change_of(entries),
+            change_of(entries, write_id, files),
             write_id=write_id,
             operation=operation,
             metrics=_metrics(entries),

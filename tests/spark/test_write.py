@@ -84,6 +84,13 @@ def test_replace_interval_replaces_one_day(rows, location):
     replacement = second_day.limit(1)
     save(replacement, location, mode="overwrite", replaceInterval=SECOND_DAY)
     assert total(location)[0] == 1000 - lost + 1
+    third_day = rows.filter("t >= '1970-01-03T06:00' AND t < '1970-01-03T18:00'")
+    replaced = third_day.count()
+    hours = {"mode": "overwrite", "replaceInterval": "1970-01-03T06:00Z/PT12H"}
+    save(third_day.limit(2), location, **hours)
+    assert total(location)[0] == 1000 - lost + 1 - replaced + 2
+    assert replaced > 2
+    assert projseg.Table(location).verify(deep=True) == []
 
 
 def test_rows_outside_the_replaced_interval_are_refused(rows, location):
