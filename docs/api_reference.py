@@ -12,16 +12,17 @@ from regions import WIDTH, code, wrapped
 import projseg
 from projseg import errors
 from projseg.errors import ProjsegError
+from projseg.maintenance.erase import Erased
 from projseg.maintenance.finding import Finding
 from projseg.maintenance.row_changes import Corrected
 from projseg.memory.cache import CacheStatistics
 from projseg.table_layer.vacuum import Vacuumed
 
-_RETURNED = (Finding, Corrected, Vacuumed, CacheStatistics)
+_RETURNED = (Finding, Corrected, Erased, Vacuumed, CacheStatistics)
 _ANSWERS = (projseg.Commit, projseg.Explain, *_RETURNED)
 """Classes whose objects projseg makes: they have fields, and no call to show."""
 _HERE = Path(__file__).parent
-_PAGES = ("../README.md", "projections.md", "life.md", "memory.md", "python-api.md")
+_PAGES = ("../README.md", "projections.md", "life.md", "erasing.md", "memory.md", "python-api.md")
 _EXAMPLE = re.compile(r"^(#+) ([^\n]*)$|```python(?: spark)?\n(.*?)```", re.MULTILINE | re.DOTALL)
 _INSTANCES = {
     "Table": "table",
@@ -32,6 +33,7 @@ _INSTANCES = {
     "Commit": "commit",
     "Finding": "finding",
     "Corrected": "done",
+    "Erased": "gone",
     "Vacuumed": "old",
     "CacheStatistics": "found",
 }

@@ -23,6 +23,7 @@ _LITERALS: Final = frozenset(
         TokenType.HEREDOC_STRING,
     }
 )
+_TEXTS: Final = frozenset({TokenType.STRING, TokenType.NATIONAL_STRING, TokenType.RAW_STRING})
 
 
 def hide_literals(sql: str) -> str:
@@ -48,6 +49,15 @@ def hide_literals(sql: str) -> str:
             found.append(_PLACEHOLDER if is_literal else sql[token.start : token.end + 1])
         end = token.end + 1
     return "".join(found)
+
+
+def text_literals(sql: str) -> list[str]:
+    """Return the texts that stand in an SQL text; none of one that cannot be read."""
+    try:
+        tokens = SparkExpression().tokenize(sql)
+    except (SqlglotError, RecursionError):
+        return []
+    return [token.text for token in tokens if token.token_type in _TEXTS]
 
 
 def _is_literal(token: Token) -> bool:

@@ -11,6 +11,7 @@ from projseg.writable_table import WritableTable
 if TYPE_CHECKING:
     from projseg.algebra.expressions.arguments import ArgumentsLike
     from projseg.algebra.query.request import IntervalLike
+    from projseg.maintenance.erase import Erased
     from projseg.maintenance.row_changes import Corrected
     from projseg.rows import RowsLike
 
@@ -189,5 +190,58 @@ class CorrectedTable(WritableTable):
             when_not_matched,
             self._note,
             dry_run=dry_run,
+        )
+        return done
+
+    def erase(
+        self,
+        filter: str,
+        interval: IntervalLike | None = None,
+        *,
+        timezone: str = "UTC",
+        retention_hours: float = 0,
+    ) -> Erased:
+        """Delete rows for good, and search what is left of the table for their values.
+
+        Deletes the rows, writes every segment anew that stores removed values, and removes the
+        versions and files that no tag keeps. Then every file that is left is searched for the texts
+        that the filter's columns had in these rows, and the filter is asked of every version that
+        is left. Tags keep what they name, and are told. Nothing else may read from or write to the
+        table meanwhile: files of running writes and queries are removed.
+
+        Parameters
+        ----------
+        filter, interval, timezone
+            As of `delete`.
+        retention_hours : float
+            Versions that were current since then are kept, and told.
+
+        Returns
+        -------
+        Erased
+            How many rows were deleted, what was written anew, removed and searched, and `found`:
+            one row for each place that still holds them; empty if none does.
+
+        Raises
+        ------
+        InvalidInputError
+            As of `delete`, and PROJSEG_BAD_ARGUMENT if the rows have too many texts to be searched
+            for.
+        EvaluationError, CommitError, StorageError, CorruptionError
+            As of `delete`, `compact` and `vacuum`; call it again to go on.
+        """
+        from projseg.errors import InvalidInputError
+        from projseg.maintenance.erase import erase
+        from projseg.maintenance.matched_rows import Condition
+
+        self._check_newest()
+        self.refresh()
+        if not isinstance(filter, str):
+            raise InvalidInputError(
+                "PROJSEG_BAD_QUERY", "an erasure needs a filter, which says whose rows go"
+            )
+        condition = Condition(filter, interval, timezone)
+        self._snapshot, done = erase(
+            self._snapshot, condition, self._note, retention_hours=retention_hours
         )
         return done

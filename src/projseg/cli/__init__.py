@@ -5,7 +5,7 @@
 | 0 | done |
 | 1 | an error, printed as one line on standard error; `demo` or `doctor` found a fault |
 | 2 | the command was not understood |
-| 3 | a verification failed, or a benchmark a regression or a wrong answer |
+| 3 | a verification failed, an erasure left something, a benchmark found a fault |
 | 130 | interrupted from the keyboard |
 """
 
@@ -27,6 +27,7 @@ from projseg.cli import (
     demo,
     describe,
     doctor,
+    erase,
     extension,
     inspect,
     load,
@@ -108,6 +109,7 @@ app.command("delete")(reaching_stores(rows.delete))
 app.command("truncate")(reaching_stores(rows.truncate))
 app.command("update")(reaching_stores(rows.update))
 app.command("merge")(reaching_stores(rows.merge))
+app.command("erase")(reaching_stores(erase.erase))
 app.command("verify")(reaching_stores(verify.verify))
 app.command("doctor")(doctor.doctor)
 app.add_typer(extension.app, name="extension")
