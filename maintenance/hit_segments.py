@@ -94,7 +94,7 @@ def hit_segments(snapshot: Snapshot, condition: Condition) -> Iterator[HitSegmen
     for segment in plan.segments:
         meant = None
         if not is_whole(segment):
-            mask = matched_rows(plan, snapshot, segment)
+            mask = matched_rows(plan, snapshot.storage, segment)
             meant = np.flatnonzero(mask).astype(np.uint32)
         hit = HitSegment(snapshot.storage, plan, segment, meant)
         if hit.row_count:

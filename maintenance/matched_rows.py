@@ -28,9 +28,10 @@ from projseg.reader.read_columns import columns_read
 from projseg.reader.row_scan import Part, batches_of
 from projseg.reader.segment_source import SegmentSource
 from projseg.reader.selection import select_rows
-from projseg.reader.sources import open_source
+from projseg.reader.sources import open_source, rows_to_read
 from projseg.segment_format.limits import PAGE_ROWS_MAX
 from projseg.table_layer.snapshot import Snapshot
+from projseg.table_layer.storage_contract import Storage
 from projseg.table_layer.table_properties import TableProperties
 
 _BATCH_ROWS: Final = 2 * PAGE_ROWS_MAX
@@ -181,20 +182,29 @@ def is_whole(segment: SegmentPlan) -> bool:
     return len(plans) == 1 and plans[0].filter is None and plans[0].interval is None
 
 
-def matched_rows(plan: QueryPlan, snapshot: Snapshot, segment: SegmentPlan) -> NDArray[np.bool_]:
+def matched_rows(plan: QueryPlan, storage: Storage, segment: SegmentPlan) -> NDArray[np.bool_]:
     """Return which of a segment's rows are meant, bool[rows]; none that is deleted."""
     mask = np.zeros(segment.entry.row_count, np.bool_)
+    for _, row_ids in meant_rows(plan, storage, segment):
+        mask[row_ids] = True
+    return mask
+
+
+def meant_rows(
+    plan: QueryPlan, storage: Storage, segment: SegmentPlan
+) -> Iterator[tuple[SegmentSource, NDArray[np.uint32]]]:
+    """Yield which base rows of a segment are meant, with their source; none that is deleted."""
     for source_plan in segment.choice.plans:
-        for row_range in _ranges(plan, snapshot, segment, source_plan):
+        for row_range in _ranges(plan, storage, segment, source_plan):
+            source = open_source(storage, segment.entry, source_plan, plan.schema)
             rows = select_rows(
-                open_source(snapshot.storage, segment.entry, source_plan, plan.schema),
+                source,
                 row_range,
                 condition=source_plan.filter,
                 interval=source_plan.interval,
                 time_column=source_plan.time_column,
             ).compact()
-            mask[row_ids_of(rows)] = True
-    return mask
+            yield source, row_ids_of(rows)
 
 
 def row_ids_of(rows: Rows) -> NDArray[np.uint32]:
@@ -205,16 +215,16 @@ def row_ids_of(rows: Rows) -> NDArray[np.uint32]:
 
 
 def _ranges(
-    plan: QueryPlan, snapshot: Snapshot, segment: SegmentPlan, source_plan: SourcePlan
+    plan: QueryPlan, storage: Storage, segment: SegmentPlan, source_plan: SourcePlan
 ) -> Iterator[RowRange]:
-    source = open_source(snapshot.storage, segment.entry, source_plan, plan.schema)
-    whole = RowRange(0, source.row_count)
+    source = open_source(storage, segment.entry, source_plan, plan.schema)
+    rows = rows_to_read(segment.entry, source_plan)
     names, _ = columns_read(plan.query, source_plan)
     rows_max = rows_at_a_time(source, names)
     if rows_max is None:
-        yield whole
+        yield rows
     else:
-        yield from cut(whole, rows_max, source, names)
+        yield from cut(rows, rows_max, source, names)
 
 
 def rows_as_batches(

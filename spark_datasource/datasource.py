@@ -16,7 +16,7 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
-from projseg.spark_datasource.option import WORK_OPTION
+from projseg.spark_datasource.option import ROW_CHANGE, ROW_NUMBERS, WORK_OPTION
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -56,6 +56,10 @@ class ProjsegDataSource(DataSource):
         else:
             scan = Scan(parse_read_request(self.options))
             self._pinned = scan.request
+        if ROW_NUMBERS in self.options:
+            from projseg.spark_datasource.numbered_reader import NumberedReader
+
+            return NumberedReader.schema(scan)
         found = scan.spark_schema()
         freeze_imports()
         return found
@@ -70,6 +74,10 @@ class ProjsegDataSource(DataSource):
         from projseg.spark_datasource.read_request import parse_read_request
 
         request = self._pinned or parse_read_request(self.options)
+        if ROW_NUMBERS in self.options:
+            from projseg.spark_datasource.numbered_reader import NumberedReader
+
+            return NumberedReader(request.of_base_rows(), schema)
         return ProjsegReader(request, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -85,6 +93,10 @@ class ProjsegDataSource(DataSource):
         from projseg.spark_datasource.write_request import parse_write_request
 
         request = parse_write_request(self.options)
+        if ROW_CHANGE in self.options:
+            from projseg.spark_datasource.change_writer import ChangeWriter
+
+            return ChangeWriter(request, self.options[ROW_CHANGE], schema)
         return ProjsegWriter(request, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:

@@ -11,6 +11,13 @@ WORK_OPTION: Final = "projseg.work"
 COMPACT_SINCE: Final = "projseg.compactsince"
 """What the extension sets for a write after which it compacts the table itself."""
 
+ROW_NUMBERS: Final = "projseg.rownumbers"
+"""What the extension sets for a read that returns the numbers of rows."""
+ROW_NUMBER: Final = "__projseg_row"
+"""The column that it returns them in."""
+ROW_CHANGE: Final = "projseg.change"
+"""What the extension sets for a write that changes rows by their numbers."""
+
 
 class OptionKind(Enum):
     """How an option's text is read."""

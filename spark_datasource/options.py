@@ -12,7 +12,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.spark_datasource.option import COMPACT_SINCE, WORK_OPTION, Option, OptionKind
+from projseg.spark_datasource.option import (
+    COMPACT_SINCE,
+    ROW_CHANGE,
+    ROW_NUMBERS,
+    WORK_OPTION,
+    Option,
+    OptionKind,
+)
 from projseg.spark_datasource.stream_options import STREAM_OPTIONS
 from projseg.table_layer.storage_options import StorageOptions
 
@@ -228,6 +235,8 @@ _ADDED_BY_EXTENSION: Final = frozenset(
         "projseg.pinned",
         WORK_OPTION,
         COMPACT_SINCE,
+        ROW_CHANGE,
+        ROW_NUMBERS,
         "projseg.hint.useprojection",
         "projseg.hint.forceprojections",
         "projseg.hint.noprojections",

@@ -94,6 +94,11 @@ class ReadRequest:
         """Return the same request, asked in a time zone."""
         return replace(self, query=self.query.in_zone(zone))
 
+    def of_base_rows(self) -> ReadRequest:
+        """Return the same request, answered from no projection."""
+        context = {**(self.query.context or {}), "noProjections": True}
+        return replace(self, query=replace(self.query, context=context))
+
 
 def parse_read_request(given: Mapping[str, str]) -> ReadRequest:
     """Read and check the options of one load.

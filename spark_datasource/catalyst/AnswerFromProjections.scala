@@ -26,7 +26,7 @@ import org.apache.spark.sql.functions.expr
 class AnswerFromProjections(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     val settings = new Settings(conf)
-    if (!settings.isEnabled || !plan.exists { case Table(_) => true; case _ => false }) plan
+    if (!settings.isEnabled || !plan.exists { case RowsOf(_) => true; case _ => false }) plan
     else new Rewriting(session, settings, conf.sessionLocalTimeZone).rewritten(plan)
   }
 }
@@ -57,7 +57,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
       knownKeys.passed(grouped).transformDownWithPruning(_ => true) {
         case limit @ GlobalLimit(IntegerLiteral(most), local @ LocalLimit(IntegerLiteral(_), child)) =>
           first(child, most).map(rows => limit.copy(child = local.copy(child = rows))).getOrElse(limit)
-        case scan @ PhysicalOperation(projects, filters, Table(table)) =>
+        case scan @ PhysicalOperation(projects, filters, RowsOf(table)) =>
           val note = table.relation.output.flatMap(column => refused.get(column.exprId)).headOption
           requests.planned.attempt(Seq(table))(scans.scanned(projects, filters, table, note)).getOrElse(scan)
       }

@@ -194,9 +194,10 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
   private def ask(operation: String, about: Identifier, taken: Identifier, fields: (String, Any)*): JsonNode = {
     val place = Map("warehouse" -> warehouse, "namespace" -> in(about.namespace), "table" -> about.name)
     val request = Engine.request(operation, place ++ fields)
-    val reply = Engine.ask(new Settings(SQLConf.get).python, request, isRepeatable = false).getOrElse(
-      throw new SparkException("projseg's engine process ended or could not start; set spark.projseg.python to a " +
-        "Python that has projseg"))
+    val settings = new Settings(SQLConf.get)
+    val limit = Option.when(ProjsegCatalog.isQuick(operation))(settings.localMillis)
+    val reply = Engine.ask(settings.python, request, isRepeatable = false, limit).fold(refusal =>
+      throw new SparkException(s"$refusal; set spark.projseg.python to a Python that has projseg"), identity)
     reply.code match {
       case "" => reply.content.get("result")
       case "PROJSEG_NOT_A_TABLE" => throw new NoSuchTableException(about)
@@ -207,4 +208,9 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
       case code => throw new SparkException(s"[$code] ${reply.error.get}")
     }
   }
+}
+
+private object ProjsegCatalog {
+  /** Whether an operation only reads what describes tables. */
+  def isQuick(operation: String): Boolean = Set("tables", "describe_table", "namespaces", "namespace").contains(operation)
 }

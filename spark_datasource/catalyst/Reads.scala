@@ -62,6 +62,7 @@ class Reads(session: SparkSession, settings: Settings, zone: String) {
     val reader = session.read.format("projseg").option("query", Engine.json.writeValueAsString(query))
     table.version.foreach(version => reader.option("versionAsOf", version))
     reader.option("parallelism", table.parallelism.getOrElse(parallelism))
+    if (table.isNumbered) reader.option(ChangedTable.Numbered, "true")
     table.storage.foreach { case (key, value) => reader.option(Table.Storage + key, value) }
     try Right(reader.load(table.location).asInstanceOf[DataFrame])
     catch { case error: AnalysisException => Left(Refusal("the source refused", error.getMessage)) }

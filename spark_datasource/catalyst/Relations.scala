@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.connector
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
@@ -15,6 +16,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 /** A relation over a projseg table, read as it is: no query in its options, which are in lower case. */
 case class Table(relation: LogicalPlan, location: String, version: Option[Long], options: Map[String, String]) {
   val isPinned: Boolean = options.contains(Table.Pinned)
+
+  /** Whether its rows have numbers, which say to a change of rows which they are. */
+  val isNumbered: Boolean = options.contains(ChangedTable.Numbered)
+
+  /** The columns that are stored. */
+  lazy val stored: Seq[Attribute] = relation.output.filterNot(isNumbered && _.name == ChangedTable.Number)
 
   /** Among how many tasks rows are to be divided, if an option says so. */
   val parallelism: Option[String] = options.get(Table.Parallelism)
@@ -29,7 +36,7 @@ case class Table(relation: LogicalPlan, location: String, version: Option[Long],
   def isAsStored(reply: Reply): Boolean = {
     val stored = reply.content.get("columns").properties().asScala
       .map(one => one.getKey -> StoredType.of(one.getValue.asText)).toMap
-    relation.output.forall(one => stored.get(one.name).contains(StoredType.of(one.dataType)))
+    this.stored.forall(one => stored.get(one.name).contains(StoredType.of(one.dataType)))
   }
 }
 
@@ -39,9 +46,12 @@ object Table {
   /** Before the key of an object store's option. */
   val Storage = "storage."
   private val Parallelism = "parallelism"
-  private val known = Set("path", "versionasof", Parallelism, Pinned) ++ ProjectionHints.names
+  private val known = Set("path", "versionasof", Parallelism, Pinned, ChangedTable.Numbered) ++ ProjectionHints.names
 
-  def unapply(plan: LogicalPlan): Option[Table] = {
+  def unapply(plan: LogicalPlan): Option[Table] = of(plan).filterNot(_.isNumbered)
+
+  /** A table, with the numbers of its rows or without. */
+  def of(plan: LogicalPlan): Option[Table] = {
     val relation = plan match {
       case scan: DataSourceV2ScanRelation => Some(scan.relation)
       case found: DataSourceV2Relation => Some(found)
@@ -88,6 +98,11 @@ object Table {
   def isProjseg(relation: DataSourceV2Relation): Boolean = isProjseg(relation.table)
   def isProjseg(table: connector.catalog.Table): Boolean =
     table.isInstanceOf[ProjsegTable] || table.getClass.getSimpleName == "PythonTable" && table.name() == "projseg"
+}
+
+/** A table of which rows are read, with their numbers or without. */
+object RowsOf {
+  def unapply(plan: LogicalPlan): Option[Table] = Table.of(plan)
 }
 
 /** The path of a name such as projseg.`/path`; no table or namespace of a catalog has a slash in its name. */

@@ -9,7 +9,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{AsOfTimestamp, AsOfVersion, RelationTimeTravel, TimeTravelSpec}
 import org.apache.spark.sql.catalyst.analysis.{UnresolvedLeafNode, UnresolvedRelation, UnresolvedTable, UnresolvedTableOrView}
 import org.apache.spark.sql.catalyst.expressions.{Expression, SubqueryExpression}
-import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, LogicalPlan, SubqueryAlias, V2WriteCommand}
+import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, LogicalPlan, MergeIntoTable, SubqueryAlias, V2WriteCommand}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -37,7 +37,10 @@ class ResolveByPathAndVersion(session: SparkSession) extends Rule[LogicalPlan] {
           case ByPath(_) => travel.copy(relation = Deferred(named))
           case _ => travel
         }
+      case named: UnresolvedRelation if isWritten(named) => changed(named).getOrElse(named)
       case named: UnresolvedRelation if !named.isStreaming => resolved(named, ofOptions(named)).getOrElse(named)
+      case MergeIntoTable(Target(_), _, _, _, _, _, true) =>
+        throw Statement.failed("projseg does not merge WITH SCHEMA EVOLUTION; add columns by ALTER TABLE first, and leave it out")
       case insert: InsertIntoStatement =>
         target(insert.table).map(found => insert.copy(table = found)).getOrElse(insert)
       case write: V2WriteCommand => target(write.table).map(write.withNewTable).getOrElse(write)
@@ -46,6 +49,34 @@ class ResolveByPathAndVersion(session: SparkSession) extends Rule[LogicalPlan] {
       case named: UnresolvedTableOrView if tables.isReplaced =>
         tables.entry(named.multipartIdentifier).map(tables.resolved).getOrElse(named)
     }
+
+  /** Whether it is the target of DELETE, UPDATE or MERGE: those of other writes are no children of them. */
+  private def isWritten(named: UnresolvedRelation): Boolean =
+    named.options.containsKey(UnresolvedRelation.REQUIRED_WRITE_PRIVILEGES)
+
+  /** A target whose rows can be changed, in place of the table that Spark would find. */
+  private def changed(named: UnresolvedRelation): Option[LogicalPlan] = named.multipartIdentifier match {
+    case ByPath(path) =>
+      val found = relation(path, named, None)
+      Some(found.copy(table = new ChangedTable(path, path, found.schema, Table.optionsOf(found))))
+    case parts =>
+      entry(parts).map { found =>
+        val declared = found.properties ++ found.storage.properties
+        target(
+          found.identifier.nameParts,
+          new ChangedTable(found.identifier.quotedString, found.location.toString, found.schema, declared.filter(one => Declaration.isOption(one._1))))
+      }.orElse(ofOwnCatalog(parts))
+  }
+
+  private def ofOwnCatalog(parts: Seq[String]): Option[LogicalPlan] = parts match {
+    case CatalogAndIdentifier(catalog: ProjsegCatalog, named) if catalog.tableExists(named) =>
+      val found = catalog.loadTable(named).asInstanceOf[ProjsegTable]
+      Some(target(catalog.name +: named.namespace.toSeq :+ named.name, new ChangedTable(found.name, found.location, found.schema, Map.empty)))
+    case _ => None
+  }
+
+  private def target(parts: Seq[String], table: ChangedTable): LogicalPlan =
+    SubqueryAlias(parts, DataSourceV2Relation.create(table, None, None, CaseInsensitiveStringMap.empty))
 
   private def isKnown(timestamp: Expression): Boolean =
     timestamp.resolved && !SubqueryExpression.hasSubquery(timestamp)

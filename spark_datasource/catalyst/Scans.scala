@@ -26,7 +26,7 @@ class Scans(settings: Settings, reads: Reads, requests: Requests, texts: SqlText
     if (passed.isEmpty && columns.size == table.relation.output.size && !table.isPinned)
       return Left(Refusal("all columns and rows are read"))
     for {
-      loaded <- reads.load(table, reply.map(_.get("query")).getOrElse(withColumns(reads.rows(), columns)))
+      loaded <- reads.load(table, reply.map(_.get("query")).getOrElse(withColumns(reads.rows(), stored(table, columns))))
       told = reply.fold(refusal => Told(refusal.toString, None), Told.of).and(note)
       source = reads.planned(loaded, told)
       found = columns.flatMap(column => source.output.find(_.name == column.name))
@@ -86,7 +86,7 @@ class Scans(settings: Settings, reads: Reads, requests: Requests, texts: SqlText
     request.set[ObjectNode]("query", query)
     request.put("max_bytes", settings.localBytes).put("max_rows", settings.localRows)
     val asked = request.putArray("columns")
-    columns.foreach(column => asked.add(column.name))
+    stored(table, columns).foreach(column => asked.add(column.name))
     val given = request.putArray("conditions")
     conditions.foreach { case (condition, text) =>
       val names = given.addObject().put("text", text).putArray("columns")
@@ -96,6 +96,9 @@ class Scans(settings: Settings, reads: Reads, requests: Requests, texts: SqlText
       if (table.isAsStored(reply)) Right(reply) else Left(Refusal.ofTypes)
     }
   }
+
+  private def stored(table: Table, columns: Seq[Attribute]): Seq[Attribute] =
+    columns.filter(column => table.stored.exists(_.exprId == column.exprId))
 
   private def withColumns(query: ObjectNode, columns: Seq[Attribute]): ObjectNode = {
     val names = query.putArray("columns")

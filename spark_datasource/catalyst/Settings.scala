@@ -42,7 +42,8 @@ object Settings {
     named("local.maxRows", "Rows that an answer may have while its query is planned.")
       .longConf.checkValue(_ >= 0, "must not be negative").createWithDefault(500000L)
   val localTimeout: ConfigEntry[Long] =
-    named("local.timeout", "Time that the engine may take for a request while a query is planned.")
+    named("local.timeout", "Time that the engine may take for a request while a statement is planned, and for its " +
+      "part of one that changes rows.")
       .timeConf(TimeUnit.MILLISECONDS).checkValue(_ > 0, "must be positive").createWithDefault(60000L)
   val rebalance: ConfigEntry[Boolean] =
     named("rebalance", "Put the rows of a chunk of time together before they are written.")

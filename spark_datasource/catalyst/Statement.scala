@@ -2,6 +2,8 @@ package org.apache.spark.sql.projseg
 
 import scala.util.Try
 
+import com.fasterxml.jackson.databind.JsonNode
+
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, TableIdentifier}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
@@ -18,8 +20,12 @@ case class At(location: String) extends Subject
 /** Each projseg table of the current namespace; its name comes first in what is returned. */
 case object EveryTable extends Subject
 
-/** An operation of the engine on a table, run as a command; `columns` is what it returns, as DDL. */
-case class Statement(operation: String, subject: Subject, arguments: Map[String, Any], columns: String)
+/**
+ * An operation of the engine on a table, run as a command; `columns` is what it returns, as DDL. One that is
+ * limited takes no longer than `spark.projseg.local.timeout`.
+ */
+case class Statement(
+    operation: String, subject: Subject, arguments: Map[String, Any], columns: String, isLimited: Boolean = false)
     extends LeafRunnableCommand {
   private val returned = StoredType.columns(columns)
   override val output: Seq[Attribute] =
@@ -41,9 +47,7 @@ case class Statement(operation: String, subject: Subject, arguments: Map[String,
     val settings = new Settings(session.sessionState.conf)
     val request = Engine.request(operation, arguments ++ Map("location" -> location, "small_bytes" -> settings.smallBytes))
     val jobs = new SegmentJobs(session)
-    val reply = Engine.ask(settings.python, request, isRepeatable = false, runJob = jobs.run).getOrElse(throw Statement.failed(
-      "projseg's engine process ended or could not start; look at the table before you repeat a change"))
-    reply.error.foreach(message => throw jobs.reason(Statement.failed(s"[${reply.code}] $message")))
+    val reply = Statement.reply(settings, request, Option.when(isLimited)(settings.localMillis), Some(jobs))
     val toRow = CatalystTypeConverters.createToScalaConverter(schema)
     Engine.rowsOf(reply.rows, schema).map(row => toRow(row).asInstanceOf[Row])
   }
@@ -53,6 +57,18 @@ object Statement {
   /** An error that every client of Spark shows with its message. */
   def failed(message: String): Exception = new IllegalArgumentException(message)
   def failed(code: String, message: String): Exception = failed(s"[$code] $message")
+
+  /** The reply to a request that may change the table, and is sent once. */
+  def reply(settings: Settings, request: JsonNode, limitMillis: Option[Long], jobs: Option[SegmentJobs] = None): Reply = {
+    val reply = jobs.fold(Engine.ask(settings.python, request, isRepeatable = false, limitMillis))(found =>
+      Engine.ask(settings.python, request, isRepeatable = false, limitMillis, found.run))
+      .fold(refusal => throw failed(s"$refusal; look at the table before you repeat a change"), identity)
+    reply.error.foreach { message =>
+      val error = failed(s"[${reply.code}] $message")
+      throw jobs.fold[Throwable](error)(_.reason(error))
+    }
+    reply
+  }
 }
 
 /** Where the tables that a statement names lie. */

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from projseg.algebra.expressions.sql_words import backquoted
-from projseg.errors import InvalidInputError, did_you_mean
+from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
 from projseg.maintained_table import bounds_of
 from projseg.maintenance.after_commit import after_commit, is_automatic
 from projseg.table import Table
 from projseg.table_columns import adding, change_columns, dropping, renaming, widening
 from projseg.table_layer.column_changes import ColumnChanges
 from projseg.table_layer.commit_info import CommitNote
-from projseg.table_layer.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.snapshot import Snapshot, holds_table, latest_version, open_snapshot
+from projseg.table_layer.storage import open_storage
 from projseg.table_layer.version_effect import effect_of
 from projseg.warehouse import options_of
 
@@ -48,10 +49,9 @@ _SEGMENTS: Final = pa.schema(
 )
 _VERSION: Final = pa.schema([("version", pa.int64())])
 _COMMIT: Final = pa.schema([*_VERSION, ("segments", pa.int64()), ("rows", pa.int64())])
-_AFFECTED: Final = pa.schema([("num_affected_rows", pa.int64())])
-_CHANGED: Final = pa.schema(
-    [(f"num_{one}_rows", pa.int64()) for one in ("affected", "updated", "deleted", "inserted")]
-)
+_AFFECTED_ROWS: Final = "num_affected_rows"
+_AFFECTED: Final = pa.schema([(_AFFECTED_ROWS, pa.int64())])
+_CHANGES: Final = ("updated", "deleted", "inserted")
 _MERGED: Final = pa.schema(
     [("min_time", _INSTANT), ("max_time", _INSTANT), ("segments", pa.int64()), *_COUNTS]
 )
@@ -205,36 +205,45 @@ def _runner(request: Mapping[str, Any], run_job: RunJob | None, threads: TaskRun
 
 
 def _delete(request: Mapping[str, Any]) -> Reply:
-    """Remove rows; tell how many."""
-    made = _table(request).delete(request.get("filter"), timezone=request["timezone"])
-    return _affected(made.deleted_rows)
+    """Remove rows, and tell how many; tell nothing if that is too much to read, or not for here."""
+    from projseg.maintenance.matched_rows import Condition, is_whole, planned
+
+    storage_options = request.get("storage_options")
+    if not holds_table(request["location"], storage_options):
+        return {"counts": {_AFFECTED_ROWS: 0}}, b""
+    table = _table(request)
+    condition = Condition(request.get("filter"), timezone=request["timezone"])
+    try:
+        segments = planned(table.snapshot, condition).segments
+    except (InvalidInputError, UnsupportedFeatureError):
+        return {"counts": None}, b""
+    read_bytes = sum(one.entry.byte_count for one in segments if not is_whole(one))
+    if read_bytes > request["max_bytes"]:
+        return {"counts": None}, b""
+    made = table.delete(condition.filter, timezone=condition.timezone)
+    return {"counts": {_AFFECTED_ROWS: made.deleted_rows}}, b""
 
 
-def _update(request: Mapping[str, Any]) -> Reply:
-    """Set columns of rows; tell of how many."""
-    made = _table(request).update(
-        request["values"], request.get("filter"), timezone=request["timezone"]
-    )
-    return _affected(made.updated_rows)
-
-
-def _merge(request: Mapping[str, Any]) -> Reply:
-    """Merge the rows of a file by keys; tell how many were changed."""
-    with pa.OSFile(request["data"]) as file, pa.ipc.open_stream(file) as rows:
-        made = _table(request).merge(
-            rows, request["on"], request["when_matched"], request["when_not_matched"]
-        )
-    counts = {
-        "num_updated_rows": made.updated_rows,
-        "num_deleted_rows": made.deleted_rows,
-        "num_inserted_rows": made.inserted_rows,
-    }
-    return _rows([{"num_affected_rows": sum(counts.values()), **counts}], _CHANGED)
+def _changed(request: Mapping[str, Any]) -> Reply:
+    """Tell how many rows a write after a version changed, by its id; none if it made no version."""
+    storage = open_storage(request["location"], request.get("storage_options"))
+    first = request.get("since", -1) + 1
+    newest = latest_version(storage) if holds_table(storage.location) else -1
+    for version in range(newest, first - 1, -1):
+        snapshot = open_snapshot(storage, version)
+        if snapshot.file.write_id == request["write_id"]:
+            counts = {name: snapshot.metrics.get(f"{name}_rows", 0) for name in _CHANGES}
+            if version == 0:
+                counts["inserted"] = snapshot.metrics.get("added_rows", 0)
+            told = {f"num_{name}_rows": count for name, count in counts.items()}
+            return {"counts": {_AFFECTED_ROWS: sum(counts.values()), **told}}, b""
+    return {"counts": {}}, b""
 
 
 def _truncate(request: Mapping[str, Any]) -> Reply:
     """Remove all rows; tell how many."""
-    return _affected(_table(request).truncate().deleted_rows)
+    count = _table(request).truncate().deleted_rows
+    return _rows([{_AFFECTED_ROWS: count}], _AFFECTED)
 
 
 def _vacuum(request: Mapping[str, Any]) -> Reply:
@@ -318,10 +327,6 @@ def _rewritten(made: tuple[Snapshot, Sequence[SegmentEntry]]) -> Reply:
     return _rows([told], _COMMIT)
 
 
-def _affected(count: int) -> Reply:
-    return _rows([{"num_affected_rows": count}], _AFFECTED)
-
-
 def _rows(rows: list[dict[str, Any]], schema: pa.Schema) -> Reply:
     return {}, arrow_stream(pa.Table.from_pylist(rows, schema))
 
@@ -333,8 +338,7 @@ STATEMENTS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     "history": _history,
     "drop_projection": _drop_projection,
     "delete": _delete,
-    "update": _update,
-    "merge": _merge,
+    "changed": _changed,
     "truncate": _truncate,
     "restore": _restore,
     "vacuum": _vacuum,

@@ -7,7 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.errors import IllegalArgumentException
+from spark_sql import using
 
 import projseg
 
@@ -105,7 +106,7 @@ def test_an_alias_and_a_zone(spark, sql, table):
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:
         sql(f"DELETE FROM {table} AS one WHERE to_date(one.t) = '2024-01-03'")
-        sql(f"UPDATE {table} AS one SET t = '2024-01-05' WHERE one.n = 1")
+        sql(f"UPDATE {table} AS one SET t = TIMESTAMP'2024-01-05' WHERE one.n = 1")
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
     assert numbers(sql) == [1, 2]
@@ -200,53 +201,178 @@ def test_a_time_is_updated_into_another_segment(sql, table, tmp_path):
     assert not projseg.Table(tmp_path / "changed").verify(deep=True)
 
 
+MERGES = [
+    ("t.n > s.n", "MATCHED THEN DELETE", [1, 2, 4]),
+    ("t.n <=> s.n", "MATCHED THEN DELETE", [1, 3]),
+    ("t.n + 1 = s.n", "MATCHED AND s.k = 'B' THEN DELETE", [2, 3, 4, 5]),
+    ("t.n = s.n", "MATCHED THEN UPDATE SET n = t.n + s.n WHEN NOT MATCHED THEN INSERT *", None),
+    ("t.n = s.n", "NOT MATCHED BY SOURCE AND t.n = 1 THEN DELETE", [2, 3, 4, 5]),
+    ("t.n = s.n", "MATCHED AND t.n = 2 THEN DELETE WHEN MATCHED THEN UPDATE SET n = 50", None),
+    ("false", "NOT MATCHED AND s.n = 9 THEN INSERT (n, t) VALUES (s.n + 1, s.t)", None),
+    ("cast(t.n AS bigint) = cast(s.n AS bigint) AND s.x > 0", "MATCHED THEN DELETE", [1, 3, 4, 5]),
+]
+MERGED = {3: [1, 3, 4, 4, 4, 9, 10], 5: [1, 3, 4, 50], 6: [1, 2, 3, 4, 5, 10]}
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("number", range(len(MERGES)))
+def test_every_form_of_merge(sql, number):
+    condition, clauses, expected = MERGES[number]
+    sql(f"MERGE INTO changed AS t USING {SOURCE} AS s ON {condition} WHEN {clauses}")
+    assert numbers(sql) == (expected or MERGED[number])
+
+
+def test_subqueries_and_other_types_in_conditions(sql):
+    few = "(SELECT n FROM unchanged WHERE n < 3)"
+    assert sql(f"DELETE FROM changed WHERE n IN {few}").first().num_affected_rows == 2
+    assert numbers(sql) == [3, 4, 5]
+    updated = sql(f"UPDATE changed SET n = n * 10 WHERE n NOT IN {few} AND map(1, t) IS NOT NULL")
+    assert updated.first().num_affected_rows == 2
+    assert numbers(sql) == [4, 30, 50]
+    exists = "EXISTS (SELECT 1 FROM unchanged u WHERE u.n * 10 = changed.n)"
+    assert sql(f"DELETE FROM changed WHERE {exists}").first().num_affected_rows == 2
+    assert numbers(sql) == [4]
+
+
+def test_rows_are_replaced_by_a_condition(sql, table, tmp_path):
+    rows = "SELECT t, upper(k) AS k, n, x FROM unchanged WHERE n IN (1, 2)"
+    sql(f"INSERT INTO {table} REPLACE WHERE n < 4 {rows}")
+    assert numbers(sql) == [1, 2, 4, 5]
+    assert {row.k for row in sql("SELECT k FROM changed WHERE n < 4").collect()} == {"A", "B"}
+    before = files(tmp_path / "changed")
+    with pytest.raises(Exception, match="PROJSEG_ROWS_OUTSIDE_FILTER"):
+        sql(f"INSERT INTO {table} REPLACE WHERE n < 2 {rows}")
+    assert files(tmp_path / "changed") == before
+
+
+@pytest.fixture
+def declared(spark, tmp_path):
+    """A table by name whose columns have clauses, one of them with a null that came by path."""
+    with using(spark, enabled="true"):
+        spark.sql(
+            "CREATE TABLE declared (n int NOT NULL, v varchar(3), c char(4) DEFAULT 'zz', "
+            "s string COLLATE UTF8_LCASE, d double DEFAULT 1.5, m map<string, int>) "
+            f"USING projseg LOCATION '{tmp_path / 'declared'}'"
+        )
+        spark.sql(
+            "INSERT INTO declared VALUES (1, 'x', 'c1', 'Ab', 0.5, map('a', 1)), "
+            "(2, 'y', 'c2', 'B', NULL, NULL)"
+        )
+        yield lambda: [tuple(row) for row in spark.sql("FROM declared ORDER BY n").collect()]
+        spark.sql("DROP TABLE declared")
+
+
+def test_values_are_those_that_insert_would_store(spark, declared, tmp_path):
+    spark.sql("UPDATE declared SET n = n * 10, v = 'ab', c = 'q', d = DEFAULT WHERE n = 1")
+    assert declared()[1] == (10, "ab", "q   ", "Ab", 1.5, {"a": 1})
+    told = spark.sql(
+        "MERGE INTO declared t USING (SELECT * FROM VALUES (10L, 5), (77L, 6) AS v (n, x)) s "
+        "ON t.n = s.n WHEN MATCHED THEN UPDATE SET n = t.n + s.x, v = DEFAULT "
+        "WHEN NOT MATCHED THEN INSERT (n) VALUES (s.n)"
+    ).first()
+    assert tuple(told) == (2, 1, 0, 1)
+    made = (77, None, "zz  ", None, 1.5, None)
+    assert declared()[1:] == [(15, None, "q   ", "Ab", 1.5, {"a": 1}), made]
+    told = spark.sql(
+        "MERGE INTO declared t USING (SELECT 'AB' COLLATE UTF8_LCASE AS s) s ON t.s = s.s "
+        "WHEN MATCHED THEN DELETE"
+    ).first()
+    assert told.num_deleted_rows == 1
+    assert spark.sql("DELETE FROM declared WHERE c = 'zz'").first().num_affected_rows == 1
+    assert spark.sql("DELETE FROM declared WHERE m IS NULL").first().num_affected_rows == 1
+    assert declared() == []
+
+
+REFUSED = [
+    ("UPDATE declared SET n = NULL WHERE n = 1", "NOT_NULL_ASSERT_VIOLATION"),
+    ("UPDATE declared SET v = concat(v, 'long')", "EXCEED_LIMIT_LENGTH"),
+    ("UPDATE declared SET c = 'longer'", "EXCEED_LIMIT_LENGTH"),
+    ("UPDATE declared SET n = 1L << 40", "CAST_OVERFLOW"),
+    ("UPDATE declared SET n = 'one'", "CANNOT_SAFELY_CAST"),
+    (
+        "MERGE INTO declared t USING (SELECT 5 AS n) s ON t.n = s.n "
+        "WHEN NOT MATCHED THEN INSERT (v) VALUES ('v')",
+        "NOT_NULL_ASSERT_VIOLATION",
+    ),
+    (
+        "MERGE INTO declared t USING (SELECT 1 AS n FROM VALUES (1), (2)) s ON t.n = s.n "
+        "WHEN MATCHED THEN UPDATE SET v = 'v'",
+        "MERGE_CARDINALITY_VIOLATION",
+    ),
+]
+
+
+def test_a_row_that_breaks_a_clause_ends_the_statement(spark, declared, tmp_path):
+    before = files(tmp_path / "declared")
+    for statement, condition in REFUSED:
+        with pytest.raises(Exception, match=condition):
+            spark.sql(statement)
+        assert files(tmp_path / "declared") == before, statement
+    # A length counts for rows that are written, and not for all of the source.
+    spark.sql(
+        "MERGE INTO declared t USING (SELECT * FROM VALUES (1, 'ok'), (9, 'much') AS v (n, v)) s "
+        "ON t.n = s.n WHEN MATCHED THEN UPDATE SET v = s.v"
+    )
+    assert [row[1] for row in declared()] == ["ok", "y"]
+
+
+def test_a_null_that_came_by_path_is_not_stored_anew(spark, declared, tmp_path):
+    projseg.Table(tmp_path / "declared").append([{"n": None, "v": "null"}])
+    before = files(tmp_path / "declared")
+    for statement in (
+        "UPDATE declared SET v = 'x' WHERE v = 'null'",
+        "MERGE INTO declared t USING (SELECT 'null' AS v) s ON t.v = s.v "
+        "WHEN MATCHED THEN UPDATE SET d = 2",
+    ):
+        with pytest.raises(Exception, match="NOT_NULL_ASSERT_VIOLATION"):
+            spark.sql(statement)
+        assert files(tmp_path / "declared") == before
+    assert spark.sql("UPDATE declared SET n = 3 WHERE v = 'null'").first().num_affected_rows == 1
+    assert [row[0] for row in declared()] == [1, 2, 3]
+
+
+def test_a_hung_engine_ends_a_statement(spark, declared, tmp_path):
+    hanging = tmp_path / "python"
+    hanging.write_text("#!/bin/sh\nexec sleep 6077\n")
+    hanging.chmod(0o755)
+    before = files(tmp_path / "declared")
+    with using(spark, python=str(hanging), local_timeout="300ms"):
+        for statement in (
+            "DELETE FROM declared WHERE n = 1",
+            "UPDATE declared SET n = 3",
+            "MERGE INTO declared t USING (SELECT 1 AS n) s ON t.n = s.n WHEN MATCHED THEN DELETE",
+            "TRUNCATE TABLE declared",
+        ):
+            with pytest.raises(
+                IllegalArgumentException, match=r"longer than spark\.projseg\.local"
+            ):
+                spark.sql(statement)
+    assert files(tmp_path / "declared") == before
+
+
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        ("DELETE FROM changed WHERE n IN (SELECT n FROM unchanged)", "without subqueries"),
-        ("DELETE FROM changed WHERE rand() < 2", "no exact meaning"),
         ("UPDATE changed SET n = DATE'2024-01-01'", "(?i)cast"),
-        ("UPDATE changed SET n = 'x' || k", "PROJSEG_EVALUATION_BAD_CAST"),
+        ("UPDATE changed SET n = 'x' || k", "(?i)cast"),
         ("UPDATE changed SET nothing = 1", "nothing"),
         ("UPDATE changed SET n = 1, n = 2", "(?i)twice|multiple|conflict"),
         ("DELETE FROM changed WHERE nothing = 1", "nothing"),
+        ("DELETE FROM changed WHERE 1 / (n - n) > 0", "DIVIDE_BY_ZERO"),
         ("DELETE FROM changed_view WHERE n = 1", "(?i)view|support"),
         ("UPDATE changed SET t = NULL", "PROJSEG_NULL_TIME"),
-        *[
-            (f"MERGE INTO changed AS t USING unchanged AS s ON {on} WHEN {clause}", words)
-            for on, clause, words in [
-                ("t.n > s.n", "MATCHED THEN DELETE", "with the condition"),
-                ("t.n <=> s.n", "MATCHED THEN DELETE", "with the condition"),
-                ("t.n + 1 = s.n", "MATCHED THEN DELETE", "with the condition"),
-                ("t.n = s.n AND t.n = length(s.k)", "MATCHED THEN DELETE", "on one column"),
-                (
-                    "t.n = s.n",
-                    "MATCHED THEN UPDATE SET k = 'a', k = 'b'",
-                    "(?i)twice|multiple|conflict",
-                ),
-                ("t.n = s.n", "MATCHED AND s.k = 'a' THEN DELETE", "clause with a condition"),
-                ("t.n = s.n", "MATCHED THEN UPDATE SET n = s.n + 1", "update of a key"),
-                ("t.n = s.n", "NOT MATCHED BY SOURCE THEN DELETE", "BY SOURCE"),
-                ("t.n = s.n", "NOT MATCHED THEN INSERT (k, t) VALUES (s.k, s.t)", "source's key"),
-                (
-                    "t.n = s.n",
-                    "MATCHED THEN UPDATE SET k = 'x' WHEN NOT MATCHED THEN INSERT *",
-                    "different values",
-                ),
-                (
-                    "t.n = s.n",
-                    "MATCHED AND t.n = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET *",
-                    "several clauses",
-                ),
-            ]
-        ],
+        (
+            "MERGE WITH SCHEMA EVOLUTION INTO changed USING unchanged ON changed.n = unchanged.n "
+            "WHEN MATCHED THEN DELETE",
+            "SCHEMA EVOLUTION",
+        ),
     ],
 )
 def test_what_cannot_be_is_said_and_nothing_changes(sql, tmp_path, statement, words):
     sql("CREATE TEMPORARY VIEW changed_view AS SELECT * FROM changed")
     before = files(tmp_path / "changed")
     try:
-        with pytest.raises((AnalysisException, IllegalArgumentException), match=words):
+        with pytest.raises(Exception, match=words):
             sql(statement)
     finally:
         sql("DROP VIEW changed_view")

@@ -195,7 +195,8 @@ def test_tables_that_a_write_makes(tables, src, dst):
 
 
 REFUSED = (
-    "MERGE INTO {dst} AS d USING {src} AS s ON s.n > d.n WHEN MATCHED THEN DELETE",
+    "MERGE INTO {dst} AS d USING {src} AS s ON s.n < d.n WHEN MATCHED THEN UPDATE SET k = s.k",
+    "UPDATE {dst} SET n = 'nine'",
     "INSERT INTO {dst} SELECT k, 1 / 0, t FROM {src}",
     "INSERT OVERWRITE {dst} SELECT k, n, NULL FROM {src}",
     "INSERT INTO {dst} SELECT k FROM {src}",

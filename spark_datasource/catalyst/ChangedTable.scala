@@ -1,0 +1,59 @@
+package org.apache.spark.sql.projseg
+
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
+import org.apache.spark.sql.connector.catalog.{MetadataColumn, SupportsMetadataColumns, SupportsRowLevelOperations}
+import org.apache.spark.sql.connector.expressions.{FieldReference, NamedReference}
+import org.apache.spark.sql.connector.read.ScanBuilder
+import org.apache.spark.sql.connector.write._
+import org.apache.spark.sql.connector.write.RowLevelOperation.Command
+import org.apache.spark.sql.types.{CharType, DataType, LongType, StructType}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/**
+ * The target of DELETE, UPDATE or MERGE. Spark aligns values with its columns, and finds the rows; each has
+ * a number, by which the table can take it out.
+ *
+ * @param columns as they are declared; whether they hold nulls is checked where rows are written
+ */
+class ChangedTable(title: String, location: String, val stated: StructType, declared: Map[String, String])
+    extends ProjsegTable(title, location, None, stated.asNullable, Map.empty, declared)
+    with SupportsRowLevelOperations with SupportsMetadataColumns {
+
+  /** Columns that are declared NOT NULL. */
+  val withoutNulls: Set[String] = stated.filterNot(_.nullable).map(_.name).toSet
+
+  /** Columns of type CHAR. */
+  val padded: Set[String] = stated.filter(one => CharVarcharUtils.getRawType(one.metadata).exists(_.existsRecursively {
+    case _: CharType => true
+    case _ => false
+  })).map(_.name).toSet
+
+  override def toString: String = title
+
+  override def metadataColumns(): Array[MetadataColumn] = Array(ChangedTable.number)
+
+  override def newRowLevelOperationBuilder(info: RowLevelOperationInfo): RowLevelOperationBuilder =
+    () => new ChangeByNumber(info.command)
+}
+
+object ChangedTable {
+  /** The column of rows' numbers, which are of a version: a segment's position there, and the row's in it. */
+  val Number = "__projseg_row"
+  /** The option of a read that returns numbers too. */
+  val Numbered = "projseg.rownumbers"
+
+  private val number = new MetadataColumn {
+    override def name(): String = Number
+    override def dataType(): DataType = LongType
+    override def isNullable: Boolean = false
+  }
+}
+
+/** A change that names rows by their numbers. Spark only plans it; `RowChange` runs it. */
+private[projseg] class ChangeByNumber(given: Command) extends SupportsDelta {
+  override def command(): Command = given
+  override def rowId(): Array[NamedReference] = Array(FieldReference(ChangedTable.Number))
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = refused
+  override def newWriteBuilder(info: LogicalWriteInfo): DeltaWriteBuilder = refused
+  private def refused: Nothing = throw new IllegalStateException("a change of rows is a RowChange")
+}
