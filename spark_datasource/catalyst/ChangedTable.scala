@@ -1,11 +1,15 @@
 package org.apache.spark.sql.projseg
 
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, SubqueryAlias}
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
-import org.apache.spark.sql.connector.catalog.{MetadataColumn, SupportsMetadataColumns, SupportsRowLevelOperations}
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog, MetadataColumn, SupportsMetadataColumns}
+import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations
 import org.apache.spark.sql.connector.expressions.{FieldReference, NamedReference}
 import org.apache.spark.sql.connector.read.ScanBuilder
 import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.connector.write.RowLevelOperation.Command
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.types.{CharType, DataType, LongType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -56,4 +60,28 @@ private[projseg] class ChangeByNumber(given: Command) extends SupportsDelta {
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = refused
   override def newWriteBuilder(info: LogicalWriteInfo): DeltaWriteBuilder = refused
   private def refused: Nothing = throw new IllegalStateException("a change of rows is a RowChange")
+}
+
+/** Targets by name, in place of the tables that Spark would find. */
+private class Targets(session: ClassicSession, tables: SessionTables) extends LookupCatalog {
+  override protected val catalogManager: CatalogManager = session.sessionState.catalogManager
+
+  def of(parts: Seq[String]): Option[LogicalPlan] = tables.entry(parts) match {
+    case Some(entry) =>
+      val declared = (entry.properties ++ entry.storage.properties).filter { case (name, _) => Declaration.isOption(name) }
+      val title = entry.identifier.quotedString
+      Some(named(entry.identifier.nameParts, new ChangedTable(title, entry.location.toString, entry.schema, declared)))
+    case None => if (session.sessionState.catalog.isTempView(parts)) None else ofOwnCatalog(parts)
+  }
+
+  private def ofOwnCatalog(parts: Seq[String]): Option[LogicalPlan] = parts match {
+    case NonSessionCatalogAndIdentifier(catalog: ProjsegCatalog, name) if catalog.tableExists(name) =>
+      val found = catalog.loadTable(name).asInstanceOf[ProjsegTable]
+      val target = new ChangedTable(found.name, found.location, found.schema, Map.empty)
+      Some(named(catalog.name +: name.namespace.toSeq :+ name.name, target))
+    case _ => None
+  }
+
+  private def named(parts: Seq[String], table: ChangedTable): LogicalPlan =
+    SubqueryAlias(parts, DataSourceV2Relation.create(table, None, None, CaseInsensitiveStringMap.empty))
 }

@@ -25,6 +25,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  */
 class ResolveByPathAndVersion(session: SparkSession) extends Rule[LogicalPlan] {
   private lazy val tables = new SessionTables(session.asInstanceOf[ClassicSession])
+  private lazy val targets = new Targets(session.asInstanceOf[ClassicSession], tables)
 
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (!new Settings(conf).isEnabled) plan
@@ -59,24 +60,8 @@ class ResolveByPathAndVersion(session: SparkSession) extends Rule[LogicalPlan] {
     case ByPath(path) =>
       val found = relation(path, named, None)
       Some(found.copy(table = new ChangedTable(path, path, found.schema, Table.optionsOf(found))))
-    case parts =>
-      entry(parts).map { found =>
-        val declared = found.properties ++ found.storage.properties
-        target(
-          found.identifier.nameParts,
-          new ChangedTable(found.identifier.quotedString, found.location.toString, found.schema, declared.filter(one => Declaration.isOption(one._1))))
-      }.orElse(ofOwnCatalog(parts))
+    case parts => targets.of(parts)
   }
-
-  private def ofOwnCatalog(parts: Seq[String]): Option[LogicalPlan] = parts match {
-    case CatalogAndIdentifier(catalog: ProjsegCatalog, named) if catalog.tableExists(named) =>
-      val found = catalog.loadTable(named).asInstanceOf[ProjsegTable]
-      Some(target(catalog.name +: named.namespace.toSeq :+ named.name, new ChangedTable(found.name, found.location, found.schema, Map.empty)))
-    case _ => None
-  }
-
-  private def target(parts: Seq[String], table: ChangedTable): LogicalPlan =
-    SubqueryAlias(parts, DataSourceV2Relation.create(table, None, None, CaseInsensitiveStringMap.empty))
 
   private def isKnown(timestamp: Expression): Boolean =
     timestamp.resolved && !SubqueryExpression.hasSubquery(timestamp)
