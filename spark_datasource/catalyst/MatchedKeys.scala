@@ -2,6 +2,7 @@ package org.apache.spark.sql.projseg
 
 import scala.util.Try
 
+import org.apache.spark.SparkException
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.{Inner, RightOuter}
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -34,12 +35,13 @@ private[projseg] object MatchedKeys extends PredicateHelper {
     case _ => false
   }
 
-  /** The rows of a source, if they are few. */
-  private def held(source: LogicalPlan, session: ClassicSession): Option[LocalRelation] = {
-    val frame = Dataset.ofRows(session, Limit(Literal(rowsMax + 1), source))
-    val rows = frame.queryExecution.executedPlan.executeCollect()
-    if (rows.length > rowsMax) None else Some(LocalRelation(source.output, rows.toSeq))
-  }
+  /** The rows of a source, if they are few, and the driver may hold them. */
+  private def held(source: LogicalPlan, session: ClassicSession): Option[LocalRelation] =
+    try {
+      val frame = Dataset.ofRows(session, Limit(Literal(rowsMax + 1), source))
+      val rows = frame.queryExecution.executedPlan.executeCollect()
+      if (rows.length > rowsMax) None else Some(LocalRelation(source.output, rows.toSeq))
+    } catch { case error: SparkException if SegmentJobs.messages(error).contains("maxResultSize") => None }
 
   private def bound(condition: Expression, target: LogicalPlan, known: LocalRelation): Option[Expression] = condition match {
     case EqualTo(left, right) => Seq(left -> right, right -> left).collectFirst {

@@ -65,7 +65,8 @@ case class RowChange(
     catch { case error: Exception =>
       val told = SegmentJobs.messages(error)
       if (tries > 1 && told.contains("PROJSEG_COMMIT_CONFLICT")) return byTasks(session, tries - 1)
-      throw error
+      // What projseg says is one line, wherever it was raised.
+      throw RowChange.own.findFirstIn(told).map(Statement.failed(_).initCause(error)).getOrElse(error)
     }
     val request = Engine.request("changed", place ++ version.map("since" -> _) + ("write_id" -> writeId))
     counted(Statement.reply(settings, request, Some(settings.localMillis)).content.get("counts"))
@@ -134,6 +135,7 @@ object RowChange {
   /** The option of a write that changes rows. */
   val Change = "projseg.change"
   private val tries = 3
+  private val own = """\[PROJSEG_[A-Z_]+\] [^\n]*""".r
 
   private def isTarget(relation: DataSourceV2Relation): Boolean = relation.table match {
     case _: RowLevelOperationTable | _: ChangedTable => true

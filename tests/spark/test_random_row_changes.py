@@ -20,6 +20,7 @@ def test_random_changes_leave_what_joins_by_hand_leave(spark, tmp_path):
         dice = random.Random(seed)
         settings = {
             "spark.sql.timestampType": dice.choice(["TIMESTAMP_LTZ", "TIMESTAMP_NTZ"]),
+            "spark.sql.storeAssignmentPolicy": dice.choice(["ANSI", "ANSI", "STRICT"]),
             "local_maxBytes": dice.choice(["64m", "0"]),
         }
         with using(spark, enabled="true", **settings):
@@ -30,5 +31,5 @@ def test_random_changes_leave_what_joins_by_hand_leave(spark, tmp_path):
                     life.step()
                     kinds.update(life.kinds[-1:])
             finally:
-                spark.sql("DROP TABLE random_changes")
+                life.drop()
     assert sum(kinds.values()) == LIVES * STEPS

@@ -35,6 +35,7 @@ NUMBERS = ["smallint", "int", "bigint", "decimal(6,2)", "double"]
 OF_TEXT = ("string", "varchar(4)", "char(3)")
 # What Spark may say of a value; of several that are wrong, any may come first.
 CONDITIONS = (
+    "INCOMPATIBLE_DATA_FOR_TABLE",
     "NOT_NULL_ASSERT_VIOLATION",
     "EXCEED_LIMIT_LENGTH",
     "CAST_OVERFLOW",
@@ -98,6 +99,7 @@ class Life:
     rows: list = field(default_factory=list)
     kinds: list = field(default_factory=list)
     constants: list = field(default_factory=list)
+    is_storable: bool = True
 
     # ---- the table
 
@@ -118,6 +120,7 @@ class Life:
             has_nulls = dice.random() < 0.7 or default == "NULL"
             self.columns.append(Column(f"c{number}", type_, has_nulls, default))
         listed = ", ".join(column.ddl for column in self.columns)
+        self.spark.sql(f"CREATE TABLE {self.name}_twin ({listed}) USING parquet")
         granularity = dice.choice(["day", "all"])
         self.spark.sql(
             f"CREATE TABLE {self.name} ({listed}) USING projseg LOCATION '{place}' "
@@ -144,6 +147,10 @@ class Life:
             f"INSERT INTO {self.name} ({names}) VALUES {listed}",
             lambda: self.rows + self.asked(selects),
         )
+
+    def drop(self):
+        for name in (self.name, f"{self.name}_twin"):
+            self.spark.sql(f"DROP TABLE IF EXISTS {name}")
 
     # ---- statements, each with what it leaves
 
@@ -296,9 +303,8 @@ class Life:
             if self.dice.random() < 0.2 and column.default:
                 found[column.name] = ("DEFAULT", self.default_of(column))
                 continue
-            if self.dice.random() < 0.3 and column.type in NUMBERS:
-                given = self.dice.choice(NUMBERS)
-                text = f"CAST({self.dice.choice(VALUES[given])} AS {given})"
+            if self.dice.random() < 0.3:
+                text = self.of_another_type(column)
             elif self.dice.random() < 0.3 and alias and column.type in OF_TEXT:
                 text = f"concat({alias}.{column.name}, 'x')"
             elif self.dice.random() < 0.3 and alias:
@@ -307,6 +313,17 @@ class Life:
             if f"{alias}." not in text:
                 self.constants.append((column, text))
         return found
+
+    def of_another_type(self, column):
+        """Return a value of another type, most often one that the column may store."""
+        near = NUMBERS if column.type in NUMBERS else sorted(VALUES)
+        given = self.dice.choice(near if self.dice.random() < 0.8 else sorted(VALUES))
+        plain = "string" if given in OF_TEXT else given
+        text = f"CAST({self.dice.choice(VALUES[given])} AS {plain})"
+        insert = f"EXPLAIN INSERT INTO {self.name}_twin ({column.name}) SELECT {text}"
+        if "INCOMPATIBLE_DATA_FOR_TABLE" in self.spark.sql(insert).first()[0]:
+            self.is_storable = False
+        return text
 
     def is_foldable(self):
         """Whether no constant is wrong: Spark may refuse one though no row needs it."""
@@ -359,9 +376,12 @@ class Life:
         kind = self.dice.choice([*kinds, self.insert, self.replace])
         self.remember()
         self.constants.clear()
+        self.is_storable = True
         statement, expected = kind()
         wanted = refused = failure = None
         try:
+            if not self.is_storable:
+                raise Refused("INCOMPATIBLE_DATA_FOR_TABLE")
             wanted = expected()
         except Refused as error:
             refused = str(error)
