@@ -116,7 +116,8 @@ case class RowChange(
         stated.get(one.name).map(one.withMetadata(_).withNullability(true)).getOrElse(one))
       val numbered = if (columns.exists(_.name == ChangedTable.Number)) Map(ChangedTable.Numbered -> "true") else Map.empty
       version.map { number =>
-        val options = target.place ++ Map("versionAsOf" -> number.toString, Table.Pinned -> "true") ++ numbered
+        val stored = target.declared.filter { case (name, _) => name.startsWith(Table.Storage) }
+        val options = stored ++ target.place ++ Map("versionAsOf" -> number.toString, Table.Pinned -> "true") ++ numbered
         val structure = StructType(columns.map(one => StructField(one.name, one.dataType)))
         relation.copy(
           table = RowChange.source(structure), output = columns, options = new CaseInsensitiveStringMap(options.asJava))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -229,6 +230,8 @@ def test_subqueries_and_other_types_in_conditions(sql):
     updated = sql(f"UPDATE changed SET n = n * 10 WHERE n NOT IN {few} AND map(1, t) IS NOT NULL")
     assert updated.first().num_affected_rows == 2
     assert numbers(sql) == [4, 30, 50]
+    with_rows = f"WITH few AS {few} MERGE INTO changed USING few ON changed.n = few.n * 15"
+    assert sql(f"{with_rows} WHEN MATCHED THEN UPDATE SET k = 'it'").first().num_updated_rows == 1
     exists = "EXISTS (SELECT 1 FROM unchanged u WHERE u.n * 10 = changed.n)"
     assert sql(f"DELETE FROM changed WHERE {exists}").first().num_affected_rows == 2
     assert numbers(sql) == [4]
@@ -243,6 +246,28 @@ def test_rows_are_replaced_by_a_condition(sql, table, tmp_path):
     with pytest.raises(Exception, match="PROJSEG_ROWS_OUTSIDE_FILTER"):
         sql(f"INSERT INTO {table} REPLACE WHERE n < 2 {rows}")
     assert files(tmp_path / "changed") == before
+
+
+@pytest.mark.slow
+def test_changes_that_meet_happen_or_fail_whole(sql):
+    outcomes = []
+
+    def change(number):
+        for _ in range(4):
+            try:
+                sql(f"UPDATE changed SET x = x + 1 WHERE n = {number}")
+                outcomes.append("")
+            except Exception as error:  # noqa: BLE001 - compared below
+                outcomes.append(str(error))
+
+    threads = [threading.Thread(target=change, args=(number,)) for number in (1, 1, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(not one or "PROJSEG_COMMIT_CONFLICT" in one for one in outcomes), outcomes
+    assert outcomes.count("") > 4
+    assert sql("SELECT x FROM changed WHERE n = 1").first().x == 0.5 + outcomes.count("")
 
 
 @pytest.fixture
