@@ -17,11 +17,14 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * The target of DELETE, UPDATE or MERGE. Spark aligns values with its columns, and finds the rows; each has
  * a number, by which the table can take it out.
  *
- * @param columns as they are declared; whether they hold nulls is checked where rows are written
+ * @param given its columns as they are declared; whether they hold nulls is checked where rows are written
  */
-class ChangedTable(title: String, location: String, val stated: StructType, declared: Map[String, String])
-    extends ProjsegTable(title, location, None, stated.asNullable, Map.empty, declared)
+class ChangedTable(title: String, location: String, given: StructType, declared: Map[String, String])
+    extends ProjsegTable(title, location, None, DeclaredColumns.inEntry(given).asNullable, Map.empty, declared)
     with SupportsRowLevelOperations with SupportsMetadataColumns {
+
+  /** The columns, with the types of CHAR and VARCHAR in their metadata. */
+  val stated: StructType = DeclaredColumns.inEntry(given)
 
   /** Columns that are declared NOT NULL. */
   val withoutNulls: Set[String] = stated.filterNot(_.nullable).map(_.name).toSet
@@ -68,9 +71,9 @@ private class Targets(session: ClassicSession, tables: SessionTables) extends Lo
 
   def of(parts: Seq[String]): Option[LogicalPlan] = tables.entry(parts) match {
     case Some(entry) =>
-      val declared = (entry.properties ++ entry.storage.properties).filter { case (name, _) => Declaration.isOption(name) }
       val title = entry.identifier.quotedString
-      Some(named(entry.identifier.nameParts, new ChangedTable(title, entry.location.toString, entry.schema, declared)))
+      val target = new ChangedTable(title, entry.location.toString, entry.schema, Declaration.optionsOf(entry))
+      Some(named(entry.identifier.nameParts, target))
     case None => if (session.sessionState.catalog.isTempView(parts)) None else ofOwnCatalog(parts)
   }
 

@@ -13,11 +13,9 @@ import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.util.RowDeltaUtils.{DELETE_OPERATION, OPERATION_COLUMN}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.connector.catalog.{Table => CatalogTable}
 import org.apache.spark.sql.connector.write.RowLevelOperationTable
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
-import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2Utils}
-import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.types.{LongType, StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -90,7 +88,7 @@ case class RowChange(
     val structure = StructType(told.output.map(one => StructField(one.name, one.dataType)))
     val options = target.place ++ target.declared + (RowChange.Change -> Engine.json.writeValueAsString(change))
     AppendData.byPosition(
-      DataSourceV2Relation.create(RowChange.source(structure), None, None, new CaseInsensitiveStringMap(options.asJava)), told)
+      DataSourceV2Relation.create(Sources.table(structure, java.util.Collections.emptyMap[String, String]()), None, None, new CaseInsensitiveStringMap(options.asJava)), told)
   }
 
   /** What is done with each row, its number, and its values; a null that is to be stored in a column without nulls fails. */
@@ -120,7 +118,7 @@ case class RowChange(
         val options = stored ++ target.place ++ Map("versionAsOf" -> number.toString, Table.Pinned -> "true") ++ numbered
         val structure = StructType(columns.map(one => StructField(one.name, one.dataType)))
         relation.copy(
-          table = RowChange.source(structure), output = columns, options = new CaseInsensitiveStringMap(options.asJava))
+          table = Sources.table(structure, java.util.Collections.emptyMap[String, String]()), output = columns, options = new CaseInsensitiveStringMap(options.asJava))
       }.getOrElse(LocalRelation(columns, Nil))
     case relation: DataSourceV2Relation if version.isDefined && Table.unapply(relation).exists(one =>
         one.location == target.location && (one.version.isEmpty || one.isPinned)) =>
@@ -143,7 +141,4 @@ object RowChange {
     case _ => false
   }
 
-  private def source(structure: StructType): CatalogTable =
-    DataSourceV2Utils.getTableProvider("projseg", SQLConf.get).get
-      .getTable(structure, Array.empty, java.util.Collections.emptyMap[String, String]())
 }
