@@ -491,7 +491,7 @@ class Life:
         column = self.others()
         value, key = self.value(column), self.random.choice((1, 2, 3))
         hits = [row for row in self.rows if row["id"] == key]
-        refusal = column.kind.refusal(value, column.nullable)
+        refusal = self.refusal_anew(hits, column, value)
         if not hits and refusal:
             return None
 
@@ -505,6 +505,17 @@ class Life:
         )
         return self.sql(text, refusal, effect)
 
+    def refusal_anew(self, hits: list[dict[str, Any]], column: Column, value: Any) -> str | None:
+        """What is said of rows that are stored anew, which may have come by path."""
+        found = {column.kind.refusal(value, column.nullable)}
+        found |= {
+            NOT_NULL
+            for row in hits
+            for one in self.columns
+            if one is not column and row[one.name] is None and not one.nullable
+        }
+        return "|".join(sorted(found - {None})) or None
+
     def merge(self) -> Step | None:
         if not self.is_made:
             return None
@@ -515,9 +526,9 @@ class Life:
         new |= {"id": key, column.name: value}
         missing = [c for c in self.columns if c.name not in ("id", column.name)]
         lacks = any(not c.nullable and not c.default for c in missing)
-        refusal = column.kind.refusal(value, column.nullable)
-        if lacks:
-            refusal = f"{NO_VALUE}|{TOO_LONG}"
+        refusal = self.refusal_anew(hits, column, value)
+        if lacks and not hits:
+            refusal = f"{NO_VALUE}|{NOT_NULL}|{TOO_LONG}"
 
         def effect() -> None:
             for row in hits:
