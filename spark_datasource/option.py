@@ -17,6 +17,19 @@ ROW_NUMBER: Final = "__projseg_row"
 """The column that it returns them in."""
 ROW_CHANGE: Final = "projseg.change"
 """What the extension sets for a write that changes rows by their numbers."""
+# Beside these that the version it names is pinned, and what hints say.
+ADDED_BY_EXTENSION: Final = frozenset(
+    {
+        "projseg.pinned",
+        WORK_OPTION,
+        COMPACT_SINCE,
+        ROW_CHANGE,
+        ROW_NUMBERS,
+        "projseg.hint.useprojection",
+        "projseg.hint.forceprojections",
+        "projseg.hint.noprojections",
+    }
+)
 
 
 class OptionKind(Enum):

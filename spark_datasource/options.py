@@ -12,14 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.spark_datasource.option import (
-    COMPACT_SINCE,
-    ROW_CHANGE,
-    ROW_NUMBERS,
-    WORK_OPTION,
-    Option,
-    OptionKind,
-)
+from projseg.spark_datasource.option import ADDED_BY_EXTENSION, Option, OptionKind
 from projseg.spark_datasource.stream_options import STREAM_OPTIONS
 from projseg.table_layer.storage_options import StorageOptions
 
@@ -229,19 +222,6 @@ _BY_FOLDED_NAME: Final = {option.name.lower(): option for option in OPTIONS}
 _ADDED_BY_SPARK: Final = frozenset(
     {"provider", "owner", "location", "external", "comment", "checkpointlocation", "queryname"}
 )
-# Beside the version that it names, that it is pinned; what hints say; how segments are merged.
-_ADDED_BY_EXTENSION: Final = frozenset(
-    {
-        "projseg.pinned",
-        WORK_OPTION,
-        COMPACT_SINCE,
-        ROW_CHANGE,
-        ROW_NUMBERS,
-        "projseg.hint.useprojection",
-        "projseg.hint.forceprojections",
-        "projseg.hint.noprojections",
-    }
-)
 STORAGE_PREFIX: Final = "storage."
 """Before the key of a storage option."""
 _ADDED_PREFIX: Final = "option."
@@ -269,7 +249,7 @@ class Options:
             if folded.startswith(STORAGE_PREFIX):
                 of_storage[folded.removeprefix(STORAGE_PREFIX)] = text
                 continue
-            if folded in _ADDED_BY_SPARK | _ADDED_BY_EXTENSION or folded.startswith(_ADDED_PREFIX):
+            if folded in _ADDED_BY_SPARK | ADDED_BY_EXTENSION or folded.startswith(_ADDED_PREFIX):
                 continue
             option = _BY_FOLDED_NAME.get(folded)
             if option is None:
