@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 import zipfile
 from importlib.resources import files
 from pathlib import Path
@@ -33,7 +34,8 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     """Make sessions answer plain SQL over projseg tables from projections.
 
     The extension is compiled when this is first called for a release of Spark, in about ten
-    seconds. Jars and extensions that the builder has already stay.
+    seconds. Jars and extensions that the builder has already stay. Spark's workers run the Python
+    that PYSPARK_PYTHON names; a warning says if it is not set and they would run another one.
 
     Parameters
     ----------
@@ -52,6 +54,7 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     ProjsegError
         PROJSEG_EXTENSION_NOT_BUILT if the extension does not compile with this Spark.
     """
+    _warn_of_workers()
     given = builder._options  # the only way to what was set before
     for name, value in settings(extension_jar()).items():
         kept = [part for part in str(given.get(name, "")).split(",") if part]
@@ -59,6 +62,19 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
         parts = [*kept, value] if is_list and value not in kept else [value]
         builder = builder.config(name, ",".join(parts))
     return builder
+
+
+def _warn_of_workers() -> None:
+    """Warn if Spark's workers would run a Python that is not this one, and nobody chose it."""
+    if "PYSPARK_PYTHON" in os.environ:
+        return
+    found = shutil.which("python3")
+    if found is None or Path(found).parent != Path(sys.executable).parent:
+        warnings.warn(
+            f"PYSPARK_PYTHON is not set, so Spark's workers run {found or 'python3'}, and not "
+            f"{sys.executable}, which has projseg; set it to that before the session starts",
+            stacklevel=3,
+        )
 
 
 def settings(jar: Path) -> dict[str, str]:

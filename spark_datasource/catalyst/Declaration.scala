@@ -10,8 +10,7 @@ private[projseg] class Declaration(
     table: String, columns: Array[Column], partitions: Array[Transform], given: Map[String, String]) {
   private def refused(what: String): Nothing = throw new UnsupportedOperationException(s"table $table: $what")
 
-  if (partitions.nonEmpty) refused(
-    "projseg has no partitions or buckets; give TBLPROPERTIES ('timeColumn' = ..., 'segmentGranularity' = 'day', 'clusterBy' = ...)")
+  if (partitions.nonEmpty) throw Declaration.ofPartitions(table)
   if (given.contains(PROP_LOCATION) || given.contains(PROP_EXTERNAL)) refused(
     "a table of this catalog lies in its warehouse; create it in spark_catalog to give a LOCATION")
   given.get(PROP_PROVIDER).filterNot(_.equalsIgnoreCase("projseg")).foreach(provider =>
@@ -30,6 +29,11 @@ private[projseg] class Declaration(
 }
 
 private[projseg] object Declaration {
+  /** Why a table with partitions or buckets is not made. */
+  def ofPartitions(table: String): Exception = Statement.failed(
+    "PROJSEG_BAD_OPTION", s"table $table: projseg has no partitions or buckets; give TBLPROPERTIES ('timeColumn' = ..., " +
+      "'segmentGranularity' = 'day', 'clusterBy' = ...)")
+
   private val options = Set("timecolumn", "segmentgranularity", "clusterby", "targetsegmentrows", "projections")
 
   /** Whether a property of a table is an option of the write that makes it. */

@@ -12,7 +12,7 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
     extensions.injectResolutionRule(session => new ResolveByPathAndVersion(session))
     extensions.injectResolutionRule(session => new ResolveChangedPaths(session))
     extensions.injectResolutionRule(_ => NullableColumns)
-    extensions.injectPostHocResolutionRule(session => new CreateBesideOthers(session))
+    extensions.injectPostHocResolutionRule(session => new CreateSessionTables(session))
     extensions.injectPostHocResolutionRule(session => new BindCatalogTables(session))
     extensions.injectPostHocResolutionRule(_ => new ChangeRows)
     extensions.injectPostHocResolutionRule(_ => new ProjectionHints)

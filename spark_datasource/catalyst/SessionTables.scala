@@ -8,8 +8,8 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.{AnalysisContext, ResolvedIdentifier, ResolvedTable}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.catalyst.plans.logical.{CreateTableAsSelect, LogicalPlan, ReplaceTableAsSelect}
-import org.apache.spark.sql.catalyst.plans.logical.V2CreateTablePlan
+import org.apache.spark.sql.catalyst.plans.logical.{CreateTable, CreateTableAsSelect, LogicalPlan, ReplaceTable}
+import org.apache.spark.sql.catalyst.plans.logical.{ReplaceTableAsSelect, V2CreateTablePlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogPlugin, CatalogV2Util, Column, Identifier}
@@ -60,11 +60,16 @@ private class SessionTables(session: ClassicSession) extends LookupCatalog {
   private def identifier(entry: CatalogTable): Identifier = Identifier.of(Array(entry.database), entry.identifier.table)
 }
 
-/** CREATE and REPLACE TABLE ... AS SELECT where another catalog stands in the place of Spark's own. */
-class CreateBesideOthers(session: SparkSession) extends Rule[LogicalPlan] {
+/**
+ * CREATE and REPLACE TABLE in the session catalog: refused of what no table keeps, and made to be filled by AS
+ * SELECT where another catalog stands in the place of Spark's own.
+ */
+class CreateSessionTables(session: SparkSession) extends Rule[LogicalPlan] {
   private lazy val tables = new SessionTables(session.asInstanceOf[ClassicSession])
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case made: V2CreateTablePlan if made.childrenResolved && isProjseg(made) && made.partitioning.nonEmpty =>
+      throw Declaration.ofPartitions(SqlText.quoted(made.tableName.name))
     case create: CreateTableAsSelect => target(create).map(name => create.copy(name = name)).getOrElse(create)
     case replace: ReplaceTableAsSelect => target(replace).map(name => replace.copy(name = name)).getOrElse(replace)
     case other => other
@@ -78,10 +83,15 @@ class CreateBesideOthers(session: SparkSession) extends Rule[LogicalPlan] {
     case _ => None
   }
 
-  private def isProjseg(plan: V2CreateTablePlan): Boolean = plan match {
-    case create: CreateTableAsSelect => create.tableSpec.provider.exists(_.equalsIgnoreCase("projseg"))
-    case replace: ReplaceTableAsSelect => replace.tableSpec.provider.exists(_.equalsIgnoreCase("projseg"))
-    case _ => false
+  private def isProjseg(plan: V2CreateTablePlan): Boolean = {
+    val specification = plan match {
+      case one: CreateTable => Some(one.tableSpec)
+      case one: CreateTableAsSelect => Some(one.tableSpec)
+      case one: ReplaceTable => Some(one.tableSpec)
+      case one: ReplaceTableAsSelect => Some(one.tableSpec)
+      case _ => None
+    }
+    specification.flatMap(_.provider).exists(_.equalsIgnoreCase("projseg"))
   }
 }
 

@@ -234,3 +234,19 @@ def test_without_the_extension_spark_tells_what_it_did(sql, spark):
     spark.conf.set("spark.projseg.enabled", "false")
     assert "Provider" not in told(sql, "src")
     assert sql("SHOW CREATE TABLE src").first()[0].startswith("CREATE TABLE")
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE made (k string, n int) USING projseg PARTITIONED BY (k)",
+        "CREATE TABLE made (k string, n int) USING projseg CLUSTERED BY (k) INTO 4 BUCKETS",
+        "CREATE TABLE made (k string, n int) USING projseg CLUSTER BY (k)",
+        "CREATE TABLE made USING projseg PARTITIONED BY (k) AS SELECT * FROM src",
+    ],
+)
+def test_partitions_and_buckets_are_refused(sql, statement):
+    with pytest.raises(Exception, match=r"PROJSEG_BAD_OPTION\] .*segmentGranularity"):
+        sql(statement)
+    assert sql("SHOW TABLES LIKE 'made'").count() == 0

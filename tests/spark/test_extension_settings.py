@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
+from pyspark.sql import SparkSession
 from spark_sql import using
 
 import projseg
@@ -178,3 +182,16 @@ def test_hints_of_other_tables_change_nothing(session):
         frame._jdf.queryExecution().optimizedPlan().canonicalized().toString() for frame in frames
     )
     assert one == other
+
+
+def test_workers_that_would_run_another_python_are_told(spark, monkeypatch, tmp_path):
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    other = tmp_path / "python3"
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.warns(UserWarning, match=f"PYSPARK_PYTHON is not set, .*{other}.*{sys.executable}"):
+        projseg.configure(SparkSession.builder)
+    for name, value in (("PATH", str(Path(sys.executable).parent)), ("PYSPARK_PYTHON", "python3")):
+        monkeypatch.setenv(name, value)
+        projseg.configure(SparkSession.builder)  # in silence
