@@ -140,6 +140,7 @@ object ColumnChanges {
   private def valueOf(added: TableChange.AddColumn): Option[String] =
     Option(added.defaultValue).map(_.getValue).flatMap {
       case value: LiteralValue[_] if value.value == null => None
+      case LiteralValue(bytes: Array[Byte], _) => Some(bytes.map(one => f"$one%02x").mkString("X'", "", "'"))
       case value: LiteralValue[_] => Some(new SqlTexts("UTC").of(Literal(value.value, StoredType.of(value.dataType))).map(_.text)
         .getOrElse(throw unsupported(
           s"DEFAULT of type ${value.dataType.sql} for rows that are there",

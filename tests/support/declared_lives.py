@@ -52,6 +52,14 @@ class Kind:
         return name.replace("utf8_lcase", "UTF8_LCASE")
 
     @property
+    def stored(self) -> str:
+        """The type without limits and collations; `TIMESTAMP` is what a session makes of it."""
+        if self.limit is not None or self.sql.startswith("STRING"):
+            return "STRING"
+        name = self.sql.replace(" NOT NULL", "")
+        return "TIMESTAMP_LTZ" if name == "TIMESTAMP" else name
+
+    @property
     def is_nested(self) -> bool:
         return self.sql.startswith(("ARRAY", "MAP", "STRUCT"))
 
@@ -109,8 +117,8 @@ WIDER |= {kind.sql: kind.wider for kind in KINDS.values() if kind.wider}
 
 def literal(kind: Kind, value: Any) -> str:
     """Return a value as SQL of exactly its type."""
-    if value is None:
-        return "NULL"
+    if value is None:  # of a type, as the strict policy of assignments has it
+        return f"CAST(NULL AS {kind.stored})"
     match kind.sql.split("(")[0].split("<")[0].split(" ")[0]:
         case "STRING" | "VARCHAR" | "CHAR":
             return f"'{value}'"
@@ -537,9 +545,7 @@ class Life:
                 self.rows.append(new)
 
         name = quoted(column.name)
-        typed = f"CAST({literal(column.kind, value)} AS {self.written(column.kind)})"
-        if value is not None or column.kind.limit is not None:
-            typed = literal(column.kind, value)
+        typed = literal(column.kind, value)
         text = (
             f"MERGE INTO {self.name} t USING (SELECT {key} AS id, {typed} AS {name}) s "
             f"ON t.id = s.id WHEN MATCHED THEN UPDATE SET t.{name} = s.{name} "
