@@ -7,7 +7,7 @@ from declared_lives import Life
 from scale import IS_NIGHTLY
 
 CLASS = "org.apache.spark.sql.projseg.ProjsegCatalog"
-LIVES, STEPS = (1000, 8) if IS_NIGHTLY else (12, 6)
+LIVES, STEPS = (1000, 8) if IS_NIGHTLY else (8, 6)
 
 
 @pytest.fixture(scope="module")
