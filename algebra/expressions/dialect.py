@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 from sqlglot import exp
@@ -20,6 +21,7 @@ from projseg.algebra.expressions.limits import (
 )
 from projseg.algebra.expressions.parameter_places import check_places, parameter_places
 
+_TREES_KEPT: Final = 1024
 PREFIX: Final = "SELECT "
 """What `parse_sql` puts before a text, so places in its trees are later by so much."""
 
@@ -107,6 +109,11 @@ def parse_sql(text: str) -> exp.Expression:
         If it exceeds a limit of `expressions.limits`.
     """
     check_text(text)
+    # Values of parameters are put in when a tree is bound, so one tree serves all of them.
+    return _kept(text) if ":" in text else _parsed(text)
+
+
+def _parsed(text: str) -> exp.Expression:
     try:
         with room_to_recurse():
             trees = SparkExpression().parse(f"{PREFIX}{text}\n")
@@ -122,6 +129,9 @@ def parse_sql(text: str) -> exp.Expression:
     if "?" in text or ":" in text:
         check_places(found)
     return found
+
+
+_kept: Final = lru_cache(maxsize=_TREES_KEPT)(_parsed)
 
 
 def _reason(error: Exception) -> str:

@@ -110,6 +110,7 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable, AlteredTable):
         properties: Mapping[str, str] | None = None,
         data: RowsLike | None = None,
         on_segment: OnSegment | None = None,
+        commit_as: str | None = None,
         storage_options: StorageOptionsLike | None = None,
     ) -> Table:
         """Create a table: empty, or with its first rows in the same commit.
@@ -132,7 +133,7 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable, AlteredTable):
             Rows at which a segment is full.
         properties : mapping of str to str
             Kept for the user.
-        data, on_segment
+        data, on_segment, commit_as
             As of `append`. If the rows cannot be written, there is no table.
         storage_options : mapping or None
             As of `Table`.
@@ -164,10 +165,17 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable, AlteredTable):
             properties=properties,
             data=data,
             on_segment=on_segment,
+            commit_as=commit_as,
         )
         return cls(location, storage_options=storage_options)
 
-    def append(self, data: RowsLike, *, on_segment: OnSegment | None = None) -> Commit:
+    def append(
+        self,
+        data: RowsLike,
+        *,
+        on_segment: OnSegment | None = None,
+        commit_as: str | None = None,
+    ) -> Commit:
         """Add rows as new segments with the projections declared now; all of them or none.
 
         Parameters
@@ -177,6 +185,8 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable, AlteredTable):
             segments, not by `data`, if it is a reader or an iterable.
         on_segment : callable or None
             Called with each segment's entry as its file is finished.
+        commit_as : str or None
+            A name for this write: where the table has one of this name already, nothing happens.
 
         Returns
         -------
@@ -196,7 +206,9 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable, AlteredTable):
         from projseg.table_write import append
 
         self._check_newest()
-        self._snapshot, made = append(self._snapshot, data, on_segment=on_segment, note=self._note)
+        self._snapshot, made = append(
+            self._snapshot, data, on_segment=on_segment, note=self._note, commit_as=commit_as
+        )
         return made
 
     def overwrite(

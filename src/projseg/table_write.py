@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from projseg.algebra.time.interval import Interval
 from projseg.declarations import (
@@ -29,6 +29,8 @@ from projseg.table_layer.table_properties import TableProperties
 from projseg.writer.table_writer import write_segments
 
 OnSegment: TypeAlias = Callable[[SegmentEntry], object]
+COMMIT_AS: Final = "commit-as:"
+"""Before the name that a caller gives to a write, among the names of applications."""
 ChangeOf: TypeAlias = Callable[[tuple[SegmentEntry, ...], str, list[str]], Change]
 
 
@@ -55,9 +57,17 @@ def commit_of(version: int, entries: Sequence[SegmentEntry]) -> Commit:
 
 
 def append(
-    base: Snapshot, data: RowsLike, *, on_segment: OnSegment | None, note: CommitNote
+    base: Snapshot,
+    data: RowsLike,
+    *,
+    on_segment: OnSegment | None,
+    note: CommitNote,
+    commit_as: str | None = None,
 ) -> tuple[Snapshot, Commit]:
     """Add rows to the table version `base`; see `Table.append`."""
+    txn = None if commit_as is None else (COMMIT_AS + commit_as, 1)
+    if txn is not None and txn[0] in base.file.transactions:
+        return base, Commit(base.version, 0, 0)
     return _write_rows(
         base,
         data,
@@ -65,6 +75,7 @@ def append(
         operation="append",
         on_segment=on_segment,
         note=note,
+        txn=txn,
     )
 
 
@@ -100,6 +111,7 @@ def _write_rows(
     operation: str,
     on_segment: OnSegment | None,
     note: CommitNote,
+    txn: tuple[str, int] | None = None,
 ) -> tuple[Snapshot, Commit]:
     """Write rows for the table version `base` and publish them; all of them or none.
 
@@ -118,6 +130,8 @@ def _write_rows(
         Called with each segment's entry as its file is finished.
     note : CommitNote
         For the table's history.
+    txn : (str, int) or None
+        The name of the write, which is done once.
 
     Raises
     ------
@@ -138,6 +152,7 @@ def _write_rows(
             operation=operation,
             metrics=_metrics(entries),
             note=note,
+            txn=txn,
         )
     made = commit_of(snapshot.version, entries)
     return after_commit(snapshot, entries), made
@@ -155,6 +170,7 @@ def create(
     properties: Mapping[str, str] | None,
     data: RowsLike | None,
     on_segment: OnSegment | None,
+    commit_as: str | None = None,
 ) -> Snapshot:
     """Publish a new table, empty or with rows; there is none if anything fails.
 
@@ -171,18 +187,28 @@ def create(
     )
     if data is None:
         return create_table(storage, declared_properties)
-    return _create_with_rows(storage, declared_properties, data, on_segment)
+    txn = None if commit_as is None else (COMMIT_AS + commit_as, 1)
+    return _create_with_rows(storage, declared_properties, data, on_segment, txn)
 
 
 def _create_with_rows(
-    storage: Storage, properties: TableProperties, data: RowsLike, on_segment: OnSegment | None
+    storage: Storage,
+    properties: TableProperties,
+    data: RowsLike,
+    on_segment: OnSegment | None,
+    txn: tuple[str, int] | None,
 ) -> Snapshot:
     write_id = new_write_id()
     refuse_existing(storage)
     with removed_on_failure(storage, write_id, None) as files:
         entries = _write_segments(storage, properties, data, write_id, on_segment, files)
         return create_table(
-            storage, properties, entries=entries, write_id=write_id, metrics=_metrics(entries)
+            storage,
+            properties,
+            entries=entries,
+            write_id=write_id,
+            metrics=_metrics(entries),
+            txn=txn,
         )
 
 

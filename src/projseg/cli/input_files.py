@@ -61,7 +61,9 @@ def stored_bytes(path: str) -> int:
     return status.st_size
 
 
-def open_file(path: str, advance: Callable[[int], None]) -> pa.RecordBatchReader:
+def open_file(
+    path: str, advance: Callable[[int], None], asked: str | None = None
+) -> pa.RecordBatchReader:
     """Open one file by its name's ending: .parquet, .csv or .json, the last two also compressed.
 
     Parameters
@@ -70,26 +72,46 @@ def open_file(path: str, advance: Callable[[int], None]) -> pa.RecordBatchReader
         The file.
     advance : callable
         Told the number of stored bytes each time some have been read.
+    asked : str or None
+        What it holds, whatever its ending.
 
     Raises
     ------
     InvalidInputError
         PROJSEG_UNKNOWN_FILE_TYPE for another ending, PROJSEG_BAD_INPUT_FILE if it cannot be read.
     """
+    kind, compression = kind_of(path, asked)
+    try:
+        return _OPENERS[kind](path, compression, advance)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise _bad_file(path, error) from error
+
+
+def kind_of(path: str, asked: str | None = None) -> tuple[str, str | None]:
+    """Return what a file holds, `parquet`, `csv` or `json`, and Arrow's name of its compression.
+
+    Parameters
+    ----------
+    path : str
+        The file, whose ending tells it.
+    asked : str or None
+        What it holds, whatever its ending.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_FILE_TYPE.
+    """
     stem, ending = os.path.splitext(path)
-    compression = _COMPRESSIONS.get(ending)
-    kind = os.path.splitext(stem)[1] if compression else ending
-    opener = _OPENERS.get(kind.lower())
-    if opener is None:
+    compression = _COMPRESSIONS.get(ending.lower())
+    kind = asked or _KINDS.get((os.path.splitext(stem)[1] if compression else ending).lower())
+    if kind not in _OPENERS:
         raise InvalidInputError(
             "PROJSEG_UNKNOWN_FILE_TYPE",
             f"cannot tell what '{path}' holds; its name must end in .parquet, .csv, .json or "
-            ".jsonl, the text ones also with .gz, .bz2 or .zst",
+            ".jsonl, the text ones also with .gz, .bz2 or .zst, or --format say it",
         )
-    try:
-        return opener(path, compression, advance)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise _bad_file(path, error) from error
+    return kind, compression
 
 
 def _open_parquet(
@@ -111,7 +133,7 @@ def _open_csv(
 ) -> pa.RecordBatchReader:
     options = pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES)
     convert = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
-    stream = _stream(path, compression, advance)
+    stream = open_stream(path, compression, advance)
     return pyarrow.csv.open_csv(stream, read_options=options, convert_options=convert)
 
 
@@ -119,13 +141,16 @@ def _open_json(
     path: str, compression: str | None, advance: Callable[[int], None]
 ) -> pa.RecordBatchReader:
     return open_json(
-        lambda: _stream(path, compression, lambda _: None),
-        lambda: _stream(path, compression, advance),
+        lambda: open_stream(path, compression, lambda _: None),
+        lambda: open_stream(path, compression, advance),
         BLOCK_BYTES,
     )
 
 
-def _stream(path: str, compression: str | None, advance: Callable[[int], None]) -> pa.NativeFile:
+def open_stream(
+    path: str, compression: str | None, advance: Callable[[int], None]
+) -> pa.NativeFile:
+    """Open a file to be read, and unpacked; `advance` is told of the stored bytes."""
     plain = pa.PythonFile(ProgressFile(path, advance), mode="r")
     return pa.CompressedInputStream(plain, compression) if compression else plain
 
@@ -133,11 +158,16 @@ def _stream(path: str, compression: str | None, advance: Callable[[int], None]) 
 _OPENERS: Final[
     dict[str, Callable[[str, str | None, Callable[[int], None]], pa.RecordBatchReader]]
 ] = {
-    ".parquet": _open_parquet,
-    ".csv": _open_csv,
-    ".json": _open_json,
-    ".jsonl": _open_json,
-    ".ndjson": _open_json,
+    "parquet": _open_parquet,
+    "csv": _open_csv,
+    "json": _open_json,
+}
+_KINDS: Final = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
 }
 
 
@@ -209,13 +239,7 @@ def cast_batches(
     InvalidInputError
         PROJSEG_BAD_INPUT_FILE naming the file, the column and the value that does not fit.
     """
-    unknown = [name for name in batches.schema.names if name not in target.names]
-    if unknown:
-        raise InvalidInputError(
-            "PROJSEG_BAD_INPUT_FILE",
-            f"{path} has a column '{unknown[0]}' that the table lacks"
-            f"{did_you_mean(unknown[0], target.names)}",
-        )
+    check_columns(path, batches.schema, target)
     try:
         for batch in batches:
             yield pa.RecordBatch.from_arrays(
@@ -223,6 +247,23 @@ def cast_batches(
             )
     except (pa.ArrowInvalid, OSError) as error:
         raise _bad_file(path, error) from error
+
+
+def check_columns(path: str, found: pa.Schema, target: pa.Schema) -> None:
+    """Refuse a file with a column that a table lacks.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_INPUT_FILE.
+    """
+    unknown = [name for name in found.names if name not in target.names]
+    if unknown:
+        raise InvalidInputError(
+            "PROJSEG_BAD_INPUT_FILE",
+            f"{path} has a column '{unknown[0]}' that the table lacks"
+            f"{did_you_mean(unknown[0], target.names)}",
+        )
 
 
 def _cast_column(path: str, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal
 
 import pyarrow as pa
 import typer
@@ -14,15 +14,25 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingCo
 import projseg
 from projseg.cli import input_files
 from projseg.cli.arguments import Location, Output, sql_list
+from projseg.cli.bad_lines import FAIL, BadLines
 from projseg.cli.declarations import parse_declarations
 from projseg.cli.output import print_fields
 from projseg.cli.progress import shown_progress
+from projseg.cli.sources import Sources, show_sample
 from projseg.cli.stores import given_options, open_table
+from projseg.cli.text_files import TextForm
 from projseg.declarations import check_declared
+from projseg.errors import InvalidInputError
+
+Format = Literal["parquet", "csv", "json"]
+_ASCII_MAX: Final = 127
 
 Files = Annotated[
     list[str],
-    typer.Argument(help="Parquet, CSV or JSON lines; text also as .gz, .bz2 or .zst."),
+    typer.Argument(
+        help="Parquet, CSV, JSON lines or arrays; text also as .gz, .bz2 or .zst; - is standard "
+        "input."
+    ),
 ]
 
 
@@ -63,6 +73,41 @@ def load(
         list[str] | None,
         typer.Option("--type", help="COLUMN=TYPE, a type of Spark SQL; default: as found."),
     ] = None,
+    format: Annotated[
+        Format | None, typer.Option("--format", help="What the files hold; default: their endings.")
+    ] = None,
+    delimiter: Annotated[
+        str, typer.Option("--delimiter", help="Between the values of a line of CSV.")
+    ] = ",",
+    header: Annotated[
+        bool, typer.Option("--header/--no-header", help="Whether CSV begins with column names.")
+    ] = True,
+    null: Annotated[
+        list[str] | None,
+        typer.Option("--null", help="A text of CSV that means null; default: empty, NULL, N/A ..."),
+    ] = None,
+    quote: Annotated[str, typer.Option("--quote", help="Around values of CSV.")] = '"',
+    sample: Annotated[
+        int | None,
+        typer.Option("--sample", min=1, help="Show the columns and so many rows; write nothing."),
+    ] = None,
+    on_error: Annotated[
+        str,
+        typer.Option(
+            "--on-error",
+            help="fail; skip; or a file that gets bad lines, with their numbers and the reasons.",
+        ),
+    ] = FAIL,
+    max_errors: Annotated[
+        int | None, typer.Option("--max-errors", min=0, help="The most lines to skip.")
+    ] = None,
+    merge_schema: Annotated[
+        bool, typer.Option("--merge-schema", help="Add columns that the table lacks.")
+    ] = False,
+    commit_as: Annotated[
+        str | None,
+        typer.Option("--commit-as", help="A name for this import; repeated, it changes nothing."),
+    ] = None,
     output: Output = None,
 ) -> None:
     """Append files to a table; a table that is not there is made from the first file's columns.
@@ -70,6 +115,16 @@ def load(
     A new table appears with its rows or not at all. For a table that is there, an option that
     contradicts what it declares is an error, and nothing is appended.
     """
+    form = TextForm(
+        delimiter=_one_character("--delimiter", delimiter),
+        quote=_one_character("--quote", quote) if quote else "",
+        has_header=header,
+        nulls=tuple(null) if null else None,
+    )
+    sources = Sources(files, format, form)
+    if sample is not None:
+        show_sample(sources, types or [], time_column, sample, output)
+        return
     started = time.perf_counter()
     properties = {
         "time_column": time_column,
@@ -79,37 +134,63 @@ def load(
         "projections": parse_declarations(projection) or None,
     }
     given: dict[str, Any] = {name: v for name, v in properties.items() if v is not None}
-    byte_count = sum(map(input_files.stored_bytes, files))
-    if projseg.is_table(location, given_options()):
-        table = open_table(location)
-        check_declared(table.properties, **given)
-        input_files.check_types(types or [], table.schema)
-        with _reading(files, byte_count, table.schema) as rows:
-            table.append(rows)
-    else:
-        found = input_files.open_file(files[0], lambda _: None).schema
-        schema = input_files.table_schema(found, types or [], time_column)
-        with _reading(files, byte_count, schema) as rows:
-            table = projseg.Table.create(
-                location, schema, data=rows, storage_options=given_options(), **given
-            )
+    with BadLines(on_error, max_errors) as bad:
+        if projseg.is_table(location, given_options()):
+            table = open_table(location)
+            check_declared(table.properties, **given)
+            if merge_schema:
+                _add_columns(table, sources, time_column)
+            input_files.check_types(types or [], table.schema)
+            before = table.version
+            with _reading(sources, table.schema, bad) as rows:
+                table.append(rows, commit_as=commit_as)
+            is_repeated = table.version == before and commit_as is not None
+        else:
+            schema = input_files.table_schema(sources.schema, types or [], time_column)
+            with _reading(sources, schema, bad) as rows:
+                table = projseg.Table.create(
+                    location,
+                    schema,
+                    data=rows,
+                    commit_as=commit_as,
+                    storage_options=given_options(),
+                    **given,
+                )
+            is_repeated = False
     seconds = time.perf_counter() - started
-    added = table.snapshot.metrics
+    nothing = {"added_segments": 0, "added_rows": 0}
+    added = nothing if is_repeated else table.snapshot.metrics
     done = {
         "location": location,
         "version": table.version,
         "segments": added["added_segments"],
         "rows": added["added_rows"],
+        "bad_lines": bad.count,
         "seconds": round(seconds, 2),
         "rows_per_second": round(added["added_rows"] / seconds),
     }
     print_fields(done, output)
 
 
+def _one_character(option: str, text: str) -> str:
+    """Return a separator; a tab may be written as in C."""
+    found = "\t" if text == "\\t" else text
+    if len(found) != 1 or ord(found) > _ASCII_MAX:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT", f"{option} is {text!r}; give one character of ASCII"
+        )
+    return found
+
+
+def _add_columns(table: projseg.Table, sources: Sources, time_column: str | None) -> None:
+    known = {name.casefold() for name in table.schema.names}
+    for field in input_files.table_schema(sources.schema, [], time_column):
+        if field.name.casefold() not in known:
+            table.add_column(field.name, field.type)
+
+
 @contextmanager
-def _reading(
-    files: list[str], byte_count: int, schema: pa.Schema
-) -> Iterator[pa.RecordBatchReader]:
+def _reading(sources: Sources, schema: pa.Schema, bad: BadLines) -> Iterator[pa.RecordBatchReader]:
     """Yield all files' rows in a table's columns, and show how far they are read."""
     columns = (
         TextColumn("[progress.description]{task.description}"),
@@ -118,11 +199,10 @@ def _reading(
         TimeRemainingColumn(),
     )
     with shown_progress(*columns) as progress:
-        task = progress.add_task("importing", total=byte_count)
+        task = progress.add_task("importing", total=sources.byte_count)
 
-        def batches() -> Iterator[pa.RecordBatch]:
-            for path in files:
-                reader = input_files.open_file(path, lambda n: progress.advance(task, n))
-                yield from input_files.cast_batches(path, reader, schema)
+        def advance(byte_count: int) -> None:
+            progress.advance(task, byte_count)
 
-        yield pa.RecordBatchReader.from_batches(schema, batches())
+        rows = sources.rows(schema, bad, advance)
+        yield pa.RecordBatchReader.from_batches(schema, rows)

@@ -1,0 +1,329 @@
+"""CSV and JSON as batches of rows, by blocks of whole lines: a bad line is known by its number."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+
+from projseg.cli.bad_lines import BadLines
+from projseg.cli.input_files import BLOCK_BYTES, cast_batches, check_columns, open_stream
+from projseg.cli.json_times import open_json
+from projseg.errors import InvalidInputError, ProjsegError
+from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
+
+STDIN: Final = "-"
+_BOM: Final = b"\xef\xbb\xbf"
+_ROW_NUMBER: Final = re.compile(r"(in )?[Rr]ow #?\d+:? ?")
+_READ_ERRORS: Final = (pa.ArrowException, ProjsegError, OSError, ValueError)
+_TIMES: Final = (TIMESTAMP, TIMESTAMP_NTZ)
+
+
+@dataclass(frozen=True)
+class TextForm:
+    """How a text file is written.
+
+    Parameters
+    ----------
+    delimiter, quote : str
+        Of CSV.
+    has_header : bool
+        Whether the first line of CSV has the names of columns.
+    nulls : tuple of str or None
+        Texts that mean null; None: empty ones, NULL, N/A and the like.
+    """
+
+    delimiter: str = ","
+    quote: str = '"'
+    has_header: bool = True
+    nulls: tuple[str, ...] | None = None
+
+
+class _Reader(Protocol):
+    """Rows of some whole lines."""
+
+    schema: pa.Schema
+
+    def read(self, lines: bytes, texts: frozenset[str]) -> pa.Table:
+        """Return the rows; columns in `texts` are read as texts."""
+
+
+class TextFile:
+    """One file of lines, whose columns are guessed from its first block.
+
+    Parameters
+    ----------
+    path : str
+        The file, `-` for standard input.
+    kind : str
+        `csv` or `json`.
+    compression : str or None
+        Arrow's name of it.
+    form : TextForm
+        How it is written.
+    advance : callable
+        Told the number of stored bytes each time some have been read.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_INPUT_FILE if its first block has no columns.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        kind: str,
+        compression: str | None,
+        form: TextForm,
+        advance: Callable[[int], None],
+    ) -> None:
+        self.path = path
+        with _naming(path):
+            self._blocks = _blocks(path, compression, advance)
+            self._first = next(self._blocks, b"").removeprefix(_BOM)
+            self._line = 1
+            if kind == "json" and self._first.lstrip()[:1] == b"[":
+                self._first = _lines_of_array(self._first + b"".join(self._blocks))
+                self._blocks = iter(())
+            if not self._first.strip():
+                raise _bad_file(path, "it is empty")
+            self._reader: _Reader
+            if kind == "csv":
+                header, rest = _split_header(self._first, form)
+                self._line += self._first[: len(self._first) - len(rest)].count(b"\n")
+                self._first = rest
+                self._reader = _Csv(header, rest, form)
+            else:
+                self._reader = _Json(self._first)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns as they were guessed."""
+        return self._reader.schema
+
+    def rows(self, target: pa.Schema, bad: BadLines) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in a table's columns, once, without the lines that `bad` takes."""
+        check_columns(self.path, self.schema, target)
+        number = self._line
+        for block in self._all_blocks():
+            lines = block.splitlines(keepends=True)
+            yield from self._good_rows(lines, number, target, bad)
+            number += len(lines)
+
+    def _all_blocks(self) -> Iterator[bytes]:
+        yield self._first
+        with _naming(self.path):
+            yield from self._blocks
+
+    def _good_rows(
+        self, lines: list[bytes], number: int, target: pa.Schema, bad: BadLines
+    ) -> Iterator[pa.RecordBatch]:
+        block = b"".join(lines)
+        if not block.strip():
+            return
+        texts = frozenset(f.name for f in target if pa.types.is_string(f.type))
+        try:
+            rows = self._reader.read(block, texts)
+            if isinstance(self._reader, _Csv) and _has_open_quote(rows, lines):
+                raise ValueError("a quote is left open")
+            reader = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())
+            batches = list(cast_batches(self.path, reader, target))
+        except _READ_ERRORS as error:
+            if len(lines) == 1:
+                bad.add(self.path, number, lines[0], _reason(error, self.path))
+                return
+            half = len(lines) // 2
+            yield from self._good_rows(lines[:half], number, target, bad)
+            yield from self._good_rows(lines[half:], number + half, target, bad)
+            return
+        yield from batches
+
+
+def _has_open_quote(rows: pa.Table, lines: list[bytes]) -> bool:
+    """Whether rows of CSV are fewer than lines, or the end of a single line is in its value."""
+    if len(rows) != sum(bool(line.strip()) for line in lines):
+        return True
+    if len(rows) != 1:
+        return False
+    texts = [column[0].as_py() for column in rows.columns if pa.types.is_string(column.type)]
+    return any(text is not None and text.endswith(("\n", "\r")) for text in texts)
+
+
+class _Csv:
+    """Lines of CSV.
+
+    Parameters
+    ----------
+    header : list of str or None
+        The names of columns; None: they are numbered.
+    block : bytes
+        The first lines, from which types are guessed.
+    form : TextForm
+        How they are written.
+    """
+
+    def __init__(self, header: list[str] | None, block: bytes, form: TextForm) -> None:
+        self._form = form
+        self._header = header
+        self._types: dict[str, pa.DataType] = {}
+        if not block.strip():
+            self.schema = pa.schema([(name, pa.null()) for name in header or ()])
+            return
+        self.schema = self._read(block, skips=True).schema
+        self._header = self.schema.names
+        self._types = {field.name: field.type for field in self.schema}
+
+    def read(self, lines: bytes, texts: frozenset[str]) -> pa.Table:
+        """Return the rows; columns in `texts` are read as texts, whatever was guessed."""
+        types = {
+            name: pa.string() if name in texts else found for name, found in self._types.items()
+        }
+        return self._read(lines, types)
+
+    def _read(
+        self, lines: bytes, types: dict[str, pa.DataType] | None = None, *, skips: bool = False
+    ) -> pa.Table:
+        form = self._form
+        nulls = {} if form.nulls is None else {"null_values": list(form.nulls)}
+        return pyarrow.csv.read_csv(
+            io.BytesIO(lines),
+            read_options=pyarrow.csv.ReadOptions(
+                block_size=len(lines) + 1,
+                column_names=self._header,
+                autogenerate_column_names=self._header is None,
+            ),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=form.delimiter,
+                quote_char=form.quote or False,
+                invalid_row_handler=(lambda _: "skip") if skips else None,
+            ),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=types, strings_can_be_null=True, **nulls
+            ),
+        )
+
+
+class _Json:
+    """Lines of JSON, an object each.
+
+    Parameters
+    ----------
+    block : bytes
+        The first lines, from which types are guessed.
+    """
+
+    def __init__(self, block: bytes) -> None:
+        self.schema = _guessed_json(block)
+
+    def read(self, lines: bytes, texts: frozenset[str]) -> pa.Table:
+        """Return the rows; times are read as texts first, as their zones would be lost."""
+        fields = []
+        for field in self.schema:
+            is_null = pa.types.is_null(field.type) and field.name in texts
+            is_text = field.type in _TIMES or is_null
+            fields.append(field.with_type(pa.string()) if is_text else field)
+        rows = pyarrow.json.read_json(
+            io.BytesIO(lines),
+            read_options=pyarrow.json.ReadOptions(block_size=len(lines) + 1),
+            parse_options=pyarrow.json.ParseOptions(
+                explicit_schema=pa.schema(fields), unexpected_field_behavior="error"
+            ),
+        )
+        columns = [
+            rows[field.name].cast(field.type) if field.type in _TIMES else rows[field.name]
+            for field in self.schema
+        ]
+        return pa.table(columns, names=self.schema.names)
+
+
+def _guessed_json(block: bytes) -> pa.Schema:
+    """Return the columns of the first lines; of those that are JSON, and then of fewer."""
+    try:
+        return _open_json(block)
+    except pa.ArrowInvalid:
+        lines = [line for line in block.splitlines(keepends=True) if _is_object(line)]
+    while lines:
+        try:
+            return _open_json(b"".join(lines))
+        except pa.ArrowInvalid:
+            lines = lines[: len(lines) // 2]
+    raise ValueError("no line of it is a JSON object")
+
+
+def _open_json(block: bytes) -> pa.Schema:
+    def stream() -> pa.NativeFile:
+        return pa.BufferReader(block)
+
+    return open_json(stream, stream, len(block) + 1).schema
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _lines_of_array(text: bytes) -> bytes:
+    """Return the items of a JSON array as lines; the whole of it is held in memory."""
+    items: list[Any] = json.loads(text)
+    return b"".join(json.dumps(item).encode() + b"\n" for item in items)
+
+
+def _split_header(block: bytes, form: TextForm) -> tuple[list[str] | None, bytes]:
+    """Return the names in the first line, and what follows it."""
+    if not form.has_header:
+        return None, block
+    lines = block.splitlines(keepends=True)
+    place = next((n for n, line in enumerate(lines) if line.strip()), 0)
+    line, rest = lines[place], b"".join(lines[place + 1 :])
+    options = pyarrow.csv.ParseOptions(delimiter=form.delimiter, quote_char=form.quote or False)
+    found = pyarrow.csv.read_csv(io.BytesIO(line.rstrip(b"\r\n") + b"\n"), parse_options=options)
+    return found.column_names, rest
+
+
+def _blocks(path: str, compression: str | None, advance: Callable[[int], None]) -> Iterator[bytes]:
+    """Yield a file as blocks of whole lines."""
+    stream: Any = sys.stdin.buffer if path == STDIN else open_stream(path, compression, advance)
+    rest = b""
+    while more := stream.read(BLOCK_BYTES):
+        end = more.rfind(b"\n") + 1
+        if end:
+            yield rest + more[:end]
+            rest = more[end:]
+        else:
+            rest += more
+    if rest:
+        yield rest
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Say which file it is that cannot be read."""
+    try:
+        yield
+    except InvalidInputError:
+        raise
+    except _READ_ERRORS as error:
+        raise _bad_file(path, _reason(error, path)) from error
+
+
+def _reason(error: Exception, path: str) -> str:
+    text = error.message if isinstance(error, ProjsegError) else str(error)
+    first = (getattr(error, "strerror", None) or text.splitlines() or [type(error).__name__])[0]
+    first = getattr(error, "strerror", None) or first
+    return _ROW_NUMBER.sub("", first.removeprefix(f"{path}: "))
+
+
+def _bad_file(path: str, problem: str) -> InvalidInputError:
+    return InvalidInputError("PROJSEG_BAD_INPUT_FILE", f"{path} cannot be read: {problem}")
