@@ -1,4 +1,4 @@
-"""Imports of files with bad lines: each is named by its number, kept or skipped, and never a row."""
+"""Imports of files with bad lines, each of which is named by its number; previews; `--arg`."""
 
 import gzip
 import io
@@ -8,9 +8,10 @@ import sys
 
 import pytest
 from scale import tries
+from typer.main import get_command
 
 import projseg
-from projseg.cli import main, text_files
+from projseg.cli import app, main, text_files
 
 FAULTS = {
     "csv": ("a,b", "x,1,2,3,4", "t,1.5,2015-09-12T00:00:00Z", "t,7,never", 't,"8,2015-09-12'),
@@ -181,3 +182,13 @@ def test_the_shell_takes_values(small, monkeypatch, capsys):
     for bad in ("x", "=1", "a b=1", "b:nosuch=1", "b:date=2024-13-01"):
         code, _, error = run(monkeypatch, capsys, "query", here, "-f", "b = :b", "--arg", bad)
         assert (code, "PROJSEG_BAD_ARGUMENT" in error) == (1, True)
+
+
+def test_every_verb_has_help_and_those_that_need_yes_a_preview(monkeypatch, capsys):
+    verbs = get_command(app).commands
+    for name, verb in verbs.items():
+        options = {option for one in verb.params for option in one.opts}
+        assert ("--yes" in options) <= ("--dry-run" in options), name
+    for name in ("import", "delete", "extension", "demo"):
+        code, out, _ = run(monkeypatch, capsys, name, "-h")
+        assert (code, "Usage" in out) == (0, True)

@@ -45,6 +45,7 @@ app: Final = typer.Typer(
     name="projseg",
     help="Segments with embedded projections: make, describe, query and check tables of them.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from projseg.cli.arguments import Location, Output, Yes
+from projseg.cli.arguments import DryRun, Location, Output, Yes, is_preview
 from projseg.cli.declarations import parse_declaration
 from projseg.cli.output import print_fields
 from projseg.cli.progress import segments_shown
@@ -77,6 +77,7 @@ def drop_projection(
     location: Location,
     name: Annotated[str, typer.Argument(help="The projection's name.")],
     yes: Yes = False,
+    dry_run: DryRun = False,
     output: Output = None,
 ) -> None:
     """Stop using a projection; segments that embed it keep its bytes until they are rewritten."""
@@ -87,7 +88,7 @@ def drop_projection(
             "PROJSEG_UNKNOWN_PROJECTION",
             f"projection '{name}' is not declared on {location}{did_you_mean(name, known)}",
         )
-    if not yes:
+    if is_preview(yes=yes, dry_run=dry_run):
         print_fields(
             {"would_drop": name, "location": location, "to_do_it": "repeat with --yes"}, output
         )

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import projseg
-from projseg.cli.arguments import Location, Output, Yes
+from projseg.cli.arguments import DryRun, Location, Output, Yes, is_preview
 from projseg.cli.output import print_fields
 from projseg.cli.stores import open_table
 from projseg.segment_format.types import type_name
@@ -39,13 +39,19 @@ def rename_column(
     _print_outcome(location, table, output)
 
 
-def drop_column(location: Location, name: _Name, yes: Yes = False, output: Output = None) -> None:
+def drop_column(
+    location: Location,
+    name: _Name,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    output: Output = None,
+) -> None:
     """Take a column out of a table; compaction removes its values from the files."""
     from projseg.table_columns import dropping
     from projseg.table_layer.column_changes import with_changes
 
     table = open_table(location)
-    if not yes:
+    if is_preview(yes=yes, dry_run=dry_run):
         with_changes(table.properties, dropping(table.properties, [name]))
         print_fields(
             {"would_drop": name, "location": location, "to_do_it": "repeat with --yes"}, output

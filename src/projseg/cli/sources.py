@@ -36,8 +36,8 @@ class Sources:
     def __init__(self, paths: Sequence[str], kind: str | None, form: TextForm) -> None:
         self._paths = paths
         self._form = form
-        self._kinds = [input_files.kind_of(path, kind) for path in paths]
         stored = [input_files.stored_bytes(path) for path in paths if path != STDIN]
+        self._kinds = [input_files.kind_of(path, kind) for path in paths]
         self.byte_count = sum(stored) if len(stored) == len(paths) else None
 
     @property

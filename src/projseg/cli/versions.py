@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from projseg.cli.arguments import Location, Output, Yes
+from projseg.cli.arguments import DryRun, Location, Output, Yes, is_preview
 from projseg.cli.output import print_fields, print_rows
 from projseg.cli.stores import open_table
 
@@ -22,11 +22,12 @@ def restore(
     ] = None,
     tag: Annotated[str | None, typer.Option("--tag", help="The version of this tag.")] = None,
     yes: Yes = False,
+    dry_run: DryRun = False,
     output: Output = None,
 ) -> None:
     """Make a table what it was at an earlier version; the versions since then are kept."""
     table = open_table(location)
-    if not yes and (version, timestamp, tag) != (None, None, None):
+    if is_preview(yes=yes, dry_run=dry_run) and (version, timestamp, tag) != (None, None, None):
         old = open_table(location, version, timestamp, tag)
         would = {"would_restore": old.version, "rows": old.snapshot.row_count}
         print_fields({**would, "location": location, "to_do_it": "repeat with --yes"}, output)
@@ -56,9 +57,15 @@ def tag(
     tags(location, output)
 
 
-def drop_tag(location: Location, name: _Name, yes: Yes = False, output: Output = None) -> None:
+def drop_tag(
+    location: Location,
+    name: _Name,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    output: Output = None,
+) -> None:
     """Take a version's name away, so that vacuum may remove the version."""
-    if not yes:
+    if is_preview(yes=yes, dry_run=dry_run):
         old = open_table(location, tag=name)
         would = {"would_drop": name, "version": old.version}
         print_fields({**would, "location": location, "to_do_it": "repeat with --yes"}, output)
@@ -83,10 +90,12 @@ def vacuum(
     ] = False,
     files: Annotated[bool, typer.Option("--files", help="List the files.")] = False,
     yes: Yes = False,
+    dry_run: DryRun = False,
     output: Output = None,
 ) -> None:
     """Remove versions that were replaced long ago, and files that no version needs."""
-    done = open_table(location).vacuum(retention_hours, not yes, force=force)
+    preview = is_preview(yes=yes, dry_run=dry_run)
+    done = open_table(location).vacuum(retention_hours, preview, force=force)
     if files:
         print_rows(done.files, output)
         return
