@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 import typer
 from regions import cell, code, table, wrapped
@@ -116,7 +116,7 @@ def _parameter(given: inspect.Parameter) -> Parameter:
     if info is None or not info.help:
         raise SystemExit(f"parameter '{given.name}' of a command has no help text")
     types_given = [one for one in get_args(value) if one is not types.NoneType]
-    is_union = get_origin(value) in (types.UnionType,)
+    is_union = get_origin(value) in (types.UnionType, Union)
     value = types_given[0] if is_union else value
     is_list = get_origin(value) is list
     value = get_args(value)[0] if is_list else value
