@@ -20,7 +20,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * @param given its columns as they are declared; whether they hold nulls is checked where rows are written
  */
 class ChangedTable(title: String, location: String, given: StructType, declared: Map[String, String])
-    extends ProjsegTable(title, location, None, DeclaredColumns.inEntry(given).asNullable, Map.empty, declared)
+    extends ProjsegTable(title, location, None, ChangedTable.open(given), Map.empty, declared)
     with SupportsRowLevelOperations with SupportsMetadataColumns {
 
   /** The columns, with the types of CHAR and VARCHAR in their metadata. */
@@ -48,6 +48,9 @@ object ChangedTable {
   val Number = "__projseg_row"
   /** The option of a read that returns numbers too. */
   val Numbered = "projseg.rownumbers"
+
+  /** Columns that may be null. Whether parts of values may be, Spark checks as it aligns them. */
+  private def open(given: StructType): StructType = StructType(DeclaredColumns.inEntry(given).map(_.copy(nullable = true)))
 
   private val number = new MetadataColumn {
     override def name(): String = Number

@@ -134,11 +134,10 @@ object RowChange {
   /** The option of a write that changes rows. */
   val Change = "projseg.change"
   private val tries = 3
-  private val own = """\[PROJSEG_[A-Z_]+\] [^\n]*""".r
+  private val own = """(?m)\[PROJSEG_[A-Z_]+\] .*?(?= SQLSTATE: \w+$|$)""".r
 
   private def isTarget(relation: DataSourceV2Relation): Boolean = relation.table match {
     case _: RowLevelOperationTable | _: ChangedTable => true
     case _ => false
   }
-
 }
