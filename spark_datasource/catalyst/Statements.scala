@@ -131,17 +131,19 @@ object Statements {
     _ <- at.words("OPTIMIZE")
     table <- at.name
     interval <- optional(at, "FOR INTERVAL")(at.string)
+    isPurge = at.has("PURGE")
     isDry = at.has("DRY RUN")
     _ <- at.end
-  } yield optimized(names.table(table), isDry, interval)
+  } yield optimized(names.table(table), isDry, interval, isPurge)
 
   private val vacuum: Form = (at, names) => for {
     _ <- at.words("VACUUM")
     table <- at.name
     hours <- optional(at, "RETAIN")(at.number.filter(_ => at.has("HOURS")))
+    isForced = at.has("FORCE")
     isDry = at.has("DRY RUN")
     _ <- at.end
-  } yield vacuumed(names.table(table), hours, isDry)
+  } yield vacuumed(names.table(table), hours, isDry, isForced)
 
   private val restore: Form = (at, names) => for {
     _ <- at.words("RESTORE")
@@ -211,11 +213,15 @@ object Statements {
 
   def historyOf(table: Subject): Statement = Statement("history", table, Map.empty, versions)
 
-  def optimized(table: Subject, isDry: Boolean, interval: Option[String]): Statement =
-    Statement("optimize", table, Map("dry_run" -> isDry) ++ interval.map("interval" -> _), if (isDry) merged else written)
+  def optimized(table: Subject, isDry: Boolean, interval: Option[String], isPurge: Boolean = false): Statement = {
+    val arguments = Map("dry_run" -> isDry, "purge" -> isPurge) ++ interval.map("interval" -> _)
+    Statement("optimize", table, arguments, if (isDry) merged else written)
+  }
 
-  def vacuumed(table: Subject, hours: Option[Long], isDry: Boolean): Statement =
-    Statement("vacuum", table, Map("dry_run" -> isDry) ++ hours.map("retention_hours" -> _), removed)
+  def vacuumed(table: Subject, hours: Option[Long], isDry: Boolean, isForced: Boolean = false): Statement = {
+    val arguments = Map("dry_run" -> isDry, "force" -> isForced) ++ hours.map("retention_hours" -> _)
+    Statement("vacuum", table, arguments, removed)
+  }
 
   def restored(table: Subject, target: (String, Any)): Statement = Statement("restore", table, Map(target), version)
 

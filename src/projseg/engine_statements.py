@@ -162,11 +162,13 @@ def _optimize(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
     """Merge small segments, or tell what would be merged; tell what was written."""
     from projseg.maintenance.compact import IN_THREADS, Compaction, compact
 
-    table = _table(request)
+    table, purge = _table(request), request.get("purge", False)
     if request["dry_run"]:
-        return _rows(table.compact(request.get("interval"), dry_run=True).to_pylist(), _MERGED)
+        planned = table.compact(request.get("interval"), dry_run=True, purge=purge)
+        return _rows(planned.to_pylist(), _MERGED)
+    compaction = Compaction(_bounds(request), purge=purge)
     runner = _runner(request, run_job, IN_THREADS)
-    return _rewritten(compact(table.snapshot, Compaction(_bounds(request)), runner=runner))
+    return _rewritten(compact(table.snapshot, compaction, runner=runner))
 
 
 def _policy(request: Mapping[str, Any]) -> Reply:
@@ -249,7 +251,8 @@ def _truncate(request: Mapping[str, Any]) -> Reply:
 def _vacuum(request: Mapping[str, Any]) -> Reply:
     """Remove what no kept version needs, or tell it only; tell the files."""
     hours = {name: request[name] for name in ("retention_hours",) if name in request}
-    told = _table(request).vacuum(**hours, dry_run=request["dry_run"])
+    force = request.get("force", False)
+    told = _table(request).vacuum(**hours, dry_run=request["dry_run"], force=force)
     return _rows(told.files.to_pylist(), _FILES)
 
 

@@ -238,6 +238,21 @@ def test_a_table_is_vacuumed(sql, table, tmp_path):
         sql(f"VACUUM {table} RETAIN 1 HOURS")
 
 
+def test_removed_values_are_purged(sql, tmp_path):
+    sql("ALTER TABLE stated ADD PROJECTION by_k AS (SELECT k, sum(n) AS n GROUP BY k)")
+    sql("INSERT INTO stated VALUES (TIMESTAMP'2024-01-02', 'b', 2)")
+    sql("ALTER TABLE stated DROP PROJECTION by_k")
+    assert [row.segments for row in sql("OPTIMIZE stated PURGE DRY RUN").collect()] == [1]
+    assert [sql("OPTIMIZE stated PURGE").first().segments for _ in range(2)] == [1, 0]
+    with pytest.raises(IllegalArgumentException, match="PROJSEG_RETENTION_TOO_SHORT"):
+        sql("VACUUM stated RETAIN 0 HOURS")
+    listed = sql("VACUUM stated RETAIN 0 HOURS FORCE DRY RUN").collect()
+    assert sql("VACUUM stated RETAIN 0 HOURS FORCE").collect() == listed != []
+    kept = len(list((tmp_path / "stated").rglob("*.pseg")))
+    assert kept == sql("SHOW SEGMENTS FROM stated").count() == 2
+    assert sorted(row.k for row in sql("SELECT k FROM stated").collect()) == ["a", "b"]
+
+
 def test_a_projection_is_described(sql, table):
     sql(
         f"ALTER TABLE {table} ADD PROJECTION by_k AS (SELECT k, sum(n) AS n WHERE n > 0 GROUP BY k)"

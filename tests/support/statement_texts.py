@@ -18,8 +18,8 @@ SHOW PROJECTIONS [<FROM|IN> {table}]
 SHOW SEGMENTS <FROM|IN> {table}
 <DESCRIBE|DESC> PROJECTION {name} ON {table}
 <DESCRIBE|DESC> HISTORY {table}
-OPTIMIZE {table} [FOR INTERVAL {interval}] [DRY RUN]
-VACUUM {table} [RETAIN {number} HOURS] [DRY RUN]
+OPTIMIZE {table} [FOR INTERVAL {interval}] [PURGE] [DRY RUN]
+VACUUM {table} [RETAIN {number} HOURS [FORCE]] [DRY RUN]
 RESTORE [TABLE] {table} TO <VERSION AS OF {number}|TIMESTAMP AS OF {instant}>
 CREATE {view} [IF NOT EXISTS] {name} ON TABLE {table} [USING {provider}] {later} AS {select}
 CREATE DATAMAP {name} ON TABLE {table} AS {provider} [DMPROPERTIES ({properties})]
