@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.aggregation.arrow_vectors import numbers_of_array
@@ -69,6 +70,15 @@ def _finish_spread(
     return states[0].spread(call.function, selection)
 
 
+def _finish_listed(
+    call: AggregateCall, states: Sequence[Any], selection: NDArray[Any] | None
+) -> pa.Array:
+    """Join all values of each group; null of no value."""
+    lists = states[0].lists(selection)
+    joined = pc.binary_join(lists, str(call.parameters[0]))
+    return pc.if_else(pc.greater(pc.list_value_length(lists), 0), joined, None)
+
+
 def _at_shares(method: str) -> _Finish:
     """Return what finishes percentiles by a method of their state."""
 
@@ -108,6 +118,16 @@ _FINISHES: Final[dict[str, _Finish]] = {
     "percentile_disc": _at_shares("discrete"),
     **dict.fromkeys(
         ("collect_set", "collect_list"), lambda _, states, selection: states[0].lists(selection)
+    ),
+    **dict.fromkeys(("listagg", "listagg_distinct"), _finish_listed),
+    **dict.fromkeys(
+        ("covar_pop", "covar_samp"),
+        lambda call, states, selection: states[0].covariance(call.function, selection),
+    ),
+    "corr": lambda _, states, selection: states[0].correlation(selection),
+    **dict.fromkeys(
+        ("skewness", "kurtosis"),
+        lambda call, states, selection: states[0].shape(call.function, selection),
     ),
     "sum_distinct": lambda _, states, selection: states[0].sums().finish(selection),
     "avg_distinct": _finish_distinct_average,

@@ -24,6 +24,18 @@ class StateClass(Protocol):
         """Return states of no rows."""
 
 
+def _comoments() -> StateClass:
+    with late_import:
+        from projseg.aggregation.states.central_moments import ComomentsState
+    return ComomentsState
+
+
+def _shape() -> StateClass:
+    with late_import:
+        from projseg.aggregation.states.central_moments import ShapeState
+    return ShapeState
+
+
 def _hll() -> StateClass:
     with late_import:
         from projseg.aggregation.states.hll import HllState
@@ -68,6 +80,8 @@ STATES: Final[dict[str, StateClass]] = {
     "distinct": DistinctState,
 }
 SKETCHES: Final[dict[str, Callable[[], StateClass]]] = {
+    "comoments": _comoments,
+    "shape": _shape,
     "hll": _hll,
     "theta": _theta,
     "kll": _kll,

@@ -145,7 +145,8 @@ def _bound(
     if not is_star:
         _check_arguments(function, known, arguments, text)
     if known.argument_type is not None:
-        arguments = (canonical(cast_to(arguments[0], known.argument_type, timezone)),)
+        wanted = known.argument_type
+        arguments = tuple(canonical(cast_to(each, wanted, timezone)) for each in arguments)
     name = parts.alias or _default_name(parts, named, parameters, condition)
     if known.goes_by_time:
         arguments = (*arguments, _time(schema, time_column, text))
@@ -205,6 +206,8 @@ def _within_group(tree: exp.WithinGroup, text: str) -> tuple[str, list[exp.Expre
     """Return `percentile_cont(p) WITHIN GROUP (ORDER BY x)` as the call of (x, p) that it means."""
     name = str(tree.this.name).lower()
     ordered = tree.expression.expressions
+    if name in ("listagg", "string_agg"):
+        return name, _listed_in_order(tree, ordered, text)
     if name not in ("percentile_cont", "percentile_disc", "mode") or len(ordered) != 1:
         raise _bad(
             text, "only percentile_cont, percentile_disc and mode go WITHIN GROUP (ORDER BY x)"
@@ -213,6 +216,19 @@ def _within_group(tree: exp.WithinGroup, text: str) -> tuple[str, list[exp.Expre
         instead = "; ask for the percentage 1 - p" if name != "mode" else ", for the least mode"
         raise _bad(text, f"its order must ascend{instead}")
     return name, [ordered[0].this, *tree.this.expressions]
+
+
+def _listed_in_order(
+    tree: exp.WithinGroup, ordered: list[exp.Expression], text: str
+) -> list[exp.Expression]:
+    """Return the arguments of listagg, whose values ascend with WITHIN GROUP and without."""
+    arguments: list[exp.Expression] = tree.this.expressions
+    first = arguments[0]
+    value = first.expressions[0] if isinstance(first, exp.Distinct) else first
+    is_own = len(ordered) == 1 and ordered[0].this == value and not ordered[0].args.get("desc")
+    if not is_own:
+        raise _bad(text, "its values ascend; WITHIN GROUP may only order by the value itself")
+    return arguments
 
 
 def _function_name(parts: _Written, text: str) -> str:

@@ -25,6 +25,7 @@ from projseg.algebra.aggregates.type_classes import (
     MEASURABLE_NUMBER,
     NUMERIC,
     ORDERABLE,
+    PRINTABLE,
     THETA,
     TypeClass,
     is_anything,
@@ -94,10 +95,12 @@ class AggregateFunction(msgspec.Struct, frozen=True, kw_only=True):
         The size of a sketch, for functions that take it.
     takes_shares : bool
         A percentage or an array of them follows the argument; an array makes an array of results.
+    takes_separator : bool
+        A constant text may follow the argument.
     takes_error : bool
         A relative standard error may follow the argument; the sketch is at least as exact.
     argument_type : pa.DataType or None
-        What the first argument is cast to.
+        What the arguments are cast to.
     aliases : tuple of str
         Other names.
     distinct_form : str
@@ -115,6 +118,7 @@ class AggregateFunction(msgspec.Struct, frozen=True, kw_only=True):
     primitive_parameters: Callable[[tuple[object, ...]], tuple[object, ...]] = _unchanged
     size: Size | None = None
     takes_shares: bool = False
+    takes_separator: bool = False
     takes_error: bool = False
     argument_type: pa.DataType | None = None
     aliases: tuple[str, ...] = ()
@@ -195,6 +199,28 @@ def _spread(finish: str, *aliases: str) -> AggregateFunction:
         primitives=("moments",),
         aliases=aliases,
         finish=Finish(finish),
+    )
+
+
+def _of_doubles(primitive: str, argument_count: int) -> AggregateFunction:
+    return AggregateFunction(
+        arguments=(NUMERIC,) * argument_count,
+        result=_double,
+        primitives=(primitive,),
+        argument_type=pa.float64(),
+    )
+
+
+def _joined(primitive: str, *aliases: str, distinct_form: str = "") -> AggregateFunction:
+    return AggregateFunction(
+        arguments=(PRINTABLE,),
+        result=_same,
+        primitives=(primitive,),
+        primitive_parameters=lambda _: (),
+        takes_separator=True,
+        argument_type=pa.string(),
+        aliases=aliases,
+        distinct_form=distinct_form,
     )
 
 
@@ -341,6 +367,13 @@ AGGREGATES: Final[dict[str, AggregateFunction]] = {
         aliases=("array_agg",),
         distinct_form="collect_set",
     ),
+    "listagg": _joined("values", "string_agg", distinct_form="listagg_distinct"),
+    "listagg_distinct": _joined("distinct"),
+    "covar_pop": _of_doubles("comoments", 2),
+    "covar_samp": _of_doubles("comoments", 2),
+    "corr": _of_doubles("comoments", 2),
+    "skewness": _of_doubles("shape", 1),
+    "kurtosis": _of_doubles("shape", 1),
     "mode": AggregateFunction(arguments=(ORDERABLE,), result=_same, primitives=("values",)),
     "count_distinct": AggregateFunction(
         arguments=(ORDERABLE,),

@@ -38,7 +38,7 @@ def split_parameters(
     arguments : list of exp.Expression
     parameters : tuple
         (size,) of a sketch; (percentage or tuple of percentages,) of a percentile, and then an
-        accuracy; (relative standard error,) of a number of distinct values.
+        accuracy; (relative standard error,) of a number of distinct values; (separator,) of texts.
 
     Raises
     ------
@@ -52,6 +52,8 @@ def split_parameters(
     if function == "mode" and len(given) > 1:
         _check_deterministic(given[1:])
         return given[:1], ()
+    if known.takes_separator:
+        return given[:1], (_separator(function, given[1:]),)
     if known.takes_error and len(given) > 1:
         return given[:1], (_error(function, given[1:]),)
     shares: tuple[object, ...] = ()
@@ -74,6 +76,18 @@ def parameter_text(parameter: object) -> str:
     if isinstance(parameter, tuple):
         return f"array({', '.join(map(str, parameter))})"
     return str(parameter)
+
+
+def _separator(function: str, given: list[exp.Expression]) -> str:
+    bound = [None if tree.find(exp.Column) else bind_tree(tree, _NO_COLUMNS) for tree in given]
+    values = [one.value for one in bound if isinstance(one, Literal)]
+    if len(given) > 1 or len(values) < len(given):
+        raise InvalidInputError(
+            "PROJSEG_BAD_AGGREGATE",
+            f"{function} takes a value and a constant text; found "
+            + ", ".join(tree.sql(dialect="spark") for tree in given),
+        )
+    return "" if not values or values[0] is None else str(values[0])
 
 
 def _whole(function: str, size: Size, given: list[exp.Expression]) -> int:

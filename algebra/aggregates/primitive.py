@@ -184,6 +184,8 @@ def _merged_moments() -> dict[str, str]:
     return {"count": f"{merged}.n", "mean": f"{merged}.m", "squares": f"{merged}.s"}
 
 
+_OF_ROWS: Final = "is computed from rows; projections serve stddev_samp, var_samp and avg"
+
 PRIMITIVES: Final[dict[str, PrimitiveKind]] = {
     "count": PrimitiveKind(_count, _alone("count", "sum"), is_quick=True, is_reversible=True),
     "sum": PrimitiveKind(
@@ -240,4 +242,6 @@ PRIMITIVES: Final[dict[str, PrimitiveKind]] = {
         is_set=True,
         not_stored="needs every row of its arguments; group by all of them, which serves it",
     ),
+    "comoments": PrimitiveKind(_nothing, not_stored=_OF_ROWS),
+    "shape": PrimitiveKind(_nothing, not_stored=_OF_ROWS),
 }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from projseg.algebra.aggregates.call import AggregateCall
 from projseg.algebra.aggregates.functions import AGGREGATES, DISTINCT_OF
 from projseg.algebra.aggregates.parameters import parameter_text
 from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.tree import Literal
 
 
 def call_text(call: AggregateCall) -> str:
@@ -17,6 +20,11 @@ def call_text(call: AggregateCall) -> str:
     if name in DISTINCT_OF:
         name = DISTINCT_OF[name]
         inputs[0] = f"DISTINCT {inputs[0]}"
-    inputs += map(parameter_text, call.parameters)
+    inputs += map(_written, call.parameters)
     suffix = "" if call.filter is None else f" FILTER (WHERE {to_sql(call.filter)})"
     return f"{name}({', '.join(inputs) or '*'}){suffix}"
+
+
+def _written(parameter: object) -> str:
+    is_text = isinstance(parameter, str)
+    return to_sql(Literal(pa.string(), parameter)) if is_text else parameter_text(parameter)

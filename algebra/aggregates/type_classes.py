@@ -40,6 +40,10 @@ NUMERIC: Final = TypeClass("a number", _is_numeric)
 INTEGRAL: Final = TypeClass("tinyint, smallint, int or bigint", pa.types.is_integer)
 BOOLEAN: Final = TypeClass("a boolean", pa.types.is_boolean)
 ORDERABLE: Final = TypeClass("a type with an order (no array, map or struct)", _is_orderable)
+PRINTABLE: Final = TypeClass(
+    "a value that is no array, map, struct or binary",
+    lambda value_type: _is_orderable(value_type) and value_type != pa.binary(),
+)
 HLL: Final = TypeClass(
     "int, bigint, string or binary",
     {pa.int32(), pa.int64(), pa.string(), pa.binary()}.__contains__,

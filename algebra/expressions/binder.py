@@ -39,6 +39,7 @@ from projseg.algebra.expressions.parameter_places import misplaced
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.time.time_zones import zone_name
 from projseg.errors import UnsupportedFeatureError, did_you_mean
+from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ, type_name
 
 _Names: TypeAlias = dict[type[exp.Expression], str]
 
@@ -326,6 +327,17 @@ def _bracket(binder: Binder, tree: exp.Bracket) -> Expression:
     return item_at(binder.bind(tree.this), binder.bind(indices[0]), binder.zone)
 
 
+def _at_time_zone(binder: Binder, tree: exp.AtTimeZone) -> Expression:
+    """Bind what a zone's clock shows at an instant, or the instant at which it shows a reading."""
+    value, zone = binder.bind(tree.this), tree.args["zone"]
+    if value.type not in (TIMESTAMP, TIMESTAMP_NTZ):
+        raise bad_expression(f"AT TIME ZONE takes a timestamp, not {type_name(value.type)}")
+    if not isinstance(zone, exp.Literal) or not zone.is_string:
+        raise bad_expression("AT TIME ZONE takes the name of a time zone in quotes")
+    other = TIMESTAMP_NTZ if value.type == TIMESTAMP else TIMESTAMP
+    return cast_to(value, other, zone_name(zone.this))
+
+
 def _trim(binder: Binder, tree: exp.Trim) -> Expression:
     name = _TRIMS[str(tree.args.get("position") or "BOTH").upper()]
     characters = [tree.expression] if tree.expression is not None else []
@@ -369,6 +381,7 @@ _SPECIAL: Final[dict[type[exp.Expression], Callable[[Binder, Any], Expression]]]
     exp.Dot: _dot,
     exp.Bracket: _bracket,
     exp.Trim: _trim,
+    exp.AtTimeZone: _at_time_zone,
     exp.DPipe: _concatenation,
     exp.Concat: lambda binder, tree: binder.call("concat", tree.expressions),
     exp.Extract: lambda binder, tree: extract(

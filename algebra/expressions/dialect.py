@@ -47,7 +47,8 @@ class SparkExpression(Spark):
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
             name: parse
             for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
-            if name not in ("MIN_BY", "MAX_BY")  # they would drop a third argument
+            # They would drop or rename arguments.
+            if name not in ("MIN_BY", "MAX_BY", "INITCAP", "LISTAGG", "STRING_AGG")
             and "PERCENTILE" not in name
         }
         PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Any]] = {

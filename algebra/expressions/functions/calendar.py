@@ -42,7 +42,6 @@ from projseg.algebra.expressions.functions.time_fields import first_of_month, mo
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.algebra.time.period import DAY, SECOND
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_table
-from projseg.errors import EvaluationError
 from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
 
 
@@ -244,24 +243,6 @@ def _units_of(unit: int) -> Evaluator:
     return evaluate
 
 
-def _build_make_date(arguments: tuple[Expression, ...], zone: str) -> Expression:
-    numbers = tuple(cast_to(argument, pa.int32(), zone) for argument in arguments)
-    return Call(pa.date32(), "make_date", numbers)
-
-
-def _make_date(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
-    year, month, day = (integers(argument, row_count) for argument in arguments)
-    valid = all_valid(arguments, row_count)
-    months = (year - 1970) * 12 + month - 1
-    first, following = first_of_month(months), first_of_month(months + 1)
-    good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= following - first)
-    if not np.all((good & (year >= 1) & (year <= 9999)) | ~valid):
-        raise EvaluationError(
-            "PROJSEG_EVALUATION_BAD_ARGUMENT", "make_date met a year, month or day that is no date"
-        )
-    return from_integers(first + day - 1, valid, call.type)
-
-
 def _unix_timestamp(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     micros = integers(arguments[0], row_count)
     seconds = np.where(micros < 0, -(-micros // SECOND), micros // SECOND)
@@ -343,7 +324,6 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     ),
     "add_months": _raising(_add_months, rising, Spelling("add_months", _build_add_months, 2, 2)),
     "last_day": _sure(_last_day, rising, Spelling("last_day", _build_last_day, 1, 1)),
-    "make_date": _raising(_make_date, rising, Spelling("make_date", _build_make_date, 3, 3)),
     "timestamp_seconds": _raising(_micros_of(SECOND), rising, _from_number("timestamp_seconds")),
     "timestamp_millis": _raising(_micros_of(1000), rising, _from_number("timestamp_millis")),
     "timestamp_micros": _raising(_micros_of(1), rising, _from_number("timestamp_micros")),

@@ -22,7 +22,7 @@ from projseg.algebra.expressions.functions.record import (
     written_infix,
 )
 from projseg.algebra.expressions.functions.text_rows import by_row
-from projseg.algebra.expressions.regex import read_finder, read_pattern
+from projseg.algebra.expressions.regex import read_finder, read_pattern, read_replacer
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import EvaluationError, InvalidInputError, ProjsegError
 from projseg.memory.late_import import late_import
@@ -30,6 +30,7 @@ from projseg.segment_format.arrow_arrays import primitive_array, text_buffers, v
 
 if TYPE_CHECKING:
     from projseg.algebra.expressions.regex.finder import Finder
+    from projseg.algebra.expressions.regex.replacer import Replacer
 
 # So many texts are searched in compiled code; fewer by Arrow, before that is loaded.
 _SEARCHED_TEXTS_MIN: Final = 1 << 16
@@ -230,6 +231,28 @@ def _regexp_extract(call: Call, arguments: Sequence[Datum], row_count: int) -> p
     return _finder_of(call).extract(as_array(arguments[0], row_count))
 
 
+def _build_regexp_replace(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    text = cast_to(arguments[0], pa.string(), zone)
+    if any(isinstance(a, Literal) and a.value is None for a in arguments[1:]):
+        return Literal(pa.string(), None)
+    pattern = str(literal_of(arguments, 1, "the pattern of regexp_replace"))
+    replacement = str(literal_of(arguments, 2, "the replacement of regexp_replace"))
+    if arguments[3:] and literal_of(arguments, 3, "the position of regexp_replace") != 1:
+        raise bad_expression("regexp_replace begins at position 1; replace in a substring instead")
+    read_replacer(pattern, replacement)
+    parts = text, Literal(pa.string(), pattern), Literal(pa.string(), replacement)
+    return Call(pa.string(), "regexp_replace", parts)
+
+
+def _replacer_of(call: Call) -> Replacer:
+    pattern, replacement = (str(a.value) for a in call.arguments[1:] if isinstance(a, Literal))
+    return read_replacer(pattern, replacement)
+
+
+def _regexp_replace(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    return _replacer_of(call).replaced(as_array(arguments[0], row_count))
+
+
 def _like_may_fail(call: Call) -> bool:
     """Whether the pattern is not constant; a constant one was checked when it was bound."""
     return not isinstance(call.arguments[1], Literal)
@@ -275,6 +298,15 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
         may_fail=lambda call: _finder_of(call).may_fail,
+        order=unordered,
+        canonical_folds_null=True,
+    ),
+    "regexp_replace": ScalarFunction(
+        spellings=(Spelling("regexp_replace", _build_regexp_replace, 3, 4),),
+        evaluate=_regexp_replace,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=never,
+        may_fail=lambda call: _replacer_of(call).may_fail,
         order=unordered,
         canonical_folds_null=True,
     ),

@@ -9,6 +9,7 @@ from projseg.memory.late_import import late_import
 if TYPE_CHECKING:
     from projseg.algebra.expressions.regex.finder import Finder
     from projseg.algebra.expressions.regex.java_regex import JavaRegex
+    from projseg.algebra.expressions.regex.replacer import Replacer
 
 
 def read_pattern(text: str) -> JavaRegex:
@@ -35,3 +36,16 @@ def read_finder(text: str, group: int) -> Finder:
     with late_import:
         from projseg.algebra.expressions.regex.finder import finder
     return finder(text, group)
+
+
+def read_replacer(text: str, replacement: str) -> Replacer:
+    """Return what replaces a pattern, from a cache if it was asked for before.
+
+    Raises
+    ------
+    InvalidInputError, UnsupportedFeatureError, LimitExceededError
+        As `Replacer` does.
+    """
+    with late_import:
+        from projseg.algebra.expressions.regex.replacer import replacer
+    return replacer(text, replacement)

@@ -96,13 +96,13 @@ class Finder:
 
     def _extract(self, texts: pa.Array) -> pa.Array:
         if self._re2 is None:
-            return _by_distinct(texts, self._first, pa.string())
+            return distinct_texts(texts, self._first, pa.string())
         found = pc.struct_field(pc.extract_regex(texts, self._re2.pattern), "found")
         found = pc.if_else(pc.is_valid(texts), pc.fill_null(found, ""), texts)
         undecided = pc.match_substring_regex(texts, self._re2.undecided).fill_null(False)
         if not pc.any(undecided).as_py():
             return found
-        exact = _by_distinct(texts.filter(undecided), self._first, pa.string())
+        exact = distinct_texts(texts.filter(undecided), self._first, pa.string())
         return pc.replace_with_mask(found, undecided, exact)
 
     def split(self, texts: pa.Array, limit: int) -> pa.Array:
@@ -129,7 +129,7 @@ class Finder:
             splits_max = limit - 1 if limit > 0 else None
             return pc.split_pattern(texts, pattern=self._literal, max_splits=splits_max)
         cut = _characters if self._literal == "" else self._parts
-        return _by_distinct(texts, lambda text: cut(text, limit), pa.list_(pa.string()))
+        return distinct_texts(texts, lambda text: cut(text, limit), pa.list_(pa.string()))
 
     def _first(self, text: str) -> str:
         search = Search(self._program, text)
@@ -145,7 +145,7 @@ class Finder:
         search = Search(self._program, text)
         parts: list[str] = []
         begin = 0
-        for start, end in _matches(search):
+        for start, end in matches_of(search):
             if len(parts) == limit - 1:
                 break
             if end > 0:  # an empty match at the start cuts nothing
@@ -154,7 +154,7 @@ class Finder:
         return [*parts, search.part(begin, len(search.units))]
 
 
-def _matches(search: Search) -> Iterator[tuple[int, int]]:
+def matches_of(search: Search) -> Iterator[tuple[int, int]]:
     """Yield matches from left to right; after an empty one the search begins a unit later."""
     position = 0
     while (found := search.find(position)) is not None:
@@ -177,7 +177,8 @@ def _literal(root: Node) -> str | None:
     return "".join(chr(one[0]) for one in sets) if is_fixed else None
 
 
-def _by_distinct(texts: pa.Array, compute: Callable[[str], Any], result: pa.DataType) -> pa.Array:
+def distinct_texts(texts: pa.Array, compute: Callable[[str], Any], result: pa.DataType) -> pa.Array:
+    """Return a function's value for each text; it is computed once for each distinct one."""
     encoded = texts.dictionary_encode()
     values = [compute(text) for text in encoded.dictionary.to_pylist()]
     return array_of(values, result).take(encoded.indices)
