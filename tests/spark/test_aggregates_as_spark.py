@@ -79,12 +79,14 @@ sort_array(collect_list(e)) | sort_array(array_agg(dt)) | sort_array(collect_lis
 mode(s, true) | mode(n, true) | mode(i, true) | mode(e, true) | mode(dt, true) | mode(b, true)
 mode() WITHIN GROUP (ORDER BY ti) | mode(d, true) | mode(t, true) | mode(g, true) | mode(u, true)
 try_sum(i) | try_sum(a) | try_sum(d) | try_sum(e) | try_avg(d) | try_avg(e)
+listagg(s, ',') WITHIN GROUP (ORDER BY s) | listagg(DISTINCT u) WITHIN GROUP (ORDER BY u)
 theta_sketch_agg(u) | theta_sketch_agg(i, 5) | theta_sketch_agg(n) | theta_sketch_agg(g)
 """
 CLOSE = """
 try_sum(f) | try_avg(n) | try_avg(i)
 sum(f) | sum(g) | avg(f) | avg(g) | avg(i) | avg(a) | avg(DISTINCT i)
 percentile(ti, 0.3) | percentile(n, 0.1) | percentile_cont(0.9) WITHIN GROUP (ORDER BY i)
+covar_pop(f, n) | covar_samp(f, f) | corr(f, n) | skewness(f) | kurtosis(f) | kurtosis(n)
 var_pop(i) | var_samp(f) | stddev_pop(d) | stddev_samp(g) | variance(ti) | std(n)
 """
 

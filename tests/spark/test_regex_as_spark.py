@@ -8,9 +8,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import IllegalArgumentException
 from regex_cases import FIXED, PATTERNS, SCRIBBLES, TEXTS
+from scale import tries
 
 from projseg.algebra.expressions.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.regex import read_replacer
 from projseg.errors import EvaluationError, InvalidInputError, UnsupportedFeatureError
 
 pytestmark = pytest.mark.spark
@@ -104,6 +106,36 @@ def test_any_pattern_is_sparks(spark):
 def test_many_patterns_are_sparks(spark):
     for _ in range(20):
         assert differences(spark, drawn(2000))[0] == []
+
+
+REPLACEMENTS = ["", "x", "<$0>", "$1-", "$2$1", "\\$\\\\", "é$0$0"]
+
+
+def replacements(spark, cases):
+    """Return (pattern, replacement, text, Spark's, ours) where they differ, and how many agree."""
+    rows = []
+    for number, (pattern, texts) in enumerate(cases):
+        replacement = REPLACEMENTS[number % len(REPLACEMENTS)]
+        try:
+            replacer = read_replacer(pattern, replacement)
+            found = replacer.replaced(pa.array(texts, pa.string())).to_pylist()
+        except (InvalidInputError, UnsupportedFeatureError, EvaluationError):
+            continue
+        rows += [(pattern, replacement, *pair) for pair in zip(texts, found, strict=True)]
+    names = ["pattern", "replacement", "text", "ours"]
+    columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
+    spark.createDataFrame(pa.table(columns, names)).createOrReplaceTempView("replaced")
+    answer = spark.sql(
+        "SELECT *, regexp_replace(text, pattern, replacement) AS theirs FROM replaced"
+    ).toArrow()
+    different = [row for row in answer.to_pylist() if row["ours"] != row["theirs"]]
+    return different, len(rows)
+
+
+def test_what_patterns_match_is_replaced_as_in_spark(spark):
+    different, count = replacements(spark, drawn(tries(1_000)))
+    assert different == []
+    assert count > 400
 
 
 @pytest.mark.slow

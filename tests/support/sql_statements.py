@@ -69,6 +69,8 @@ SELECT count(DISTINCT c) AS n FROM (SELECT DISTINCT channel AS c, robot FROM edi
 SELECT time, half FROM (SELECT *, price / 2 AS half FROM edits) e
   WHERE e.time >= TIMESTAMP '2024-05-02 00:00:00' AND half > 1 ORDER BY time LIMIT 20
 SELECT robot, s FROM (SELECT robot, sum(cost) AS s FROM edits GROUP BY ROLLUP (robot)) ORDER BY ALL
+SELECT robot, round(corr(added, price), 9) AS c, round(covar_samp(price, added), 6) AS v FROM edits
+  GROUP BY robot ORDER BY robot
 FROM edits SELECT channel, channel AS again, count(*) AS n GROUP BY channel ORDER BY channel
 SELECT channel, robot, sum(added) AS s FROM edits GROUP BY ROLLUP (channel, robot) ORDER BY ALL
 SELECT upper(channel) AS u, grouping(channel) AS g, count(*) AS n FROM edits
