@@ -236,7 +236,7 @@ DIFFERENCES = [
     ("`date - date`", "is refused; write `datediff`."),
     ("`to_date`, `to_timestamp`, `unix_timestamp`", "take no format."),
     ("`from_unixtime`", "is an error outside the years 1 to 9999; Spark's wraps around."),
-    ("`regexp_extract`, `regexp_replace`, `split`, `date_format`", "take constant patterns, `regexp_replace` a constant replacement and no position."),
+    ("`regexp_extract`, `regexp_replace`, `split`, `date_format`", "take constant patterns, `regexp_replace` a constant replacement, no position and no pattern that may match the empty text."),
     ("`listagg`", "is ordered by the values, which `WITHIN GROUP (ORDER BY x)` asks of Spark's, too; other orders are refused."),
     ("`x AT TIME ZONE 'zone'`", "is no SQL of Spark's: of a timestamp it is what the zone's clock shows, a timestamp_ntz, and of that the instant."),
     ("`concat_ws`", "takes arrays of strings only."),

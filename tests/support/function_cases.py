@@ -146,7 +146,7 @@ CALLS: dict[str, list[str]] = {
     ],
     "regexp_replace": [
         *("regexp_replace(s, '[ab]+', '<$0>')", "regexp_replace(s, '(a)(b)?', '$2$1')"),
-        *("regexp_replace(s, 'a*', '-')", "regexp_replace(s, '^', 'x')"),
+        *("regexp_replace(s, 'a+?$', '-')", "regexp_replace(s, '^(.)\\\\1', 'x')"),
     ],
     "concat_ws": [
         *("concat_ws(u, s, v)", "concat_ws(',', s, i, a)", "concat_ws(', ', a, NULL, s)"),

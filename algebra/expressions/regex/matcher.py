@@ -91,8 +91,7 @@ class Search:
 
     def part(self, start: int, end: int) -> str:
         """Return a part of the text; half of a surrogate pair becomes ?, as in Java."""
-        units = self.units[start:end].tobytes().decode("utf-16-le", "surrogatepass")
-        return units.encode("utf-8", "replace").decode()
+        return text_of_units(self.units[start:end].tobytes())
 
     def run(
         self,
@@ -317,3 +316,8 @@ def _is_same(one: int, other: int, folding: Folding) -> bool:
     if folding is Folding.UNICODE:
         return folded(one) == folded(other)
     return one < 0x80 and other < 0x80 and chr(one).lower() == chr(other).lower()
+
+
+def text_of_units(units: bytes) -> str:
+    """Return the text of UTF-16; half of a surrogate pair becomes ?, as in Java."""
+    return units.decode("utf-16-le", "surrogatepass").encode("utf-8", "replace").decode()

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from projseg.algebra.expressions.coercion import bad_expression
 from projseg.algebra.expressions.regex.finder import Finder, distinct_texts, matches_of
 from projseg.algebra.expressions.regex.java_regex import is_usable
-from projseg.algebra.expressions.regex.matcher import Search
+from projseg.algebra.expressions.regex.matcher import Search, text_of_units
 from projseg.algebra.expressions.regex.nodes import Capture
 from projseg.algebra.expressions.regex.parser import parse_pattern
-from projseg.algebra.expressions.regex.program import compile_program
+from projseg.algebra.expressions.regex.program import compile_program, length
 from projseg.algebra.expressions.regex.re2_pattern import group_re2
 from projseg.algebra.expressions.regex.refusals import unsupported
 
@@ -36,13 +36,16 @@ class Replacer:
     InvalidInputError
         PROJSEG_BAD_EXPRESSION if Java refuses either.
     UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_FUNCTION as `Finder` does, and for groups by name.
+        PROJSEG_UNSUPPORTED_FUNCTION as `Finder` does, for groups by name, and for a pattern that
+        may match the empty text.
     LimitExceededError
         PROJSEG_EXPRESSION_TOO_LONG if groups are nested too deeply.
     """
 
     def __init__(self, text: str, replacement: str) -> None:
         pattern = parse_pattern(text)
+        if length(pattern.root)[0] == 0:
+            raise unsupported(text, "matches of the empty text, which Java finds within characters")
         group_count = sum(isinstance(node, Capture) for node in pattern.root.walk())
         self._parts = tuple(_parts(text, replacement, group_count))
         self._groups = {part for part in self._parts if isinstance(part, int) and part}
@@ -52,7 +55,7 @@ class Replacer:
         self._re2: str | None = None
         self._undecided = ""
         re2 = group_re2(pattern, max(self._groups, default=0)) if len(self._groups) < 2 else None
-        if re2 is not None and is_usable(re2.pattern) and not self._matches_nothing(re2.pattern):
+        if re2 is not None and is_usable(re2.pattern):
             self._re2, self._undecided = re2.pattern, re2.undecided or ""
 
     @property
@@ -81,29 +84,26 @@ class Replacer:
         exact = distinct_texts(texts.filter(undecided), self._exactly, pa.string())
         return pc.replace_with_mask(found, undecided, exact)
 
-    def _matches_nothing(self, re2: str) -> bool:
-        """Whether the pattern matches the empty text, of which RE2 and Java replace others."""
-        return bool(pc.match_substring_regex(pa.array([""]), rf"\A(?:{re2})\z")[0].as_py())
-
     def _exactly(self, text: str) -> str:
         search = Search(self._program, text)
-        parts: list[str] = []
+        parts: list[bytes] = []
         begin = 0
         for start, end in matches_of(search):
-            parts += [search.part(begin, start), *self._instead(search, start, end)]
+            parts += [search.units[begin:start].tobytes(), *self._instead(search, start, end)]
             begin = end
-        return "".join([*parts, search.part(begin, len(search.units))])
+        return text_of_units(b"".join([*parts, search.units[begin:].tobytes()]))
 
-    def _instead(self, search: Search, start: int, end: int) -> Iterator[str]:
+    def _instead(self, search: Search, start: int, end: int) -> Iterator[bytes]:
+        """Yield what stands in place of a match, as UTF-16: halves of pairs may join again."""
         for part in self._parts:
             if isinstance(part, str):
-                yield part
+                yield part.encode("utf-16-le")
                 continue
             first, last = start, end
             if part:
                 slot = self._program.slots[part]
                 first, last = search.notes[slot], search.notes[slot + 1]
-            yield "" if last == _NOWHERE else search.part(first, last)
+            yield b"" if last == _NOWHERE else search.units[first:last].tobytes()
 
 
 def _parts(pattern: str, replacement: str, group_count: int) -> Iterator[str | int]:
