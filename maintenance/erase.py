@@ -15,7 +15,9 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from projseg.algebra.expressions.arguments import Arguments
 from projseg.algebra.expressions.hidden_literals import text_literals
+from projseg.algebra.expressions.tree import Literal
 from projseg.errors import CorruptionError, InvalidInputError, ProjsegError
 from projseg.maintenance.compact import Compaction, compact
 from projseg.maintenance.hit_segments import hit_segments
@@ -156,6 +158,7 @@ def _texts_of(base: Snapshot, condition: Condition) -> frozenset[bytes]:
     read = frozenset[str]() if spec.filter is None else spec.filter.columns
     names = [name for name, type_ in types.items() if name in read and _is_text(type_)]
     texts = {text.encode() for text in text_literals(condition.filter or "")}
+    texts.update(_given_texts(condition.args))
     if names:
         given = {name: "NULL" for name in types if name not in names}
         wanted = QueryPlan(
@@ -173,6 +176,13 @@ def _texts_of(base: Snapshot, condition: Condition) -> frozenset[bytes]:
                     "or delete, compact and vacuum",
                 )
     return frozenset(texts - {b""})
+
+
+def _given_texts(given: Arguments | None) -> Iterator[bytes]:
+    for value in () if given is None else given.values.values():
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, Literal) and isinstance(one.value, str | bytes):
+                yield one.value.encode() if isinstance(one.value, str) else one.value
 
 
 def _distinct(values: pa.Array) -> Iterator[bytes]:

@@ -198,6 +198,7 @@ class CorrectedTable(WritableTable):
         filter: str,
         interval: IntervalLike | None = None,
         *,
+        args: ArgumentsLike | None = None,
         timezone: str = "UTC",
         retention_hours: float = 0,
     ) -> Erased:
@@ -211,7 +212,7 @@ class CorrectedTable(WritableTable):
 
         Parameters
         ----------
-        filter, interval, timezone
+        filter, interval, args, timezone
             As of `delete`.
         retention_hours : float
             Versions that were current since then are kept, and told.
@@ -232,7 +233,7 @@ class CorrectedTable(WritableTable):
         """
         from projseg.errors import InvalidInputError
         from projseg.maintenance.erase import erase
-        from projseg.maintenance.matched_rows import Condition
+        from projseg.maintenance.matched_rows import condition_of
 
         self._check_newest()
         self.refresh()
@@ -240,7 +241,7 @@ class CorrectedTable(WritableTable):
             raise InvalidInputError(
                 "PROJSEG_BAD_QUERY", "an erasure needs a filter, which says whose rows go"
             )
-        condition = Condition(filter, interval, timezone)
+        condition = condition_of(filter, interval, timezone, args)
         self._snapshot, done = erase(
             self._snapshot, condition, self._note, retention_hours=retention_hours
         )

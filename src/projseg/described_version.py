@@ -108,8 +108,9 @@ class DescribedVersion:
             location, table_id, version, columns (name to type), time_column, segment_granularity,
             cluster_by, target_segment_rows, projections (names), properties, segments (count),
             rows, bytes, dead_bytes (of deleted rows, dropped columns and dropped projections in
-            these segments), still_stored (as of `Vacuumed`: which of this version and the 100
-            before it, and which tags, store removed values).
+            these segments, without the dictionaries that only they use), still_stored (as of
+            `Vacuumed`: which of this version and the 100 before it, and which tags, store removed
+            values).
         """
         return metadata_tables.detail(self._snapshot)
 

@@ -224,6 +224,18 @@ def test_removed_values_leave_when_asked(shell, location):
     assert shell("describe", location)[0]["dead_bytes"] == 0
 
 
+def test_rows_are_erased_when_confirmed(shell, location):
+    german = ("--filter", "channel = :c", "--arg", "c=#de")
+    shell("tag", location, "before")
+    would = shell("erase", location, *german)[0]
+    assert (would["would_erase_rows"], would["tags_that_are_kept"]) == (1, ["before"])
+    done = shell("erase", location, *german, "--yes", exits=3)[0]
+    assert done["deleted_rows"] == 1
+    assert {tag for one in done["found"] for tag in one["tags"]} == {"before"}
+    shell("drop-tag", location, "before", "--yes")
+    assert shell("erase", location, *german, "--yes")[0]["found"] == []
+
+
 def test_errors_are_one_line_and_exit_with_1(shell, tmp_path):
     shell("describe", tmp_path / "none", exits=1)
     assert shell.error.startswith("[PROJSEG_NOT_A_TABLE]")

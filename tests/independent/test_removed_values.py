@@ -339,7 +339,8 @@ def test_three_dropped_projections_were_most_of_a_table(tmp_path, record_propert
     print(sizes)
     assert sizes["after a purge and a vacuum"] < 1.02 * sizes["without projections"] + 10_000
     freed = sizes["after drops and a vacuum"] - sizes["after a purge and a vacuum"]
-    assert 0.5 * freed <= sizes["dead bytes told"] <= 1.1 * freed
+    # Dictionaries are in no manifest, so they are not among the bytes that are told.
+    assert 0.3 * freed <= sizes["dead bytes told"] <= 1.1 * freed
 
 
 def size_of(folder):

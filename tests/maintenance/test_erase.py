@@ -176,6 +176,24 @@ def test_an_erasure_without_a_filter_is_refused(table):
     assert table.version == projseg.Table(table.location).version
 
 
+@pytest.mark.parametrize(
+    ("filter", "args"),
+    [
+        ("name = :who", {"who": "alice smith"}),
+        ("name IN (?)", [["alice smith", "zoe"]]),
+        ("contains(name, ?) AND code > ?", ["alice", 3]),
+    ],
+)
+def test_values_come_as_parameters(table, filter, args):
+    table.tag("before")
+    done = table.erase(filter, args=args)
+    assert done.deleted_rows == 2
+    assert {"rows", "texts"} == set(done.found["what"].to_pylist())
+    table.drop_tag("before")
+    assert table.erase(filter, args=args).found.to_pylist() == []
+    assert files_with(table, "alice") == []
+
+
 def test_a_part_of_a_word_is_not_a_text(table):
     """Names of files are hexadecimal, and hold `cafe` or `beef` now and then."""
     table.append(people("cafe", "dead", "0000", "beef", day=3))
