@@ -25,11 +25,11 @@ FUNCTIONS = {
         ("btrim", "btrim(text[, characters])", "The same as a function.", "btrim('xxa', 'x')"),
         ("ltrim", "ltrim([characters,] text)", "Without the characters at the start.", "ltrim('x', 'xxa')"),
         ("rtrim", "rtrim([characters,] text)", "Without the characters at the end.", "rtrim('a  ')"),
-        ("lpad", "lpad(text, length[, pad])", "Padded or cut to a length, at the start.", "lpad('abc', 5, 'xy')"),
+        ("lpad", "lpad(text, length[, pad])", "Padded or cut to a length, at the start; a binary with zeros, or a binary, stays one.", "lpad('abc', 5, 'xy')"),
         ("rpad", "rpad(text, length[, pad])", "The same at the end.", "rpad('abc', 4, '-')"),
         ("repeat", "repeat(text, count)", "Text several times.", "repeat('ab', 2)"),
         ("replace", "replace(text, part[, by])", "Every part replaced, or removed.", "replace('abc', 'b')"),
-        ("reverse", "reverse(text)", "Characters in reverse order.", "reverse('abc')"),
+        ("reverse", "reverse(text)", "Characters, or the bytes of a binary, in reverse order.", "reverse('abc')"),
         ("startswith", "startswith(text, part)", "Whether a text begins with the part.", "startswith('abc', 'ab')"),
         ("endswith", "endswith(text, part)", "Whether a text ends with the part.", "endswith('abc', 'bc')"),
         ("contains", "contains(text, part)", "Whether a text contains the part.", "contains('abc', 'b')"),
@@ -128,10 +128,10 @@ FUNCTIONS = {
         ("make_timestamp_ntz", "make_timestamp_ntz(year, month, day, hour, minute, second)", "What a clock shows, without a zone.", "make_timestamp_ntz(2015, 9, 12, 1, 2, 3.5)"),
         ("make_date", "make_date(year, month, day)", "A date; an error if there is none.", "make_date(2015, 9, 12)"),
         ("unix_timestamp", "unix_timestamp(time)", "Seconds since 1970.", "unix_timestamp(TIMESTAMP '1970-01-02 00:00:00')"),
-        ("unix_seconds", "unix_seconds(time)", "The same, for a timestamp.", "unix_seconds(TIMESTAMP '1970-01-02 00:00:00')"),
+        ("unix_seconds", "unix_seconds(time)", "The same, rounded down; a timestamp_ntz counts by its own clock.", "unix_seconds(TIMESTAMP '1970-01-02 00:00:00')"),
         ("unix_millis", "unix_millis(time)", "Milliseconds since 1970.", "unix_millis(TIMESTAMP '1970-01-02 00:00:00')"),
         ("unix_micros", "unix_micros(time)", "Microseconds since 1970.", "unix_micros(TIMESTAMP '1970-01-02 00:00:00')"),
-        ("timestamp_seconds", "timestamp_seconds(n)", "The timestamp so long after 1970.", "timestamp_seconds(1.5)"),
+        ("timestamp_seconds", "timestamp_seconds(n)", "The timestamp so long after 1970; null for NaN and infinities, an error for a decimal with parts of a microsecond.", "timestamp_seconds(1.5)"),
         ("timestamp_millis", "timestamp_millis(n)", "The same for milliseconds.", "timestamp_millis(1500)"),
         ("timestamp_micros", "timestamp_micros(n)", "The same for microseconds.", "timestamp_micros(1500)"),
     ],
@@ -233,6 +233,17 @@ AGGREGATES = {
 
 DIFFERENCES = [
     ("functions", "A name that is not on this page is refused with `PROJSEG_UNSUPPORTED_FUNCTION`; so are subqueries, window functions (`OVER`) and what has no fixed value, such as `rand()`, or `now()` in a projection."),
+    ("casts of arguments", "are those of `CAST`, so `hour(0)`, `NOT 1` and `date_add(d, 3L)` have values; Spark refuses them."),
+    ("errors beside nulls", "are errors: an argument that cannot be cast is one even where another argument is null. Spark may not look at it."),
+    ("years outside 1 to 9999", "are refused, in texts and in what functions give; Spark goes on, and wraps around at the ends of its types."),
+    ("binaries that are not UTF-8", "are no texts: `CAST` to string, and functions of texts, refuse them. Spark keeps the bytes, or writes � for them."),
+    ("texts of a time alone", "such as `'03:04'` or `'T03:04'`, are no timestamps; Spark puts them on the day of the query."),
+    ("the last digits", "of `exp`, `ln`, `log`, `log2`, `log10` and `power` may differ; the extension leaves these to Spark."),
+    ("`window(time, …).start`", "of a null time is null; Spark drops the row."),
+    ("`unix_timestamp`", "of a text takes what `CAST` to timestamp takes; Spark's takes `yyyy-MM-dd HH:mm:ss` alone."),
+    ("`DIV` of decimals", "is an error where the quotient passes bigint; Spark's wraps around."),
+    ("`array[n]`", "of a bigint beyond int is an error; Spark's wraps around."),
+    ("`least`, `greatest`", "take no arrays, maps or structs."),
     ("`date - date`", "is refused; write `datediff`."),
     ("`to_date`, `to_timestamp`, `unix_timestamp`", "take no format."),
     ("`from_unixtime`", "is an error outside the years 1 to 9999; Spark's wraps around."),
@@ -246,7 +257,7 @@ DIFFERENCES = [
     ("`sum`", "of whole numbers and decimals is an error only if the total does not fit. Spark's may overflow on the way; so `try_sum` and `try_avg` may be null in Spark and a number here."),
     ("`sum`, `avg` of doubles", "depend on the order of addition in their last digits, in Spark as here."),
     ("variances, deviations", "of n values are right to about n u from rows and (n + 4 k) u from projections, where u is 2^-53 and k the root of 1 + (mean / deviation)²: 15 digits and, at a mean a million times the deviation, 9. Spark's one pass gives n k u."),
-    ("the negative of a decimal", "is exact; Spark rounds it to 34 digits."),
+    ("the negative and `abs` of a decimal", "are exact; Spark rounds them to 34 digits."),
     ("`NULL / d`", "of a decimal is a decimal; Spark takes both for doubles."),
     ("the zeros of doubles", "are told apart in expressions; `min`, `max` and groups give 0.0 for both."),
     ("text of floats and doubles", "is the shortest, as Java writes it from version 19 on; before, Java writes some with more digits."),
@@ -263,6 +274,18 @@ DIFFERENCES = [
     ("ties under LIMIT", "have an order: groups by the grouping columns as they are asked, rows by time and then as they are stored. A limit alone keeps the first groups, or the earliest rows. Spark's have none."),
     ("expressions", "are at most 100,000 characters long and 100 deep: operands within operands, or terms in a chain such as `a + b + …`. Chains of `AND`, `OR` and `||` count once."),
 ]  # fmt: skip
+
+TIME_ZONES = """\
+The rules of time zones, by which local times are read, written and cut, are those of the package
+`tzdata` that is installed beside projseg, whatever database the machine has. So an answer depends on
+the release of that package alone. Other builds of the same database keep more of the years before
+1970, among them Java's and that of some systems: local times before 1970 may differ from Spark's.
+
+A projection whose values depend on a zone names a hash of that zone's rules. Where `tzdata` has other
+rules of the zone, which a new release rarely brings, the projection is not used or built
+(`TIME_ZONE_RULES`), and base rows answer by the rules that hold now. A projection that an earlier
+release declared names none, and is used as it always was.
+"""
 
 QUANTILES = """\
 A projection that declares `approx_percentile(x, p, accuracy)` stores a KLL sketch of k = accuracy *

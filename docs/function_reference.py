@@ -13,6 +13,7 @@ from function_notes import (
     REGEX_HEAD,
     SYNTAX,
     TIME_PATTERNS,
+    TIME_ZONES,
 )
 from regions import cell, code, row
 
@@ -54,6 +55,7 @@ def functions_page() -> str:
             "",
             "- [Functions](#functions)",
             "- [Aggregates](#aggregates)",
+            "- [Time zones](#time-zones)",
             "- [Patterns of times](#patterns-of-times)",
             "- [Regular expressions](#regular-expressions)",
             "- [Differences from Spark](#differences-from-spark)",
@@ -80,6 +82,9 @@ def functions_page() -> str:
             "### Quantiles",
             "",
             QUANTILES,
+            "## Time zones",
+            "",
+            TIME_ZONES,
             "## Patterns of times",
             "",
             TIME_PATTERNS,

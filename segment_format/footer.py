@@ -19,6 +19,8 @@ ROW_NUMBER: Final = "row number"
 """The column of role `state` of a projection of rows: which base row each is. No canonical text."""
 ORDER_KEY: Final = "orderBy"
 _ORDER_MARK: Final = f'"{ORDER_KEY}":['  # a name's quotes are escaped, so no name contains it
+ZONE_RULES_KEY: Final = "timeZones"
+_ZONE_RULES_MARK: Final = f'"{ZONE_RULES_KEY}":{{'
 
 Role = Literal["base", "grouping", "state"]
 ColumnKind = Literal["ids", "numbers", "opaque"]
@@ -81,6 +83,11 @@ class TableEntry(msgspec.Struct, frozen=True):
 def is_definition_of_rows(definition: str) -> bool:
     """Whether a projection's canonical definition is of rows in an order. SPEC.md section 4.9."""
     return _ORDER_MARK in definition
+
+
+def has_zone_rules(definition: str) -> bool:
+    """Whether a projection's canonical definition names rules of time zones. SPEC.md section 4.9."""
+    return _ZONE_RULES_MARK in definition
 
 
 class NotBuiltEntry(msgspec.Struct, frozen=True):

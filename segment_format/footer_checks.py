@@ -19,8 +19,15 @@ from projseg.segment_format.footer import (
     Footer,
     PartEntry,
     TableEntry,
+    has_zone_rules,
 )
-from projseg.segment_format.frame import FILE_ID_BYTES, HEAD_LAYOUT, ROW_PROJECTIONS, Tail
+from projseg.segment_format.frame import (
+    FILE_ID_BYTES,
+    HEAD_LAYOUT,
+    ROW_PROJECTIONS,
+    ZONE_RULES,
+    Tail,
+)
 from projseg.segment_format.limits import (
     COLUMNS_MAX,
     DICTIONARY_VALUES_MAX,
@@ -116,6 +123,9 @@ class FooterChecker:
         found = [table for table in projections if table.holds_rows]
         is_announced = bool(self._tail.required_features & ROW_PROJECTIONS)
         self._require(bool(found) == is_announced, "its features are not those of its projections")
+        has_rules = any(has_zone_rules(table.definition) for table in projections)
+        is_announced = bool(self._tail.required_features & ZONE_RULES)
+        self._require(has_rules == is_announced, "its features are not those of its projections")
         for table in found:
             states = [(c.name, c.type, c.kind) for c in table.columns if c.role == "state"]
             self._require(

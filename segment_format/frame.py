@@ -20,7 +20,8 @@ HEAD_MAGIC: Final = b"\x89PSEG\r\n\x1a"  # damaged by a transfer that takes it f
 TAIL_MAGIC: Final = b"PSEGTAIL"
 FORMAT_VERSION: Final = 1
 ROW_PROJECTIONS: Final = 1  # bit of `required_features`: a projection holds rows, not groups
-REQUIRED_FEATURES_KNOWN: Final = ROW_PROJECTIONS  # bits that this release understands
+ZONE_RULES: Final = 2  # a projection names rules of time zones
+REQUIRED_FEATURES_KNOWN: Final = ROW_PROJECTIONS | ZONE_RULES  # bits that this release understands
 FILE_ID_BYTES: Final = 16
 
 HEAD_LAYOUT: Final = struct.Struct("<8sII16s")  # SPEC.md section 2.1

@@ -28,8 +28,9 @@ from projseg.segment_format.footer import (
     Role,
     TableEntry,
     encode_footer,
+    has_zone_rules,
 )
-from projseg.segment_format.frame import FILE_ID_BYTES, ROW_PROJECTIONS, Tail, pack_head
+from projseg.segment_format.frame import FILE_ID_BYTES, ROW_PROJECTIONS, ZONE_RULES, Tail, pack_head
 from projseg.segment_format.limits import (
     COLUMNS_MAX,
     FOOTER_BYTES_MAX,
@@ -345,6 +346,8 @@ class SegmentEncoder:
         require_limit("footer's size in bytes", len(content), FOOTER_BYTES_MAX)
         has_rows = any(table.holds_rows for table in self._tables)
         features = ROW_PROJECTIONS if has_rows else 0
+        if any(has_zone_rules(table.definition) for table in self._tables):
+            features |= ZONE_RULES
         tail = Tail(self._sink.offset, len(content), required_features=features)
         self._sink.put(content)
         self._sink.put(tail.pack(content))

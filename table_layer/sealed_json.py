@@ -22,7 +22,10 @@ from projseg.table_layer.storage_contract import Storage
 
 METADATA_FORMAT_VERSION: Final = 1
 SUPPORTED_FEATURES: Final = frozenset(
-    {"stored_columns", "commit_info", "deletion_vectors", "tags", "vacuum", "row_projections"}
+    {
+        *("stored_columns", "commit_info", "deletion_vectors", "tags", "vacuum"),
+        *("row_projections", "time_zone_rules"),
+    }
 )
 
 _FIRST_READ_BYTES: Final = 1 << 20  # one read fetches most files

@@ -15,7 +15,7 @@ from typing import Final, overload
 import msgspec
 
 from projseg.errors import CorruptTableError, InvalidInputError
-from projseg.segment_format.footer import is_definition_of_rows
+from projseg.segment_format.footer import has_zone_rules, is_definition_of_rows
 from projseg.table_layer.change import ChangeKind
 from projseg.table_layer.commit_info import COMMIT_INFO, CommitInfo
 from projseg.table_layer.manifest import Manifest, ManifestReference
@@ -81,11 +81,15 @@ class SnapshotFile(SealedFile, frozen=True, kw_only=True, forbid_unknown_fields=
         names = [name for name, value in found.items() if value is not msgspec.UNSET]
         if any(map(is_definition_of_rows, self.definitions.values())):
             names.append(ROW_PROJECTIONS)
+        if any(map(has_zone_rules, self.definitions.values())):
+            names.append(ZONE_RULES)
         return tuple(names)
 
 
 ROW_PROJECTIONS: Final = "row_projections"
 """The feature of tables whose definitions are not all of groups."""
+ZONE_RULES: Final = "time_zone_rules"
+"""The feature of tables with definitions that name rules of time zones."""
 TAGS: Final = "tags"
 VACUUM: Final = "vacuum"
 """Features of tables that were tagged or vacuumed: who does not know them would forget both."""

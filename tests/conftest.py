@@ -2,6 +2,7 @@
 
 import sys
 import uuid
+import zoneinfo
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "oracle"), str(HERE / "support"), str(HERE.parent / "docs")]
 
 from scale import leave_to_the_night, tries  # noqa: E402 - found by the path above
+
+zoneinfo.reset_tzpath(to=())  # the rules of the package tzdata, as those of projseg
 
 settings.register_profile(
     "projseg",

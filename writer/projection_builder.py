@@ -91,6 +91,13 @@ def _or_reason(
     A value that Spark's ANSI mode refuses, in a virtual column or in a sum, must not fail the
     write: the rows themselves are sound. Damaged or unreadable files do fail it.
     """
+    if spec.changed_zones:
+        zones = ", ".join(spec.changed_zones)
+        return NotBuilt(
+            spec,
+            f"time zone {zones} has other rules here than where the projection was declared; drop"
+            " the projection and declare it again",
+        )
     try:
         return build()
     except (CorruptionError, StorageError):

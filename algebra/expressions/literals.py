@@ -47,20 +47,22 @@ def scalar_literal(scalar: pa.Scalar) -> Literal:
     Raises
     ------
     EvaluationError
-        PROJSEG_EVALUATION_OVERFLOW for a day outside years 1 to 9999, which a clock may show and no
+        PROJSEG_EVALUATION_OVERFLOW for a time outside years 1 to 9999, which a clock may show and no
         constant names.
     """
     if not scalar.is_valid:
         return literal(None, scalar.type)
+    is_time = pa.types.is_timestamp(scalar.type)
     try:
-        if pa.types.is_timestamp(scalar.type):
+        if is_time:
             value: object = micros_datetime(scalar.cast(pa.int64()).as_py(), scalar.type)
         else:
             value = scalar.as_py()
     except OverflowError as error:
+        kind, unit = (pa.int64(), "microsecond") if is_time else (pa.int32(), "day")
         raise EvaluationError(
             "PROJSEG_EVALUATION_OVERFLOW",
-            f"day {scalar.cast(pa.int32()).as_py()} lies outside years 1 to 9999",
+            f"{unit} {scalar.cast(kind).as_py()} since 1970 lies outside years 1 to 9999",
         ) from error
     return literal(value, scalar.type)
 

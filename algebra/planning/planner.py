@@ -111,6 +111,10 @@ class Planner:
         for name, why in facts.not_built.items():
             if name not in names:
                 barred[name] = Reason(ReasonCode.NOT_IN_SEGMENT, f"not built: {why}")
+        for spec in specs:
+            if spec.changed_zones:
+                zones = ", ".join(spec.changed_zones)
+                barred[spec.name] = Reason(ReasonCode.TIME_ZONE_RULES, zones)
         for name in (*names, *barred):
             if (reason := self._ban(name)) is not None:
                 barred[name] = reason

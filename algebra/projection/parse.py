@@ -100,6 +100,7 @@ def parse_projection(
         spec = _spec_of_rows(owner, texts, schema, condition, time_column)
     else:
         spec = _spec_of_groups(owner, texts, schema, condition, time_column)
+    spec = spec.with_zone_rules()
     _check_outputs(owner, spec)
     _check_types(owner, spec)
     _check_definition(owner, spec, schema)

@@ -42,6 +42,7 @@ def renamed(spec: ProjectionSpec, names: Mapping[str, str], schema: pa.Schema) -
         filter=None if spec.filter is None else _renamed_tree(spec.filter, names),
         time_column=None if time is None else names.get(time, time),
         order=tuple(_renamed_tree(column, names) for column in spec.order),
+        zone_rules=spec.zone_rules,
     )
     return from_definition(other.definition, schema)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
 import msgspec
 import pyarrow as pa
 import xxhash
+from msgspec.structs import replace
 
 from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate
 from projseg.algebra.aggregates.conditional import with_filter
@@ -27,9 +29,10 @@ from projseg.algebra.projection.stored_names import (
 )
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY
+from projseg.algebra.time.time_zones import is_fixed, zone_rules
 from projseg.errors import CorruptTableError
 from projseg.memory.lazy import cached_property
-from projseg.segment_format.footer import ORDER_KEY
+from projseg.segment_format.footer import ORDER_KEY, ZONE_RULES_KEY
 
 _Texts = tuple[tuple[str, str], ...]
 """Output name and canonical text of each."""
@@ -47,6 +50,9 @@ class _Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         name="orderBy", default=msgspec.UNSET
     )
     filter: str | None
+    zone_rules: dict[str, str] | msgspec.UnsetType = msgspec.field(
+        name=ZONE_RULES_KEY, default=msgspec.UNSET
+    )
 
     @property
     def outputs(self) -> _Texts:
@@ -61,6 +67,8 @@ class _Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         has_both = self.columns is not msgspec.UNSET or self.order is not msgspec.UNSET
         if is_of_groups == has_both or (has_both and not is_of_rows):
             raise ValueError("it is neither of groups nor of rows in an order")
+        if self.zone_rules == {}:
+            raise ValueError("it names the rules of no time zone")
 
 
 _DEFINITION_DECODER: Final = msgspec.json.Decoder(_Definition)
@@ -135,6 +143,9 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
         projection of groups.
     stored : StoredAs or None
         How segments store it if its columns have other names or types there; None: as it is.
+    zone_rules : tuple of (zone, hash)
+        The rules of the time zones that its values depend on, as they were where it was declared;
+        empty if it depends on none, or was declared by a release that kept none.
     """
 
     name: str
@@ -144,6 +155,7 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
     time_column: str | None = None
     order: tuple[Expression, ...] = ()
     stored: StoredAs | None = None
+    zone_rules: tuple[tuple[str, str], ...] = ()
 
     @property
     def holds_rows(self) -> bool:
@@ -154,6 +166,25 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
     def as_stored(self) -> ProjectionSpec:
         """The projection as segments store it."""
         return self if self.stored is None else self.stored.spec
+
+    @cached_property
+    def regions(self) -> tuple[str, ...]:
+        """The time zones whose rules its values depend on, in order."""
+        trees = [named.expression for named in self.grouping]
+        trees += [tree for call in self.aggregators for tree in call.arguments]
+        trees += [call.filter for call in self.aggregators if call.filter is not None]
+        trees += [] if self.filter is None else [self.filter]
+        return tuple(sorted({zone for tree in trees for zone in _regions(tree)}))
+
+    @property
+    def changed_zones(self) -> tuple[str, ...]:
+        """The time zones that have other rules here than where it was declared."""
+        return tuple(zone for zone, rules in self.zone_rules if zone_rules(zone) != rules)
+
+    def with_zone_rules(self) -> ProjectionSpec:
+        """Return it with the rules that its time zones have here."""
+        rules = tuple((zone, zone_rules(zone)) for zone in self.regions)
+        return replace(self, zone_rules=rules)
 
     @cached_property
     def primitives(self) -> tuple[Primitive, ...]:
@@ -230,6 +261,8 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
             calls = [[call.name, call_text(call)] for call in self.aggregators]
             content |= {"groupBy": outputs, "aggregators": calls}
         content["filter"] = None if self.filter is None else to_sql(self.filter)
+        if self.zone_rules:
+            content[ZONE_RULES_KEY] = dict(self.zone_rules)
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
     @cached_property
@@ -244,6 +277,8 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
         ]
         if self.holds_rows:
             stored.append([to_sql(column) for column in self.order])
+        if self.zone_rules:
+            stored.append(dict(self.zone_rules))
         return str(xxhash.xxh3_128_hexdigest(json.dumps(stored, ensure_ascii=False).encode()))
 
     @cached_property
@@ -267,6 +302,15 @@ def pure_floor(expression: Expression, time_column: str | None) -> Granularity |
     is_utc = granularity.timezone == "UTC" and granularity.has_default_origin
     is_pure = floor.moment.name == time_column and is_utc and not granularity.is_all
     return granularity if is_pure else None
+
+
+def _regions(tree: Expression) -> Iterator[str]:
+    """Yield the time zones with changes of clocks by which a tree reads or cuts times."""
+    for node in tree.walk():
+        for parameter in node.parameters if isinstance(node, Call) else ():
+            zone = parameter.timezone if isinstance(parameter, Granularity) else parameter
+            if isinstance(zone, str) and not is_fixed(zone):
+                yield zone
 
 
 def _stored_floor(named: NamedExpression) -> StoredFloor | None:
@@ -305,6 +349,7 @@ def from_definition(definition: str, schema: pa.Schema) -> ProjectionSpec:
     stored = _decoded(definition)
     calls = () if stored.aggregators is msgspec.UNSET else stored.aggregators
     order = () if stored.order is msgspec.UNSET else stored.order
+    rules = () if stored.zone_rules is msgspec.UNSET else tuple(stored.zone_rules.items())
     try:
         spec = ProjectionSpec(
             name=stored.name,
@@ -320,11 +365,14 @@ def from_definition(definition: str, schema: pa.Schema) -> ProjectionSpec:
             filter=None if stored.filter is None else bind(stored.filter, schema),
             time_column=stored.time_column,
             order=tuple(bind(text, schema) for text in order),
+            zone_rules=rules,
         )
     except ValueError as error:
         raise _bad(error) from error
     if not spec.column_by_expression.keys() >= set(spec.order):
         raise _bad(ValueError("its rows are sorted by what is none of its columns"))
+    if rules and tuple(zone for zone, _ in rules) != spec.regions:
+        raise _bad(ValueError("it names the rules of other time zones than it depends on"))
     return spec
 
 

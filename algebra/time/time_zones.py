@@ -1,5 +1,8 @@
 """Time zones as tables of offsets, so that whole arrays of instants are converted at once.
 
+Their rules are those of the package `tzdata`, never the system's, so that an answer does not depend
+on the machine. Systems build the same database with other data for the years before 1970.
+
 `zoneinfo` converts one datetime at a time and does not list its transitions. They are found once
 for each zone: it is asked for the offset of every third day, and a bisection finds each change.
 After the year 2100 the rules repeat with the calendar's cycle of 400 years (exactly 20,871 weeks).
@@ -7,6 +10,9 @@ After the year 2100 the rules repeat with the calendar's cycle of 400 years (exa
 
 from __future__ import annotations
 
+import hashlib
+import io
+import pkgutil
 import re
 import zoneinfo
 from datetime import UTC, datetime, timedelta
@@ -37,6 +43,8 @@ _CYCLE_YEAR: Final = 2100
 _STEP: Final = 3 * DAY
 """No zone of the database has changed its offset twice within less than 3.9 days."""
 _CYCLE_MICROS: Final = 146_097 * DAY
+_REGION: Final = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+){0,2}")
+_HASH_DIGITS: Final = 32
 
 
 class ZoneTable(msgspec.Struct, frozen=True, eq=False, dict=True):
@@ -190,6 +198,30 @@ def is_fixed(name: str) -> bool:
     return name == "UTC" or name[0] in "+-"
 
 
+@lru_cache(maxsize=256)
+def zone_rules(name: str) -> str:
+    """Return a hash of a zone's rules, in `zone_name`'s spelling: SPEC.md, time zone rules.
+
+    Zones that never change their offset, and two databases, may have the same.
+    """
+    table = zone_table(name)
+    starts, offsets = (table.starts // SECOND).tolist(), (table.offsets // SECOND).tolist()
+    changes = (f" {at} {offset}" for at, offset in zip(starts[1:], offsets[1:], strict=True))
+    text = f"{offsets[0]}{''.join(changes)}"
+    return hashlib.sha256(text.encode()).hexdigest()[:_HASH_DIGITS]
+
+
+def zone_file(name: str) -> bytes | None:
+    """Return the file of a region in the database, None if it has none."""
+    return pkgutil.get_data("tzdata", f"zoneinfo/{name}")
+
+
+def forget_zones() -> None:
+    """Read zones anew, for tests that change `zone_file`."""
+    for kept in (_region, _table, zone_rules):
+        kept.cache_clear()
+
+
 def zone_table(name: str, last_micros: int = 0) -> ZoneTable:
     """Return the offsets of a zone, in `zone_name`'s spelling, complete up to `last_micros`."""
     cycle_start = _year_micros(_CYCLE_YEAR)
@@ -211,16 +243,16 @@ def _fixed_name(text: str, match: re.Match[str]) -> str:
 @lru_cache(maxsize=256)
 def _region(name: str) -> zoneinfo.ZoneInfo:
     try:
-        return zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
-        hint = (
-            "no time zone database is installed: pip install tzdata"
-            if not zoneinfo.available_timezones()
-            else "write UTC, an offset such as +05:30, or a region such as America/Los_Angeles"
-        )
-        raise InvalidInputError(
-            "PROJSEG_UNKNOWN_TIME_ZONE", f"time zone '{name}' is not known; {hint}"
-        ) from error
+        content = zone_file(name) if _REGION.fullmatch(name) else None
+        if content is not None:
+            return zoneinfo.ZoneInfo.from_file(io.BytesIO(content), key=name)
+    except (ValueError, OSError):  # a folder, or a file that is no zone's
+        pass
+    raise InvalidInputError(
+        "PROJSEG_UNKNOWN_TIME_ZONE",
+        f"time zone '{name}' is not in the package tzdata; write UTC, an offset such as +05:30, or "
+        "a region such as America/Los_Angeles",
+    )
 
 
 @lru_cache(maxsize=256)

@@ -32,7 +32,7 @@ class AnswerFromProjections(session: SparkSession) extends Rule[LogicalPlan] {
 }
 
 private class Rewriting(session: SparkSession, settings: Settings, zone: String) {
-  private val texts = new SqlTexts(zone)
+  private val texts = new SqlTexts(zone, ZoneRules.areShared(settings, zone))
   private val requests = new Requests(settings)
   private val reads = new Reads(session, settings, zone)
   private val scans = new Scans(settings, reads, requests, texts)
@@ -137,6 +137,7 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
   /** Names the expression that has no text. */
   private def without(all: Seq[(Option[SqlText], Expression)]): Refusal = {
     val unknown = all.collectFirst { case (None, expression) => texts.unknown(expression) }
+    if (texts.hasOtherRules(unknown.get)) return Refusal(s"time zone $zone has other rules in this JVM than in projseg")
     val named = unknown.get match {
       case column: Attribute => s"${column.name} of type ${column.dataType.sql}"
       case other => other.prettyName

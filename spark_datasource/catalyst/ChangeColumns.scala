@@ -141,7 +141,7 @@ object ColumnChanges {
     Option(added.defaultValue).map(_.getValue).flatMap {
       case value: LiteralValue[_] if value.value == null => None
       case LiteralValue(bytes: Array[Byte], _) => Some(bytes.map(one => f"$one%02x").mkString("X'", "", "'"))
-      case value: LiteralValue[_] => Some(new SqlTexts("UTC").of(Literal(value.value, StoredType.of(value.dataType))).map(_.text)
+      case value: LiteralValue[_] => Some(new SqlTexts("UTC", sharesRules = true).of(Literal(value.value, StoredType.of(value.dataType))).map(_.text)
         .getOrElse(throw unsupported(
           s"DEFAULT of type ${value.dataType.sql} for rows that are there",
           "add the column without it, and then ALTER COLUMN ... SET DEFAULT")))

@@ -112,7 +112,7 @@ class ChangeRows extends Rule[LogicalPlan] {
     else folded(condition) match {
       case Literal.TrueLiteral => Some(asked)
       case Literal(null, _) => Some(asked + ("filter" -> "FALSE"))
-      case other => new SqlTexts(zone).of(other).filterNot(_.mayFail).map(found => asked + ("filter" -> found.text))
+      case other => new SqlTexts(zone, ZoneRules.areShared(new Settings(conf), zone)).of(other).filterNot(_.mayFail).map(found => asked + ("filter" -> found.text))
     }
   }
 

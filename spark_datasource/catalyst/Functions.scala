@@ -41,7 +41,8 @@ object Functions {
     case StringTrimRight(text, characters) if isText(text) => trim("TRAILING", text, characters)
     case RegExpExtract(text, pattern: Literal, group: Literal) if isText(text) =>
       named("regexp_extract", text, pattern, group).map(failing)
-    case GetArrayItem(StringSplit(text, pattern: Literal, limit), place, isAnsi) if isText(text) =>
+    case GetArrayItem(StringSplit(text, pattern: Literal, limit), place, isAnsi)
+        if isText(text) && place.dataType != LongType => // which Spark cuts to an int
       named("split", text, pattern, limit).map(item(place, isAnsi)).map(failing)
     case Md5(child) => named("md5", bytes(child))
     case Sha1(child) => named("sha1", bytes(child))

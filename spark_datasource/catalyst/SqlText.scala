@@ -18,7 +18,11 @@ object SqlText {
   def quoted(name: String): String = "`" + name.replace("`", "``") + "`"
 }
 
-class SqlTexts(zone: String) {
+/**
+ * @param zone the session's time zone
+ * @param sharesRules whether projseg has this JVM's rules of it
+ */
+class SqlTexts(zone: String, sharesRules: => Boolean) {
   type Found = Option[SqlText]
 
   /** The relative standard error that Spark keeps to with as many registers as stored sketches have. */
@@ -27,6 +31,7 @@ class SqlTexts(zone: String) {
   def of(expression: Expression): Found = expression match {
     // The zone is the session's when the statement was analysed, or that of a view's text.
     case aware: TimeZoneAwareExpression if aware.timeZoneId.exists(_ != zone) => None
+    case other if hasOtherRules(other) => None
     case literal: Literal => literalText(literal).map(SqlText(_))
     case attribute: AttributeReference if isPlain(attribute.dataType) => Some(SqlText(SqlText.quoted(attribute.name)))
     case Alias(child, _) => of(child)
@@ -54,9 +59,9 @@ class SqlTexts(zone: String) {
     case one: Remainder if floating(one.dataType) || one.evalMode == EvalMode.ANSI =>
       infix(one.left, "%", one.right, mayFail = true)
     case one: IntegralDivide if one.evalMode == EvalMode.ANSI => infix(one.left, "div", one.right, mayFail = true)
-    case UnaryMinus(child, failOnError) if failOnError || floating(child.dataType) =>
+    case UnaryMinus(child, failOnError) if isNegatedExactly(child) && (failOnError || floating(child.dataType)) =>
       all(child)(texts => s"(- ${texts.head})").map(_.copy(mayFail = !floating(child.dataType)))
-    case Abs(child, failOnError) if failOnError || floating(child.dataType) =>
+    case Abs(child, failOnError) if isNegatedExactly(child) && (failOnError || floating(child.dataType)) =>
       call("abs", child).map(_.copy(mayFail = !floating(child.dataType)))
     case CaseWhen(branches, default) =>
       val children = branches.flatMap { case (condition, value) => Seq(condition, value) } ++ default
@@ -70,6 +75,16 @@ class SqlTexts(zone: String) {
     case Functions(call) =>
       all(call.arguments: _*)(call.write).map(one => one.copy(mayFail = one.mayFail || call.mayFail))
     case _ => None
+  }
+
+  /** Whether its value depends on rules of the session's zone that projseg does not share. */
+  def hasOtherRules(expression: Expression): Boolean = {
+    val depends = expression match {
+      case cast: Cast => Cast.needsTimeZone(cast.child.dataType, cast.dataType)
+      case aware: TimeZoneAwareExpression => !aware.children.exists(_.dataType == TimestampNTZType)
+      case _ => false
+    }
+    depends && !sharesRules
   }
 
   /** The part of an expression without a text that has none itself, though its children may. */
@@ -162,6 +177,12 @@ class SqlTexts(zone: String) {
   /** Whether an aggregate raises an error where its value does not fit. Releases keep it differently. */
   private def raises(function: AggregateFunction): Boolean =
     function.productIterator.exists(part => part.toString == "ANSI" || part.toString.startsWith("NumericEvalContext(ANSI"))
+
+  /** Whether Spark keeps all digits of the negative: it rounds a decimal to 34. */
+  private def isNegatedExactly(expression: Expression): Boolean = expression.dataType match {
+    case decimal: DecimalType => decimal.precision <= 34
+    case _ => true
+  }
 
   private def floating(dataType: DataType): Boolean = dataType == DoubleType || dataType == FloatType
 

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+from projseg.algebra.time.time_zones import zone_name, zone_rules
 from projseg.engine_answers import answered, scanned, snapshot_of, states_to_join, storage_of
 from projseg.engine_statements import REWRITES, STATEMENTS, Reply
 from projseg.engine_tables import TABLES
@@ -52,7 +53,7 @@ def reply_to(request: bytes, run_job: RunJob | None = None) -> Reply:
     Parameters
     ----------
     request : bytes
-        JSON: `op` (`version`, `answer`, `scan` or a statement's), `location`, and what the
+        JSON: `op` (`version`, `zone_rules`, `answer`, `scan` or a statement's), `location`, and what the
         operation takes.
     run_job : callable or None
         As of `JobRunner`; None: whoever asks has no Spark, and threads do all work.
@@ -77,6 +78,11 @@ def _version(request: Mapping[str, Any]) -> Reply:
     return {"version": snapshot_of(request).version}, b""
 
 
+def _zone_rules(request: Mapping[str, Any]) -> Reply:
+    """Tell the hash of a time zone's rules."""
+    return {"rules": zone_rules(zone_name(request["zone"]))}, b""
+
+
 def _write(stream: BinaryIO, reply: Reply) -> None:
     content, rows = reply
     text = json.dumps(content).encode()
@@ -98,6 +104,7 @@ def _read(stream: BinaryIO) -> bytes | None:
 
 _OPERATIONS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
     "version": _version,
+    "zone_rules": _zone_rules,
     "answer": answered,
     "scan": scanned,
     "states": states_to_join,

@@ -103,6 +103,7 @@ def definition_hash(definition):
         time = parsed["timeColumn"]
         states = {s for _, text in parsed["aggregators"] for s in states_of(text, time)}
         content = [[text for _, text in parsed["groupBy"]], sorted(states), conditions, time]
+    content += [parsed["timeZones"]] if "timeZones" in parsed else []
     written = json.dumps(content, ensure_ascii=False, separators=(", ", ": "))
     return xxhash.xxh3_128_hexdigest(written.encode())
 

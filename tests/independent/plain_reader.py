@@ -64,7 +64,8 @@ class PlainSegment:
         self.footer_offset, self.footer_checksum = offset, checksum
         self.footer = msgspec.msgpack.decode(content[offset : offset + size])
         of_rows = any("orderBy" in table["definition"] for table in self.footer["tables"])
-        assert required == of_rows  # of rows, not of groups: bit 0
+        of_zones = any('"timeZones":{' in table["definition"] for table in self.footer["tables"])
+        assert required == of_rows + 2 * of_zones  # of rows, not of groups: bit 0
         self.file_id = self.footer["file_id"]
         assert content[:32] == MAGIC + struct.pack("<II", 1, 0) + self.file_id
         self.dictionaries = [

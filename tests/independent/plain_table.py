@@ -134,7 +134,7 @@ def read_sealed(content, kind, names):
     before = len('{"checksum":"",') + len(checksum)
     assert xxhash.xxh3_128_hexdigest(content[before:]) == checksum
     features = found["required_features"]
-    of_definitions = ["row_projections"] if "row_projections" in features else []
+    of_definitions = [name for name in ("row_projections", "time_zone_rules") if name in features]
     assert features[len(features) - len(of_definitions) :] == of_definitions
     named = features[: len(features) - len(of_definitions)]
     added = [FIELDS_OF_FEATURES[feature] for feature in named if kind == "snapshot"]
@@ -153,6 +153,8 @@ def read_snapshot(table):
     fields(found["commit"], COMMIT)
     of_rows = any('"orderBy":' in definition for definition in found["definitions"].values())
     assert of_rows == ("row_projections" in found["required_features"])
+    of_zones = any('"timeZones":{' in definition for definition in found["definitions"].values())
+    assert of_zones == ("time_zone_rules" in found["required_features"])
     found["manifests"] = [fields(one, REFERENCE) for one in found["manifests"]]
     return found
 

@@ -28,6 +28,7 @@ from projseg.algebra.expressions.functions.datum import (
     require_type,
     true_mask,
     valid_mask,
+    whole_of,
 )
 from projseg.algebra.expressions.functions.record import (
     Nulls,
@@ -68,8 +69,9 @@ def item_at(array: Expression, index: Expression, zone: str) -> Expression:
 
 def _item(function: str, array: Expression, index: Expression, zone: str) -> Expression:
     found = _item_type("[ ]" if function == "item" else function, array)
-    index_type = _INT if index.type == pa.null() else index.type
-    require_type(is_integral(index_type), "the index of an array", index, "a whole number")
+    index_type = _INT if index.type == pa.null() or function == "get" else index.type
+    is_whole = is_integral(index.type) or index.type == pa.null()
+    require_type(is_whole, "the index of an array", index, "a whole number")
     return Call(found, function, (array, cast_to(index, index_type, zone)))
 
 
@@ -80,7 +82,7 @@ def _item_spelling(function: str) -> Spelling:
 def _build_split(arguments: tuple[Expression, ...], zone: str) -> Expression:
     text = cast_to(arguments[0], _TEXT, zone)
     pattern = str(literal_of(arguments, 1, "the pattern of split"))
-    limit = int(literal_of(arguments, 2, "the limit of split")) if len(arguments) > 2 else 0
+    limit = whole_of(arguments, 2, "the limit of split") if len(arguments) > 2 else 0
     read_finder(pattern, 0)
     limit = limit if limit > 0 else _WITHOUT_LIMIT
     parts = text, Literal(_TEXT, pattern), Literal(_INT, limit)

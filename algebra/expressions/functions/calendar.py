@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from projseg.algebra.expressions.coercion import (
     bad_expression,
     cast_to,
+    is_floating,
     is_integral,
     is_numeric,
 )
@@ -19,6 +20,8 @@ from projseg.algebra.expressions.duration_text import Span
 from projseg.algebra.expressions.functions.datum import (
     Datum,
     all_valid,
+    as_array,
+    doubles,
     from_integers,
     integers,
     overflow,
@@ -42,7 +45,8 @@ from projseg.algebra.expressions.functions.time_fields import first_of_month, mo
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.algebra.time.period import DAY, SECOND
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_table
-from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
+from projseg.errors import EvaluationError
+from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ, arrow_to_numbers
 
 
 def add_interval(argument: Expression, span: Span, zone: str) -> Expression:
@@ -113,7 +117,7 @@ def _from_number(function: str) -> Spelling:
         number = arguments[0]
         is_good = is_integral(number.type) or number.type == pa.null()
         if function == "timestamp_seconds" and is_numeric(number.type) and not is_good:
-            return cast_to(number, TIMESTAMP, zone)
+            return Call(TIMESTAMP, function, (number,))
         require_type(is_good, function, number, "a whole number")
         return Call(TIMESTAMP, function, (cast_to(number, pa.int64(), zone),))
 
@@ -122,9 +126,14 @@ def _from_number(function: str) -> Spelling:
 
 def _to_number(function: str) -> Spelling:
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
-        return Call(pa.int64(), function, (cast_to(arguments[0], TIMESTAMP, zone),))
+        return Call(pa.int64(), function, (_instant(arguments[0], zone),))
 
     return Spelling(function, build, 1, 1)
+
+
+def _instant(argument: Expression, zone: str) -> Expression:
+    """Return the timestamp that a count since 1970 is of; a timestamp_ntz counts by its own clock."""
+    return cast_to(argument, TIMESTAMP, "UTC" if argument.type == TIMESTAMP_NTZ else zone)
 
 
 def _build_unix_timestamp(arguments: tuple[Expression, ...], zone: str) -> Expression:
@@ -235,6 +244,35 @@ def _micros_of(unit: int) -> Evaluator:
     return evaluate
 
 
+def _timestamp_seconds(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    """Return the times of seconds; NaN and the infinities have none, a decimal must be exact."""
+    kind = call.arguments[0].type
+    if is_integral(kind):
+        return _micros_of(SECOND)(call, arguments, row_count)
+    valid = valid_mask(arguments[0], row_count)
+    if is_floating(kind):
+        seconds = doubles(arguments[0], row_count)
+        valid = valid & np.isfinite(seconds)
+        with np.errstate(over="ignore"):
+            micros = np.trunc(np.where(valid, seconds, 0.0) * SECOND)
+        limited = np.clip(micros, MIN_MICROS - SECOND, MAX_MICROS)
+        return in_range(limited.astype(np.int64), call, valid)
+    unscaled, _ = arrow_to_numbers(as_array(arguments[0], row_count))
+    exact, unit = unscaled.astype(object) * SECOND, 10**kind.scale
+    if np.any(valid & (exact % unit != 0)):
+        raise EvaluationError(
+            "PROJSEG_EVALUATION_BAD_ARGUMENT",
+            f"{call.function} met a decimal with parts of a microsecond; round it to 6 digits",
+        )
+    limited = np.clip(exact // unit, MIN_MICROS - SECOND, MAX_MICROS)
+    return in_range(np.where(valid, limited, 0).astype(np.int64), call, valid)
+
+
+def _seconds_order(call: Call) -> tuple[Order, ...]:
+    """Rise in an exact number; NaN, above all doubles, has no time, nor have infinities."""
+    return (Order.NONE if is_floating(call.arguments[0].type) else Order.RISES,)
+
+
 def _units_of(unit: int) -> Evaluator:
     def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
         values = integers(arguments[0], row_count) // unit
@@ -324,7 +362,9 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     ),
     "add_months": _raising(_add_months, rising, Spelling("add_months", _build_add_months, 2, 2)),
     "last_day": _sure(_last_day, rising, Spelling("last_day", _build_last_day, 1, 1)),
-    "timestamp_seconds": _raising(_micros_of(SECOND), rising, _from_number("timestamp_seconds")),
+    "timestamp_seconds": _raising(
+        _timestamp_seconds, _seconds_order, _from_number("timestamp_seconds")
+    ),
     "timestamp_millis": _raising(_micros_of(1000), rising, _from_number("timestamp_millis")),
     "timestamp_micros": _raising(_micros_of(1), rising, _from_number("timestamp_micros")),
     # These cannot fail, but stored hashes contain conditions in an order that assumed they may.

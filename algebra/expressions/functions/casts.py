@@ -114,6 +114,8 @@ def _number(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _too_large(source: pa.DataType, wanted: pa.DataType) -> Exception:
+    if wanted == TIMESTAMP:
+        return overflow(f"a {type_name(source)} is a timestamp outside years 1 to 9999")
     return overflow(f"a {type_name(source)} value does not fit {type_name(wanted)}")
 
 
@@ -254,7 +256,9 @@ def _spelling(name: str, wanted: pa.DataType, *aliases: str) -> Spelling:
 
 
 def _build_unix_seconds(arguments: tuple[Expression, ...], zone: str) -> Expression:
-    return cast_to(cast_to(arguments[0], TIMESTAMP, zone), pa.int64(), zone)
+    argument = arguments[0]
+    clock = "UTC" if argument.type == TIMESTAMP_NTZ else zone
+    return cast_to(cast_to(argument, TIMESTAMP, clock), pa.int64(), zone)
 
 
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {

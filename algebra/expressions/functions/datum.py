@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,8 @@ from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import EvaluationError
 from projseg.segment_format.arrow_arrays import filled_values, primitive_array, valid_values
 from projseg.segment_format.types import type_name
+
+_INT_MAX: Final = (1 << 31) - 1
 
 Datum: TypeAlias = pa.Array | pa.Scalar
 """A column of values, or one value for all rows; at least one argument of a call is a column."""
@@ -57,6 +60,26 @@ def word_of(arguments: Sequence[Expression], index: int, what: str) -> str:
     """
     refuse_word(arguments[index], what)
     return str(literal_of(arguments, index, what))
+
+
+def whole_of(arguments: Sequence[Expression], index: int, what: str) -> int:
+    """Return the int of an argument that must be a constant number, or the text of one.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is no such constant, or does not fit an int.
+    """
+    value = literal_of(arguments, index, what)
+    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    is_text = isinstance(value, str) and value.isascii()
+    try:
+        number = int(value) if is_number or is_text else _INT_MAX + 1
+    except (ValueError, OverflowError):  # no digits, NaN or an infinity
+        number = _INT_MAX + 1
+    if not -_INT_MAX - 1 <= number <= _INT_MAX:
+        raise bad_expression(f"{what} must be a constant whole number that fits int")
+    return number
 
 
 def cast_arguments(

@@ -60,7 +60,16 @@ from projseg.algebra.expressions.functions.rounding import (
 )
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.segment_format.arrow_arrays import array_of, primitive_array, scalar_of
-from projseg.segment_format.types import arrow_to_numbers, numbers_to_arrow, type_name
+from projseg.segment_format.types import (
+    arrow_to_numbers,
+    is_nested,
+    numbers_to_arrow,
+    type_name,
+)
+
+
+_ROUNDED_DIGITS_MAX: Final = 400
+"""Beyond so many digits, no number changes, or all become 0."""
 
 
 def _build_abs(arguments: tuple[Expression, ...], zone: str) -> Expression:
@@ -114,6 +123,8 @@ def _build_round(arguments: tuple[Expression, ...], zone: str) -> Expression:
 def _of_several(function: str) -> Spelling:
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
         values = unify(arguments, function, zone)
+        is_ordered = not is_nested(values[0].type)
+        require_type(is_ordered, function, values[0], "values of a type with an order")
         return Call(values[0].type, function, values)
 
     return Spelling(function, build, 2, 1000)
@@ -174,7 +185,7 @@ def _round(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     digits_literal = call.arguments[1]
     assert isinstance(digits_literal, Literal)
     assert isinstance(digits_literal.value, int)
-    digits = digits_literal.value
+    digits = min(max(digits_literal.value, -_ROUNDED_DIGITS_MAX), _ROUNDED_DIGITS_MAX)
     argument = as_array(arguments[0], row_count)
     if is_floating(argument.type):
         return _round_doubles(argument, digits)
@@ -235,7 +246,10 @@ def _round_texts(argument: pa.Array, digits: int) -> pa.Array:
 
 
 def _sign(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
-    return pc.sign(arguments[0])
+    """Return the sign; a zero keeps its own, as in Java."""
+    numbers = as_array(arguments[0], row_count)
+    is_zero = pc.equal(numbers, scalar_of(0.0, numbers.type))
+    return pc.if_else(is_zero, numbers, pc.sign(numbers))
 
 
 def _extreme(is_least: bool) -> Evaluator:
@@ -262,6 +276,12 @@ def _double_function(compute: Callable[..., Any], domain: Callable[..., Any]) ->
         return primitive_array(np.where(valid, values, 0.0), valid)
 
     return evaluate
+
+
+def _power(base: NDArray[np.float64], exponent: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return powers as Java does: 1 to the power of NaN or an infinity is NaN, where C has 1."""
+    is_unknown = np.isnan(exponent) | ((np.abs(base) == 1) & np.isinf(exponent))
+    return np.where(is_unknown, np.nan, np.power(base, exponent))
 
 
 def _everywhere(*columns: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -352,7 +372,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "log2": _logarithm(np.log2, _to_double("log2")),
     "log": _logarithm(lambda base, x: np.log(x) / np.log(base), Spelling("log", _build_log, 1, 2)),
     "power": _record(
-        _double_function(np.power, _everywhere), _to_double("power", 2, aliases=("pow",))
+        _double_function(_power, _everywhere), _to_double("power", 2, aliases=("pow",))
     ),
     "&": _record(_kernel(pc.bit_wise_and), text=written_infix),
     "|": _record(_kernel(pc.bit_wise_or), text=written_infix),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from projseg.algebra.expressions.coercion import bad_expression, cast_to
-from projseg.algebra.expressions.functions.datum import Datum, as_array, literal_of
+from projseg.algebra.expressions.functions.datum import Datum, as_array, literal_of, whole_of
 from projseg.algebra.expressions.functions.record import (
     Evaluator,
     Nulls,
@@ -216,7 +216,7 @@ def _build_rlike(arguments: tuple[Expression, ...], zone: str) -> Expression:
 def _build_regexp_extract(arguments: tuple[Expression, ...], zone: str) -> Expression:
     text = cast_to(arguments[0], pa.string(), zone)
     pattern = str(literal_of(arguments, 1, "the pattern of regexp_extract"))
-    group = int(literal_of(arguments, 2, "the group of regexp_extract")) if arguments[2:] else 1
+    group = whole_of(arguments, 2, "the group of regexp_extract") if arguments[2:] else 1
     read_finder(pattern, group)
     parts = text, Literal(pa.string(), pattern), Literal(pa.int32(), group)
     return Call(pa.string(), "regexp_extract", parts)

@@ -20,10 +20,10 @@ from projseg.algebra.expressions.functions.datum import (
     Datum,
     as_array,
     from_integers,
-    literal_of,
     overflow,
     require_type,
     valid_mask,
+    whole_of,
 )
 from projseg.algebra.expressions.functions.decimal_arithmetic import to_type
 from projseg.algebra.expressions.functions.record import (
@@ -88,9 +88,9 @@ def digits_of(function: str, arguments: Sequence[Expression]) -> int:
     Raises
     ------
     InvalidInputError
-        If it is not a constant.
+        If it is not a constant whole number.
     """
-    return int(literal_of(arguments, 1, f"the digits of {function}")) if arguments[1:] else 0
+    return whole_of(arguments, 1, f"the digits of {function}") if arguments[1:] else 0
 
 
 def to_digits(function: str, arguments: tuple[Expression, ...], zone: str) -> Expression:

@@ -61,6 +61,13 @@ def _build_length(arguments: tuple[Expression, ...], zone: str) -> Expression:
     return Call(_INT, "length", (argument,))
 
 
+def _build_reverse(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    argument = arguments[0]
+    if argument.type != pa.binary():
+        argument = cast_to(argument, _TEXT, zone)
+    return Call(argument.type, "reverse", (argument,))
+
+
 def _build_trim(function: str) -> Callable[[tuple[Expression, ...], str], Expression]:
     """Build `trim([characters,] text)`; in the node the text comes first."""
 
@@ -91,11 +98,9 @@ def _case(quick: Callable[[Any], Any], full: Callable[[str], str]) -> Evaluator:
     return evaluate
 
 
-def _kernel(kernel: Callable[..., Any]) -> Evaluator:
-    def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
-        return kernel(*arguments)
-
-    return evaluate
+def _reverse(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    kernel = pc.utf8_reverse if call.type == _TEXT else pc.binary_reverse
+    return kernel(arguments[0])
 
 
 def _concat(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
@@ -227,7 +232,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         Spelling("rtrim", _build_trim("rtrim"), 1, 2),
         text=_trim_text,
     ),
-    "reverse": _record(_kernel(pc.utf8_reverse), _spelling("reverse", [_TEXT]), may_fail=always),
+    "reverse": _record(_reverse, Spelling("reverse", _build_reverse, 1, 1), may_fail=always),
     "replace": _record(
         _replace, Spelling("replace", _build_replace, 2, 3, druid_names=("replace",))
     ),

@@ -75,6 +75,15 @@ def _distinct(array: pa.Array) -> pa.Array:
     return array_of(texts, pa.string()).take(encoded.indices)
 
 
+def _two_digits(value: np.floating[Any], mantissa: str, exponent: str) -> tuple[str, str]:
+    """Return the nearest digits of two that read back, if there are, for the shortest of one."""
+    nearest = f"{float(value):.1e}"
+    if type(value)(nearest) != value:
+        return mantissa, exponent
+    nearer, exponent = nearest.split("e")
+    return nearer, exponent
+
+
 def _java_double(value: np.floating[Any]) -> str:
     """Return Java's `Double.toString`: the shortest digits that read back, with E from 1e7 on."""
     if not np.isfinite(value):
@@ -85,4 +94,6 @@ def _java_double(value: np.floating[Any]) -> str:
         return str(np.format_float_positional(value, unique=True, trim="0"))
     text = np.format_float_scientific(value, unique=True, trim="0", exp_digits=1)
     mantissa, exponent = text.split("e")
+    if len(mantissa.lstrip("-")) == 3 and mantissa.endswith(".0"):
+        mantissa, exponent = _two_digits(value, mantissa, exponent)
     return f"{mantissa}E{int(exponent)}"

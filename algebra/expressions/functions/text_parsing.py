@@ -33,7 +33,7 @@ from projseg.segment_format.types import TIMESTAMP, type_name
 
 _WHITESPACE: Final = "".join(map(chr, range(0x21))) + "\x7f"
 _INTEGER: Final = r"^[+-]?[0-9]+$"
-_NUMBER: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_NUMBER: Final = r"^[+-]?(\p{Nd}+(\.\p{Nd}*)?|\.\p{Nd}+)([eE][+-]?\p{Nd}+)?$"
 _DOUBLE: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?$"
 _SPECIAL: Final = r"(?i)^([+-]?inf(inity)?|nan)$"
 _TRUE: Final = ("t", "true", "y", "yes", "1")
@@ -45,7 +45,7 @@ _CLOCK: Final = (
     r"(?:\.(?P<fraction>[0-9]*))?)?)?\s*(?P<zone>[A-Za-z+-].*)?"
 )
 _DATE_ONLY: Final = rf"^{_DATE}(?:[ T].*)?)?)?$"
-_TIMESTAMP: Final = rf"^{_DATE}(?:[ T](?:{_CLOCK})?)?)?)?$"
+_TIMESTAMP: Final = rf"^{_DATE}(?:[ T]{_CLOCK})?)?)?$"
 
 
 def parse_text(array: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
@@ -139,6 +139,13 @@ def _require(good: pa.Array, text: pa.Array, wanted: pa.DataType) -> None:
         raise _refused(first, wanted)
 
 
+def _require_years(inside: NDArray[np.bool_], text: pa.Array, wanted: pa.DataType) -> None:
+    outside = np.flatnonzero(~inside & valid_mask(text, len(text)))
+    if len(outside):
+        first = text[int(outside[0])].as_py()
+        raise overflow(f"text '{first[:80]}' is a {type_name(wanted)} outside years 1 to 9999")
+
+
 def _refused(text: str, wanted: pa.DataType) -> EvaluationError:
     return EvaluationError(
         "PROJSEG_EVALUATION_BAD_CAST", f"text '{text[:80]}' is not a {type_name(wanted)}"
@@ -190,8 +197,8 @@ def _days(found: pa.StructArray, text: pa.Array, wanted: pa.DataType) -> NDArray
     first = months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
     following = (months + 1).astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
     good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= following - first)
-    good &= (year >= 1) & (year <= 9999)
     _require(pc.or_(pc.is_null(text), primitive_array(good)), text, wanted)
+    _require_years((year >= 1) & (year <= 9999), text, wanted)
     return first + day - 1
 
 
@@ -215,8 +222,7 @@ def _timestamps(text: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
     if wanted != TIMESTAMP:
         return from_integers(local, valid, wanted)
     result = _in_zones(local, pc.struct_field(found, "zone"), zone, text)
-    inside = (result >= MIN_MICROS) & (result < MAX_MICROS)
-    _require(pc.or_(pc.is_null(text), primitive_array(inside)), text, wanted)
+    _require_years((result >= MIN_MICROS) & (result < MAX_MICROS), text, wanted)
     return from_integers(result, valid, wanted)
 
 

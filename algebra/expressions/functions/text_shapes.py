@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, AnyStr, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +24,7 @@ from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import LimitExceededError
 
 _TEXT: Final = pa.string()
+_BYTES: Final = pa.binary()
 _INT: Final = pa.int32()
 _CHARACTERS_MAX: Final = 1 << 20
 """A padded or repeated text may not be longer, so that one row cannot take all memory."""
@@ -31,9 +32,12 @@ _CHARACTERS_MAX: Final = 1 << 20
 
 def _pad(function: str) -> Spelling:
     def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
-        pad = arguments[2] if len(arguments) > 2 else Literal(_TEXT, " ")
-        text, length = cast_to(arguments[0], _TEXT, zone), cast_to(arguments[1], _INT, zone)
-        return Call(_TEXT, function, (text, length, cast_to(pad, _TEXT, zone)))
+        text, length, *rest = arguments
+        is_bytes = all(part.type == _BYTES for part in (text, *rest))
+        wanted = _BYTES if is_bytes else _TEXT
+        pad = rest[0] if rest else Literal(wanted, b"\0" if is_bytes else " ")
+        parts = cast_to(text, wanted, zone), cast_to(length, _INT, zone), cast_to(pad, wanted, zone)
+        return Call(wanted, function, parts)
 
     return Spelling(function, build, 2, 3)
 
@@ -59,16 +63,16 @@ def _limited(length: int) -> int:
     return max(length, 0)
 
 
-def _padding(text: str, length: int, pad: str) -> str:
-    missing = _limited(length) - len(text)
-    return (pad * (missing // len(pad) + 1))[:missing] if missing > 0 and pad else ""
+def _padding(text: AnyStr, length: int, pad: AnyStr) -> AnyStr:
+    missing = max(_limited(length) - len(text), 0)
+    return (pad * (missing // len(pad) + 1))[:missing] if pad else pad
 
 
-def _left_padded(text: str, length: int, pad: str) -> str:
+def _left_padded(text: AnyStr, length: int, pad: AnyStr) -> AnyStr:
     return (_padding(text, length, pad) + text)[: _limited(length)]
 
 
-def _right_padded(text: str, length: int, pad: str) -> str:
+def _right_padded(text: AnyStr, length: int, pad: AnyStr) -> AnyStr:
     return (text + _padding(text, length, pad))[: _limited(length)]
 
 

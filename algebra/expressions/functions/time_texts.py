@@ -88,6 +88,30 @@ def _year(clock: _Clock) -> _Values:
     return clock.months() // 12 + 1970
 
 
+def _year_of_era(clock: _Clock) -> _Values:
+    """Return the year beside its era: where UTC has year 1, a clock may show year 0, 1 BC."""
+    year = _year(clock)
+    return np.where(year > 0, year, 1 - year)
+
+
+def _years(number: _Number) -> dict[int, _Piece]:
+    several = {width: _padded_years(number, width) for width in (3, 4, 5, 6)}
+    return {1: _digits(number, 1), 2: _digits(lambda clock: number(clock) % 100, 2), **several}
+
+
+def _padded_years(number: _Number, width: int) -> _Piece:
+    """Return a piece that is a year with at least so many digits, and a sign beyond them."""
+
+    def write(clock: _Clock) -> pa.Array:
+        year = primitive_array(number(clock))
+        text = pc.utf8_lpad(year.cast(_TEXT), width, "0")
+        is_longer = pc.greater_equal(year, scalar_of(10**width, pa.int64()))
+        signed = pc.binary_join_element_wise("+", text, "")
+        return pc.if_else(is_longer, signed, text)
+
+    return write
+
+
 def _month(clock: _Clock) -> _Values:
     return clock.months() % 12
 
@@ -180,11 +204,11 @@ def _weekday_pieces() -> dict[int, _Piece]:
 
 
 def _era_pieces() -> dict[int, _Piece]:
-    def always_first(clock: _Clock) -> _Values:
-        return np.zeros(len(clock.local), np.int64)
+    def is_common(clock: _Clock) -> _Values:
+        return (_year(clock) > 0).astype(np.int64)
 
-    short = _named(always_first, ["AD"])
-    return {1: short, 2: short, 3: short, 4: _named(always_first, ["Anno Domini"])}
+    short = _named(is_common, ["BC", "AD"])
+    return {1: short, 2: short, 3: short, 4: _named(is_common, ["Before Christ", "Anno Domini"])}
 
 
 _ISO_OFFSETS: Final[dict[int, dict[str, Any]]] = {
@@ -198,7 +222,7 @@ _SMALL_OFFSETS: Final = ("+00", "+0000", "+00:00", "+0000", "+00:00")
 
 _PIECES: Final[dict[str, dict[int, _Piece]]] = {
     "G": _era_pieces(),
-    "y": {**_widths(_year, 1, 3, 4, 5, 6), 2: _digits(lambda clock: _year(clock) % 100, 2)},
+    "y": _years(_year),
     "Q": _quarter_pieces(),
     "q": _quarter_pieces(),
     "M": _month_pieces(),
@@ -225,6 +249,9 @@ _PIECES: Final[dict[str, dict[int, _Piece]]] = {
 }
 """From a letter, and how often it stands, to what it writes."""
 
+_BESIDE_ERA: Final = {**_PIECES, "y": _years(_year_of_era)}
+"""The same for patterns that show the era."""
+
 
 @lru_cache(maxsize=1024)
 def _parsed(pattern: str) -> tuple[tuple[str | _Piece, ...], str | None]:
@@ -237,11 +264,13 @@ def _parsed(pattern: str) -> tuple[tuple[str | _Piece, ...], str | None]:
     """
     pieces: list[str | _Piece] = []
     letters = set()
-    for run in _runs(pattern):
+    runs = [*_runs(pattern)]
+    written = _BESIDE_ERA if any(run[0] == "G" for run in runs) else _PIECES
+    for run in runs:
         if not (run[0].isascii() and run[0].isalpha()):
             pieces.append(_literal(run, pattern))
             continue
-        known = _PIECES.get(run[0], {})
+        known = written.get(run[0], {})
         if len(run) not in known:
             what = f"{len(run)} times '{run[0]}'" if known else f"the letter '{run[0]}'"
             raise bad_expression(
