@@ -86,7 +86,7 @@ def is_definition_of_rows(definition: str) -> bool:
 
 
 def has_zone_rules(definition: str) -> bool:
-    """Whether a projection's canonical definition names rules of time zones. SPEC.md section 4.9."""
+    """Whether a projection's canonical definition names rules of zones. SPEC.md section 4.9."""
     return _ZONE_RULES_MARK in definition
 
 

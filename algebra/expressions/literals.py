@@ -47,8 +47,8 @@ def scalar_literal(scalar: pa.Scalar) -> Literal:
     Raises
     ------
     EvaluationError
-        PROJSEG_EVALUATION_OVERFLOW for a time outside years 1 to 9999, which a clock may show and no
-        constant names.
+        PROJSEG_EVALUATION_OVERFLOW for a time outside years 1 to 9999, which a clock may show and
+        no constant names.
     """
     if not scalar.is_valid:
         return literal(None, scalar.type)

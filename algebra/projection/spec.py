@@ -269,7 +269,7 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
     def definition_hash(self) -> str:
         """A hash of what is stored, 128 bits in hex; names and spelling do not change it."""
         columns = [to_sql(named.expression) for named in self.grouping]
-        stored = [
+        stored: list[object] = [
             sorted(columns) if self.holds_rows else columns,
             sorted(primitive.text for primitive in self.primitives),
             sorted(to_sql(condition) for condition in self.filter_conjuncts),

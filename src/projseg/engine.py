@@ -53,8 +53,8 @@ def reply_to(request: bytes, run_job: RunJob | None = None) -> Reply:
     Parameters
     ----------
     request : bytes
-        JSON: `op` (`version`, `zone_rules`, `answer`, `scan` or a statement's), `location`, and what the
-        operation takes.
+        JSON: `op` (`version`, `zone_rules`, `answer`, `scan` or a statement's), `location`, and
+        what the operation takes.
     run_job : callable or None
         As of `JobRunner`; None: whoever asks has no Spark, and threads do all work.
     """

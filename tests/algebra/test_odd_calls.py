@@ -1,4 +1,4 @@
-"""Odd calls of functions end in values or in coded errors, over rows, no rows, one row and nulls."""
+"""Odd calls of functions end in values or in coded errors, over rows, none, one and nulls."""
 
 import random
 

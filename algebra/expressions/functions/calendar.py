@@ -132,7 +132,7 @@ def _to_number(function: str) -> Spelling:
 
 
 def _instant(argument: Expression, zone: str) -> Expression:
-    """Return the timestamp that a count since 1970 is of; a timestamp_ntz counts by its own clock."""
+    """Return the timestamp that is counted since 1970; a timestamp_ntz counts by its own clock."""
     return cast_to(argument, TIMESTAMP, "UTC" if argument.type == TIMESTAMP_NTZ else zone)
 
 

@@ -67,7 +67,6 @@ from projseg.segment_format.types import (
     type_name,
 )
 
-
 _ROUNDED_DIGITS_MAX: Final = 400
 """Beyond so many digits, no number changes, or all become 0."""
 
