@@ -42,8 +42,10 @@ def renamed(spec: ProjectionSpec, names: Mapping[str, str], schema: pa.Schema) -
         filter=None if spec.filter is None else _renamed_tree(spec.filter, names),
         time_column=None if time is None else names.get(time, time),
         order=tuple(_renamed_tree(column, names) for column in spec.order),
-        zone_rules=spec.zone_rules,
     )
+    # Aggregators that a wider column took away may have been all that depended on a zone.
+    rules = tuple(pair for pair in spec.zone_rules if pair[0] in other.regions)
+    other = replace(other, zone_rules=rules)
     return from_definition(other.definition, schema)
 
 
