@@ -237,6 +237,7 @@ DIFFERENCES = [
     ("errors beside nulls", "are errors: an argument that cannot be cast is one even where another argument is null. Spark may not look at it."),
     ("years outside 1 to 9999", "are refused, in texts and in what functions give; Spark goes on, and wraps around at the ends of its types."),
     ("binaries that are not UTF-8", "are no texts: `CAST` to string, and functions of texts, refuse them. Spark keeps the bytes, or writes � for them."),
+    ("zones in texts of times", "are those of `tzdata`, so that Java's `PST` and the like are not known."),
     ("texts of a time alone", "such as `'03:04'` or `'T03:04'`, are no timestamps; Spark puts them on the day of the query."),
     ("the last digits", "of `exp`, `ln`, `log`, `log2`, `log10` and `power` may differ; the extension leaves these to Spark."),
     ("`window(time, …).start`", "of a null time is null; Spark drops the row."),

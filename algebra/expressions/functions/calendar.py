@@ -52,13 +52,17 @@ from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ, arrow_to_numb
 def add_interval(argument: Expression, span: Span, zone: str) -> Expression:
     """Return the node of a date or timestamp moved by an interval constant.
 
-    A date moved by hours becomes a timestamp, as in Spark.
+    A date moved by hours becomes a timestamp, and a text moved by days or hours stays one, as in
+    Spark.
 
     Raises
     ------
     InvalidInputError
         If the argument is neither a date nor a timestamp, nor cast to one.
     """
+    if argument.type == pa.string() and not span.months:
+        moved = add_interval(cast_to(argument, TIMESTAMP, zone), span, zone)
+        return cast_to(moved, pa.string(), zone)
     if argument.type == pa.string() or (argument.type == pa.date32() and span.clock_micros):
         argument = cast_to(argument, TIMESTAMP, zone)
     kinds = (pa.date32(), TIMESTAMP, TIMESTAMP_NTZ)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
@@ -219,11 +220,26 @@ def _timestamps(text: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
     local = _days(found, text, wanted) * DAY + hour * HOUR + minute * MINUTE
     local = local + second * SECOND + micros
     valid = valid_mask(text, len(text))
-    if wanted != TIMESTAMP:
-        return from_integers(local, valid, wanted)
     result = _in_zones(local, pc.struct_field(found, "zone"), zone, text)
+    if wanted != TIMESTAMP:  # a zone that is written must be one, and means nothing
+        return from_integers(local, valid, wanted)
     _require_years((result >= MIN_MICROS) & (result < MAX_MICROS), text, wanted)
     return from_integers(result, valid, wanted)
+
+
+def _java_zone(name: str) -> str:
+    """Return a zone's name unless it is UTC in letters that Java does not know.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_TIME_ZONE.
+    """
+    letters = re.match("[A-Za-z]*", name.strip())
+    found = letters[0] if letters else ""
+    if found.upper() in ("Z", "UTC", "GMT", "UT") and found != found.upper():
+        raise InvalidInputError("PROJSEG_UNKNOWN_TIME_ZONE", f"time zone '{name}' is not known")
+    return name
 
 
 def _in_zones(
@@ -236,7 +252,8 @@ def _in_zones(
     for index, name in enumerate(encoded.dictionary.to_pylist()):
         rows = ids == index
         try:
-            table = zone_table(zone_name(name) if name else default, int(local[rows].max()))
+            known = zone_name(_java_zone(name)) if name else default
+            table = zone_table(known, int(local[rows].max()))
         except InvalidInputError as error:
             first = text.filter(primitive_array(rows))[0].as_py()
             raise _refused(first, TIMESTAMP) from error
