@@ -112,7 +112,9 @@ class ChangeRows extends Rule[LogicalPlan] {
     else folded(condition) match {
       case Literal.TrueLiteral => Some(asked)
       case Literal(null, _) => Some(asked + ("filter" -> "FALSE"))
-      case other => new SqlTexts(zone, ZoneRules.areShared(new Settings(conf), zone)).of(other).filterNot(_.mayFail).map(found => asked + ("filter" -> found.text))
+      case other =>
+        val texts = new SqlTexts(zone, ZoneRules.areShared(new Settings(conf), zone))
+        texts.of(other).filterNot(_.mayFail).map(found => asked + ("filter" -> found.text))
     }
   }
 
