@@ -255,25 +255,23 @@ def _timestamp_seconds(call: Call, arguments: Sequence[Datum], row_count: int) -
         return _micros_of(SECOND)(call, arguments, row_count)
     valid = valid_mask(arguments[0], row_count)
     if is_floating(kind):
-        seconds = doubles(arguments[0], row_count)
-        valid = valid & np.isfinite(seconds)
+        valid = valid & np.isfinite(seconds := doubles(arguments[0], row_count))
         with np.errstate(over="ignore"):
-            micros = np.trunc(np.where(valid, seconds, 0.0) * SECOND)
-        limited = np.clip(micros, MIN_MICROS - SECOND, MAX_MICROS)
-        return in_range(limited.astype(np.int64), call, valid)
+            return in_range(_limited(np.where(valid, seconds, 0.0) * SECOND), call, valid)
     unscaled, _ = arrow_to_numbers(as_array(arguments[0], row_count))
     exact, unit = unscaled.astype(object) * SECOND, 10**kind.scale
     if np.any(valid & (exact % unit != 0)):
-        raise EvaluationError(
-            "PROJSEG_EVALUATION_BAD_ARGUMENT",
-            f"{call.function} met a decimal with parts of a microsecond; round it to 6 digits",
-        )
-    limited = np.clip(exact // unit, MIN_MICROS - SECOND, MAX_MICROS)
-    return in_range(np.where(valid, limited, 0).astype(np.int64), call, valid)
+        problem = "timestamp_seconds met parts of a microsecond; round the decimal to 6 digits"
+        raise EvaluationError("PROJSEG_EVALUATION_BAD_ARGUMENT", problem)
+    return in_range(_limited(np.where(valid, exact // unit, 0)), call, valid)
+
+
+def _limited(micros: NDArray[Any]) -> NDArray[np.int64]:
+    return np.clip(micros, MIN_MICROS - SECOND, MAX_MICROS).astype(np.int64)
 
 
 def _seconds_order(call: Call) -> tuple[Order, ...]:
-    """Rise in an exact number; NaN, above all doubles, has no time, nor have infinities."""
+    # NaN and the infinities have no time.
     return (Order.NONE if is_floating(call.arguments[0].type) else Order.RISES,)
 
 
