@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.coercion import cast_to
+from projseg.algebra.expressions.functions.calendar import in_range
 from projseg.algebra.expressions.functions.datum import (
     Datum,
     all_valid,
@@ -52,11 +53,11 @@ def _make_date(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Arr
     months = (year - 1970) * 12 + month - 1
     first, following = first_of_month(months), first_of_month(months + 1)
     good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= following - first)
-    if not np.all((good & (year >= 1) & (year <= 9999)) | ~valid):
+    if not np.all(good | ~valid):
         raise EvaluationError(
             "PROJSEG_EVALUATION_BAD_ARGUMENT", "make_date met a year, month or day that is no date"
         )
-    return from_integers(first + day - 1, valid, call.type)
+    return in_range(first + day - 1, call, valid)
 
 
 def _build_make_timestamp_ntz(arguments: tuple[Expression, ...], zone: str) -> Expression:
