@@ -381,7 +381,9 @@ def odd_call(rng: random.Random) -> str:
         return form.format(x=_value(rng, 1), y=_value(rng, 1))
     name = rng.choice([*SPELLINGS])
     spelling = SPELLINGS[name]
-    count = rng.randint(spelling.fewest, min(spelling.most, 4)) + rng.choice([0] * 18 + [1, -1])
+    count = rng.randint(spelling.fewest, max(spelling.fewest, min(spelling.most, 4))) + rng.choice(
+        [0] * 18 + [1, -1]
+    )
     return f"{name}({', '.join(_value(rng, 2) for _ in range(count))})"
 
 

@@ -267,7 +267,7 @@ def _timestamp_seconds(call: Call, arguments: Sequence[Datum], row_count: int) -
 
 
 def _limited(micros: NDArray[Any]) -> NDArray[np.int64]:
-    return np.clip(micros, MIN_MICROS - SECOND, MAX_MICROS).astype(np.int64)
+    return np.asarray(np.clip(micros, MIN_MICROS - SECOND, MAX_MICROS), dtype=np.int64)
 
 
 def _seconds_order(call: Call) -> tuple[Order, ...]:
