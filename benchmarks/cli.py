@@ -44,6 +44,7 @@ app: Final = typer.Typer(
     help="Measure projseg beside its peers: the same rows, the same queries, the same run.",
     no_args_is_help=True,
     add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 

@@ -189,6 +189,6 @@ def test_every_verb_has_help_and_those_that_need_yes_a_preview(monkeypatch, caps
     for name, verb in verbs.items():
         options = {option for one in verb.params for option in one.opts}
         assert ("--yes" in options) <= ("--dry-run" in options), name
-    for name in ("import", "delete", "extension", "demo"):
+    for name in verbs:
         code, out, _ = run(monkeypatch, capsys, name, "-h")
         assert (code, "Usage" in out) == (0, True)
