@@ -26,6 +26,7 @@ SETTINGS = {
     "spark.sql.timestampType": ("TIMESTAMP_LTZ", "TIMESTAMP_NTZ"),
     "spark.sql.session.timeZone": ("UTC", "Asia/Tokyo", "America/New_York"),
     "spark.sql.storeAssignmentPolicy": ("ANSI", "STRICT"),
+    "spark.sql.ansi.enabled": ("true", "false"),
 }
 """Settings of the session and their values, the first of which is usual."""
 NOT_NULL, TOO_LONG = "NOT_NULL_ASSERT_VIOLATION", "EXCEED_LIMIT_LENGTH"
@@ -187,7 +188,6 @@ class Life:
     spark: Any
     seed: int
     folder: Any
-    row_changes: bool = False
     kinds: Counter[str] = field(default_factory=Counter)
     told: list[str] = field(default_factory=list)
 
@@ -275,8 +275,7 @@ class Life:
     def step(self) -> Step:
         ways = [self.insert] * 3 + [self.insert_some, self.insert_itself, self.set]
         ways += [self.write_by_path] * 3 + [self.add] * 3 + [self.drop, self.rename, self.widen]
-        ways += [self.alter] * 3 + [self.delete]
-        ways += [self.update, self.merge] if self.row_changes else []
+        ways += [self.alter] * 3 + [self.delete] + [self.update, self.merge] * 2
         while True:
             way = self.random.choice(ways)
             if (found := way()) is not None:
@@ -468,7 +467,7 @@ class Life:
     # ---- changes of rows
 
     def delete(self) -> Step | None:
-        if not self.is_made or any(one.kind.is_padded for one in self.columns):
+        if not self.is_made:
             return None
         column = self.others()
         where, is_hit = self.random.choice(
