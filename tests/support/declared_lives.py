@@ -492,11 +492,16 @@ class Life:
 
         return self.sql(f"DELETE FROM {self.name} WHERE {where}", None, effect)
 
+    def key(self) -> int:
+        """An id, most often of a row that is there."""
+        known = [row["id"] for row in self.rows if row["id"] is not None]
+        return self.random.choice(known if known and self.random.random() < 0.8 else (1, 2, 3))
+
     def update(self) -> Step | None:
         if not self.is_made:
             return None
         column = self.others()
-        value, key = self.value(column), self.random.choice((1, 2, 3))
+        value, key = self.value(column), self.key()
         hits = [row for row in self.rows if row["id"] == key]
         refusal = self.refusal_anew(hits, column, value)
         if not hits and refusal:
@@ -526,7 +531,7 @@ class Life:
     def merge(self) -> Step | None:
         if not self.is_made:
             return None
-        column, key = self.others(), self.random.choice((1, 2, 3))
+        column, key = self.others(), self.key()
         value = self.value(column)
         hits = [row for row in self.rows if row["id"] == key]
         new = {c.name: c.default[1] if c.default else None for c in self.columns}
