@@ -75,6 +75,15 @@ def test_what_raised_other_errors_has_a_code(text, code):
     assert raised.value.code == code
 
 
+def test_texts_that_are_all_null_are_joined():
+    """Arrow's join made 59 rows of 60."""
+    for text in ("concat_ws(',', s, u)", "concat_ws(s, i)", "concat_ws(',', s)", "concat_ws(s)"):
+        check(text, "UTC")
+    rows = {name: pa.array([None, "b"]) for name in "su"}
+    found = evaluate_in_parts(bind("concat_ws(',', s, u)", TABLE.schema), rows, 2)
+    assert found.to_pylist() == ["", "b,b"]
+
+
 @pytest.mark.parametrize("digits", [2**31 - 1, -(2**31)])
 def test_rounding_to_any_digits_takes_no_time(digits):
     for name in "bfgmwx":

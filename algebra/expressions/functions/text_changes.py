@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -62,6 +63,9 @@ def _concat_ws(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Arr
         return pa.array(joined, _TEXT)
     if not texts:
         return pc.if_else(pc.is_valid(separators), "", separators)
+    # Arrow 26 makes no row of nulls alone, so the first of them is made the empty text.
+    is_some = reduce(pc.or_, (pc.is_valid(one) for one in texts))
+    texts[0] = pc.if_else(is_some, texts[0], pc.coalesce(texts[0], ""))
     return pc.binary_join_element_wise(*texts, separators, null_handling="skip")
 
 
