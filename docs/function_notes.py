@@ -251,6 +251,7 @@ DIFFERENCES = [
     ("`regexp_extract`, `regexp_replace`, `split`, `date_format`", "take constant patterns, `regexp_replace` a constant replacement, no position and no pattern that may match the empty text."),
     ("`listagg`", "is ordered by the values, which `WITHIN GROUP (ORDER BY x)` asks of Spark's, too; other orders are refused."),
     ("`x AT TIME ZONE 'zone'`", "is no SQL of Spark's: of a timestamp it is what the zone's clock shows, a timestamp_ntz, and of that the instant."),
+    ("`make_timestamp`, `make_timestamp_ntz`", "are an error for seconds outside 0 to 60; Spark's wrap around for the least integers."),
     ("`concat_ws`", "takes arrays of strings only."),
     ("`try_add`, `try_subtract`, `try_multiply`, `try_divide`, `try_mod`", "take numbers; write `TRY_CAST` around a text."),
     ("`lpad`, `rpad`, `repeat`", "make no text longer than 1,048,576 characters."),

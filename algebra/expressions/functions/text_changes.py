@@ -77,8 +77,12 @@ def _present(row: Sequence[Any]) -> list[str]:
 
 def _with_capitals(text: str) -> str:
     """Return a text with the first letter of each word large; spaces alone end words."""
-    words = text.lower().split(" ")
-    return " ".join(word[:1].title() + word[1:] for word in words)
+    return " ".join(map(_capitalised, text.split(" ")))
+
+
+def _capitalised(word: str) -> str:
+    """Return a word in small letters, whose forms depend on the letters beside them, but one."""
+    return word[:1].title() + word.lower()[len(word[:1].lower()) :]
 
 
 def _translated(text: str, letters: str, instead: str) -> str:
