@@ -119,6 +119,11 @@ def update_of(
         PROJSEG_BAD_QUERY; PROJSEG_BAD_ARGUMENT if parameters and values do not fit.
     """
     require_text("filter", filter)
+    if not isinstance(values, Mapping):
+        raise InvalidInputError(
+            "PROJSEG_BAD_QUERY",
+            f"values of an update are a mapping of columns to expressions, not {values!r}"[:200],
+        )
     for name, text in values.items():
         require_text(f"the value of {name}", text)
     found, arguments = parameters((*values.values(), filter)), Arguments.of(args)

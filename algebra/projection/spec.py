@@ -18,6 +18,8 @@ from projseg.algebra.aggregates.decompose import decompose
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.text import call_text
 from projseg.algebra.expressions.bind import NamedExpression, bind
+from projseg.algebra.expressions.functions.record import without_zone
+from projseg.algebra.expressions.functions.table import FUNCTIONS
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.sql_words import backquoted
@@ -307,7 +309,9 @@ def pure_floor(expression: Expression, time_column: str | None) -> Granularity |
 def _regions(tree: Expression) -> Iterator[str]:
     """Yield the time zones with changes of clocks by which a tree reads or cuts times."""
     for node in tree.walk():
-        for parameter in node.parameters if isinstance(node, Call) else ():
+        if not isinstance(node, Call) or FUNCTIONS[node.function].zone is without_zone:
+            continue
+        for parameter in node.parameters:
             zone = parameter.timezone if isinstance(parameter, Granularity) else parameter
             if isinstance(zone, str) and not is_fixed(zone):
                 yield zone

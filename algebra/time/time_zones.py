@@ -10,7 +10,6 @@ After the year 2100 the rules repeat with the calendar's cycle of 400 years (exa
 
 from __future__ import annotations
 
-import hashlib
 import io
 import pkgutil
 import re
@@ -208,6 +207,8 @@ def zone_rules(name: str) -> str:
     starts, offsets = (table.starts // SECOND).tolist(), (table.offsets // SECOND).tolist()
     changes = (f" {at} {offset}" for at, offset in zip(starts[1:], offsets[1:], strict=True))
     text = f"{offsets[0]}{''.join(changes)}"
+    import hashlib  # loads OpenSSL, which a question without such zones does without
+
     return hashlib.sha256(text.encode()).hexdigest()[:_HASH_DIGITS]
 
 

@@ -13,7 +13,7 @@ from projseg.declarations import (
     declare_properties,
     schema_of,
 )
-from projseg.errors import StorageError
+from projseg.errors import InvalidInputError, StorageError
 from projseg.maintenance.after_commit import after_commit
 from projseg.maintenance.interval_overwrite import with_cut_segments
 from projseg.rows import RowsLike, batches_of
@@ -65,7 +65,7 @@ def append(
     commit_as: str | None = None,
 ) -> tuple[Snapshot, Commit]:
     """Add rows to the table version `base`; see `Table.append`."""
-    txn = None if commit_as is None else (COMMIT_AS + commit_as, 1)
+    txn = _transaction(commit_as)
     if txn is not None and txn[0] in base.file.transactions:
         return base, Commit(base.version, 0, 0)
     return _write_rows(
@@ -187,8 +187,19 @@ def create(
     )
     if data is None:
         return create_table(storage, declared_properties)
-    txn = None if commit_as is None else (COMMIT_AS + commit_as, 1)
+    txn = _transaction(commit_as)
     return _create_with_rows(storage, declared_properties, data, on_segment, txn)
+
+
+def _transaction(commit_as: str | None) -> tuple[str, int] | None:
+    """Return the transaction that a write with a name of its own is."""
+    if commit_as is None:
+        return None
+    if not isinstance(commit_as, str) or not commit_as.isprintable():
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT", f"commit_as takes a printable text, not {commit_as!r}"[:200]
+        )
+    return COMMIT_AS + commit_as, 1
 
 
 def _create_with_rows(

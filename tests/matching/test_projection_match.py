@@ -283,11 +283,11 @@ def test_los_angeles_days_follow_the_clock_through_both_changes():
 
 
 def test_zones_are_judged_by_the_offsets_in_force_over_the_data():
-    question = query(group_by="timestamp_floor(time, 'PT1H', null, 'Europe/Amsterdam')",
+    question = query(group_by="timestamp_floor(time, 'PT1H', null, 'Africa/Monrovia')",
                      aggregators="sum(added)")  # fmt: skip
     assert only_plan(question, facts(HOURLY)).source == HOURLY
     old = facts(HOURLY, start="1930-01-10T00:00:00", end="1930-01-10T23:00:00")
-    assert only_plan(question, old).source is None  # Amsterdam was 19 minutes ahead
+    assert only_plan(question, old).source is None  # Monrovia was 44.5 minutes behind
 
 
 def test_floors_of_other_times_than_the_tables_serve_coarser_ones_too():
@@ -299,7 +299,7 @@ def test_floors_of_other_times_than_the_tables_serve_coarser_ones_too():
     assert reason(finer, one) == "GRANULARITY_TOO_COARSE day"
     schema = SCHEMA.append(pa.field("seen", pa.timestamp("us", tz="UTC")))
     hours = spec("p", ["date_trunc('HOUR', seen) AS h"], ["count(*)"], schema=schema)
-    days = "timestamp_floor(seen, 'P1D', null, 'Europe/Amsterdam')"
+    days = "timestamp_floor(seen, 'P1D', null, 'Africa/Monrovia')"
     local = bind_query(schema, "time", Query(aggregators="count(*)", group_by=days))
     for year, source in [(2024, hours), (1930, None)]:
         seen = ColumnFacts(instant(f"{year}-01-10"), instant(f"{year}-01-11"))

@@ -485,6 +485,7 @@ def test_projections_of_rows_are_announced_and_know_their_base_rows():
     other_name = msgspec.structs.replace(numbers, name="row")
     forgeries = [
         (forged_rows(lambda footer: footer, 0), "features"),
+        (forged_rows(lambda footer: footer, 3), "features"),
         (forged_rows(change_of_sorted_rows(definition="")), "features"),
         (forged_rows(change_of_sorted_rows(columns=(word, n))), "no row numbers"),
         (forged_rows(change_of_sorted_rows(columns=(word, n, other_type))), "no row numbers"),
@@ -497,4 +498,4 @@ def test_projections_of_rows_are_announced_and_know_their_base_rows():
         with pytest.raises(CorruptSegmentError, match=problem):
             open_segment(content)
     with pytest.raises(UnsupportedFeatureError):
-        open_segment(forged_rows(lambda footer: footer, 3))
+        open_segment(forged_rows(lambda footer: footer, 5))

@@ -58,7 +58,10 @@ def texts():
             yield f"{text} FILTER (WHERE n > 0)"
 
 
-OF_VALUES = {"approx_percentile", "percentile", "percentile_disc", "median", "collect_list", "mode"}
+OF_VALUES = {
+    *("approx_percentile", "percentile", "percentile_disc", "median", "collect_list", "mode"),
+    *("listagg", "corr", "covar_pop", "covar_samp", "skewness", "kurtosis"),
+}
 TEXTS = list(texts())
 NAMED = [f"{text} AS a{index}" for index, text in enumerate(TEXTS)]
 

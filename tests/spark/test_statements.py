@@ -365,7 +365,7 @@ def test_whatever_a_statement_says_it_works_or_ends_in_one_line_with_a_code(spar
     with using(spark, enabled="true"):
         spark.sql(f"CREATE TABLE t USING projseg LOCATION '{place}'")
         spark.sql("CREATE TABLE foreign_t (n int) USING parquet")
-        spark.sql("CREATE TEMPORARY VIEW v AS SELECT * FROM t")
+        spark.sql("CREATE OR REPLACE TEMPORARY VIEW v AS SELECT * FROM t")
         try:
             for seed in range(tries(1_200)):
                 text = drawn(seed, STATEMENTS) if seed % 5 else statements(seed)

@@ -50,8 +50,8 @@ def settings(spark, values):
 def agreed_changes(spark, zone):
     """Return a zone's changes of clock near which Java's time zone database and ours agree.
 
-    The two may be of different releases. They must agree from the year before a change, in which
-    its buckets start, to some weeks after it.
+    The two may be of different releases. They must agree from two years before a change, in which
+    buckets of times a year before it start, to some weeks after it.
     """
     ours = {
         (at, int(offset))
@@ -74,7 +74,7 @@ def agreed_changes(spark, zone):
     return [
         at
         for at in changes_of(zone, START, END - 50 * DAY)
-        if not any(-450 * DAY < other - at < 60 * DAY for other in differing)
+        if not any(-800 * DAY < other - at < 60 * DAY for other in differing)
     ]
 
 
