@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -18,9 +17,8 @@ from projseg.algebra.aggregates.decompose import decompose
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.text import call_text
 from projseg.algebra.expressions.bind import NamedExpression, bind
-from projseg.algebra.expressions.functions.record import without_zone
-from projseg.algebra.expressions.functions.table import FUNCTIONS
 from projseg.algebra.expressions.predicates import conjuncts
+from projseg.algebra.expressions.regions import regions_of
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.sql_words import backquoted
 from projseg.algebra.expressions.tree import Call, Column, Expression
@@ -31,7 +29,7 @@ from projseg.algebra.projection.stored_names import (
 )
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY
-from projseg.algebra.time.time_zones import is_fixed, zone_rules
+from projseg.algebra.time.time_zones import zone_rules
 from projseg.errors import CorruptTableError
 from projseg.memory.lazy import cached_property
 from projseg.segment_format.footer import ORDER_KEY, ZONE_RULES_KEY
@@ -176,7 +174,7 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
         trees += [tree for call in self.aggregators for tree in call.arguments]
         trees += [call.filter for call in self.aggregators if call.filter is not None]
         trees += [] if self.filter is None else [self.filter]
-        return tuple(sorted({zone for tree in trees for zone in _regions(tree)}))
+        return tuple(sorted({zone for tree in trees for zone in regions_of(tree)}))
 
     @property
     def changed_zones(self) -> tuple[str, ...]:
@@ -304,17 +302,6 @@ def pure_floor(expression: Expression, time_column: str | None) -> Granularity |
     is_utc = granularity.timezone == "UTC" and granularity.has_default_origin
     is_pure = floor.moment.name == time_column and is_utc and not granularity.is_all
     return granularity if is_pure else None
-
-
-def _regions(tree: Expression) -> Iterator[str]:
-    """Yield the time zones with changes of clocks by which a tree reads or cuts times."""
-    for node in tree.walk():
-        if not isinstance(node, Call) or FUNCTIONS[node.function].zone is without_zone:
-            continue
-        for parameter in node.parameters:
-            zone = parameter.timezone if isinstance(parameter, Granularity) else parameter
-            if isinstance(zone, str) and not is_fixed(zone):
-                yield zone
 
 
 def _stored_floor(named: NamedExpression) -> StoredFloor | None:
