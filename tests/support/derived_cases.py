@@ -218,7 +218,6 @@ def of_times(r):
             "date_trunc('HOUR', ts - INTERVAL 60 MINUTES)",
             "CAST(to_timestamp(ts) AS BIGINT) DIV 7200",
             "unix_micros(ts) DIV 86400000000",
-            "timestampadd(HOUR, 2, date_trunc('DAY', ts))",
         ]
     )
     condition = r.choice(
