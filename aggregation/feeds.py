@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,6 @@ from projseg.aggregation.arrow_vectors import grouping_vector
 from projseg.aggregation.expressions_in_blocks import block_values
 from projseg.aggregation.expressions_over_rows import evaluate_over
 from projseg.aggregation.filter_rows import condition_mask
-from projseg.aggregation.linear_sums import Term, linear_terms
 from projseg.aggregation.products import multiplied
 from projseg.aggregation.rows import MemorySource, Rows, all_rows
 from projseg.aggregation.states.inputs import NumbersReader, valid_rows
@@ -22,7 +21,7 @@ from projseg.aggregation.states.state import Groups, State, WeighedState
 from projseg.aggregation.states.table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.literals import literal_array
-from projseg.algebra.expressions.tree import Column, Expression
+from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.planning.source_plan import (
     AddFunction,
     AddRows,
@@ -40,6 +39,8 @@ from projseg.segment_format.vectors import Numbers, Vector
 
 # How many rows a weighted fold makes of its rows at a time.
 _UNFOLDED_ROWS_MAX: Final = 1 << 20
+# States that are folded already: sum(x + 1) and sum(x + 2) share sum(x) and a count.
+_Sums: TypeAlias = dict[tuple[Primitive, Feed], State]
 
 
 def feed_states(
@@ -56,42 +57,22 @@ def feed_states(
     EvaluationError
         Where an expression meets a value that Spark's ANSI mode refuses.
     """
-    column_sums: dict[str, State] = {}
-    later = []
-    for state, primitive, feed in zip(states, primitives, feeds, strict=True):
-        name = _summed_column(primitive, feed)
-        if name is None:
-            later.append((state, primitive, feed))
-            continue
-        _feed_state(state, primitive, feed, rows, groups, {})
-        column_sums[name] = state
-    for state, primitive, feed in later:
-        _feed_state(state, primitive, feed, rows, groups, column_sums)
-
-
-def _summed_column(primitive: Primitive, feed: Feed) -> str | None:
-    """Return the column that is summed over all rows; None if the feed does anything else."""
-    is_plain = primitive.function == "sum" and isinstance(feed, AddRows) and feed.filter is None
-    if not is_plain or not isinstance(feed, AddRows):
-        return None
-    argument = feed.arguments[0]
-    return argument.name if isinstance(argument, Column) else None
+    sums: _Sums = {}
+    fed = zip(primitives, feeds, states, strict=True)
+    for primitive, feed, state in sorted(fed, key=lambda one: isinstance(one[1], FoldSeveral)):
+        _feed_state(state, primitive, feed, rows, groups, sums)
+        sums[primitive, feed] = state
 
 
 def _feed_state(
-    state: State,
-    primitive: Primitive,
-    feed: Feed,
-    rows: Rows,
-    groups: Groups,
-    column_sums: Mapping[str, State],
+    state: State, primitive: Primitive, feed: Feed, rows: Rows, groups: Groups, sums: _Sums
 ) -> None:
     if isinstance(feed, FoldSeveral):
         for part in feed.feeds:
-            _feed_state(state, primitive, part, rows, groups, {})
+            _feed_state(state, primitive, part, rows, groups, sums)
         return
     if isinstance(feed, FoldMultiple):
-        _add_multiple(state, primitive, feed, rows, groups)
+        _add_multiple(state, primitive, feed, rows, groups, sums)
         return
     if isinstance(feed, Known):
         state.merge(Groups(None, 1, 1), known_columns(primitive, [feed.value]))
@@ -99,8 +80,7 @@ def _feed_state(
     rows, groups = _filtered(feed.filter, rows, groups)
     match feed:
         case AddRows():
-            known = column_sums if feed.filter is None else {}
-            _add_rows(state, primitive, feed, rows, groups, known)
+            _add_rows(state, primitive, feed, rows, groups)
         case AddFunction():
             state.add(groups, [_function_of_state(feed, rows)])
         case MergeStates():
@@ -113,20 +93,10 @@ def _feed_state(
 
 
 def _add_rows(
-    state: State,
-    primitive: Primitive,
-    feed: AddRows,
-    rows: Rows,
-    groups: Groups,
-    column_sums: Mapping[str, State],
+    state: State, primitive: Primitive, feed: AddRows, rows: Rows, groups: Groups
 ) -> None:
-    if primitive.function == "sum":
-        terms = linear_terms(feed.arguments[0], rows)
-        if terms is not None:
-            _add_terms(state, primitive, terms, groups, column_sums)
-            return
-        if _add_in_blocks(state, feed.arguments[0], rows, groups):
-            return
+    if primitive.function == "sum" and _add_in_blocks(state, feed.arguments[0], rows, groups):
+        return
     state.add(groups, [evaluate_over(argument, rows) for argument in feed.arguments])
 
 
@@ -142,27 +112,6 @@ def _add_in_blocks(state: State, argument: Expression, rows: Rows, groups: Group
     return True
 
 
-def _add_terms(
-    state: State,
-    primitive: Primitive,
-    terms: Sequence[Term],
-    groups: Groups,
-    column_sums: Mapping[str, State],
-) -> None:
-    """Add to a sum the sums of the columns that are added, and subtract those of the others."""
-    ids = np.arange(groups.count, dtype=np.uint32)
-    each = Groups(ids, groups.count, groups.count)
-    for term in terms:
-        summed = column_sums.get(term.name)
-        if summed is None:
-            summed = new_state(primitive, groups.count)
-            summed.add(groups, [term.numbers])
-        ((name, sums),) = summed.columns().items()
-        assert isinstance(sums, Numbers)
-        signed = sums.wide() if term.sign == 1 else -sums.wide()
-        state.merge(each, {name: Numbers(signed, sums.type, validity=sums.validity)})
-
-
 def _function_of_state(feed: AddFunction, rows: Rows) -> Vector:
     (state,) = stored_states(feed.primitive, feed.prefix, rows).values()
     names = feed.argument.columns - {feed.STATE}
@@ -171,7 +120,12 @@ def _function_of_state(feed: AddFunction, rows: Rows) -> Vector:
 
 
 def _add_multiple(
-    state: State, primitive: Primitive, feed: FoldMultiple, rows: Rows, groups: Groups
+    state: State,
+    primitive: Primitive,
+    feed: FoldMultiple,
+    rows: Rows,
+    groups: Groups,
+    sums: _Sums,
 ) -> None:
     ((part, arrow_type),) = primitive.fields
     if feed.factors:
@@ -181,8 +135,11 @@ def _add_multiple(
         for factor in feed.factors:
             numbers = multiplied(numbers, NumbersReader().read(evaluate_over(factor, rows)))
     else:
-        inner = new_state(feed.primitive, groups.count)
-        _feed_state(inner, feed.primitive, feed.feed, rows, groups, {})
+        inner = sums.get((feed.primitive, feed.feed))
+        if inner is None:
+            inner = new_state(feed.primitive, groups.count)
+            _feed_state(inner, feed.primitive, feed.feed, rows, groups, sums)
+            sums[feed.primitive, feed.feed] = inner
         numbers = _counted(inner.columns())
         ids = np.arange(groups.count, dtype=np.uint32)
         groups = Groups(ids, groups.count, groups.count)

@@ -26,7 +26,15 @@ from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.functions.text_budget import TextsTooLargeError
 from projseg.algebra.expressions.literals import literal_array
 from projseg.algebra.expressions.tree import Column, Expression, Literal
-from projseg.algebra.planning.source_plan import AddRows, Feed, Known, MergeStates, SourcePlan
+from projseg.algebra.planning.source_plan import (
+    AddRows,
+    Feed,
+    FoldMultiple,
+    FoldSeveral,
+    Known,
+    MergeStates,
+    SourcePlan,
+)
 from projseg.segment_format.vectors import Ids, Vector
 
 
@@ -129,6 +137,10 @@ def _may_fold_all(
 
 
 def _is_plain(feed: Feed) -> bool:
+    if isinstance(feed, FoldSeveral):
+        return all(map(_is_plain, feed.feeds))
+    if isinstance(feed, FoldMultiple):
+        return not feed.factors and _is_plain(feed.feed)
     if isinstance(feed, AddRows):
         return feed.filter is None and all(isinstance(a, Column) for a in feed.arguments)
     return isinstance(feed, MergeStates) and feed.filter is None

@@ -7,6 +7,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final, TypeAlias
 
+from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.expressions.coercion import scale_of
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 
@@ -49,6 +51,16 @@ def fraction_of(expression: Expression) -> Fraction | None:
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return None
     return Fraction(value)
+
+
+def multiple_of(
+    constant: Fraction, factors: tuple[Expression, ...], primitive: Primitive
+) -> int | None:
+    """Return how often a sum has the unscaled product of factors; None if no whole number says."""
+    ((_, arrow_type),) = primitive.fields
+    digits = scale_of(arrow_type) - sum(scale_of(factor.type) for factor in factors)
+    multiple = constant * Fraction(10) ** digits
+    return int(multiple) if multiple.denominator == 1 else None
 
 
 def _combined(function: str, parts: list[Products]) -> Products:

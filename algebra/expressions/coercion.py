@@ -33,6 +33,11 @@ def is_decimal(arrow_type: pa.DataType) -> bool:
     return bool(pa.types.is_decimal128(arrow_type))
 
 
+def scale_of(arrow_type: pa.DataType) -> int:
+    """Return how many digits an exact number has after the point."""
+    return int(arrow_type.scale) if is_decimal(arrow_type) else 0
+
+
 def is_floating(arrow_type: pa.DataType) -> bool:
     """Whether it is float or double."""
     return arrow_type in (pa.float32(), pa.float64())

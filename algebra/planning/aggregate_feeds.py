@@ -19,7 +19,7 @@ from projseg.algebra.aggregates.conditional import (
     is_value,
     opposite_of,
 )
-from projseg.algebra.aggregates.linear import fraction_of, products_of
+from projseg.algebra.aggregates.linear import fraction_of, multiple_of, products_of
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.coercion import is_floating, is_integral
 from projseg.algebra.expressions.functions.record import Order
@@ -35,7 +35,7 @@ from projseg.algebra.planning.source_plan import (
     FoldSeveral,
     MergeStates,
 )
-from projseg.algebra.proofs.exact_values import is_operation, keeps_values, scale_of
+from projseg.algebra.proofs.exact_values import is_operation, keeps_values
 from projseg.algebra.proofs.filter_implication import Premises
 
 _OPPOSITE: Final = {"min": "max", "max": "min"}
@@ -178,14 +178,13 @@ class FeedFinder(DirectFeeds):
             feed = self._of_rest(inner, conditions)
         if feed is None and summed and not factors and branches_of(summed[0]):
             feed = self._of_branches(inner, conditions)
-        scales = sum(scale_of(part.type) for part in parts)
-        whole = constant * 10 ** (_scale(primitive) - scales)
-        if feed is None or whole.denominator != 1:
+        whole = multiple_of(constant, parts, primitive)
+        if feed is None or whole is None:
             return None
         is_same = inner.function == "sum" and inner.fields == primitive.fields
         if is_same and whole == 1 and not factors:
             return feed
-        return FoldMultiple(inner, feed, int(whole), factors)
+        return FoldMultiple(inner, feed, whole, factors)
 
     def _of_branches(
         self, primitive: Primitive, conditions: tuple[Expression, ...]
@@ -267,12 +266,6 @@ class FeedFinder(DirectFeeds):
             if part is not None:
                 return FoldSeveral((whole, FoldMultiple(primitive, part, -1)))
         return None
-
-
-def _scale(primitive: Primitive) -> int:
-    """Return how many digits a sum has after the point."""
-    ((_, arrow_type),) = primitive.fields
-    return scale_of(arrow_type)
 
 
 def _is_zero(value: Expression) -> bool:

@@ -13,8 +13,9 @@ from projseg.algebra.expressions.fallible import may_fail
 from projseg.algebra.expressions.predicates import conjunction, conjuncts, not_null
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.planning.grouping_rewrite import GroupingRewriter, NotStored
+from projseg.algebra.planning.row_sums import sum_by_columns
 from projseg.algebra.planning.segment_view import SegmentView
-from projseg.algebra.planning.source_plan import AddRows, AddWeighted, MergeStates
+from projseg.algebra.planning.source_plan import AddRows, AddWeighted, FoldSeveral, MergeStates
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.exact_values import keeps_values
 from projseg.algebra.proofs.filter_implication import Premises
@@ -65,12 +66,16 @@ class DirectFeeds:
 
     def _added_rows(
         self, primitive: Primitive, conditions: tuple[Expression, ...]
-    ) -> AddRows | None:
+    ) -> AddRows | FoldSeveral | None:
         """Fold rows of a projection of rows, as base rows are."""
         arguments, residual = self._rewritten(primitive.arguments), self._rewritten(conditions)
         if arguments is None or residual is None:
             return None
-        return AddRows(tuple(arguments), conjunction(residual))
+        feed = AddRows(tuple(arguments), conjunction(residual))
+        is_exact = self._view.exact.issuperset(primitive.arguments)
+        by_columns = sum_by_columns(primitive, feed) if is_exact else None
+        has_nulls = by_columns is not None and self._values_needed(primitive.arguments)
+        return feed if by_columns is None or has_nulls else by_columns
 
     def _merged(
         self,

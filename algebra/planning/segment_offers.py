@@ -7,7 +7,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.expressions.predicates import conjunction, conjuncts
-from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.candidate_group import Fitting
 from projseg.algebra.planning.interval_cover import (
     Cover,
@@ -16,11 +16,14 @@ from projseg.algebra.planning.interval_cover import (
     covers_all_rows,
     share_of,
 )
+from projseg.algebra.planning.row_sums import sum_by_columns
 from projseg.algebra.planning.segment_constant import filled_plan, with_constants
 from projseg.algebra.planning.sorted_rows import page_share, sorted_cost
 from projseg.algebra.planning.source_cost import ReadShape
 from projseg.algebra.planning.source_plan import (
     AddRows,
+    Feed,
+    FoldSeveral,
     Reason,
     ReasonCode,
     Reversal,
@@ -30,6 +33,7 @@ from projseg.algebra.planning.source_plan import (
 )
 from projseg.algebra.projection.spec import ProjectionSpec, TimeGrouping
 from projseg.algebra.projection.stored_names import stored_column
+from projseg.algebra.proofs.exact_values import has_exact_sum
 from projseg.algebra.proofs.filter_simplify import ZoneSets
 from projseg.algebra.proofs.segment_facts import SegmentFacts
 from projseg.algebra.query.spec import QuerySpec
@@ -54,21 +58,26 @@ class BaseRows(msgspec.Struct, frozen=True):
         One for each primitive.
     filter : Expression or None
         The part of the query's filter that is left.
+    sums : tuple of (FoldSeveral or None)
+        For each primitive, `sum_by_columns`.
     """
 
     shape: ReadShape
     keys: tuple[Expression, ...]
     feeds: tuple[AddRows, ...]
     filter: Expression | None
+    sums: tuple[FoldSeveral | None, ...]
 
     @classmethod
     def of(cls, query: QuerySpec, conditions: tuple[Expression, ...], shape: ReadShape) -> BaseRows:
         """Return how base rows answer a query whose filter has `conditions` left."""
+        feeds = tuple(AddRows(p.arguments, p.filter) for p in query.primitives)
         return cls(
             shape,
             keys=query.scanned or tuple(named.expression for named in query.keys),
-            feeds=tuple(AddRows(p.arguments, p.filter) for p in query.primitives),
+            feeds=feeds,
             filter=conjunction(conditions),
+            sums=tuple(map(sum_by_columns, query.primitives, feeds)),
         )
 
 
@@ -271,12 +280,26 @@ class SegmentOffers:
             return self._base.keys
         return tuple(with_constants(key, self._zones) for key in self._base.keys)
 
+    @cached_property
+    def _base_feeds(self) -> tuple[Feed, ...]:
+        """How base rows are folded: as sums of columns where that is exact."""
+        return tuple(
+            feed if sums is None or not self._is_sum_of_columns(feed.arguments[0]) else sums
+            for feed, sums in zip(self._base.feeds, self._base.sums, strict=True)
+        )
+
+    def _is_sum_of_columns(self, argument: Expression) -> bool:
+        columns = (node for node in argument.walk() if isinstance(node, Column))
+        return has_exact_sum(argument, self._zones, self._facts.row_count) and not any(
+            self._zones.of(column).has_null for column in columns
+        )
+
     def _base_plan(self, interval: Interval | None) -> SourcePlan:
         covers_all = self._covers_all(interval)
         return SourcePlan(
             source=None,
             keys=self._base_keys,
-            feeds=self._base.feeds,
+            feeds=self._base_feeds,
             filter=self._base.filter,
             interval=None if covers_all else interval,
             time_column=None if covers_all else self._query.time_column,

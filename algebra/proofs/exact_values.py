@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from projseg.algebra.aggregates.conditional import is_null, values_of_choice
-from projseg.algebra.expressions.coercion import is_decimal, is_integral
+from projseg.algebra.expressions.coercion import is_decimal, is_integral, scale_of
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.fallible import may_fail
 from projseg.algebra.expressions.functions.record import Nulls, Order, never
@@ -122,11 +122,6 @@ def _is_sure_between(expression: Expression, low: object, high: object) -> bool:
     except EvaluationError:
         return False
     return int(found.null_count) == 0
-
-
-def scale_of(arrow_type: pa.DataType) -> int:
-    """Return how many digits an exact number has after the point."""
-    return int(arrow_type.scale) if is_decimal(arrow_type) else 0
 
 
 def _fraction(value: object) -> Fraction:

@@ -6,12 +6,13 @@ from hypothesis import strategies as st
 import projseg
 from projseg.errors import EvaluationError
 
-SMALL = st.integers(-(2**31), 2**31 - 1)
 EXPRESSIONS = {
     "a - b": lambda r: r["a"] - r["b"],
     "a + c": lambda r: r["a"] + r["c"],
     "-(a - c) + b": lambda r: -(r["a"] - r["c"]) + r["b"],
     "c - a - b": lambda r: r["c"] - r["a"] - r["b"],
+    "3 * (a - 2) - c": lambda r: 3 * (r["a"] - 2) - r["c"],
+    "0 * a + 7": lambda r: 7 + 0 * r["a"],
 }
 SCHEMA = pa.schema([("g", pa.int8()), ("a", pa.int32()), ("b", pa.int32()), ("c", pa.int64())])
 

@@ -14,10 +14,9 @@ from projseg.algebra.expressions.blocks.value import (
     Value,
     is_exact,
     require_narrow,
-    scale_of,
 )
 from projseg.algebra.expressions.blocks.wide import rescaled, scaled
-from projseg.algebra.expressions.coercion import is_datetime, is_decimal
+from projseg.algebra.expressions.coercion import is_datetime, is_decimal, scale_of
 from projseg.algebra.expressions.tree import Call
 from projseg.algebra.time.period import DAY
 from projseg.kernels.block_operations import Operation

@@ -16,7 +16,6 @@ from projseg.algebra.expressions.blocks.value import (
     is_wide,
     require_long,
     require_narrow,
-    scale_of,
 )
 from projseg.algebra.expressions.blocks.wide import (
     added,
@@ -29,6 +28,7 @@ from projseg.algebra.expressions.blocks.wide import (
     subtracted,
     without_zeros,
 )
+from projseg.algebra.expressions.coercion import scale_of
 from projseg.algebra.expressions.tree import Call
 from projseg.algebra.time.period import DAY
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS

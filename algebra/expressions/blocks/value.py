@@ -51,11 +51,6 @@ def is_exact(arrow_type: pa.DataType) -> bool:
     return is_number or is_datetime(arrow_type) or bool(pa.types.is_boolean(arrow_type))
 
 
-def scale_of(arrow_type: pa.DataType) -> int:
-    """Return how many digits of an unscaled number are its fraction."""
-    return int(arrow_type.scale) if is_decimal(arrow_type) else 0
-
-
 def is_long(low: int, high: int) -> bool:
     """Whether 64 bits hold all numbers from `low` to `high`."""
     return low >= LONG_LEAST and high <= LONG_GREATEST
