@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
 import weakref
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
+from dataclasses import fields
 from typing import Any, Final, Self, TypeAlias
 
 import pyarrow as pa
 
 from projseg.algebra.expressions.arguments import ArgumentsLike
-from projseg.algebra.query.request import (
-    Expressions,
-    IntervalLike,
-    Query,
-    check_alone,
-    is_select,
-)
-from projseg.errors import InvalidInputError, did_you_mean
-from projseg.query_pool.answers import rows_of
-from projseg.query_pool.asked import Asked, VersionName, refusal
-from projseg.query_pool.channel import Message
-from projseg.query_pool.line import Line, Turn
-from projseg.query_pool.places import WorkerPlace
-from projseg.query_pool.refusals import bad_argument, closed, unanswered
-from projseg.query_pool.started_worker import WorkerStarter
-from projseg.query_pool.starting import starter_of
-from projseg.query_pool.time_limit import TimeLimit
+from projseg.algebra.query.request import Expressions, IntervalLike, Query, check_alone, is_select
+from projseg.errors import InvalidInputError, QueryTimeoutError, WorkerError, did_you_mean
+from projseg.query_pool.fork_server import ForkServer
+from projseg.query_pool.messages import TableQuestion, VersionName, rows_of
+from projseg.query_pool.queue import QueuedQuestion, RequestQueue, Slot
 from projseg.table import Table
 
 TableLike: TypeAlias = Table | str | os.PathLike[str]
@@ -38,6 +28,7 @@ WORKERS_MAX: Final = 256
 _TRIES: Final = 2
 _SECONDS_TO_END: Final = 1  # from the end of a worker's channel to its own
 _THREAD_NAME: Final = "projseg-pool"
+_PARTS: Final = tuple(one.name for one in fields(Query) if not one.kw_only)[1:]
 
 
 class QueryPool:
@@ -81,7 +72,7 @@ class QueryPool:
     ) -> None:
         named = tables if isinstance(tables, Mapping) else {"table": tables}
         if not named:
-            raise bad_argument("a query pool was made of no table; name one")
+            raise _bad_argument("a query pool was made of no table; name one")
         self._tables: dict[str, Table] = {
             name: one if isinstance(one, Table) else Table(one) for name, one in named.items()
         }
@@ -92,32 +83,28 @@ class QueryPool:
         self._executor: ThreadPoolExecutor | None = None
         self._lock = threading.RLock()  # a signal's handler may close the pool
         snapshots = {name: table.snapshot for name, table in self._tables.items()}
-        starter = starter_of(snapshots, worker_count, thread_count, start_method)
-        self._places = [WorkerPlace(starter) for _ in range(worker_count)]
-        self._line = Line(self._places)
+        is_copy = _is_forked(self._tables, start_method)
+        server = ForkServer(snapshots, worker_count, thread_count, is_copy)
+        self._slots = [Slot(server) for _ in range(worker_count)]
+        self._queue = RequestQueue(self._slots)
         # Also when it is forgotten, or Python ends.
-        self._end_workers = weakref.finalize(self, _end_workers, self._line, starter, self._process)
+        self._end_workers = weakref.finalize(self, _end_workers, self._queue, server, os.getpid())
         try:
-            for place in self._places:
-                place.fill()
+            for slot in self._slots:
+                slot.fill()
         except BaseException:
             self.close()
             raise
 
     def __repr__(self) -> str:
         names = ", ".join(table.location for table in self._tables.values())
-        state = "closed" if self._line.is_closed else f"{len(self._places)} workers"
+        state = "closed" if self._queue.is_closed else f"{len(self._slots)} workers"
         return f"<QueryPool of {names}: {state}>"
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -128,7 +115,7 @@ class QueryPool:
     @property
     def worker_pids(self) -> list[int]:
         """The workers' processes; one that ended is in it until it is missed."""
-        return [pid for place in self._places if (pid := place.pid) is not None]
+        return [pid for slot in self._slots if (pid := slot.pid) is not None]
 
     def query(
         self,
@@ -174,18 +161,10 @@ class QueryPool:
         ProjsegError
             As of `Table.query`.
         """
-        parts = {
-            "aggregators": aggregators,
-            "filter": filter,
-            "interval": interval,
-            "having": having,
-            "order_by": order_by,
-            "limit": limit,
-            "columns": columns,
-            "context": context,
-            "args": args,
-        }
-        return self._answer(self._version(table), "query", group_by, parts, TimeLimit(timeout))
+        values = (aggregators, filter, interval, having, order_by, limit, columns, context, args)
+        parts = dict(zip(_PARTS, values, strict=True))
+        question = TableQuestion(self._version(table), "query", group_by, parts)
+        return self._answer(question, timeout, _deadline(timeout))
 
     def sql(
         self,
@@ -218,7 +197,8 @@ class QueryPool:
             As of `Table.sql`.
         """
         parts = {"context": context, "args": args}
-        return self._answer(self._version(table), "sql", text, parts, TimeLimit(timeout))
+        question = TableQuestion(self._version(table), "sql", text, parts)
+        return self._answer(question, timeout, _deadline(timeout))
 
     def submit(
         self,
@@ -256,28 +236,21 @@ class QueryPool:
         InvalidInputError
             PROJSEG_POOL_CLOSED, PROJSEG_FORKED_PROCESS, PROJSEG_BAD_ARGUMENT.
         """
-        parts: dict[str, Any] = {
-            "aggregators": aggregators,
-            "filter": filter,
-            "interval": interval,
-            "having": having,
-            "order_by": order_by,
-            "limit": limit,
-            "columns": columns,
-        }
+        values = (aggregators, filter, interval, having, order_by, limit, columns, context, args)
+        parts = dict(zip(_PARTS, values, strict=True))
         method = "query"
         if is_select(group_by):
+            method, options = "sql", {"context": parts.pop("context"), "args": parts.pop("args")}
             check_alone("statement", parts)
-            method, parts = "sql", {}
-        parts |= {"context": context, "args": args}
-        asked = (self._version(table), method, group_by, parts, TimeLimit(timeout))
+            parts = options
+        question = TableQuestion(self._version(table), method, group_by, parts)
+        deadline = _deadline(timeout)
         with self._lock:
-            if self._executor is None and not self._line.is_closed:
-                self._executor = ThreadPoolExecutor(len(self._places), _THREAD_NAME)
-            executor = self._executor
-            if executor is None or self._line.is_closed:
-                raise closed()
-            return executor.submit(self._answer, *asked)
+            if self._queue.is_closed:
+                raise _closed()
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(len(self._slots), _THREAD_NAME)
+            return self._executor.submit(self._answer, question, timeout, deadline)
 
     def refresh(self) -> Self:
         """Move all tables to their newest versions, for questions asked from now on.
@@ -317,16 +290,12 @@ class QueryPool:
             known = ", ".join(self._tables)
             found = "none was named" if table is None else f"{table!r} was named"
             near = did_you_mean(str(table), self._tables)
-            raise bad_argument(f"a query pool has tables {known}, and {found}{near}; give table=")
-        return VersionName.of(table, self._tables[table].snapshot)
+            raise _bad_argument(f"a query pool has tables {known}, and {found}{near}; give table=")
+        snapshot = self._tables[table].snapshot
+        return VersionName(table, snapshot.version, snapshot.file.write_id)
 
     def _answer(
-        self,
-        version: VersionName,
-        method: str,
-        first: Any,
-        others: Mapping[str, Any],
-        limit: TimeLimit,
+        self, question: TableQuestion, timeout: float | None, deadline: float | None
     ) -> pa.Table:
         if os.getpid() != self._process:
             raise InvalidInputError(
@@ -334,56 +303,97 @@ class QueryPool:
                 f"{self!r} belongs to process {self._process}, of which this is a fork; make a "
                 "pool here",
             )
+        request = QueuedQuestion(question)
         try:
-            turn = Turn(Asked.make(version, method, first, others))
-        except TypeError as error:
-            raise refusal(self._tables[version.table], method, first, others) from error
-        try:
-            place = self._line.enter(turn, limit.deadline)
-            if place is None:
-                raise closed()
+            slot = self._queue.acquire(request, deadline)
+            if slot is None:
+                raise _closed()
             try:
-                message = self._reply(place, turn, limit.deadline)
+                reply = self._reply(slot, request, deadline)
             finally:
-                self._line.leave(place)
+                self._queue.release(slot)
         except TimeoutError as error:
-            raise limit.passed(turn.asked) from error
-        return rows_of(message)
+            raise QueryTimeoutError(
+                "PROJSEG_QUERY_TIMEOUT",
+                f"a question had no answer after {timeout:g} seconds: {question}; give it more "
+                "time, or the pool more workers",
+            ) from error
+        return rows_of(reply)
 
-    def _reply(self, place: WorkerPlace, turn: Turn, deadline: float | None) -> Message:
-        """Return the reply to a question; whatever else happens leaves the place empty."""
+    def _reply(self, slot: Slot, request: QueuedQuestion, deadline: float | None) -> pa.Buffer:
+        """Return the reply to a question; whatever else happens leaves the slot empty."""
         endings: list[str] = []
         try:
             while True:
                 try:
-                    if not turn.is_sent:
-                        place.fill()
-                        place.send(turn.content, deadline)
-                    return place.receive(deadline)
+                    if not request.is_sent:
+                        slot.fill()
+                        slot.send(request.content, deadline)
+                    return slot.receive(deadline)
                 except EOFError:
-                    turn.is_sent = False
-                    endings.append(place.clear(_SECONDS_TO_END))
-                    if self._line.is_closed:
-                        raise closed() from None
+                    request.is_sent = False
+                    endings.append(slot.clear(_SECONDS_TO_END))
+                    if self._queue.is_closed:
+                        raise _closed() from None
                     if len(endings) == _TRIES:
-                        raise unanswered(turn.asked, endings) from None
+                        raise WorkerError(
+                            "PROJSEG_WORKER_ENDED",
+                            "two workers were asked and neither answered: the first "
+                            f"{endings[0]}, the second {endings[1]}. The question was "
+                            f"{request.question}; a process that is killed may have had too "
+                            "little memory: ask for fewer rows at once, or use Table.scan",
+                        ) from None
         except BaseException:
-            place.clear()
+            slot.clear()
             raise
 
 
-def _end_workers(line: Line, starter: WorkerStarter, process: int) -> None:
+def _is_forked(tables: Mapping[str, Table], method: str | None) -> bool:
+    """Whether workers share this process's memory: as asked for, or where that is safe."""
+    remote = ", ".join(name for name, one in tables.items() if one.snapshot.storage.is_remote)
+    if method is None:
+        return sys.platform == "linux" and not remote
+    if method not in ("fork", "spawn"):
+        raise _bad_argument(f"start_method is {method!r}; it is 'fork' or 'spawn'")
+    if method == "fork" and remote:
+        raise _bad_argument(
+            f"start_method is 'fork', and {remote} lies in an object store, whose connections do "
+            "not survive that; use 'spawn'"
+        )
+    return method == "fork"
+
+
+def _end_workers(queue: RequestQueue, server: ForkServer, process: int) -> None:
     if os.getpid() != process:
         return  # they are the parent's
-    free = line.close()
-    starter.close()
-    for place in free:
-        place.clear()
+    free = queue.close()
+    server.close()
+    for slot in free:
+        slot.clear()
+
+
+def _deadline(timeout: float | None) -> float | None:
+    """Return when so many seconds from now are over; None if never."""
+    if timeout is None:
+        return None
+    if not (isinstance(timeout, int | float) and timeout > 0):
+        raise _bad_argument(f"timeout is {timeout!r}; give seconds above 0, or None")
+    return time.monotonic() + timeout if timeout < threading.TIMEOUT_MAX else None
 
 
 def _count(name: str, value: int | None, default: int) -> int:
     if value is None:
         return min(default, WORKERS_MAX)
     if type(value) is not int or not 1 <= value <= WORKERS_MAX:
-        raise bad_argument(f"{name} is {value!r}; give a number from 1 to {WORKERS_MAX}")
+        raise _bad_argument(f"{name} is {value!r}; give a number from 1 to {WORKERS_MAX}")
     return value
+
+
+def _bad_argument(problem: str) -> InvalidInputError:
+    return InvalidInputError("PROJSEG_BAD_ARGUMENT", problem)
+
+
+def _closed() -> InvalidInputError:
+    return InvalidInputError(
+        "PROJSEG_POOL_CLOSED", "the query pool was closed before it answered; make another"
+    )

@@ -1,4 +1,4 @@
-"""The whole life of a worker: it answers one question after the other until nobody is left to ask.
+"""A worker's life: it answers one question after the other until nobody is left to ask.
 
 A thread waits for the other end of its channel to close, so that a worker ends at once with the
 process that it works for, also in the middle of a question.
@@ -7,14 +7,20 @@ process that it works for, also in the middle of a question.
 from __future__ import annotations
 
 import os
+import pickle
 import select
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 
 from projseg.errors import InvalidInputError
-from projseg.query_pool.answers import send_error, send_rows
-from projseg.query_pool.asked import Asked, VersionName
-from projseg.query_pool.channel import Channel
+from projseg.query_pool.messages import (
+    Channel,
+    TableQuestion,
+    VersionName,
+    error_to_bytes,
+    send_rows,
+)
 from projseg.table_layer.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage import Storage
 from projseg.table_version import TableVersion
@@ -70,22 +76,21 @@ def work(channel: Channel, tables: Mapping[str, VersionsOf], threads: int) -> No
         For a question that does not name a number.
     """
     threading.Thread(target=_end_with, args=(channel.fileno(),), daemon=True).start()
-    try:
+    with suppress(EOFError):
         while True:
             _answer(channel, tables, threads)
-    except EOFError:
-        return
 
 
 def _answer(channel: Channel, tables: Mapping[str, VersionsOf], threads: int) -> None:
-    asked = Asked.read(bytes(channel.receive().content))
+    content = channel.receive()
     try:
-        version = tables[asked.version.table].named(asked.version)
-        send_rows(channel, asked.answer_of(version, threads))
+        question: TableQuestion = pickle.loads(content)  # noqa: S301 - of our own pool
+        version = tables[question.version.table].named(question.version)
+        send_rows(channel, question.answer(version, threads))
     except EOFError:
         raise
     except Exception as error:  # noqa: BLE001 - the worker outlives a question that it cannot answer
-        send_error(channel, error)
+        channel.send(error_to_bytes(error))
 
 
 def _end_with(descriptor: int) -> None:

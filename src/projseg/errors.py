@@ -313,12 +313,15 @@ class StorageError(ProjsegError, OSError):
     code, message : str
         As of `ProjsegError`.
     number : int or None
-        The system's number of the error, as `errno`; it is not kept by pickling.
+        The system's number of the error, as `errno`.
     """
 
     def __init__(self, code: str, message: str, number: int | None = None) -> None:
         super().__init__(code, message)
         self.errno = number
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.code, self.message, self.errno), self.__dict__
 
 
 class CommitError(ProjsegError):

@@ -3,6 +3,8 @@
 import random
 import threading
 from datetime import UTC, date, datetime, timedelta, timezone
+from enum import StrEnum
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +17,12 @@ from projseg.errors import InvalidInputError
 EAST = timezone(timedelta(hours=2))
 DAY = (datetime(1970, 1, 1, 2, tzinfo=UTC), datetime(1970, 1, 1, 5, tzinfo=UTC))
 BY_NAME = {"group_by": "name", "aggregators": "sum(v) AS v, count(*) AS n"}
+
+
+class Column(StrEnum):
+    NAME = "name"
+
+
 QUESTIONS = {
     "covered": BY_NAME,
     "filtered": {**BY_NAME, "filter": "name > 'name 3'", "order_by": ["v DESC"], "limit": 7},
@@ -37,6 +45,9 @@ QUESTIONS = {
     "Query": {"group_by": projseg.Query(**BY_NAME, filter="name = 'name 5'", granularity="hour")},
     "states": {"group_by": projseg.Query("name", "avg(v) AS m", aggregation="partial")},
     "long": {**BY_NAME, "filter": f"name <> '{'x' * 100_000}'"},
+    "texts of a class": {"group_by": Column.NAME, "aggregators": "count(*) AS n"},
+    "names of a mapping": {"group_by": {"name": 0}.keys(), "aggregators": "count(*) AS n"},
+    "context of a view": {**BY_NAME, "context": MappingProxyType({"noProjections": True})},
     "unknown column": {"group_by": "nmae", "aggregators": "count(*)"},
     "bad expression": {"filter": "name >"},
     "bad text": {"filter": "name = '\ud800'"},
@@ -112,6 +123,7 @@ def test_a_pool_answers_and_refuses_statements_as_its_table(pool, table, stateme
     context = {"timezone": "Asia/Tokyo", "excludeProjections": {"by_name"}}
     expected = outcome(table.sql, statement, context=context)
     assert outcome(pool.sql, statement, context=context) == expected
+    assert outcome(pool.sql, statement, context=MappingProxyType(context)) == expected
 
 
 def test_a_statement_can_be_submitted(pool, table):

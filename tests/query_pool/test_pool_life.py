@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -94,9 +95,9 @@ def test_workers_outlive_the_process_that_forked_them(table):
     """That process is made anew when the next worker is needed."""
     with projseg.QueryPool(table, workers=2) as pool:
         first, second = pool.worker_pids
-        nursery = psutil.Process(first).parent()
-        assert nursery.ppid() == os.getpid()
-        nursery.kill()
+        server = psutil.Process(first).parent()
+        assert server.ppid() == os.getpid()
+        server.kill()
         assert pool.query(**QUESTION) == table.query(**QUESTION)
         os.kill(first, signal.SIGKILL)
         os.kill(second, signal.SIGKILL)
@@ -123,6 +124,29 @@ def test_a_question_has_the_time_that_it_is_given(table):
         for timeout in (0, -1, "long", float("nan")):
             with pytest.raises(InvalidInputError, match="timeout is"):
                 pool.query(**QUESTION, timeout=timeout)
+
+
+def test_a_question_that_no_worker_takes_has_the_same_time(table):
+    """It is larger than what the system takes for a process that does not read."""
+    long = f"name <> '{'x' * 4_000_000}'"
+    with projseg.QueryPool(table, workers=1) as pool:
+        with stopped(pool.worker_pids), pytest.raises(QueryTimeoutError):
+            pool.query(filter=long, timeout=0.3)
+        assert pool.query(**QUESTION) == table.query(**QUESTION)
+
+
+def test_a_pool_has_no_part_in_the_time_of_other_sockets(table):
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(0.01)
+    try:
+        with projseg.QueryPool(table, workers=1) as pool, stopped(pool.worker_pids):
+            answer = pool.submit(**QUESTION, timeout=SECONDS_MAX)
+            time.sleep(0.1)
+            for pid in pool.worker_pids:
+                os.kill(pid, signal.SIGCONT)
+            assert answer.result() == table.query(**QUESTION)
+    finally:
+        socket.setdefaulttimeout(before)
 
 
 def test_a_closed_pool_answers_nothing(table):
