@@ -167,16 +167,21 @@ def _embedding(target: Target, entry: SegmentEntry, name: str | None, now: int) 
     reasons = {digest: reason for _, digest, reason in entry.not_built}
     layout = target.layout
     kept, missing, recorded = [], [], []
+    held = set[str]()
     for spec in layout.specs:
         scope, reason = layout.scopes[spec.name], reasons.get(spec.definition_hash)
         stored = by_name.get((spec.name, spec.definition_hash)) or by_hash.get(spec.definition_hash)
+        if spec.definition_hash in held:
+            continue  # one stored form serves all names of a definition
         if stored is not None:
+            held.add(spec.definition_hash)
             kept.append((stored, spec))
         elif (
             name in (None, spec.name)
             and scope.reason_against(entry.min_time_us, entry.max_time_us, now) is None
             and not (reason is not None and scope.is_settled(reason))
         ):
+            held.add(spec.definition_hash)
             missing.append(spec)
         elif reason is not None:
             recorded.append(NotBuilt(spec, reason))
@@ -194,7 +199,7 @@ class _Embedding:
     entry : SegmentEntry
         The segment.
     kept : tuple of (StoredProjection, ProjectionSpec)
-        Projections to be copied, and how the table declares them; one of two names twice.
+        Projections to be copied, and how the table declares them.
     missing : tuple of ProjectionSpec
         Those to be built.
     recorded : tuple of NotBuilt

@@ -41,7 +41,7 @@ from projseg.writer.projection_builder import (
     build_projection,
     projection_of,
 )
-from projseg.writer.segment_writer import SegmentLayout, write_sorted
+from projseg.writer.segment_writer import SegmentLayout, each_once, write_sorted
 from projseg.writer.sort_order import sorted_row_ids
 
 
@@ -156,7 +156,7 @@ def write_merged(
     return write_sorted(
         source,
         layout,
-        layout.specs,
+        each_once(layout.specs),
         lambda spec: _merged_projection(inputs, source, spec),
         storage=storage,
         file=file.name,

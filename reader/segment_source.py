@@ -55,11 +55,12 @@ class _Opened(msgspec.Struct, frozen=True):
             require_match(footer_mismatches(entry, self.segment, schema), self.segment.path)
 
     def require_projection(self, spec: ProjectionSpec) -> None:
-        if self.specs.get(spec.name) is not spec:
-            where = f"{self.segment.path}: projection '{spec.name}'"
-            table = self.segment.table(spec.name)
+        name = spec.name_in_segment
+        if self.specs.get(name) is not spec:
+            where = f"{self.segment.path}: projection '{name}'"
+            table = self.segment.table(name)
             require_match(projection_mismatches(spec.as_stored, table), where)
-            self.specs[spec.name] = spec
+            self.specs[name] = spec
 
 
 def open_segment(

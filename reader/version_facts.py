@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts, SegmentFacts
@@ -37,6 +38,10 @@ class VersionFacts:
         self._schema = stored_schema(properties) if as_stored else named_schema(properties)
         self._types = {field.name: field.type for field in self._schema}
         self._specs: dict[tuple[str, str], ProjectionSpec | str] = {}
+        self._names: dict[str, tuple[str, ...]] = {}  # that the table gives each definition
+        for declared in properties.projections:
+            names = self._names.get(declared.definition_hash, ())
+            self._names[declared.definition_hash] = (*names, declared.name)
 
     def declared_specs(self) -> tuple[ProjectionSpec, ...]:
         """Return the table's present projections, over the table's names."""
@@ -48,7 +53,7 @@ class VersionFacts:
         zones = self._schema.zones(entry)
         not_built = {name: one_line(reason) for name, _, reason in entry.not_built}
         projections = []
-        for listed in entry.projections:
+        for listed in _of_different_definitions(entry.projections):
             spec = self._spec(listed)
             if isinstance(spec, str):
                 not_built[listed.name] = f"for the present columns: {one_line(spec)}"
@@ -83,7 +88,9 @@ class VersionFacts:
         if definition is not None:
             stored = stored_spec(name, definition, properties)
             if stored.definition_hash == definition_hash:
-                return stored if self._as_stored else named_spec(name, definition, properties)
+                if self._as_stored:
+                    return stored
+                return self._under_its_names(named_spec(name, definition, properties))
             problem = f"whose definition has the hash {stored.definition_hash}"
         raise CorruptTableError(
             "PROJSEG_CORRUPT_TABLE",
@@ -91,6 +98,26 @@ class VersionFacts:
             f"embeds projection '{name}' of hash {definition_hash}, {problem}; restore the "
             "snapshot from a copy",
         )
+
+    def _under_its_names(self, spec: ProjectionSpec | str) -> ProjectionSpec | str:
+        """Return a stored projection under the names that the table gives its definition now."""
+        if isinstance(spec, str):
+            return spec
+        names = self._names.get(spec.as_stored.definition_hash, ())
+        if names in ((), (spec.name,)):
+            return spec
+        first = spec.name if spec.name in names else names[0]
+        others = tuple(name for name in names if name != first)
+        return replace(spec, name=first, other_names=others, table_name=spec.name)
+
+
+def _of_different_definitions(listed: Iterable[StoredProjection]) -> Iterator[StoredProjection]:
+    """Yield the projections of a segment; of two that store the same, the first."""
+    known = set()
+    for one in listed:
+        if one.definition_hash not in known:
+            known.add(one.definition_hash)
+            yield one
 
 
 def column_bytes(listed: StoredProjection, spec: ProjectionSpec) -> Mapping[str, int]:

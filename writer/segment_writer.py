@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -135,7 +135,7 @@ def write_segment(
     return write_sorted(
         source,
         layout,
-        [spec for spec in layout.specs if not layout.scopes[spec.name].is_deferred],
+        each_once(spec for spec in layout.specs if not layout.scopes[spec.name].is_deferred),
         lambda spec: build_projection(source, spec),
         storage=storage,
         file=file,
@@ -143,6 +143,11 @@ def write_segment(
         interval=interval,
         pool=pool,
     )
+
+
+def each_once(specs: Iterable[ProjectionSpec]) -> list[ProjectionSpec]:
+    """Return projections, of those that one definition has under several names the first."""
+    return list({spec.definition_hash: spec for spec in reversed(list(specs))}.values())[::-1]
 
 
 def _sorted_source(

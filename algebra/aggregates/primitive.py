@@ -105,6 +105,26 @@ class Primitive(msgspec.Struct, frozen=True, dict=True):
         return self.kind.fields(*(argument.type for argument in self.arguments))
 
 
+_DECLARED: Final = {
+    "moments": "var_samp({})",
+    "distinct": "count(DISTINCT {})",
+    "hll": "hll_sketch_agg({})",
+    "theta": "theta_sketch_agg({})",
+}
+_KLL_OF: Final = {pa.float32(): "float", pa.float64(): "double"}
+
+
+def declared_as(primitive: Primitive) -> str:
+    """Return an aggregator that a projection declares to store a primitive."""
+    form = _DECLARED.get(primitive.function, f"{primitive.function}({{}})")
+    if primitive.function == "kll":
+        form = f"kll_sketch_agg_{_KLL_OF.get(primitive.arguments[0].type, 'bigint')}({{}})"
+    inputs = [to_sql(argument) for argument in primitive.arguments] or ["*"]
+    inputs += [str(parameter) for parameter in primitive.parameters]
+    suffix = "" if primitive.filter is None else f" FILTER (WHERE {to_sql(primitive.filter)})"
+    return f"{form.format(', '.join(inputs))}{suffix}"
+
+
 def _count(*arguments: pa.DataType) -> Fields:
     del arguments
     return (("count", pa.int64()),)

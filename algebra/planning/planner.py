@@ -6,7 +6,9 @@ segments costs little; `choose` plans a single segment.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
 
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.planning.candidate_group import CandidateGroup
@@ -15,7 +17,12 @@ from projseg.algebra.planning.interval_cover import data_interval
 from projseg.algebra.planning.segment_metadata import metadata_plan
 from projseg.algebra.planning.segment_offers import BaseRows, SegmentOffers
 from projseg.algebra.planning.source_cost import base_shape
-from projseg.algebra.planning.source_plan import Reason, ReasonCode, SourceChoice
+from projseg.algebra.planning.source_plan import (
+    Reason,
+    ReasonCode,
+    SourceChoice,
+    SourcePlan,
+)
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.filter_simplify import ZoneSets, simplify
 from projseg.algebra.proofs.segment_facts import SegmentFacts
@@ -67,10 +74,21 @@ class Planner:
         ):
             plan = metadata_plan(query, facts, zones)
             if plan is not None:
-                return SourceChoice((plan,), self._skipped(facts))
+                return SourceChoice((plan,), self._skipped(facts, zones))
         group, barred = self._group(facts)
         verdicts = group.verdicts(facts, zones, conditions)
-        return offers.cheapest(verdicts.fitting, {**barred, **verdicts.rejected})
+        choice = offers.cheapest(verdicts.fitting, {**barred, **verdicts.rejected})
+        plans = tuple(map(self._under_asked_name, choice.plans))
+        return SourceChoice(plans, _by_every_name(choice.rejected, facts))
+
+    def _under_asked_name(self, plan: SourcePlan) -> SourcePlan:
+        """Return a plan whose projection has the name that the query asks for it by."""
+        name, spec = self._query.context.use_projection, plan.source
+        if spec is None or name not in spec.other_names:
+            return plan
+        others = tuple(other for other in spec.names if other != name)
+        own = replace(spec, name=name, other_names=others, table_name=spec.name_in_segment)
+        return replace(plan, source=own)
 
     def _may_overlap(self, data: Interval | None) -> bool:
         wanted = self._query.interval
@@ -82,19 +100,24 @@ class Planner:
             self._base[conditions] = BaseRows.of(self._query, conditions, shape)
         return self._base[conditions]
 
-    def _skipped(self, facts: SegmentFacts) -> dict[str, Reason]:
-        """Return the reason against each projection where metadata answers."""
-        reason = Reason(ReasonCode.COSTLIER, "than metadata, which is not read")
-        _, barred = self._group(facts)
-        return {**{stored.spec.name: reason for stored in facts.projections}, **barred}
+    def _skipped(self, facts: SegmentFacts, zones: ZoneSets) -> Mapping[str, Reason]:
+        """Return the reason against each projection where metadata answers.
+
+        Those that could not answer either have their own.
+        """
+        group, barred = self._group(facts)
+        verdicts = group.verdicts(facts, zones, ())
+        costlier = Reason(ReasonCode.COSTLIER, "than metadata, which is not read")
+        found = {fitting.match.spec.name: costlier for fitting in verdicts.fitting}
+        return _by_every_name({**found, **barred, **verdicts.rejected}, facts)
 
     def _group(self, facts: SegmentFacts) -> tuple[CandidateGroup, dict[str, Reason]]:
         deleted = "deleted" if facts.deleted_row_count else ""
-        key = (deleted, *(stored.spec.as_stored.definition for stored in facts.projections))
+        specs = [stored.spec for stored in facts.projections]
+        key = (deleted, *(f"{one.table_name}/{one.as_stored.definition}" for one in specs))
         if facts.not_built:
             key = (*key, *map(str, sorted(facts.not_built.items())))
         if key not in self._groups:
-            specs = [stored.spec for stored in facts.projections]
             barred = self._barred(specs, facts)
             allowed = [index for index, spec in enumerate(specs) if spec.name not in barred]
             group = CandidateGroup(
@@ -105,31 +128,46 @@ class Planner:
 
     def _barred(self, specs: Sequence[ProjectionSpec], facts: SegmentFacts) -> dict[str, Reason]:
         """Return the reasons against projections that are known before matching."""
-        names = [spec.name for spec in specs]
+        names = {name: spec for spec in specs for name in spec.names}
         absent = [spec.name for spec in self._declared if spec.name not in names]
         barred = {name: Reason(ReasonCode.NOT_IN_SEGMENT) for name in absent}
         for name, why in facts.not_built.items():
             if name not in names:
                 barred[name] = Reason(ReasonCode.NOT_IN_SEGMENT, f"not built: {why}")
-        for spec in specs:
-            if spec.changed_zones:
-                zones = ", ".join(spec.changed_zones)
-                barred[spec.name] = Reason(ReasonCode.TIME_ZONE_RULES, zones)
-        for name in (*names, *barred):
-            if (reason := self._ban(name)) is not None:
+        for name in barred:
+            if (reason := self._ban((name,))) is not None:
                 barred[name] = reason
+        for spec in specs:
+            if (reason := self._ban(spec.names)) is not None:
+                barred[spec.name] = reason
+            elif spec.changed_zones:
+                barred[spec.name] = Reason(
+                    ReasonCode.TIME_ZONE_RULES, ", ".join(spec.changed_zones)
+                )
         return barred
 
-    def _ban(self, name: str) -> Reason | None:
-        """Return the reason against a projection in the query context, None if there is none."""
+    def _ban(self, names: tuple[str, ...]) -> Reason | None:
+        """Return the reason in the query context against what has these names; None without one."""
         context = self._query.context
         if context.no_projections:
             return Reason(ReasonCode.DISABLED, "noProjections is set")
-        if name in context.exclude_projections:
+        if not context.exclude_projections.isdisjoint(names):
             return Reason(ReasonCode.EXCLUDED, "excludeProjections names it")
-        if context.use_projection not in (None, name):
+        if context.use_projection not in (None, *names):
             return Reason(ReasonCode.EXCLUDED, f"useProjection names '{context.use_projection}'")
         return None
+
+
+def _by_every_name(rejected: Mapping[str, Reason], facts: SegmentFacts) -> Mapping[str, Reason]:
+    """Return the reasons against projections by every name that the table gives them."""
+    others = [stored.spec for stored in facts.projections if stored.spec.other_names]
+    more = {
+        name: rejected[spec.name]
+        for spec in others
+        for name in spec.other_names
+        if spec.name in rejected
+    }
+    return {**rejected, **more} if more else rejected
 
 
 def choose(

@@ -146,6 +146,10 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
     zone_rules : tuple of (zone, hash)
         The rules of the time zones that its values depend on, as they were where it was declared;
         empty if it depends on none, or was declared by a release that kept none.
+    other_names : tuple of str
+        What else the table calls it: one definition has one stored form and any number of names.
+    table_name : str
+        The name of its table in a segment, where that is not its own; empty: it is.
     """
 
     name: str
@@ -156,6 +160,18 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
     order: tuple[Expression, ...] = ()
     stored: StoredAs | None = None
     zone_rules: tuple[tuple[str, str], ...] = ()
+    other_names: tuple[str, ...] = ()
+    table_name: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name that the table gives it; its own comes first."""
+        return (self.name, *self.other_names)
+
+    @property
+    def name_in_segment(self) -> str:
+        """The name of its table in the segment that holds it."""
+        return self.table_name or self.name
 
     @property
     def holds_rows(self) -> bool:
