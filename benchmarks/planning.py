@@ -24,6 +24,7 @@ from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts, SegmentFacts
 from projseg.algebra.query.binding import bind_query
+from projseg.algebra.query.request import Query
 from projseg.segment_format.types import TIMESTAMP
 
 SEGMENT_COUNT: Final = 10_000
@@ -117,7 +118,7 @@ def _report(
     specs: Sequence[ProjectionSpec],
     segments: Sequence[SegmentFacts],
 ) -> None:
-    query = bind_query(schema, "time", **parts)
+    query = bind_query(schema, "time", Query(**parts))
     started = time.process_time()
     planner = Planner(query, specs)
     choices = [planner.choose(segment) for segment in segments]

@@ -55,7 +55,7 @@ class _Opened(msgspec.Struct, frozen=True):
             require_match(footer_mismatches(entry, self.segment, schema), self.segment.path)
 
     def require_projection(self, spec: ProjectionSpec) -> None:
-        name = spec.name_in_segment
+        name = spec.table_name or spec.name
         if self.specs.get(name) is not spec:
             where = f"{self.segment.path}: projection '{name}'"
             table = self.segment.table(name)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from projseg.algebra.planning.source_plan import (
     Reason,
+    SourceChoice,
     SourcePlan,
     TakenBack,
 )
@@ -23,6 +25,9 @@ from projseg.reader.sources import listed_projection, source_row_count
 from projseg.reader.version_facts import column_bytes
 from projseg.table_layer.segment_entry import SegmentEntry
 from projseg.table_layer.storage import Storage
+
+BASE_ROWS: Final = "base"
+"""What base rows are called where sources are named."""
 
 
 class SourceRead(msgspec.Struct, frozen=True):
@@ -40,7 +45,7 @@ class SourceRead(msgspec.Struct, frozen=True):
         Rows scanned, and stored bytes of the columns touched in proportion to them; with the
         deleted rows whose part is taken back from a projection's.
     rejected : mapping of str to Reason
-        Why each other candidate is not used.
+        Why each other source is not used.
     cost : int
         The estimate by which planning chose, about a nanosecond of one processor each.
     milliseconds : float or None
@@ -144,9 +149,15 @@ def _planned(plan: QueryPlan, segment: SegmentPlan, source: SourcePlan) -> Sourc
         source=source.source_name,
         row_count=row_count,
         byte_count=byte_count,
-        rejected=segment.choice.rejected,
+        rejected=_rejected(segment.choice),
         cost=source.cost,
     )
+
+
+def _rejected(choice: SourceChoice) -> Mapping[str, Reason]:
+    if choice.base_rejected is None:
+        return choice.rejected
+    return {BASE_ROWS: choice.base_rejected, **choice.rejected}
 
 
 def _deleted(plan: QueryPlan, segment: SegmentPlan, taken: TakenBack) -> SourceRead:

@@ -22,7 +22,7 @@ def open_source(
     holds_ending: bool = False,
 ) -> SegmentSource:
     """Return the table of a segment that a plan reads; `holds_ending` as of `open_segment`."""
-    name = BASE_TABLE if plan.source is None else plan.source.name_in_segment
+    name = BASE_TABLE if plan.source is None else (plan.source.table_name or plan.source.name)
     segment = open_segment(storage, entry, schema, plan.source, holds_ending=holds_ending)
     view = (
         viewed(segment, schema) if plan.source is None else viewed_projection(segment, plan.source)
@@ -52,4 +52,6 @@ def listed_projection(entry: SegmentEntry, plan: SourcePlan) -> StoredProjection
     """Return what is listed of the projection that a plan reads; None: it reads none."""
     if plan.source is None:
         return None
-    return next(p for p in entry.projections if p.name == plan.source.name_in_segment)
+    return next(
+        p for p in entry.projections if p.name == (plan.source.table_name or plan.source.name)
+    )

@@ -266,7 +266,7 @@ class StackReader:
     def _known_owner(self) -> Owner:
         """Return the identity of this stack in the cache: of these files, under these names."""
         spec = self._stack.plan.source
-        table = None if spec is None else (spec.name_in_segment, spec.definition)
+        table = None if spec is None else (spec.table_name or spec.name, spec.definition)
         key = ("stack", self._storage.location, table, self._schema.identity, self._stack.files)
         known: _Identity | None = KEPT.get(key)
         if known is None:

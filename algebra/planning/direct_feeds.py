@@ -8,14 +8,21 @@ base rows are.
 
 from __future__ import annotations
 
-from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.aggregates.primitive import Primitive, declared_as
 from projseg.algebra.expressions.fallible import may_fail
 from projseg.algebra.expressions.predicates import conjunction, conjuncts, not_null
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.planning.grouping_rewrite import GroupingRewriter, NotStored
 from projseg.algebra.planning.row_sums import sum_by_columns
 from projseg.algebra.planning.segment_view import SegmentView
-from projseg.algebra.planning.source_plan import AddRows, AddWeighted, FoldSeveral, MergeStates
+from projseg.algebra.planning.source_plan import (
+    AddRows,
+    AddWeighted,
+    FoldSeveral,
+    MergeStates,
+    Reason,
+    ReasonCode,
+)
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.exact_values import keeps_values
 from projseg.algebra.proofs.filter_implication import Premises
@@ -50,6 +57,19 @@ class DirectFeeds:
         self._rewriter = rewriter
         self._context = (*spec.filter_conjuncts, *view.known)
         self._premises = view.premises if not spec.filter_conjuncts else Premises(self._context)
+
+    def missing(self, primitive: Primitive) -> Reason:
+        """Return what a projection lacks to feed a primitive, as one declares it."""
+        kind = primitive.kind
+        text = declared_as(primitive)
+        if self._spec.holds_rows or kind.not_stored:  # only its arguments can be stored
+            try:
+                for needed in (*primitive.arguments, *conjuncts(primitive.filter)):
+                    self._rewriter.rewrite(needed)
+            except NotStored as absent:
+                return Reason(absent.code, absent.column)
+            text = "count(*)" if kind.is_weighable else f"{text}, which {kind.not_stored}"
+        return Reason(ReasonCode.AGGREGATOR_NOT_STORED, text)
 
     def _open(self, conditions: tuple[Expression, ...]) -> tuple[Expression, ...]:
         """Return the conditions that are not proved by what is known."""

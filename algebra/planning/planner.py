@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
 from msgspec.structs import replace
 
 from projseg.algebra.expressions.tree import Expression
@@ -32,6 +33,30 @@ from projseg.algebra.time.interval import Interval
 __all__ = ["Planner", "check_forced", "choose"]
 
 _EMPTY = SourceChoice(())
+_COSTLIER_THAN_METADATA = Reason(ReasonCode.COSTLIER, "than metadata, which is not read")
+
+
+class _Group(msgspec.Struct, frozen=True):
+    """What segments with the same projections share: those to match, and reasons against others.
+
+    Parameters
+    ----------
+    candidates : CandidateGroup
+        The projections to match.
+    barred : dict of str to Reason
+        Reasons that are known before matching.
+    more_names : list of (str, str)
+        A projection's name and another that the table gives it.
+    """
+
+    candidates: CandidateGroup
+    barred: dict[str, Reason]
+    more_names: list[tuple[str, str]]
+
+    def by_every_name(self, rejected: Mapping[str, Reason]) -> dict[str, Reason]:
+        """Return reasons against projections by every name that the table gives them."""
+        more = {other: rejected[name] for name, other in self.more_names if name in rejected}
+        return {**rejected, **more}
 
 
 class Planner:
@@ -48,7 +73,7 @@ class Planner:
     def __init__(self, query: QuerySpec, declared: Sequence[ProjectionSpec] = ()) -> None:
         self._query = query
         self._declared = tuple(declared)
-        self._groups: dict[tuple[str, ...], tuple[CandidateGroup, dict[str, Reason]]] = {}
+        self._groups: dict[tuple[str, ...], _Group] = {}
         self._base: dict[tuple[Expression, ...], BaseRows] = {}
 
     def choose(self, facts: SegmentFacts) -> SourceChoice:
@@ -65,21 +90,20 @@ class Planner:
         if is_empty:
             return _EMPTY
         offers = SegmentOffers(query, facts, self._base_rows(conditions), data, zones)
-        context = query.context
-        if (
-            not conditions
-            and offers.is_whole
-            and not context.is_forced
-            and not context.no_projections
-        ):
+        context, group = query.context, self._group(facts)
+        may_be_metadata = not conditions and offers.is_whole
+        if may_be_metadata and not context.is_forced and not context.no_projections:
             plan = metadata_plan(query, facts, zones)
             if plan is not None:
-                return SourceChoice((plan,), self._skipped(facts, zones))
-        group, barred = self._group(facts)
-        verdicts = group.verdicts(facts, zones, conditions)
-        choice = offers.cheapest(verdicts.fitting, {**barred, **verdicts.rejected})
+                rejected = _costlier_than_metadata(group, facts, zones)
+                return SourceChoice((plan,), rejected, _COSTLIER_THAN_METADATA)
+        verdicts = group.candidates.verdicts(facts, zones, conditions)
+        choice = offers.cheapest(verdicts.fitting, {**group.barred, **verdicts.rejected})
+        if context.use_projection is None and not group.more_names:
+            return choice
         plans = tuple(map(self._under_asked_name, choice.plans))
-        return SourceChoice(plans, _by_every_name(choice.rejected, facts))
+        rejected = group.by_every_name(choice.rejected)
+        return replace(choice, plans=plans, rejected=rejected)
 
     def _under_asked_name(self, plan: SourcePlan) -> SourcePlan:
         """Return a plan whose projection has the name that the query asks for it by."""
@@ -87,7 +111,9 @@ class Planner:
         if spec is None or name not in spec.other_names:
             return plan
         others = tuple(other for other in spec.names if other != name)
-        own = replace(spec, name=name, other_names=others, table_name=spec.name_in_segment)
+        own = replace(
+            spec, name=name, other_names=others, table_name=(spec.table_name or spec.name)
+        )
         return replace(plan, source=own)
 
     def _may_overlap(self, data: Interval | None) -> bool:
@@ -100,31 +126,22 @@ class Planner:
             self._base[conditions] = BaseRows.of(self._query, conditions, shape)
         return self._base[conditions]
 
-    def _skipped(self, facts: SegmentFacts, zones: ZoneSets) -> Mapping[str, Reason]:
-        """Return the reason against each projection where metadata answers.
-
-        Those that could not answer either have their own.
-        """
-        group, barred = self._group(facts)
-        verdicts = group.verdicts(facts, zones, ())
-        costlier = Reason(ReasonCode.COSTLIER, "than metadata, which is not read")
-        found = {fitting.match.spec.name: costlier for fitting in verdicts.fitting}
-        return _by_every_name({**found, **barred, **verdicts.rejected}, facts)
-
-    def _group(self, facts: SegmentFacts) -> tuple[CandidateGroup, dict[str, Reason]]:
+    def _group(self, facts: SegmentFacts) -> _Group:
         deleted = "deleted" if facts.deleted_row_count else ""
         specs = [stored.spec for stored in facts.projections]
-        key = (deleted, *(f"{one.table_name}/{one.as_stored.definition}" for one in specs))
+        key = (deleted, *[t for one in specs for t in (one.table_name, one.as_stored.definition)])
         if facts.not_built:
             key = (*key, *map(str, sorted(facts.not_built.items())))
-        if key not in self._groups:
+        known = self._groups.get(key)
+        if known is None:
             barred = self._barred(specs, facts)
             allowed = [index for index, spec in enumerate(specs) if spec.name not in barred]
             group = CandidateGroup(
                 self._query, specs, frozenset(allowed), has_deleted_rows=bool(deleted)
             )
-            self._groups[key] = (group, barred)
-        return self._groups[key]
+            more_names = [(spec.name, other) for spec in specs for other in spec.other_names]
+            known = self._groups[key] = _Group(group, barred, more_names)
+        return known
 
     def _barred(self, specs: Sequence[ProjectionSpec], facts: SegmentFacts) -> dict[str, Reason]:
         """Return the reasons against projections that are known before matching."""
@@ -158,16 +175,14 @@ class Planner:
         return None
 
 
-def _by_every_name(rejected: Mapping[str, Reason], facts: SegmentFacts) -> Mapping[str, Reason]:
-    """Return the reasons against projections by every name that the table gives them."""
-    others = [stored.spec for stored in facts.projections if stored.spec.other_names]
-    more = {
-        name: rejected[spec.name]
-        for spec in others
-        for name in spec.other_names
-        if spec.name in rejected
-    }
-    return {**rejected, **more} if more else rejected
+def _costlier_than_metadata(
+    group: _Group, facts: SegmentFacts, zones: ZoneSets
+) -> Mapping[str, Reason]:
+    """Return the reasons where metadata answers; what could not answer either has its own."""
+    verdicts = group.candidates.verdicts(facts, zones, ())
+    able = [fitting.match.spec.name for fitting in verdicts.fitting]
+    found = dict.fromkeys(able, _COSTLIER_THAN_METADATA)
+    return group.by_every_name({**found, **group.barred, **verdicts.rejected})
 
 
 def choose(

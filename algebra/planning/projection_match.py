@@ -9,7 +9,6 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from projseg.algebra.aggregates.primitive import Primitive, declared_as
 from projseg.algebra.expressions.literals import TRUE
 from projseg.algebra.expressions.predicates import conjunction, not_null
 from projseg.algebra.expressions.render import to_sql
@@ -92,17 +91,9 @@ def _feeds(query: QuerySpec, finder: FeedFinder) -> tuple[Feed, ...] | Reason:
     for primitive in query.primitives:
         feed = finder.find(primitive)
         if feed is None:
-            return _not_stored(primitive)
+            return finder.missing(primitive)
         feeds.append(feed)
     return tuple(feeds)
-
-
-def _not_stored(primitive: Primitive) -> Reason:
-    """Return what a projection lacks, in words that a declaration takes."""
-    if primitive.kind.not_stored:  # only rows of its values serve it
-        text = ", ".join(map(to_sql, primitive.arguments))
-        return Reason(ReasonCode.MISSING_GROUPING_COLUMN, text)
-    return Reason(ReasonCode.AGGREGATOR_NOT_STORED, declared_as(primitive))
 
 
 def _with_filtered_states(

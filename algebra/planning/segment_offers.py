@@ -143,17 +143,19 @@ class SegmentOffers:
                 cost += sum(self._edge_plan(edge, fitting).cost for edge in found.edges)
                 offers.append((cost, candidate.rank, candidate, found))
         best = min(offers, key=lambda offer: offer[:2]) if offers else None
-        if best is None or not self._query.context.is_forced:
-            base_cost = self._base_cost(self._query.interval)
-            if best is None or base_cost < best[0]:
-                _explain(offers, base_cost, set(), rejected)
-                return SourceChoice((self._base_plan(self._query.interval),), rejected)
+        base_cost = self._base_cost(self._query.interval)
+        is_forced = self._query.context.is_forced
+        if best is None or (base_cost < best[0] and not is_forced):
+            _explain(offers, base_cost, set(), rejected)
+            return SourceChoice((self._base_plan(self._query.interval),), rejected)
         cost, _, candidate, found = best
         plans = [self._projection_plan(candidate, found)]
         plans += [self._edge_plan(edge, fitting) for edge in found.edges]
-        used = {plan.source.name for plan in plans if plan.source is not None}
+        used = {plan.source_name for plan in plans}
         _explain(offers, cost, used, rejected)
-        return SourceChoice(tuple(plans), rejected)
+        is_base_out = not is_forced and None not in used
+        base_rejected = _costlier(base_cost, cost) if is_base_out else None
+        return SourceChoice(tuple(plans), rejected, base_rejected)
 
     def _cover(self, candidate: Fitting) -> Cover | Reason:
         if self.is_whole:
@@ -312,13 +314,17 @@ _Offer = tuple[int, tuple[int, int, str], Fitting, Cover]
 
 
 def _explain(
-    offers: list[_Offer], best_cost: int, used: set[str], rejected: dict[str, Reason]
+    offers: list[_Offer], best_cost: int, used: set[str | None], rejected: dict[str, Reason]
 ) -> None:
     """Add to `rejected` what the projections that are not used would have cost."""
     for cost, _, candidate, _ in offers:
         name = candidate.match.spec.name
         if name not in used:
-            rejected[name] = Reason(ReasonCode.COSTLIER, f"{cost:,} against {best_cost:,}")
+            rejected[name] = _costlier(cost, best_cost)
+
+
+def _costlier(cost: int, best_cost: int) -> Reason:
+    return Reason(ReasonCode.COSTLIER, f"{cost:,} against {best_cost:,}")
 
 
 def _within(plan: SourcePlan, spec: ProjectionSpec, buckets: Interval) -> SourcePlan:

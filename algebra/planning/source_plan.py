@@ -20,7 +20,7 @@ from projseg.algebra.time.interval import Interval
 
 
 class ReasonCode(StrEnum):
-    """Why a projection does not answer for a segment."""
+    """Why a source does not answer for a segment."""
 
     NOT_IN_SEGMENT = "NOT_IN_SEGMENT"
     DISABLED = "DISABLED"
@@ -265,7 +265,7 @@ class SourcePlan(msgspec.Struct, frozen=True):
 
 
 class SourceChoice(msgspec.Struct, frozen=True):
-    """The plans for one segment, and the reason against every projection not among them.
+    """The plans for one segment, and the reason against every source not among them.
 
     Parameters
     ----------
@@ -273,10 +273,13 @@ class SourceChoice(msgspec.Struct, frozen=True):
         Over disjoint intervals; empty where no row of the segment can match.
     rejected : mapping of str to Reason
         By projection name.
+    base_rejected : Reason or None
+        The reason against base rows; None: they are read or may not be, or nothing is.
     """
 
     plans: tuple[SourcePlan, ...]
     rejected: Mapping[str, Reason] = msgspec.field(default_factory=dict)
+    base_rejected: Reason | None = None
 
     @property
     def is_empty(self) -> bool:

@@ -147,9 +147,9 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
         The rules of the time zones that its values depend on, as they were where it was declared;
         empty if it depends on none, or was declared by a release that kept none.
     other_names : tuple of str
-        What else the table calls it: one definition has one stored form and any number of names.
+        What else the table calls it; one definition is stored once, under one of its names.
     table_name : str
-        The name of its table in a segment, where that is not its own; empty: it is.
+        The name of its table in a segment, where that is not `name`.
     """
 
     name: str
@@ -169,11 +169,6 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
         return (self.name, *self.other_names)
 
     @property
-    def name_in_segment(self) -> str:
-        """The name of its table in the segment that holds it."""
-        return self.table_name or self.name
-
-    @property
     def holds_rows(self) -> bool:
         """Whether it holds rows in an order of their own, and not groups."""
         return bool(self.order)
@@ -186,11 +181,9 @@ class ProjectionSpec(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def regions(self) -> tuple[str, ...]:
         """The time zones whose rules its values depend on, in order."""
-        trees = [named.expression for named in self.grouping]
-        trees += [tree for call in self.aggregators for tree in call.arguments]
-        trees += [call.filter for call in self.aggregators if call.filter is not None]
-        trees += [] if self.filter is None else [self.filter]
-        return tuple(sorted({zone for tree in trees for zone in regions_of(tree)}))
+        trees = [self.filter, *(named.expression for named in self.grouping)]
+        trees += [tree for call in self.aggregators for tree in (*call.arguments, call.filter)]
+        return tuple(sorted({zone for tree in trees if tree for zone in regions_of(tree)}))
 
     @property
     def changed_zones(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from projseg.algebra.planning.source_plan import ReasonCode
 from projseg.algebra.query.request import Query
 from projseg.reader.plan import QueryPlan
 from projseg.reader.source_reads import (
+    BASE_ROWS,
     PlanFigures,
     SourceRead,
     plan_figures,
@@ -38,7 +39,6 @@ ANALYZED_SCHEMA: Final = SEGMENTS_SCHEMA.append(
     pa.field("estimated_milliseconds", pa.float64())
 ).append(pa.field("milliseconds", pa.float64()))
 
-_BASE: Final = "base"  # base rows where a source is named in words
 _SEGMENTS_SHOWN: Final = 20
 _NANOSECONDS: Final = 1e6  # in a millisecond
 _UNBROKEN: Final = 10_000  # characters a line of `str()` may have: whoever shows it wraps it
@@ -54,7 +54,7 @@ class Explain:
     ----------
     segments : pa.Table
         A row for each source read: segment, interval, source (a projection's name, null for base
-        rows, `metadata`), rows, bytes, rejected (reason by projection). Analysed also milliseconds,
+        rows, `metadata`), rows, bytes, rejected (reason by source). Analysed also milliseconds,
         in one thread, and estimated_milliseconds, by which planning chose. A segment answered from
         two sources, whole buckets and ragged edges, has two rows.
     query : Query
@@ -82,7 +82,7 @@ class Explain:
 
     @property
     def rejections(self) -> dict[str, dict[str, int]]:
-        """How often each projection was refused, by reason code."""
+        """How often each source was refused, by reason code; base rows count as `base`."""
         counts: dict[str, Counter[str]] = {}
         for rejected in self.segments.column("rejected").to_pylist():
             for name, reason in rejected:
@@ -218,7 +218,7 @@ def _row(read: SourceRead) -> dict[str, Any]:
 
 
 def _source_name(source: str | None) -> str:
-    return _BASE if source is None else source
+    return BASE_ROWS if source is None else source
 
 
 def _shared(row: dict[str, Any]) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -245,7 +245,7 @@ def _totals(rows: list[dict[str, Any]]) -> tuple[int, int]:
 
 
 def _group_line(rows: list[dict[str, Any]]) -> str:
-    source = "base rows" if rows[0]["source"] == _BASE else rows[0]["source"]
+    source = "base rows" if rows[0]["source"] == BASE_ROWS else rows[0]["source"]
     segments = "1 segment" if len(rows) == 1 else f"{len(rows):,} segments"
     return f"{source}: {segments}, {_sizes(rows)}"
 

@@ -44,7 +44,7 @@ def test_a_definition_has_one_stored_form_and_any_number_of_names(tmp_path):
     table.append(ROWS)
     assert embedded(table) == [["one"], ["one"]]
     explained = table.explain(**ASKED)
-    assert (explained.sources, explained.rejections) == ({"one": 2}, {})
+    assert (explained.sources, explained.rejections) == ({"one": 2}, {"base": {"COSTLIER": 2}})
     for name in ("one", "two", "three"):
         assert sources(table, useProjection=name) == {name: 2}
         without = table.explain(**ASKED, context={"excludeProjections": name})
@@ -114,6 +114,21 @@ def test_where_metadata_answers_projections_have_their_own_reasons(tmp_path):
     assert segment["rejected"]["can"].startswith("COSTLIER")
     assert segment["rejected"]["cannot"] == "AGGREGATOR_NOT_STORED max(n)"
     assert segment["rejected"]["absent"] == "NOT_IN_SEGMENT"
+
+
+def test_base_rows_have_a_line_with_their_cost(tmp_path):
+    table = made(tmp_path, by_c("cheap"), Projection("wide", ["c", "n"], ["sum(n) AS s"]))
+    (segment,) = table.explain(**ASKED).named_segments()
+    own = {name: reason.split() for name, reason in segment["rejected"].items()}
+    assert list(own) == ["base", "wide"]
+    (_, base, _, chosen), (_, _, _, also_chosen) = own["base"], own["wide"]
+    assert chosen == also_chosen
+    assert int(base.replace(",", "")) > int(chosen.replace(",", ""))
+    assert "not base: COSTLIER" in str(table.explain(**ASKED))
+    for context in ({"useProjection": "cheap"}, {"noProjections": True}):
+        (row,) = table.explain(**ASKED, context=context).named_segments()
+        assert "base" not in row["rejected"]
+    assert table.explain(aggregators="count(*)").rejections["base"] == {"COSTLIER": 1}
 
 
 AGGREGATES = [

@@ -205,7 +205,7 @@ def test_reasons_are_told(table):
         reasons(columns="price", filter="added = 5")["dear"] == "FILTER_NOT_IMPLIED price >= 900.0D"
     )
     counted = reasons(aggregators="count(tags)", filter="price > 950")
-    assert counted["dear"] == "AGGREGATOR_NOT_STORED count(tags)"
+    assert counted["dear"] == "MISSING_GROUPING_COLUMN tags"
     tagged = reasons(columns="price", filter="tags IS NULL AND price > 990")
     assert tagged["dear"] == "FILTER_COLUMN_NOT_STORED tags"
     assert reasons(columns="price", filter=ONE, context=BASE)["by_city"].startswith("DISABLED")
