@@ -35,6 +35,7 @@ from projseg.algebra.planning.source_plan import (
 from projseg.algebra.projection.stored_names import state_column_name
 from projseg.kernels.gather import gather
 from projseg.kernels.sorting import distinct
+from projseg.memory.late_import import late_import
 from projseg.segment_format.vectors import Numbers, Vector
 
 # How many rows a weighted fold makes of its rows at a time.
@@ -113,10 +114,29 @@ def _add_in_blocks(state: State, argument: Expression, rows: Rows, groups: Group
 
 
 def _function_of_state(feed: AddFunction, rows: Rows) -> Vector:
-    (state,) = stored_states(feed.primitive, feed.prefix, rows).values()
+    columns = stored_states(feed.primitive, feed.prefix, rows)
+    if feed.primitive.function == "kll":
+        columns = {"value": _extremes_of_sketches(feed, columns, len(rows))}
+    (state,) = columns.values()
     names = feed.argument.columns - {feed.STATE}
     vectors = {feed.STATE: state, **{name: rows.vector(name) for name in names}}
     return evaluate_over(feed.argument, all_rows(MemorySource(len(rows), vectors)))
+
+
+def _extremes_of_sketches(
+    feed: AddFunction, columns: Mapping[str, Vector], row_count: int
+) -> Vector:
+    """Return the least or the greatest value of each sketch; a sketch keeps them as they are."""
+    with late_import:
+        from projseg.aggregation.states.kll import KllState
+    sketches = KllState(feed.primitive, row_count)
+    sketches.merge(_each_apart(row_count), columns)
+    share = 0.0 if feed.extreme == "min" else 1.0
+    return grouping_vector(sketches.percentiles([share], None))
+
+
+def _each_apart(count: int) -> Groups:
+    return Groups(np.arange(count, dtype=np.uint32), count, count)
 
 
 def _add_multiple(
@@ -141,8 +161,7 @@ def _add_multiple(
             _feed_state(inner, feed.primitive, feed.feed, rows, groups, sums)
             sums[feed.primitive, feed.feed] = inner
         numbers = _counted(inner.columns())
-        ids = np.arange(groups.count, dtype=np.uint32)
-        groups = Groups(ids, groups.count, groups.count)
+        groups = _each_apart(groups.count)
     found = multiplied(numbers, feed.constant)
     if arrow_type == pa.float64():
         found = replace(found, values=found.wide().astype(np.float64), base=0, bounds=None)

@@ -118,7 +118,8 @@ class _SourceTask(msgspec.Struct, frozen=True):
         if plan.taken_back is not None:
             return self._without_deleted(source, plan.taken_back)
         batches = self._batches(source, plan, primitives)
-        if len(batches) == 1 and (is_stored_answer(plan) or (is_merged and merges_states(plan))):
+        is_answer = is_stored_answer(plan, primitives) or (is_merged and merges_states(plan))
+        if len(batches) == 1 and is_answer:
             rows = self._select(source, batches[0]).compact()
             return stored_partial(rows, plan.keys, primitives, plan.feeds)
         return _folded((self._select(source, part) for part in batches), plan, primitives)
@@ -261,12 +262,18 @@ def _folded(
     return reduce(lambda before, partial: merge_partials([before, partial], primitives), found)
 
 
-def is_stored_answer(plan: SourcePlan) -> bool:
-    """Whether the source's rows are the query's groups already."""
+def is_stored_answer(plan: SourcePlan, primitives: Sequence[Primitive]) -> bool:
+    """Whether the source's rows are the query's groups, with states of the sizes asked for."""
     if plan.source is None or not plan.keys or len(plan.keys) != len(plan.source.grouping):
         return False
     stored = {stored_column(named.expression) for named in plan.source.grouping}
-    return stored == set(plan.keys) and merges_states(plan)
+    if stored != set(plan.keys) or not merges_states(plan):
+        return False
+    states = dict(plan.source.states)
+    return all(
+        isinstance(feed, MergeStates) and states[feed.prefix].parameters == primitive.parameters
+        for primitive, feed in zip(primitives, plan.feeds, strict=True)
+    )
 
 
 def merges_states(plan: SourcePlan) -> bool:

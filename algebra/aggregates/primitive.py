@@ -231,12 +231,14 @@ PRIMITIVES: Final[dict[str, PrimitiveKind]] = {
         _alone("sketch", "hll_union_agg"),
         is_idempotent=True,
         is_set=True,
+        serves_smaller=True,
     ),
     "theta": PrimitiveKind(
         _sketch,
         {"sketch": "theta_union_agg({sketch}, {parameter})"},
         is_idempotent=True,
         is_set=True,
+        serves_smaller=True,
     ),
     "kll": PrimitiveKind(
         _kll,

@@ -89,22 +89,22 @@ class FeedFinder(DirectFeeds):
         self, primitive: Primitive, conditions: tuple[Expression, ...]
     ) -> AddFunction | None:
         """Answer max(f(x)) from max(x) where f rises, and from min(x) where it falls."""
-        if primitive.function not in _OPPOSITE or primitive.arguments[0] not in self._view.sure:
+        if primitive.function not in _OPPOSITE or not self._is_sure(primitive.arguments[0]):
             return None
         found = self._by_extreme(primitive.arguments[0], primitive.function, conditions)
         if found is None:
             return None
-        argument, stored, feed = found
-        return AddFunction(stored, feed.prefix, argument, feed.filter)
+        argument, stored, extreme, feed = found
+        return AddFunction(stored, extreme, feed.prefix, argument, feed.filter)
 
     def _by_extreme(
         self, value: Expression, function: str, conditions: tuple[Expression, ...]
-    ) -> tuple[Expression, Primitive, MergeStates] | None:
+    ) -> tuple[Expression, Primitive, str, MergeStates] | None:
         """Return an extreme of a value as a function of a stored extreme, and that."""
-        stored = Primitive(function, (value,))
-        feed = self._merged(stored, conditions)
-        if feed is not None:
-            return Column(value.type, AddFunction.STATE), stored, feed
+        for stored in (Primitive(function, (value,)), Primitive("kll", (value,), None, (1,))):
+            feed = self._merged(stored, conditions)
+            if feed is not None:
+                return Column(value.type, AddFunction.STATE), stored, function, feed
         if not isinstance(value, Call) or not keeps_values(value):
             return None
         fixed = [self._rewritten((argument,)) for argument in value.arguments]

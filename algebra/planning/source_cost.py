@@ -182,7 +182,7 @@ def _feed_columns(primitive: Primitive, feed: Feed) -> tuple[str, ...]:
             found = (state_column_name(prefix, "count"), *_columns([*arguments, condition]))
         case AddRows(arguments, condition):
             found = _columns([*arguments, condition])
-        case AddFunction(stored, prefix, argument, condition):
+        case AddFunction(stored, _, prefix, argument, condition):
             own = (name for name in _columns([argument, condition]) if name != AddFunction.STATE)
             found = (*_stored_columns(stored, prefix), *own)
         case FoldMultiple(inner, part, _, factors):

@@ -126,12 +126,14 @@ class FoldMultiple(msgspec.Struct, frozen=True):
 
 
 class AddFunction(msgspec.Struct, frozen=True):
-    """Fold a function of a stored state: max(to_date(t)) from max(t).
+    """Fold a function of a stored extreme: max(to_date(t)) from max(t), or from a KLL sketch of t.
 
     Parameters
     ----------
     primitive : Primitive
-        The stored primitive, of one column.
+        The stored primitive: an extreme, or a sketch that knows its extremes.
+    extreme : str
+        "min" or "max": which one `STATE` is.
     prefix : str
         Text of the stored primitive.
     argument : Expression
@@ -143,6 +145,7 @@ class AddFunction(msgspec.Struct, frozen=True):
     STATE: ClassVar[str] = "the state"
 
     primitive: Primitive
+    extreme: str
     prefix: str
     argument: Expression
     filter: Expression | None = None

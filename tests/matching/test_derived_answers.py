@@ -3,11 +3,13 @@
 import random
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 from derived_cases import KINDS, answered, asked, make_table, pairs
 from matching_tables import comparable
 from scale import IS_NIGHTLY
 
+import projseg
 from projseg.errors import ProjsegError
 
 PAIRS = 1_000 if IS_NIGHTLY else 60
@@ -48,3 +50,31 @@ def sorted_rows(answer):
         return answer.code
     found = (tuple(map(comparable, row.values())) for row in answer.to_pylist())
     return sorted(found, key=repr)
+
+
+@pytest.mark.parametrize(
+    ("stored", "call"),
+    [
+        ("hll_sketch_agg(x, 12)", "hll_sketch_agg(x, 8)"),
+        ("theta_sketch_agg(x, 12)", "theta_sketch_agg(x, 8)"),
+        ("kll_sketch_agg_bigint(x, 400)", "kll_sketch_agg_bigint(x, 20)"),
+    ],
+)
+def test_partial_answers_hold_sketches_of_the_size_asked_for(tmp_path, stored, call):
+    rows = pa.table({"g": [n % 2 for n in range(20_000)], "x": range(20_000)})
+    projection = projseg.Projection("p", ["g"], [f"{stored} AS s"])
+    table = projseg.Table.create(str(tmp_path), rows.schema, projections=[projection])
+    table.append(rows)
+    for group_by in ("g", None):
+        query = {"group_by": group_by, "aggregators": f"{call} AS s", "aggregation": "partial"}
+        answer = table.query(projseg.Query(**query, context={"useProjection": "p"}))
+        expected = table.query(projseg.Query(**query, context={"noProjections": True}))
+        if stored.startswith("kll"):
+            assert lengths(answer["s.sketch"]) == lengths(expected["s.sketch"])
+        else:
+            assert sorted_rows(answer) == sorted_rows(expected)
+
+
+def lengths(sketches):
+    """Return the sketches' lengths to about a value or two, which ranks may fall on."""
+    return [len(sketch) // 32 for sketch in sketches.to_pylist()]

@@ -299,10 +299,13 @@ def of_sketches(r):
             ("kll_sketch_agg_bigint(x, 400)", "kll_sketch_agg_bigint(x, 200)"),
             ("hll_sketch_agg(x)", "approx_count_distinct(x)"),
             ("approx_percentile(x, 0.5, 10000)", "approx_percentile(x, 0.25, 100)"),
+            ("approx_percentile(y, 0.5, 100)", r.choice(["min(y)", "max(y)", "max(-y)"])),
+            ("kll_sketch_agg_double(f, 8)", r.choice(["min(f)", "max(f)"])),
+            ("approx_percentile(p, 0.5, 100)", r.choice(["min(p)", "max(p)", "min(floor(p))"])),
+            ("hll_sketch_agg(k, 12)", "hll_sketch_agg(k, 4)"),
+            ("theta_sketch_agg(i, 12)", "theta_sketch_agg(i, 4)"),
         ]
     )
-    estimate = {"hll": "hll_sketch_estimate", "the": "theta_sketch_estimate"}.get(call[:3])
-    call = f"{estimate}({call})" if estimate else call
     return _pair(r, [stored, "count(*)"], [call])
 
 
