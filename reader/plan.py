@@ -9,11 +9,18 @@ import msgspec
 
 from projseg.algebra.planning.forced_projections import check_excluded, check_forced
 from projseg.algebra.planning.planner import Planner
+from projseg.algebra.planning.separable_conditions import SeparatedQuery, separated
+from projseg.algebra.planning.shared_matching import SharedMatching
 from projseg.algebra.planning.source_plan import SourceChoice
 from projseg.algebra.projection.spec import ProjectionSpec, definition_name
-from projseg.algebra.query.binding import bind_query
-from projseg.algebra.query.meaning import Meaning, depends_on_instant, meaning_of
-from projseg.algebra.query.request import Query
+from projseg.algebra.query.binding import bind_outputs, bind_query, bind_rows
+from projseg.algebra.query.meaning import (
+    Meaning,
+    depends_on_instant,
+    meaning_of,
+    meaning_of_outputs,
+)
+from projseg.algebra.query.request import Query, with_named_parameters
 from projseg.algebra.query.spec import QuerySpec
 from projseg.memory.cache import KEPT, CacheKey
 from projseg.memory.deadline import check_deadline
@@ -95,7 +102,7 @@ def plan_query(
     if entries is not None:
         return _plan(snapshot, query, entries, len(entries))
     plan: QueryPlan = KEPT.get_or_load(
-        _key(snapshot, query), lambda: _plan_of_all(snapshot, query), _byte_count
+        _key("plan", snapshot, query), lambda: _plan_of_all(snapshot, query), _byte_count
     )
     return plan
 
@@ -119,23 +126,31 @@ def plan_asked(snapshot: Snapshot, query: Query) -> QueryPlan:
         As of `bind_query` and `plan_query`.
     """
     meaning = meaning_of(query)
-    key = _key(snapshot, meaning)
+    key = _key("plan", snapshot, meaning)
     plan: QueryPlan | None = KEPT.get(key)
     if plan is not None:
         return plan
     properties = snapshot.properties
-    bound = bind_query(properties.schema, properties.time_column, query)
     if depends_on_instant(query):
+        bound = bind_query(properties.schema, properties.time_column, query)
         return plan_query(snapshot, bound)
-    plan = _plan_of_all(snapshot, bound)
+    query = with_named_parameters(query)
+    outputs: QuerySpec = KEPT.get_or_load(
+        _key("outputs", snapshot, meaning_of_outputs(query)),
+        lambda: bind_outputs(properties.schema, properties.time_column, query),
+        lambda _: _PLAN_BYTES,
+    )
+    plan = _plan_of_all(snapshot, bind_rows(outputs, properties.schema, query))
     KEPT.put(key, plan, _byte_count(plan) + meaning.byte_count)
     return plan
 
 
-def _key(snapshot: Snapshot, query: QuerySpec | Meaning) -> CacheKey:
-    """Return the key of a plan of all segments, which names the version by its commit."""
+def _key(
+    kind: str, snapshot: Snapshot, what: QuerySpec | Meaning | SeparatedQuery | None = None
+) -> CacheKey:
+    """Return the key of what is cached of a version, which names it by its commit."""
     location, write_id = snapshot.storage.location, snapshot.file.write_id
-    return ("plan", location, snapshot.version, write_id, query)
+    return (kind, location, snapshot.version, write_id, what)
 
 
 def _byte_count(plan: QueryPlan) -> int:
@@ -150,13 +165,29 @@ def _plan(
     snapshot: Snapshot, query: QuerySpec, entries: Iterable[SegmentEntry], entry_count: int
 ) -> QueryPlan:
     facts = VersionFacts(snapshot)
-    planner = Planner(query, facts.declared_specs())
+    planner = Planner(query, matching=_matching(snapshot, facts, query))
     planned = (_segment_plan(planner, facts, entry) for entry in entries)
     to_read = tuple(plan for plan in planned if not plan.choice.is_empty)
     check_excluded(query, _projection_names(snapshot, facts.declared_specs(), to_read))
     check_forced(query, {plan.entry.file: plan.choice for plan in to_read})
     pruned_count = entry_count - len(to_read)
     return QueryPlan(query, named_schema(snapshot.properties), to_read, pruned_count)
+
+
+def _matching(snapshot: Snapshot, facts: VersionFacts, query: QuerySpec) -> SharedMatching:
+    """Return the matching that a query shares with those that ask for other values."""
+    decided: frozenset[str] = KEPT.get_or_load(
+        _key("decided", snapshot), facts.decided_columns, lambda _: _SEGMENT_PLAN_BYTES
+    )
+    common = separated(query, decided)
+    if common.is_whole:
+        return SharedMatching(common, facts.declared_specs())
+    found: SharedMatching = KEPT.get_or_load(
+        _key("matching", snapshot, common),
+        lambda: SharedMatching(common, facts.declared_specs()),
+        lambda _: _PLAN_BYTES,
+    )
+    return found
 
 
 def _segment_plan(planner: Planner, facts: VersionFacts, entry: SegmentEntry) -> SegmentPlan:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.algebra.planning.separable_conditions import decided_columns
+from projseg.algebra.projection.spec import ProjectionSpec, definition_name
 from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts, SegmentFacts
 from projseg.errors import CorruptTableError, one_line
 from projseg.table_layer.column_bounds import bound_decoder
@@ -47,6 +48,17 @@ class VersionFacts:
         """Return the table's present projections, over the table's names."""
         properties = self._snapshot.properties
         return tuple(declared_spec(declared, properties) for declared in properties.projections)
+
+    def decided_columns(self) -> frozenset[str]:
+        """Return the columns that filters and aggregators of the segments' projections read."""
+        properties = self._snapshot.properties
+        found = (
+            named_spec(definition_name(definition), definition, properties)
+            for definition in self._snapshot.definitions.values()
+        )
+        return frozenset[str]().union(
+            *(decided_columns(spec) for spec in found if isinstance(spec, ProjectionSpec))
+        )
 
     def of(self, entry: SegmentEntry) -> SegmentFacts:
         """Return the facts of one listed segment."""

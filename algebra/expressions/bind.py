@@ -23,6 +23,7 @@ class NamedExpression(msgspec.Struct, frozen=True):
     expression: Expression
 
 
+@kept_by_text
 def bind(text: str, schema: pa.Schema, *, timezone: str = "UTC") -> Expression:
     """Return the canonical expression of a text over the columns of a schema.
 
@@ -43,7 +44,8 @@ def bind(text: str, schema: pa.Schema, *, timezone: str = "UTC") -> Expression:
     UnsupportedFeatureError
         If it calls a function that projseg does not know.
     """
-    return bind_named(text, schema, timezone).expression
+    tree = parse_sql(text)
+    return bind_tree(tree.this if isinstance(tree, exp.Alias) else tree, schema, timezone)
 
 
 @kept_by_text

@@ -155,7 +155,12 @@ def split_list(text: str) -> list[str]:
     return list(_split(text))
 
 
-def _split(text: str) -> Iterator[str]:
+@lru_cache(maxsize=_TREES_KEPT)
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(_parts_of(text))
+
+
+def _parts_of(text: str) -> Iterator[str]:
     try:
         tokens = SparkExpression().tokenize(text)
     except SqlglotError as error:

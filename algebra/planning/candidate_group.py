@@ -12,16 +12,23 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from projseg.algebra.aggregates.conditional import values_by_branch
+from projseg.algebra.expressions.fallible import may_fail
 from projseg.algebra.expressions.predicates import conjuncts, not_null
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.expressions.value_order import order_key
 from projseg.algebra.planning.column_index import ColumnIndex
-from projseg.algebra.planning.deleted_rows import reversal_of
-from projseg.algebra.planning.projection_match import Match, match_projection
+from projseg.algebra.planning.deleted_rows import filter_may_fail, reversal_of
+from projseg.algebra.planning.projection_match import (
+    Match,
+    match_projection,
+    matched_conditions,
+)
 from projseg.algebra.planning.segment_constant import constants_of, expressions_of, has_place
 from projseg.algebra.planning.segment_view import Refinement, SegmentView
+from projseg.algebra.planning.separable_conditions import SeparatedQuery
 from projseg.algebra.planning.source_cost import ReadShape, read_shape
 from projseg.algebra.planning.source_plan import Reason, Reversal
 from projseg.algebra.projection.spec import ProjectionSpec
@@ -78,11 +85,11 @@ class Verdicts(msgspec.Struct, frozen=True):
 
 
 class CandidateGroup:
-    """One set of projections and one query.
+    """One set of projections, and one query without its separable conditions.
 
     Parameters
     ----------
-    query : QuerySpec
+    separated : SeparatedQuery
         The query.
     specs : sequence of ProjectionSpec
         The projections that each segment of the group stores, in the same order.
@@ -94,13 +101,14 @@ class CandidateGroup:
 
     def __init__(
         self,
-        query: QuerySpec,
+        separated: SeparatedQuery,
         specs: Sequence[ProjectionSpec],
         allowed: frozenset[int],
         *,
         has_deleted_rows: bool = False,
     ) -> None:
-        self._query = query
+        self._query = query = separated.rest
+        self._separated = separated
         self._specs = tuple(specs)
         self._allowed = allowed
         self._has_deleted_rows = has_deleted_rows
@@ -108,15 +116,19 @@ class CandidateGroup:
         self._index = ColumnIndex(self._specs)
         own = [self._specs[index] for index in sorted(allowed)]
         self._predicates = _predicates(query, own)
-        self._constant_columns = _constant_columns(query, own)
+        self._constant_columns = _constant_columns((*query.columns_read, *separated.columns), own)
         self._summands = _summands(query) if own else ()
         self._inputs = _inputs(query) if own else ()
-        self._of_time = () if query.is_row_scan or not own else _expressions_of_time(query)
+        self._of_time = () if query.is_row_scan or not own else _expressions_of_time(separated)
         self._always, self._sometimes = _refinements(query, own)
         self._ordered = _ordered_of_time(query, own)
 
     def verdicts(
-        self, facts: SegmentFacts, zones: ZoneSets, conditions: tuple[Expression, ...]
+        self,
+        facts: SegmentFacts,
+        zones: ZoneSets,
+        conditions: tuple[Expression, ...],
+        bounds: tuple[Expression, ...],
     ) -> Verdicts:
         """Return which projections can answer on a segment, and why others cannot.
 
@@ -128,11 +140,39 @@ class CandidateGroup:
             The values that terms can have in it.
         conditions : tuple of Expression
             The part of the query's filter that is not true of every row.
+        bounds : tuple of Expression
+            The conditions that the query's interval puts on the time column.
         """
-        view = self._view(facts, zones, conditions)
+        apart = tuple(c for c in conditions if c.columns and c.columns <= self._separated.names)
+        rest = tuple(c for c in conditions if c not in apart) if apart else conditions
+        view = self._view(facts, zones, rest)
         if view not in self._verdicts:
             self._verdicts[view] = self._work_out(view)
-        return self._verdicts[view]
+        if not apart and not self._separated.has_interval:
+            return self._verdicts[view]
+        return self._added(self._verdicts[view], view, apart, bounds)
+
+    def _added(
+        self,
+        found: Verdicts,
+        view: SegmentView,
+        conditions: tuple[Expression, ...],
+        bounds: tuple[Expression, ...],
+    ) -> Verdicts:
+        """Return what becomes of verdicts with separable conditions and bounds."""
+        fitting, rejected = [], dict(found.rejected)
+        for one in found.fitting:
+            added = matched_conditions(one.match.spec, view, conditions)
+            if not isinstance(added, Reason) and one.reversal is not None:
+                added = filter_may_fail() if any(map(may_fail, added)) else added
+            if isinstance(added, Reason):
+                rejected[one.match.spec.name] = added
+            else:
+                match = one.match.among(
+                    added, bounds if self._separated.has_interval else None, view
+                )
+                fitting.append(replace(one, match=match, shape=one.shape.filtered(added)))
+        return Verdicts(tuple(fitting), rejected)
 
     def _view(
         self, facts: SegmentFacts, zones: ZoneSets, conditions: tuple[Expression, ...]
@@ -232,21 +272,23 @@ def _inputs(query: QuerySpec) -> tuple[Expression, ...]:
     return tuple(dict.fromkeys(one for one in inputs if isinstance(one, Call)))
 
 
-def _constant_columns(query: QuerySpec, specs: Sequence[ProjectionSpec]) -> tuple[Column, ...]:
+def _constant_columns(
+    columns: Sequence[Column], specs: Sequence[ProjectionSpec]
+) -> tuple[Column, ...]:
     """Return the columns that some projection lacks, but could replace by a segment's one value."""
     stored_by_all = [set(spec.column_by_expression) for spec in specs]
     return tuple(
         column
-        for column in query.columns_read
+        for column in columns
         if not stored_by_all or not all(column in stored for stored in stored_by_all)
     )
 
 
-def _expressions_of_time(query: QuerySpec) -> tuple[Expression, ...]:
+def _expressions_of_time(query: SeparatedQuery) -> tuple[Expression, ...]:
     """Return what a query computes from times, of which a segment may know the value."""
     return tuple(
         expression
-        for expression in dict.fromkeys(query.expressions)
+        for expression in dict.fromkeys((*query.rest.expressions, *query.columns))
         if any(
             isinstance(node, Column) and pa.types.is_temporal(node.type)
             for node in expression.walk()

@@ -40,7 +40,7 @@ def reversal_of(query: QuerySpec, match: Match, view: SegmentView) -> Reversal |
         return Reason(ReasonCode.ROWS_DELETED, f"{to_sql(match.moved[0])} is in stored states")
     fallible = _fallible(query, match, view)
     if fallible is not None:
-        return Reason(ReasonCode.ROWS_DELETED, f"{fallible} may fail on a deleted row")
+        return _may_fail(fallible)
     primitives = list(query.primitives)
     wanted: list[Primitive | None] = []
     for primitive in query.primitives:
@@ -64,6 +64,15 @@ def reversal_of(query: QuerySpec, match: Match, view: SegmentView) -> Reversal |
         None if rows is None else primitives.index(rows),
         tuple(None if count is None else primitives.index(count) for count in wanted),
     )
+
+
+def filter_may_fail() -> Reason:
+    """Return the reason against a projection whose filter may raise an error on a deleted row."""
+    return _may_fail("the filter")
+
+
+def _may_fail(what: str) -> Reason:
+    return Reason(ReasonCode.ROWS_DELETED, f"{what} may fail on a deleted row")
 
 
 def is_reversible(primitive: Primitive) -> bool:

@@ -6,11 +6,13 @@ cost depend on each segment: see `interval_cover` and `segment_offers`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 from msgspec.structs import replace
 
 from projseg.algebra.expressions.literals import TRUE
-from projseg.algebra.expressions.predicates import conjunction, not_null
+from projseg.algebra.expressions.predicates import conjunction, conjuncts, not_null
 from projseg.algebra.expressions.render import to_sql
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.aggregate_feeds import FeedFinder
@@ -59,6 +61,30 @@ class Match(msgspec.Struct, frozen=True, dict=True):
     moved: tuple[Expression, ...] = ()
     present: str | None = None
 
+    def among(
+        self,
+        conditions: tuple[Expression, ...],
+        bounds: tuple[Expression, ...] | None,
+        view: SegmentView,
+    ) -> Match:
+        """Return the match with more conditions on stored rows, and with bounds if there are any.
+
+        Parameters
+        ----------
+        conditions : tuple of Expression
+            Over stored columns, as `matched_conditions` returns them.
+        bounds : tuple of Expression or None
+            The query's, over base columns.
+        view : SegmentView
+            The segments.
+        """
+        kept = conjunction((*conjuncts(self.filter), *conditions))
+        if bounds is None:
+            return replace(self, filter=kept)
+        rewriter = GroupingRewriter(self.spec, view)
+        stored = tuple(_stored_bound(bound, rewriter) for bound in bounds)
+        return replace(self, filter=kept, bounds=stored)
+
     @cached_property
     def has_places(self) -> bool:
         """Whether values of each segment are to be filled in."""
@@ -77,8 +103,11 @@ def match_projection(query: QuerySpec, spec: ProjectionSpec, view: SegmentView) 
     if unimplied is not None:
         return Reason(ReasonCode.FILTER_NOT_IMPLIED, to_sql(unimplied))
     stored = Premises((*spec.filter_conjuncts, *view.proved))
-    kept, undecided = _residual(stored, view, rewriter)
-    bounds = tuple(_stored_bound(bound, stored, rewriter) for bound in query.bounds)
+    left = (condition for condition in view.conditions if not stored.imply(condition))
+    kept, undecided = _stored_conditions(left, rewriter)
+    bounds = tuple(
+        TRUE if stored.imply(bound) else _stored_bound(bound, rewriter) for bound in query.bounds
+    )
     match = Match(spec, keys, (), conjunction(kept), bounds)
     if undecided:
         return _with_filtered_states(query, match, view, undecided)
@@ -154,21 +183,26 @@ def _unimplied(query: QuerySpec, spec: ProjectionSpec, view: SegmentView) -> Exp
     return None
 
 
-def _stored_bound(
-    bound: Expression, stored: Premises, rewriter: GroupingRewriter
-) -> Expression | None:
-    if stored.imply(bound):
-        return TRUE
+def _stored_bound(bound: Expression, rewriter: GroupingRewriter) -> Expression | None:
+    """Return a bound on time over grouping columns, None if these do not decide it."""
     try:
         return rewriter.rewrite(bound)
     except NotStored:
         return None
 
 
-def _residual(
-    stored: Premises, view: SegmentView, rewriter: GroupingRewriter
+def matched_conditions(
+    spec: ProjectionSpec, view: SegmentView, conditions: tuple[Expression, ...]
+) -> tuple[Expression, ...] | Reason:
+    """Return separable conditions over a projection's columns, or why these do not decide them."""
+    stored, undecided = _stored_conditions(conditions, GroupingRewriter(spec, view))
+    return next(iter(undecided.values())) if undecided else tuple(stored)
+
+
+def _stored_conditions(
+    conditions: Iterable[Expression], rewriter: GroupingRewriter
 ) -> tuple[list[Expression], dict[Expression, Reason]]:
-    """Return the part of the query's filter left to check, over grouping columns.
+    """Return conditions that are left to check, over grouping columns.
 
     Returns
     -------
@@ -177,9 +211,7 @@ def _residual(
     """
     kept: list[Expression] = []
     undecided: dict[Expression, Reason] = {}
-    for condition in view.conditions:
-        if stored.imply(condition):
-            continue
+    for condition in conditions:
         try:
             kept.append(rewriter.rewrite(condition))
         except NotStored as missing:

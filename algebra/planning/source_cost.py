@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Call, Expression
@@ -63,6 +64,19 @@ class ReadShape(msgspec.Struct, frozen=True):
     fold_work: int
     weighed_work: int
     selectivity: float
+
+    def filtered(self, conditions: tuple[Expression, ...]) -> ReadShape:
+        """Return the shape of the same with more conditions in the filter."""
+        if not conditions:
+            return self
+        filter_columns = tuple(dict.fromkeys((*self.filter_columns, *_columns(conditions))))
+        return replace(
+            self,
+            filter_columns=filter_columns,
+            fold_columns=tuple(name for name in self.fold_columns if name not in filter_columns),
+            filter_work=self.filter_work + sum(_ROW_WORK + _computing(c) for c in conditions),
+            selectivity=self.selectivity * selectivity(conditions),
+        )
 
     def cost(
         self,
@@ -137,7 +151,17 @@ def base_shape(query: QuerySpec, conditions: tuple[Expression, ...]) -> ReadShap
     keys = query.scanned or tuple(named.expression for named in query.keys)
     feeds = tuple(AddRows(p.arguments, p.filter) for p in query.primitives)
     time = () if query.interval is None or query.time_column is None else (query.time_column,)
-    return read_shape(keys, conditions, query.primitives, feeds, time)
+    return _base_shape(keys, query.primitives, feeds, time).filtered(conditions)
+
+
+@lru_cache(maxsize=1024)
+def _base_shape(
+    keys: tuple[Expression, ...],
+    primitives: tuple[Primitive, ...],
+    feeds: tuple[AddRows, ...],
+    time: tuple[str, ...],
+) -> ReadShape:
+    return read_shape(keys, (), primitives, feeds, time)
 
 
 def read_shape(

@@ -63,11 +63,47 @@ def bind_query(
         PROJSEG_UNSUPPORTED_FUNCTION; PROJSEG_NOT_MERGEABLE for a partial query.
     """
     query = with_named_parameters(query)
-    with bound_to(arguments_of(query)), fixed_instant() if has_instant else nullcontext():
-        return _bound(schema, time_column, query)
+    with fixed_instant() if has_instant else nullcontext():
+        bound = bind_outputs(schema, time_column, query)
+        return bind_rows(bound, schema, query)
 
 
-def _bound(schema: pa.Schema, time_column: str | None, query: Query) -> QuerySpec:
+def bind_outputs(schema: pa.Schema, time_column: str | None, query: Query) -> QuerySpec:
+    """Return a query bound but for its filter and interval, as if it asked for all rows.
+
+    Parameters
+    ----------
+    schema, time_column
+        As of `bind_query`.
+    query : Query
+        The query, whose parameters all have names.
+
+    Raises
+    ------
+    InvalidInputError, UnsupportedFeatureError
+        As of `bind_query`.
+    """
+    with bound_to(arguments_of(query)):
+        return _outputs(schema, time_column, query)
+
+
+def bind_rows(bound: QuerySpec, schema: pa.Schema, query: Query) -> QuerySpec:
+    """Return what `bind_outputs` made of a query, among the rows that the query asks for.
+
+    Raises
+    ------
+    InvalidInputError, UnsupportedFeatureError
+        As of `bind_query`.
+    """
+    zone, time_column = bound.context.zone, bound.time_column
+    with bound_to(arguments_of(query)):
+        condition = _filter(query.filter, schema, zone)
+    bounds, rest = split_time_bounds(condition, time_column, schema)
+    within = _interval(query.interval, time_column, zone if _is_instant(bound.time_type) else "UTC")
+    return bound.among(conjunction(rest), intersection(within, bounds))
+
+
+def _outputs(schema: pa.Schema, time_column: str | None, query: Query) -> QuerySpec:
     context = query.query_context
     zone = context.zone
     time_key = _time_key(schema, time_column, query.granularity, zone)
@@ -118,12 +154,8 @@ def _bound(schema: pa.Schema, time_column: str | None, query: Query) -> QuerySpe
         _refuse(
             f"'{query.aggregators[0]}' groups nothing and has no aggregate; put it into columns"
         )
-    bounds, rest = split_time_bounds(_filter(query.filter, schema, zone), time_column, schema)
-    within = _interval(query.interval, time_column, zone if _is_instant(bound.time_type) else "UTC")
     return replace(
         bound,
-        filter=conjunction(rest),
-        interval=intersection(within, bounds),
         aggregates=tuple(map(with_filter, outputs.calls.values())),
         having=having,
         order_by=order_by,

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from projseg.algebra.expressions.arguments import Arguments
 from projseg.algebra.expressions.instant import may_depend_on_instant
-from projseg.algebra.query.request import Query, arguments_of
+from projseg.algebra.expressions.parameters import parameter_names
+from projseg.algebra.query.request import Query, arguments_of, output_texts
 from projseg.algebra.time.interval import Interval
 
 
@@ -45,13 +46,27 @@ def meaning_of(query: Query) -> Meaning:
         # Datetimes have zones of any kind, and the table's time column says whose clock counts.
         zones = ("UTC", query.query_context.zone)
         interval = [Interval.parse(interval, zone) for zone in zones]
-    lists = (query.group_by, query.aggregators, query.order_by, query.columns)
-    others = (query.filter, query.having, query.limit, query.granularity, query.aggregation)
-    return Meaning(repr((*lists, *others, query.context, interval)), arguments_of(query))
+    return Meaning(repr((_output_parts(query), query.filter, interval)), arguments_of(query))
+
+
+def meaning_of_outputs(query: Query) -> Meaning:
+    """Return what tells a query, whose parameters all have names, from others but for its rows.
+
+    Queries that differ in filter, interval and the values in the filter have it in common.
+    """
+    given = arguments_of(query)
+    if given is not None:
+        names = frozenset[str]().union(*map(parameter_names, output_texts(query)))
+        given = given.only(names)
+    return Meaning(repr(_output_parts(query)), given)
 
 
 def depends_on_instant(query: Query) -> bool:
     """Whether a query may call `now()` or the like."""
-    lists = (query.group_by, query.aggregators, query.order_by, query.columns or ())
-    texts = [text for one in lists for text in one]
-    return any(map(may_depend_on_instant, (*texts, query.filter or "", query.having or "")))
+    texts = (*output_texts(query), query.filter)
+    return any(may_depend_on_instant(text) for text in texts if text is not None)
+
+
+def _output_parts(query: Query) -> tuple[object, ...]:
+    lists = (query.group_by, query.aggregators, query.order_by, query.columns)
+    return (*lists, query.having, query.limit, query.granularity, query.aggregation, query.context)

@@ -222,6 +222,12 @@ def texts_of(query: Query) -> tuple[str | None, ...]:
     return (*outputs, query.filter, query.having, *query.order_by)
 
 
+def output_texts(query: Query) -> tuple[str | None, ...]:
+    """Return the SQL texts of a query but for its filter."""
+    outputs = (*query.group_by, *query.aggregators, *(query.columns or ()))
+    return (*outputs, query.having, *query.order_by)
+
+
 def with_named_parameters(query: Query) -> Query:
     """Return the same query, in whose texts a number stands for each `?`.
 

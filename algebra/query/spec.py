@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -72,6 +73,12 @@ class QuerySpec(msgspec.Struct, frozen=True, dict=True):
     time_type: pa.DataType | None = None
     context: QueryContext = msgspec.field(default_factory=QueryContext)
     is_partial: bool = False
+
+    def among(self, condition: Expression | None, interval: Interval | None) -> QuerySpec:
+        """Return the same query of the rows that another filter and interval keep."""
+        found = replace(self, filter=condition, interval=interval)
+        found.__dict__.update((name, getattr(self, name)) for name in _OF_ALL_ROWS)
+        return found
 
     @property
     def is_row_scan(self) -> bool:
@@ -156,6 +163,10 @@ class QuerySpec(msgspec.Struct, frozen=True, dict=True):
         else:
             outputs += [(named.name, named.expression.type) for named in self.outputs]
         return pa.schema(outputs)
+
+
+# What is computed of a query, whatever rows it asks for.
+_OF_ALL_ROWS: Final = ("scanned", "primitives_of", "primitives")
 
 
 def _plain_output(output: NamedExpression, calls: Container[str]) -> tuple[str, Column]:

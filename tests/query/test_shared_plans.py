@@ -1,0 +1,239 @@
+"""Questions that differ in values share what planning keeps; no answer depends on what is kept."""
+
+import functools
+import gc
+import math
+import random
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from support.scale import tries
+
+import projseg
+from projseg.algebra.planning import candidate_group
+from projseg.errors import ProjsegError
+from projseg.memory.cache import KEPT
+
+START = datetime(2024, 5, 1, tzinfo=UTC)
+SCHEMA = pa.schema(
+    [
+        ("t", pa.timestamp("us", "UTC")),
+        ("text", pa.string()),
+        ("other", pa.string()),
+        ("code", pa.int32()),
+        ("big", pa.int64()),
+        ("tiny", pa.int8()),
+        ("flag", pa.bool_()),
+        ("price", pa.float64()),
+        ("amount", pa.decimal128(10, 2)),
+        ("day", pa.date32()),
+    ]
+)
+VALUES = {
+    "t": [START, START + timedelta(hours=30), START + timedelta(hours=5, microseconds=1)],
+    "text": ["", "a", "b", "ab", "z", "no such", "\U0001f600", "%", "a%"],
+    "other": ["", "x", "y", "'", "\\"],
+    "code": [0, 1, -1, 2, 3, 7, 2**31 - 1, -(2**31)],
+    "big": [0, 1, 2**31, 2**62, -(2**63), 2**63 - 1, 2**63],
+    "tiny": [0, 1, 127, -128, 128],
+    "flag": [True, False],
+    "price": [0.0, -0.0, 1.5, math.nan, math.inf, -math.inf, 5e-324, 1],
+    "amount": [Decimal("0.00"), Decimal("1.5"), Decimal("-1.25"), Decimal("99999999.99"), 1],
+    "day": [date(2024, 5, 1), date(2024, 5, 2), date(1, 1, 1), date(9999, 12, 31)],
+}
+CONDITIONS = [
+    *(f"{{c}} {operator} :{{p}}" for operator in ("=", "<", "<=", ">", ">=", "!=", "<=>", "=")),
+    "{c} IN (:{p}, :{q})",
+    "{c} NOT IN (:{p}, :{q})",
+    "{c} BETWEEN :{p} AND :{q}",
+    ":{p} < {c}",
+    "{c} = :{p} OR {c} IS NULL",
+    "{c} = :{p} OR code > 0",
+    "coalesce({c}, :{p}) = :{q}",
+    "{c} = :{p} AND {c} < :{q}",
+    ":{p} = :{q}",
+    ":{p} IS NULL",
+    "{c} IS NOT NULL",
+    "1 / code > 0 AND {c} = :{p}",
+    "CAST({c} AS STRING) = :{p}",
+    "NOT ({c} > :{p})",
+    "{c} = :{p} = flag",
+]
+OUTPUTS = [
+    {"group_by": "text", "aggregators": "count(*) AS n, sum(big) AS s, max(code) AS m"},
+    {"group_by": ["text", "code > 0 AS up"], "aggregators": "count(*) AS n"},
+    {"group_by": "date_trunc('DAY', t) AS d", "aggregators": "count(*) AS n, sum(code) AS s"},
+    {"aggregators": "count(*) AS n, sum(code) AS s, avg(amount) AS a"},
+    {"aggregators": "sum(code) FILTER (WHERE text = 'a') AS s, count(price) AS n"},
+    {"aggregators": "sum(code) FILTER (WHERE text = :{p}) AS s, count(*) AS n"},
+    {"group_by": "flag, day", "aggregators": "min(price) AS m", "having": "count(*) > :{h}"},
+    {"columns": "code, text, price", "order_by": "code, text, t, price"},
+    {"columns": "other", "order_by": "other, code, t", "limit": 3},
+]
+PROJECTIONS = [
+    {"name": "texts", "group_by": ["text", "code"], "aggregators": ["count(*)", "sum(big)"]},
+    {"name": "up", "group_by": ["text", "code > 0", "code"], "aggregators": ["count(*)"]},
+    {
+        "name": "hourly",
+        "group_by": ["date_trunc('HOUR', t)", "text", "flag", "day"],
+        "aggregators": ["count(*)", "sum(code)", "avg(amount)", "min(price)"],
+    },
+    {
+        "name": "of_a",
+        "group_by": ["code", "day"],
+        "aggregators": ["sum(code) FILTER (WHERE text = 'a')"],
+    },
+    {
+        "name": "positive",
+        "group_by": ["text", "day"],
+        "aggregators": ["count(*)"],
+        "where": "code > 0",
+    },
+    {"name": "by_code", "columns": ["code", "text", "price"], "order_by": ["code"]},
+]
+
+
+def rows(rng, segment):
+    """Return the rows of a segment, of which some columns have one value in it, or only nulls."""
+    one = {name: rng.choice(values) for name, values in VALUES.items()}
+    steady = rng.sample(SCHEMA.names[1:], 3)
+    found = []
+    for number in range(40):
+        row = {name: rng.choice([None, *values]) for name, values in VALUES.items()}
+        row |= {name: one[name] if name != steady[0] else None for name in steady}
+        row["t"] = START + timedelta(days=segment, minutes=31 * number)
+        row["big"] = rng.choice([None, 0, 1, 2**31, 5])
+        row["code"] = rng.choice([None, -1, 0, 1, 2, 3])
+        row["tiny"] = rng.choice([None, 0, 1, 127])
+        row["amount"] = rng.choice([None, Decimal("1.50"), Decimal("-1.25")])
+        row["price"] = rng.choice([None, 0.0, -0.0, 1.5, math.nan])
+        found.append(row)
+    return pa.Table.from_pylist(found, SCHEMA)
+
+
+PLAIN = [one for one in PROJECTIONS if one["name"] in ("texts", "up", "by_code")]
+
+
+def made(folder, projections, *, deleted=False):
+    """Return a table of three segments."""
+    rng = random.Random(7)
+    table = projseg.Table.create(
+        folder / "t",
+        SCHEMA,
+        time_column="t",
+        segment_granularity="DAY",
+        projections=[projseg.Projection(**one) for one in projections],
+    )
+    for segment in range(3):
+        table.append(rows(rng, segment))
+    if deleted:
+        table.delete("code = 3 OR text = 'z'")
+    return table
+
+
+@pytest.fixture(
+    scope="module", params=["plain", "plain with deleted rows", "all", "all with deleted rows"]
+)
+def table(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shared")
+    projections = PLAIN if "plain" in request.param else PROJECTIONS
+    return made(folder, projections, deleted="deleted" in request.param)
+
+
+def forget():
+    """Empty every cache of projseg in this process."""
+    KEPT.clear()
+    for one in CACHES:
+        one.cache_clear()
+
+
+CACHES = [
+    one
+    for one in gc.get_objects()
+    if isinstance(one, functools._lru_cache_wrapper) and one.__module__.startswith("projseg.")
+]
+
+
+def question(rng):
+    """Return a question with parameters, and the columns that each is compared with."""
+    output, compared = dict(rng.choice(OUTPUTS)), {}
+    for name, text in list(output.items()):
+        if isinstance(text, str) and ":{" in text:
+            compared |= {"p9": "text"} if ":{p}" in text else {"h9": "code"}
+            output[name] = text.format(p="p9", h="h9")
+    conditions = []
+    for number in range(rng.randint(1, 3)):
+        column = rng.choice(SCHEMA.names)
+        text = rng.choice(CONDITIONS)
+        names = [f"{kind}{number}" for kind in "pq" if f":{{{kind}}}" in text]
+        compared |= dict.fromkeys(names, column)
+        conditions.append(f"({text.format(c=column, p=f'p{number}', q=f'q{number}')})")
+    output["filter"] = " AND ".join(conditions)
+    return output, compared
+
+
+def values(rng, compared):
+    """Return values for parameters, most of the types of what they are compared with."""
+    found = {}
+    for name, column in compared.items():
+        usual = VALUES[column if rng.random() < 0.95 else rng.choice(SCHEMA.names)]
+        found[name] = rng.choice([*usual, *usual, None])
+    return found
+
+
+def same_values(rows):
+    """Return rows so that NaN equals itself, and -0.0 is not 0.0."""
+    return sorted(repr(row) for row in rows.to_pylist()), rows.schema
+
+
+def asked(table, parts, args):
+    """Return what becomes of a question: its rows and their sources, or the error's code."""
+    try:
+        answer = same_values(table.query(**parts, args=args))
+    except ProjsegError as error:
+        return error.code
+    told = table.explain(**parts, args=args)
+    return answer, [(one["segment"], one["source"]) for one in told.named_segments()]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_answer_depends_on_what_is_kept(table, seed):
+    rng = random.Random(seed)
+    questions = [question(rng) for _ in range(tries(60))]
+    cases = [(one, values(rng, compared)) for one, compared in questions for _ in range(5)]
+    rng.shuffle(cases)
+    forget()
+    found = [asked(table, parts, args) for parts, args in cases]
+    for (parts, args), kept in zip(cases, found, strict=True):
+        forget()
+        assert asked(table, parts, args) == kept, (parts, args)
+        if isinstance(kept, tuple) and rng.random() < 0.2:
+            base = table.query(**parts, args=args, context={"noProjections": True})
+            assert same_values(base) == kept[0], (parts, args)
+    answered = sum(isinstance(one, tuple) for one in found)
+    assert answered > len(found) // 3
+    assert sum("base" not in str(one[1]) for one in found if isinstance(one, tuple)) > 5
+
+
+@pytest.mark.parametrize(
+    ("condition", "values"),
+    [
+        ("code = :a AND text < :b", [{"a": 1, "b": "b"}, {"a": 2, "b": "z"}]),
+        ("text IN (:a)", [{"a": ["a", "b"]}, {"a": ["z", "ab", ""]}]),
+        ("t >= :a AND text = :b", [{"a": START + timedelta(hours=n), "b": "a"} for n in (1, 3)]),
+    ],
+)
+def test_other_values_share_the_matching(tmp_path, monkeypatch, condition, values):
+    table = made(tmp_path, PLAIN)
+    matched = []
+    match = candidate_group.match_projection
+    monkeypatch.setattr(
+        candidate_group, "match_projection", lambda *given: matched.append(given) or match(*given)
+    )
+    counts = []
+    for args in values:
+        table.query("text", "count(*) AS n", filter=condition, args=args)
+        counts.append(len(matched))
+    assert counts[0] == counts[1] > 0
