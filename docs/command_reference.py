@@ -14,7 +14,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from projseg import cli
 from projseg.benchmarks.cli import app as bench_app
-from projseg.cli.extension import app as extension_app
+from projseg.cli.doctor import extension as extension_app
 
 _VALUES = {str: "TEXT", int: "INTEGER", float: "NUMBER", Path: "PATH", bool: ""}
 _LIKE = {"explain": "query"}

@@ -10,8 +10,11 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from projseg.cli import input_files
-from projseg.cli.input_files import cast_batches, open_file, stored_bytes, table_schema
+from projseg.cli import text_files
+from projseg.cli.bad_lines import BadLines
+from projseg.cli.input_columns import table_schema
+from projseg.cli.input_files import Sources, stored_bytes
+from projseg.cli.text_files import TextForm
 from projseg.errors import InvalidInputError
 from projseg.segment_format.types import type_name
 
@@ -34,14 +37,22 @@ def write_file(folder, name):
     return path
 
 
+def opened(path):
+    return Sources([str(path)], None, TextForm())
+
+
+def rows_of(source, schema, advance=lambda _: None):
+    return pa.Table.from_batches(source.rows(schema, BadLines(), advance), schema)
+
+
 @pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.json", "a.jsonl", "a.json.gz"])
 def test_every_kind_of_file_gives_the_same_rows(tmp_path, name):
     path = write_file(tmp_path, name)
     read_bytes = []
-    reader = open_file(path, read_bytes.append)
-    schema = table_schema(reader.schema, [], "time")
+    source = opened(path)
+    schema = table_schema(source.schema, [], "time")
     assert schema.equals(TYPES)
-    rows = pa.Table.from_batches(cast_batches(path, reader, schema), schema)
+    rows = rows_of(source, schema, read_bytes.append)
     assert rows.column("n").to_pylist() == [1, 2]
     assert rows.column("s").to_pylist() == ["x", None]
     assert rows.column("time")[0].as_py().isoformat() == "2015-09-12T00:47:08.770000+00:00"
@@ -49,18 +60,19 @@ def test_every_kind_of_file_gives_the_same_rows(tmp_path, name):
 
 
 def test_an_unknown_ending_is_refused(tmp_path):
+    (tmp_path / "a.xlsx").touch()
     with pytest.raises(InvalidInputError, match="PROJSEG_UNKNOWN_FILE_TYPE"):
-        open_file(str(tmp_path / "a.xlsx"), lambda _: None)
+        opened(tmp_path / "a.xlsx")
 
 
 def test_a_file_that_is_not_what_it_is_called_is_refused(tmp_path):
     (tmp_path / "a.parquet").write_text("not parquet")
     with pytest.raises(InvalidInputError, match="PROJSEG_BAD_INPUT_FILE"):
-        open_file(str(tmp_path / "a.parquet"), lambda _: None)
+        _ = opened(tmp_path / "a.parquet").schema
 
 
 def test_asked_types_win_over_found_ones(tmp_path):
-    found = open_file(write_file(tmp_path, "a.json"), lambda _: None).schema
+    found = opened(write_file(tmp_path, "a.json")).schema
     assert table_schema(found, ["n=double"], None).field("n").type == pa.float64()
     with pytest.raises(InvalidInputError, match="did you mean 'n'"):
         table_schema(found, ["N2=double"], None)
@@ -73,15 +85,15 @@ def test_a_column_of_nulls_is_stored_as_text():
 def test_a_value_that_does_not_fit_names_file_and_column(tmp_path):
     path = write_file(tmp_path, "a.json")
     target = pa.schema([("time", pa.string()), ("n", pa.int64()), ("s", pa.int64())])
-    with pytest.raises(InvalidInputError, match=r"a\.json: column 's' does not fit bigint"):
-        list(cast_batches(path, open_file(path, lambda _: None), target))
+    with pytest.raises(InvalidInputError, match=r"a\.json, line 1: column 's' does not fit bigint"):
+        rows_of(opened(path), target)
 
 
 def test_a_column_that_the_table_lacks_is_refused(tmp_path):
     path = write_file(tmp_path, "a.json")
     target = pa.schema([("time", pa.string()), ("n", pa.int64())])
     with pytest.raises(InvalidInputError, match="column 's' that the table lacks"):
-        list(cast_batches(path, open_file(path, lambda _: None), target))
+        rows_of(opened(path), target)
 
 
 @pytest.mark.parametrize(
@@ -101,20 +113,21 @@ def test_times_of_whole_seconds_in_json_keep_their_zone(tmp_path, name, texts, k
     lines = "".join(json.dumps({"n": 1, "t": text, "s": "x"}) + "\n" for text in texts)
     with gzip.open(path, "wt") if name.endswith(".gz") else open(path, "w") as file:
         file.write(lines)
-    reader = open_file(path, lambda _: None)
-    schema = table_schema(reader.schema, [], None)
+    source = opened(path)
+    schema = table_schema(source.schema, [], None)
     assert schema.names == ["n", "t", "s"]
     assert type_name(schema.field("t").type) == kind
-    rows = pa.Table.from_batches(cast_batches(path, reader, schema), schema)
+    rows = rows_of(source, schema)
     value = rows.column("t")[0].as_py()
     assert (value if kind == "string" else value.isoformat()) == first
 
 
 def test_a_time_with_a_zone_after_times_without_is_refused_by_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(input_files, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(text_files, "BLOCK_BYTES", 64)
     path = tmp_path / "a.json"
     times = ["2024-05-01T08:00:00"] * 20 + ["2024-05-01T08:00:00Z"]
     path.write_text("".join(json.dumps({"t": time}) + "\n" for time in times))
-    reader = open_file(str(path), lambda _: None)
+    source = opened(path)
+    schema = table_schema(source.schema, [], None)
     with pytest.raises(InvalidInputError, match=r"PROJSEG_BAD_INPUT_FILE.*a\.json.*zone offset"):
-        list(cast_batches(str(path), reader, table_schema(reader.schema, [], None)))
+        rows_of(source, schema)

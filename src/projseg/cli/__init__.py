@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from contextvars import ContextVar
 from enum import Enum
 from typing import Annotated, Final
@@ -20,23 +21,8 @@ from typing import Annotated, Final
 import typer
 
 from projseg import __version__
-from projseg.cli import (
-    change,
-    columns,
-    compact,
-    demo,
-    describe,
-    doctor,
-    erase,
-    extension,
-    inspect,
-    load,
-    query,
-    rows,
-    verify,
-    versions,
-)
-from projseg.cli.stores import reaching_stores
+from projseg.cli import correcting, declaring, demo, doctor, keeping, load, reading, segment_report
+from projseg.cli.arguments import declared
 from projseg.errors import ProjsegError, one_line
 
 __all__ = ["app", "main"]
@@ -82,38 +68,42 @@ def _options(
     _error_form.set(errors)
 
 
-app.command("demo")(demo.demo)
-app.command("import")(reaching_stores(load.load))
-app.command("query")(reaching_stores(query.query))
-app.command("sql")(reaching_stores(query.sql))
-app.command("explain")(reaching_stores(query.explain))
-app.command("describe")(reaching_stores(describe.describe))
-app.command("schema")(reaching_stores(describe.schema))
-app.command("segments")(reaching_stores(describe.segments))
-app.command("projections")(reaching_stores(describe.projections))
-app.command("history")(reaching_stores(describe.history))
-app.command("inspect")(inspect.inspect)
-app.command("add-projection")(reaching_stores(change.add_projection))
-app.command("materialize-projection")(reaching_stores(change.materialize_projection))
-app.command("drop-projection")(reaching_stores(change.drop_projection))
-app.command("add-column")(reaching_stores(columns.add_column))
-app.command("rename-column")(reaching_stores(columns.rename_column))
-app.command("drop-column")(reaching_stores(columns.drop_column))
-app.command("widen-column")(reaching_stores(columns.widen_column))
-app.command("restore")(reaching_stores(versions.restore))
-app.command("compact")(reaching_stores(compact.compact))
-app.command("tag")(reaching_stores(versions.tag))
-app.command("drop-tag")(reaching_stores(versions.drop_tag))
-app.command("tags")(reaching_stores(versions.tags))
-app.command("vacuum")(reaching_stores(versions.vacuum))
-app.command("delete")(reaching_stores(rows.delete))
-app.command("truncate")(reaching_stores(rows.truncate))
-app.command("update")(reaching_stores(rows.update))
-app.command("merge")(reaching_stores(rows.merge))
-app.command("erase")(reaching_stores(erase.erase))
-app.command("verify")(reaching_stores(verify.verify))
-app.command("doctor")(doctor.doctor)
-app.add_typer(extension.app, name="extension")
+_VERBS: Final[dict[str, Callable[..., None]]] = {
+    "demo": demo.demo,
+    "import": load.load,
+    "query": reading.query,
+    "sql": reading.sql,
+    "explain": reading.explain,
+    "describe": reading.describe,
+    "schema": reading.schema,
+    "segments": reading.segments,
+    "projections": reading.projections,
+    "history": reading.history,
+    "inspect": segment_report.inspect,
+    "add-projection": declaring.add_projection,
+    "materialize-projection": declaring.materialize_projection,
+    "drop-projection": declaring.drop_projection,
+    "add-column": declaring.add_column,
+    "rename-column": declaring.rename_column,
+    "drop-column": declaring.drop_column,
+    "widen-column": declaring.widen_column,
+    "restore": keeping.restore,
+    "compact": keeping.compact,
+    "tag": keeping.tag,
+    "drop-tag": keeping.drop_tag,
+    "tags": keeping.tags,
+    "vacuum": keeping.vacuum,
+    "delete": correcting.delete,
+    "truncate": correcting.truncate,
+    "update": correcting.update,
+    "merge": correcting.merge,
+    "erase": correcting.erase,
+    "verify": keeping.verify,
+    "doctor": doctor.doctor,
+}
+for _name, _verb in _VERBS.items():
+    app.command(_name)(declared(_verb))
+app.add_typer(doctor.extension, name="extension")
 
 
 @app.command(

@@ -1,30 +1,33 @@
-"""Arguments and options that several verbs share, and how their texts are read."""
+"""Arguments and options that several verbs share, each declared once.
+
+A parameter of a verb that is annotated with an `OptionGroup` stands for several of the command
+line. A verb with a location takes `--storage-option` too, which `open_table` then uses.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
+import projseg
+from projseg.algebra.expressions.argument_texts import arguments_of_texts
 from projseg.algebra.expressions.bind import split_list
+from projseg.algebra.query.request import Query, query_of
 from projseg.cli.output import OutputFormat
-from projseg.errors import InvalidInputError
+from projseg.errors import InvalidInputError, StorageError
+from projseg.table_layer.as_of import InstantLike
 
 Location = Annotated[str, typer.Argument(help="Where the table is: a path or a URI.")]
 Output = Annotated[
     OutputFormat | None,
     typer.Option("-o", "--output", help="Default: table on a terminal, json in a pipe."),
 ]
-Version = Annotated[
-    int | None, typer.Option("--version", help="Read this table version; default: the newest.")
-]
-Timestamp = Annotated[
-    str | None,
-    typer.Option("--timestamp", help="Read the newest version committed at or before this time."),
-]
-Tag = Annotated[str | None, typer.Option("--tag", help="Read the version that has this tag.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it; without this, only say what it would do.")]
-
 Args = Annotated[
     list[str] | None,
     typer.Option(
@@ -33,20 +36,45 @@ Args = Annotated[
         "several times is a list.",
     ),
 ]
-
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Only say what it would do, as without --yes.")
+Filter = Annotated[
+    str | None, typer.Option("--filter", help="Rows for which this Spark SQL is true.")
+]
+Timezone = Annotated[str | None, typer.Option("--timezone", help="Session time zone; default UTC.")]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads to work with.")]
+SegmentInterval = Annotated[
+    str | None, typer.Option(help="Only segments with rows in START/END or START/PERIOD.")
 ]
 
 
-def is_preview(*, yes: bool, dry_run: bool) -> bool:
-    """Whether a verb that changes or removes only says what it would do.
+class OptionGroup(NamedTuple):
+    """Parameters of the command line that become one argument of a verb.
 
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_ARGUMENT if it is told both.
+    Parameters
+    ----------
+    parameters : mapping of str to annotation
+        By name, with a default if it is neither False nor None.
+    value : callable
+        Takes their values by name, and returns the argument.
     """
+
+    parameters: Mapping[str, Any]
+    value: Callable[..., Any]
+    defaults: Mapping[str, Any] = {}
+
+    def declared(self) -> list[inspect.Parameter]:
+        """Return them as parameters of a function."""
+        return [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=self.defaults.get(name, False if annotation.__origin__ is bool else None),
+                annotation=annotation,
+            )
+            for name, annotation in self.parameters.items()
+        ]
+
+
+def _is_preview(*, yes: bool, dry_run: bool) -> bool:
     if yes and dry_run:
         raise InvalidInputError(
             "PROJSEG_BAD_ARGUMENT", "--yes and --dry-run are given together; give one"
@@ -54,6 +82,209 @@ def is_preview(*, yes: bool, dry_run: bool) -> bool:
     return not yes
 
 
+def _condition(*, args: list[str] | None, timezone: str, **others: Any) -> dict[str, Any]:
+    return {**others, "args": arguments_of_texts(args or (), timezone), "timezone": timezone}
+
+
+def _at(**version: Any) -> dict[str, Any]:
+    return version
+
+
+_VERSIONS: Final = {
+    "version": Annotated[
+        int | None, typer.Option("--version", help="Read this table version; default: the newest.")
+    ],
+    "timestamp": Annotated[
+        str | None,
+        typer.Option(
+            "--timestamp", help="Read the newest version committed at or before this time."
+        ),
+    ],
+    "tag": Annotated[str | None, typer.Option("--tag", help="Read the version that has this tag.")],
+}
+_PREVIEW: Final = {
+    "yes": Annotated[
+        bool, typer.Option("--yes", help="Do it; without this, only say what it would do.")
+    ],
+    "dry_run": Annotated[
+        bool, typer.Option("--dry-run", help="Only say what it would do, as without --yes.")
+    ],
+}
+_CONDITION: Final = {
+    "interval": Annotated[
+        str | None, typer.Option("--interval", help="Rows of this range of the time column.")
+    ],
+    "args": Args,
+    "timezone": Annotated[str, typer.Option("--timezone", help="Of times without a zone.")],
+}
+_PARTS: Final[dict[str, Any]] = {
+    "group_by": Annotated[
+        list[str] | None,
+        typer.Option("--group-by", "-g", help="SQL expressions, separated by commas."),
+    ],
+    "aggregators": Annotated[
+        list[str] | None,
+        typer.Option("--agg", "-a", help="Aggregates as SQL, such as 'sum(added) AS added'."),
+    ],
+    "filter": Annotated[str | None, typer.Option("--filter", "-f", help="A condition as SQL.")],
+    "interval": Annotated[
+        str | None, typer.Option("--interval", "-i", help="start/end in ISO 8601; end excluded.")
+    ],
+    "having": Annotated[
+        str | None, typer.Option("--having", help="A condition on the answer's columns.")
+    ],
+    "order_by": Annotated[
+        list[str] | None,
+        typer.Option("--order-by", help="Columns of the answer, with ASC or DESC."),
+    ],
+    "limit": Annotated[int | None, typer.Option("--limit", "-n", min=0, help="Rows at most.")],
+    "columns": Annotated[
+        list[str] | None,
+        typer.Option("--columns", "-c", help="Columns of a row scan; default: all."),
+    ],
+}
+_CONTEXT: Final[dict[str, Any]] = {
+    "use_projection": Annotated[
+        str | None, typer.Option("--use-projection", help="Answer only from this projection.")
+    ],
+    "force_projections": Annotated[
+        bool, typer.Option("--force-projections", help="Fail where a segment has no matching one.")
+    ],
+    "no_projections": Annotated[
+        bool, typer.Option("--no-projections", help="Answer from base rows alone.")
+    ],
+    "exclude_projections": Annotated[
+        list[str] | None, typer.Option("--exclude-projections", help="Names not to be used.")
+    ],
+    "timezone": Timezone,
+    "threads": Threads,
+}
+_WHOLE: Final = Annotated[
+    str | None,
+    typer.Option("--query", help="The whole query as JSON, or @FILE that holds it."),
+]
+_TEXT_LISTS: Final = ("group_by", "aggregators", "order_by", "columns", "exclude_projections")
+
+
+def _query(**given: Any) -> Query:
+    whole = given.pop("whole")
+    args = arguments_of_texts(given.pop("args") or (), given["timezone"] or "UTC")
+    if whole is not None:
+        beside = [name for name, value in given.items() if value]
+        if beside:
+            raise InvalidInputError(
+                "PROJSEG_BAD_QUERY",
+                f"{beside[0]} is given beside --query; put it into the query's JSON",
+            )
+        return query_of(Query.from_json(content_of(whole, f"--query {whole}")), args=args)
+    given |= {name: sql_list(given[name]) or None for name in _TEXT_LISTS}
+    context = {_context_key(name): given[name] or None for name in _CONTEXT}
+    parts = {name: given[name] for name in _PARTS if given[name] is not None}
+    return Query(**parts, context=context, args=args)
+
+
+def _context_key(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+At = Annotated[dict[str, Any], OptionGroup(_VERSIONS, _at)]
+"""Which version of the table is read."""
+IsPreview = Annotated[bool, OptionGroup(_PREVIEW, _is_preview)]
+"""Whether a verb that changes or removes only says what it would do."""
+Condition = Annotated[dict[str, Any], OptionGroup(_CONDITION, _condition, {"timezone": "UTC"})]
+"""What else than a filter says which rows are changed, as methods of `Table` take it."""
+GivenQuery = Annotated[
+    Query, OptionGroup({**_PARTS, "args": Args, **_CONTEXT, "whole": _WHOLE}, _query)
+]
+
+_STORAGE_OPTION: Final = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--storage-option",
+        help="KEY=VALUE of an object store, such as region=eu-west-1; secrets better go into the "
+        "environment.",
+    ),
+]
+_given: Final = ContextVar[dict[str, str]]("storage options")
+
+
+def declared(verb: Callable[..., None]) -> Callable[..., None]:
+    """Return a verb as typer takes it, with all parameters that its groups stand for."""
+    signature = inspect.signature(verb, eval_str=True)
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, OptionGroup] = {}
+    for one in signature.parameters.values():
+        notes = getattr(one.annotation, "__metadata__", ())
+        if notes and isinstance(notes[0], OptionGroup):
+            groups[one.name] = notes[0]
+            parameters += notes[0].declared()
+        else:
+            parameters.append(one.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    storage = OptionGroup({"storage_option": _STORAGE_OPTION}, _parsed)
+    reaches_tables = any(one.annotation == Location for one in parameters)
+    if reaches_tables:
+        parameters += storage.declared()
+
+    @wraps(verb)
+    def run(**given: Any) -> None:
+        if reaches_tables:
+            _given.set(_parsed(given.pop("storage_option") or []))
+        for name, group in groups.items():
+            given[name] = group.value(**{part: given.pop(part) for part in group.parameters})
+        verb(**given)
+
+    vars(run)["__signature__"] = signature.replace(parameters=parameters)
+    run.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": None}
+    return run
+
+
+def given_options() -> dict[str, str] | None:
+    """Return the storage options of the command that runs, or None."""
+    return _given.get({}) or None
+
+
+def open_table(
+    location: str,
+    version: int | None = None,
+    timestamp: InstantLike | None = None,
+    tag: str | None = None,
+) -> projseg.Table:
+    """Return a table, reached by the storage options that were given."""
+    return projseg.Table(location, version, timestamp, tag, given_options())
+
+
+def _parsed(texts: list[str]) -> dict[str, str]:
+    options = {}
+    for text in texts:
+        key, mark, value = text.partition("=")
+        if not mark or not key:
+            raise InvalidInputError(
+                "PROJSEG_BAD_STORAGE_OPTION",
+                f"--storage-option '{key[:40]}' has no value; write KEY=VALUE",
+            )
+        options[key] = value
+    return options
+
+
 def sql_list(texts: list[str] | None) -> tuple[str, ...]:
     """Return the SQL texts of a repeatable option, each of which may hold several."""
     return tuple(part for text in texts or () for part in split_list(text))
+
+
+def content_of(text: str, what: str) -> str:
+    """Return a text, or of `@FILE` the file's.
+
+    Raises
+    ------
+    StorageError
+        PROJSEG_STORAGE_FAILED if the file cannot be read.
+    """
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text("utf-8")
+    except OSError as error:
+        raise StorageError(
+            "PROJSEG_STORAGE_FAILED", f"{what} cannot be read: {error.strerror}", error.errno
+        ) from error

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from types import TracebackType
 from typing import Final, Self, TextIO
 
 from projseg.errors import InvalidInputError, StorageError
 
 FAIL: Final = "fail"
 SKIP: Final = "skip"
+_ADVICE: Final = "nothing was imported: mend it, or leave such lines out with --on-error"
 _SHOWN: Final = 80  # characters of a line in a message
 
 
@@ -22,12 +22,17 @@ class BadLines:
         `fail`, `skip`, or the file that gets each line with its number and the reason, as JSON.
     most : int or None
         The most bad lines of an import.
+    advice : str
+        What the refusal of the first says besides.
     """
 
-    def __init__(self, on_error: str = FAIL, most: int | None = None) -> None:
+    def __init__(
+        self, on_error: str = FAIL, most: int | None = None, advice: str = _ADVICE
+    ) -> None:
         self.count = 0
         self._on_error = on_error
         self._most = most
+        self._advice = advice
         self._file: TextIO | None = None
 
     def __enter__(self) -> Self:
@@ -42,12 +47,7 @@ class BadLines:
                 ) from error
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
 
@@ -73,10 +73,7 @@ class BadLines:
         text = line.decode("utf-8", "replace").rstrip("\r\n")
         where = f"{path}, line {number}: {reason}; the line begins '{text[:_SHOWN]}'"
         if self._on_error == FAIL:
-            raise InvalidInputError(
-                "PROJSEG_BAD_INPUT_FILE",
-                f"{where}; nothing was imported: mend it, or leave such lines out with --on-error",
-            )
+            raise InvalidInputError("PROJSEG_BAD_INPUT_FILE", f"{where}; {self._advice}")
         self.count += 1
         if self._most is not None and self.count > self._most:
             raise InvalidInputError(

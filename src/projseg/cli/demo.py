@@ -1,32 +1,77 @@
-"""The verb `demo`: a table made, asked with and without its projections, and checked."""
+"""The verb `demo`: a table made, asked with and without its projections, and checked.
+
+No question needs a sketch: on a machine's first run their kernels take as long to compile as all
+others.
+"""
 
 from __future__ import annotations
 
+import math
+import os
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import pyarrow as pa
 import typer
 from rich.console import Console
 
 import projseg
-from projseg.cli.answers import same_answer
+from projseg.algebra.query.request import Query
 from projseg.cli.arguments import Output
-from projseg.cli.demo_queries import (
-    BASE_ONLY,
-    PROJECTIONS,
-    QUERIES,
-    TABLE_OPTIONS,
-    DemoQuery,
-    rows_read,
-)
 from projseg.cli.output import print_rows
 from projseg.extras import require_spark
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FLOAT_TOLERANCE: Final = 1e-9  # relative: the order of additions differs between sources
 _RUNS: Final = 3
+PROJECTIONS: Final[tuple[dict[str, Any], ...]] = (
+    {
+        "name": "hourly",
+        "sql": "SELECT date_trunc('HOUR', time) AS hour, sum(added) AS added, count(*) AS edits "
+        "GROUP BY ALL",
+    },
+    {
+        "name": "channel_daily",
+        "sql": "SELECT date_trunc('DAY', time) AS day, channel, sum(added) AS added, "
+        "sum(deleted) AS deleted, count(*) AS edits GROUP BY ALL",
+    },
+    {
+        "name": "country_device",
+        "sql": "SELECT country, device, sum(added) AS added, max(added) AS largest, "
+        "count(*) AS edits GROUP BY ALL",
+    },
+)
+TABLE_OPTIONS: Final[dict[str, Any]] = {
+    "time_column": "time",
+    "segment_granularity": "P10D",
+    "cluster_by": ("channel", "page"),
+}
+QUERIES: Final = {
+    "all edits, characters added": Query((), ["count(*) AS edits", "sum(added) AS added"]),
+    "by hour": Query(
+        ["date_trunc('HOUR', time) AS hour"], ["count(*) AS edits", "sum(added) AS added"]
+    ),
+    "by channel": Query(["channel"], ["count(*) AS edits", "avg(added) AS mean"]),
+    "by day and channel, one week": Query(
+        ["date_trunc('DAY', time) AS day", "channel"],
+        ["sum(deleted) AS deleted"],
+        interval="2015-09-07/2015-09-14",
+    ),
+    "largest edit by country, not desktop": Query(
+        ["country"], ["max(added) AS largest", "count(*) AS edits"], "device <> 'desktop'"
+    ),
+    "by page (no projection fits)": Query(["page"], ["sum(added) AS added"]),
+}
+
+Ask: TypeAlias = Callable[[Query], pa.Table]
 
 
 def demo(
@@ -40,39 +85,22 @@ def demo(
     output: Output = None,
 ) -> None:
     """Make rows, write them as segments, ask with and without projections, compare the answers."""
+    if with_spark:
+        require_spark("demo --spark")
+    made = _made_by_spark if with_spark else _made
     with tempfile.TemporaryDirectory(prefix="projseg-demo-") as folder:
         where = location or str(Path(folder) / "edits")
-        if with_spark:
-            require_spark("demo --spark")
-            # Imported here: pyspark is heavy and this is the only verb that uses it.
-            from projseg.cli.demo_spark import run_spark_demo
-
-            results = run_spark_demo(where, rows, _tell)
-        else:
-            results = run_demo(where, rows, _tell)
+        with made(where, rows) as ask:
+            results = [_result(ask, where, title, query) for title, query in QUERIES.items()]
     print_rows(results, output)
     if not all(result["same answer"] for result in results):
         _tell("an answer from projections differs from the base rows' answer: this is a bug")
         raise typer.Exit(1)
 
 
-def run_demo(location: str, row_count: int, tell: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Make the demo's table and ask it the demo's questions.
-
-    Parameters
-    ----------
-    location : str
-        Where to make the table; nothing may be there.
-    row_count : int
-        Rows to make.
-    tell : callable
-        Told what happens, a line at a time.
-
-    Returns
-    -------
-    list of dict
-        One for each question: times in milliseconds, rows read, and whether the answers agree.
-    """
+@contextmanager
+def _made(location: str, row_count: int) -> Iterator[Ask]:
+    """Make the table, and yield what answers queries over it."""
     # Imported here: only the demos need rows made up.
     from projseg.benchmarks.generator import SCHEMA, EditStream
 
@@ -82,32 +110,108 @@ def run_demo(location: str, row_count: int, tell: Callable[[str], None]) -> list
     table.append(stream.reader())
     seconds = time.perf_counter() - started
     segment_count = table.segments().num_rows
-    tell(f"wrote {row_count:,} rows in {segment_count} segments in {seconds:.1f} s: {location}")
-    return [_ask(table, query) for query in QUERIES]
+    _tell(f"wrote {row_count:,} rows in {segment_count} segments in {seconds:.1f} s: {location}")
+    yield table.query
 
 
-def _ask(table: projseg.Table, query: DemoQuery) -> dict[str, Any]:
-    base, base_ms = _timed(lambda: table.query(**query.arguments, context=BASE_ONLY))
-    answer, projection_ms = _timed(lambda: table.query(**query.arguments))
+@contextmanager
+def _made_by_spark(location: str, row_count: int) -> Iterator[Ask]:
+    """Make the table through Spark, and yield what answers queries through it."""
+    from projseg.benchmarks.generator import EditStream
+    from projseg.spark_datasource.read_write import read, write
+
+    spark = _session()
+    try:
+        with tempfile.TemporaryDirectory(prefix="projseg-demo-rows-") as folder:
+            EditStream(row_count).write_parquet(Path(folder))
+            started = time.perf_counter()
+            rows = spark.read.parquet(folder)
+            write(rows, location, projections=PROJECTIONS, **TABLE_OPTIONS)
+        seconds = time.perf_counter() - started
+        _tell(f"Spark wrote {row_count:,} rows in {seconds:.1f} s: {location}")
+        yield lambda query: read(spark, location, group_by=query).toArrow()
+    finally:
+        spark.stop()
+
+
+def _session() -> SparkSession:
+    """Start a small local session whose workers run this very Python."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .appName("projseg demo")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _result(ask: Ask, location: str, title: str, query: Query) -> dict[str, Any]:
+    """Return how a query is answered without and with projections."""
+    base_query = replace(query, context={"noProjections": True})
+    base, base_ms = _timed(ask, base_query)
+    answer, projection_ms = _timed(ask, query)
+    table = projseg.Table(location)
+    explained = table.explain(query).segments
+    sources = {source or "base rows" for source in explained["source"].to_pylist()}
     return {
-        "query": query.title,
+        "query": title,
         "base ms": base_ms,
         "projection ms": projection_ms,
-        **rows_read(table, query),
+        "base rows": sum(table.explain(base_query).segments["rows"].to_pylist()),
+        "rows read": sum(explained["rows"].to_pylist()),
+        "source": ", ".join(sorted(sources)),
         "same answer": same_answer(base, answer),
     }
 
 
-def _timed(run: Callable[[], pa.Table]) -> tuple[pa.Table, float]:
+def _timed(ask: Ask, query: Query) -> tuple[pa.Table, float]:
     """Return the answer and the best of several times in milliseconds, after a warm-up."""
-    answer = run()
+    answer = ask(query)
     times = []
     for _ in range(_RUNS):
         started = time.perf_counter()
-        run()
+        ask(query)
         times.append(time.perf_counter() - started)
     return answer, round(min(times) * 1000, 1)
 
 
 def _tell(line: str) -> None:
     Console(stderr=True).print(line, highlight=False, markup=False)
+
+
+def same_answer(one: pa.Table, other: pa.Table) -> bool:
+    """Whether two answers hold the same rows, in any order; doubles up to rounding.
+
+    Parameters
+    ----------
+    one, other : Table
+        Answers; other columns or types are other answers.
+    """
+    if one.schema != other.schema or one.num_rows != other.num_rows:
+        return False
+    return all(
+        _same_value(left[name], right[name])
+        for left, right in zip(_ordered(one), _ordered(other), strict=True)
+        for name in left
+    )
+
+
+def _ordered(answer: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows in an order that rounding does not change."""
+    discrete = [field.name for field in answer.schema if not pa.types.is_floating(field.type)]
+    rows: list[dict[str, Any]] = answer.to_pylist()
+    return sorted(rows, key=lambda row: [(row[n] is not None, str(row[n])) for n in discrete])
+
+
+def _same_value(left: Any, right: Any) -> bool:
+    if isinstance(left, float) and isinstance(right, float):
+        both_nan = math.isnan(left) and math.isnan(right)
+        return both_nan or math.isclose(left, right, rel_tol=FLOAT_TOLERANCE)
+    return bool(left == right)

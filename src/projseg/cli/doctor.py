@@ -15,14 +15,14 @@ from enum import StrEnum
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
 from projseg import __version__
 from projseg.cli.arguments import Output
 from projseg.cli.output import print_rows
-from projseg.extras import SPARK_RELEASES, installing, is_known_spark
+from projseg.extras import SPARK_RELEASES, installing, is_known_spark, require_spark
 from projseg.kernels.cache_folder import SETTING, cache_folder
 
 JAVA_RELEASE_MIN: Final = 17
@@ -178,3 +178,26 @@ CHECKS: Final[tuple[Callable[[], list[Outcome]], ...]] = (
     _format_look_up,
     _kernel_cache,
 )
+
+extension = typer.Typer(help="The extension that makes plain Spark SQL use projections.")
+
+
+@extension.callback()
+def _group() -> None:
+    pass
+
+
+@extension.command()
+def build(
+    folder: Annotated[
+        Path | None, typer.Option("--folder", help="Where to put the jar; default: the cache.")
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Compile it for the Spark that is installed, and print the settings that use it."""
+    require_spark("projseg extension")
+    # Imported here: the verb is listed where PySpark is not installed.
+    from projseg.spark_datasource.extension import extension_jar, settings
+
+    found = settings(extension_jar(folder))
+    print_rows([{"setting": name, "value": value} for name, value in found.items()], output)

@@ -12,14 +12,12 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
 import projseg
-from projseg.cli import input_files
-from projseg.cli.arguments import Location, Output, sql_list
+from projseg.cli.arguments import Location, Output, given_options, open_table, sql_list
 from projseg.cli.bad_lines import FAIL, BadLines
-from projseg.cli.declarations import parse_declarations
-from projseg.cli.output import print_fields
-from projseg.cli.progress import shown_progress
-from projseg.cli.sources import Sources, show_sample
-from projseg.cli.stores import given_options, open_table
+from projseg.cli.declaring import parse_declarations
+from projseg.cli.input_columns import check_types, table_schema
+from projseg.cli.input_files import Sources, show_sample
+from projseg.cli.output import print_fields, shown_progress
 from projseg.cli.text_files import TextForm
 from projseg.declarations import check_declared
 from projseg.errors import InvalidInputError
@@ -140,13 +138,13 @@ def load(
             check_declared(table.properties, **given)
             if merge_schema:
                 _add_columns(table, sources, time_column)
-            input_files.check_types(types or [], table.schema)
+            check_types(types or [], table.schema)
             before = table.version
             with _reading(sources, table.schema, bad) as rows:
                 table.append(rows, commit_as=commit_as)
             is_repeated = table.version == before and commit_as is not None
         else:
-            schema = input_files.table_schema(sources.schema, types or [], time_column)
+            schema = table_schema(sources.schema, types or [], time_column)
             with _reading(sources, schema, bad) as rows:
                 table = projseg.Table.create(
                     location,
@@ -184,7 +182,7 @@ def _one_character(option: str, text: str) -> str:
 
 def _add_columns(table: projseg.Table, sources: Sources, time_column: str | None) -> None:
     known = {name.casefold() for name in table.schema.names}
-    for field in input_files.table_schema(sources.schema, [], time_column):
+    for field in table_schema(sources.schema, [], time_column):
         if field.name.casefold() not in known:
             table.add_column(field.name, field.type)
 

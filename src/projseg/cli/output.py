@@ -1,4 +1,4 @@
-"""Prints rows: a table for a person, JSON lines for a program."""
+"""What verbs show: rows as a table for a person or JSON for a program, and how far they are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import csv
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -16,6 +17,16 @@ import pyarrow as pa
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -95,6 +106,15 @@ def print_fields(
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(["field", "value"])
         writer.writerows((name, _cell_text(value, null="")) for name, value in plain.items())
+
+
+def print_preview(
+    would: Mapping[str, Any], location: str, asked: OutputFormat | None, condition: str = ""
+) -> None:
+    """Print what a verb would do to a table, and how to let it."""
+    print_fields(
+        {**would, "location": location, "to_do_it": f"repeat with --yes{condition}"}, asked
+    )
 
 
 def plain_value(value: Any) -> Any:
@@ -207,3 +227,41 @@ def _shortened(text: str) -> str:
     shown = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
     limit = _CELL_CHARACTERS_MAX
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+_MEASURED: Final = (
+    SpinnerColumn(),
+    TextColumn("{task.description}"),
+    BarColumn(),
+    MofNCompleteColumn(),
+    TimeElapsedColumn(),
+    TimeRemainingColumn(),
+)
+
+
+@contextmanager
+def shown_progress(*columns: ProgressColumn) -> Iterator[Progress]:
+    """Yield a display of progress; it prints nothing where standard error is no terminal.
+
+    Parameters
+    ----------
+    *columns : rich.progress.ProgressColumn
+        What a task's line shows; none: what rich shows.
+    """
+    console = Console(stderr=True)
+    progress = Progress(*columns, console=console, disable=not console.is_terminal)
+    # Before release 14.3 rich ends a line that it has not begun.
+    with progress if console.is_terminal else nullcontext():
+        yield progress
+
+
+@contextmanager
+def segments_shown() -> Iterator[Callable[[int, int], None]]:
+    """Yield a function to be told how many segments are done and how many there are."""
+    with shown_progress(*_MEASURED) as progress:
+        task = progress.add_task("segments", total=None)
+
+        def show(done: int, count: int) -> None:
+            progress.update(task, completed=done, total=count)
+
+        yield show

@@ -1,13 +1,16 @@
-"""A segment file's tables, columns and dictionaries, and their bytes, as rows."""
+"""The verb `inspect`: a segment file's tables, columns and dictionaries, and their bytes."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Final
 
 import pyarrow as pa
+import typer
 
+from projseg.cli.arguments import Output
+from projseg.cli.output import OutputFormat, chosen_format, print_fields, print_rows
 from projseg.errors import InvalidInputError
 from projseg.segment_format.description import (
     ColumnDescription,
@@ -18,6 +21,44 @@ from projseg.segment_format.description import (
 from projseg.segment_format.footer import BASE_TABLE
 from projseg.segment_format.segment_file import SegmentFile
 from projseg.table_layer.storage_errors import storage_error
+
+_WIDE_FIELDS: Final = frozenset({"kind", "role", "nulls", "raw_bytes", "definition"})
+
+
+def inspect(
+    file: Annotated[str, typer.Argument(help="A segment file (.pseg).")],
+    output: Output = None,
+) -> None:
+    """Show a segment's tables, columns, encodings, dictionaries and what each takes.
+
+    As JSON, each line says in `part` what it describes; as CSV, only the columns are printed.
+    """
+    segment = describe_file(file)
+    parts: dict[str, list[dict[str, Any]]] = {
+        "tables": table_rows(segment),
+        "columns": column_rows(segment),
+        "dictionaries": dictionary_rows(segment),
+    }
+    chosen = chosen_format(output)
+    if chosen is OutputFormat.CSV:
+        print_rows(parts["columns"], chosen)
+        return
+    totals = summary(segment)
+    is_json = chosen is OutputFormat.JSON
+    print_fields({"part": "segment", **totals} if is_json else totals, chosen)
+    for part, rows in parts.items():
+        if rows:
+            shown = [{"part": part, **row} for row in rows] if is_json else _narrowed(rows)
+            print_rows(shown, chosen, title=part)
+
+
+def _narrowed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows without fields that are too wide for a terminal, or empty in every row."""
+    silent = {name for name in rows[0] if all(row[name] is None for row in rows)}
+    return [
+        {name: value for name, value in row.items() if name not in _WIDE_FIELDS | silent}
+        for row in rows
+    ]
 
 
 def describe_file(path: str) -> SegmentDescription:

@@ -12,16 +12,18 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
 from projseg.cli.bad_lines import BadLines
-from projseg.cli.input_files import BLOCK_BYTES, cast_batches, check_columns, open_stream
-from projseg.cli.json_times import open_json
+from projseg.cli.input_columns import cast_batches, check_columns
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
 
 STDIN: Final = "-"
+BLOCK_BYTES: Final = 16 * 2**20  # types of columns are guessed from the first block
+_HAS_ZONE: Final = r"[T ].*([Zz]|[+-][0-9]{2}(:?[0-9]{2})?)$"
 _BOM: Final = b"\xef\xbb\xbf"
 _ROW_NUMBER: Final = re.compile(r"(in )?[Rr]ow #?\d+:? ?")
 _READ_ERRORS: Final = (pa.ArrowException, ProjsegError, OSError, ValueError)
@@ -232,13 +234,7 @@ class _Json:
             is_null = pa.types.is_null(field.type) and field.name in texts
             is_text = field.type in _TIMES or is_null
             fields.append(field.with_type(pa.string()) if is_text else field)
-        rows = pyarrow.json.read_json(
-            io.BytesIO(lines),
-            read_options=pyarrow.json.ReadOptions(block_size=len(lines) + 1),
-            parse_options=pyarrow.json.ParseOptions(
-                explicit_schema=pa.schema(fields), unexpected_field_behavior="error"
-            ),
-        )
+        rows = _read_json(lines, pa.schema(fields), "error")
         columns = [
             rows[field.name].cast(field.type) if field.type in _TIMES else rows[field.name]
             for field in self.schema
@@ -249,22 +245,50 @@ class _Json:
 def _guessed_json(block: bytes) -> pa.Schema:
     """Return the columns of the first lines; of those that are JSON, and then of fewer."""
     try:
-        return _open_json(block)
+        return _json_schema(block)
     except pa.ArrowInvalid:
         lines = [line for line in block.splitlines(keepends=True) if _is_object(line)]
     while lines:
         try:
-            return _open_json(b"".join(lines))
+            return _json_schema(b"".join(lines))
         except pa.ArrowInvalid:
             lines = lines[: len(lines) // 2]
     raise ValueError("no line of it is a JSON object")
 
 
-def _open_json(block: bytes) -> pa.Schema:
-    def stream() -> pa.NativeFile:
-        return pa.BufferReader(block)
+def _json_schema(block: bytes) -> pa.Schema:
+    """Return the columns of lines of JSON.
 
-    return open_json(stream, stream, len(block) + 1).schema
+    pyarrow reads a text of whole seconds as a time without a zone, whether it names one or not.
+    """
+    found = _read_json(block).schema
+    times = [field.name for field in found if pa.types.is_timestamp(field.type)]
+    if not times:
+        return found
+    texts = _read_json(block, pa.schema([(name, pa.string()) for name in times]))
+    return pa.schema(
+        [f.with_type(_time_type(texts[f.name])) if f.name in times else f for f in found]
+    )
+
+
+def _read_json(
+    lines: bytes, schema: pa.Schema | None = None, unexpected: str = "infer"
+) -> pa.Table:
+    return pyarrow.json.read_json(
+        io.BytesIO(lines),
+        read_options=pyarrow.json.ReadOptions(block_size=len(lines) + 1),
+        parse_options=pyarrow.json.ParseOptions(
+            explicit_schema=schema, unexpected_field_behavior=unexpected
+        ),
+    )
+
+
+def _time_type(texts: pa.ChunkedArray) -> pa.DataType:
+    """Return the type that all texts are of; text, where some have a zone and some have none."""
+    have_zone = pc.unique(pc.match_substring_regex(texts, _HAS_ZONE).drop_null()).to_pylist()
+    if len(have_zone) != 1:
+        return pa.string()
+    return TIMESTAMP if have_zone[0] else TIMESTAMP_NTZ
 
 
 def _is_object(line: bytes) -> bool:
@@ -294,9 +318,13 @@ def _split_header(block: bytes, form: TextForm) -> tuple[list[str] | None, bytes
 
 def _blocks(path: str, compression: str | None, advance: Callable[[int], None]) -> Iterator[bytes]:
     """Yield a file as blocks of whole lines."""
-    stream: Any = sys.stdin.buffer if path == STDIN else open_stream(path, compression, advance)
-    rest = b""
+    file: Any = sys.stdin.buffer if path == STDIN else pa.OSFile(path)
+    stream = pa.CompressedInputStream(file, compression) if compression else file
+    stored, rest = 0, b""
     while more := stream.read(BLOCK_BYTES):
+        if path != STDIN:
+            advance(file.tell() - stored)
+            stored = file.tell()
         end = more.rfind(b"\n") + 1
         if end:
             yield rest + more[:end]

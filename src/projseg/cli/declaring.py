@@ -1,0 +1,191 @@
+"""Verbs that change what a table declares: its projections and its columns."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+import projseg
+from projseg.cli.arguments import IsPreview, Location, Output, SegmentInterval, open_table
+from projseg.cli.output import print_fields, print_preview, segments_shown
+from projseg.errors import InvalidInputError, did_you_mean
+from projseg.segment_format.types import type_name
+
+_Column = Annotated[str, typer.Argument(help="The column.")]
+
+
+def add_projection(
+    location: Location,
+    declaration: Annotated[
+        str, typer.Argument(help="JSON, or NAME=SELECT columns, aggregates GROUP BY ALL.")
+    ],
+    materialize: Annotated[
+        bool, typer.Option("--materialize", help="Also build it in the segments that are there.")
+    ] = False,
+    build: Annotated[
+        str,
+        typer.Option(help="immediate; or deferred: only materialize-projection and compact do it."),
+    ] = "immediate",
+    interval: Annotated[
+        str | None, typer.Option(help="Segments with no row in it go without the projection.")
+    ] = None,
+    retain: Annotated[
+        str | None, typer.Option(help="Segments with older rows only go without: '90 days'.")
+    ] = None,
+    max_row_ratio: Annotated[
+        float | None, typer.Option(help="The most rows, as a share of a segment's base rows.")
+    ] = None,
+    max_bytes_ratio: Annotated[
+        float | None, typer.Option(help="The most bytes, as a share of the base table's.")
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Declare a projection; segments written from now on embed it."""
+    table = open_table(location)
+    for one in parse_declaration(declaration):
+        table.add_projection(
+            one,
+            materialize=materialize,
+            build=build,
+            interval=interval,
+            retain=retain,
+            max_row_ratio=max_row_ratio,
+            max_bytes_ratio=max_bytes_ratio,
+        )
+    _print_projections(location, output)
+
+
+def materialize_projection(
+    location: Location,
+    name: Annotated[
+        str | None, typer.Argument(help="The projection; default: all that are declared.")
+    ] = None,
+    interval: SegmentInterval = None,
+    output: Output = None,
+) -> None:
+    """Build declared projections in the segments that lack them; base rows are copied as stored."""
+    table = open_table(location)
+    with segments_shown() as show:
+        made = table.materialize_projection(name, interval, on_progress=show)
+    fields = {"location": location, "version": made.version, "segments": made.segments}
+    print_fields({**fields, "rows": made.rows}, output)
+
+
+def drop_projection(
+    location: Location,
+    name: Annotated[str, typer.Argument(help="The projection's name.")],
+    *,
+    is_preview: IsPreview,
+    output: Output = None,
+) -> None:
+    """Stop using a projection; segments that embed it keep its bytes until they are rewritten."""
+    table = open_table(location)
+    known = table.projections()["name"].to_pylist()
+    if name not in known:
+        raise InvalidInputError(
+            "PROJSEG_UNKNOWN_PROJECTION",
+            f"projection '{name}' is not declared on {location}{did_you_mean(name, known)}",
+        )
+    if is_preview:
+        print_preview({"would_drop": name}, location, output)
+        return
+    table.drop_projection(name)
+    _print_projections(location, output)
+
+
+def _print_projections(location: str, output: Output) -> None:
+    table = open_table(location)
+    names = table.projections()["name"].to_pylist()
+    print_fields({"location": location, "version": table.version, "projections": names}, output)
+
+
+def add_column(
+    location: Location,
+    name: _Column,
+    type: Annotated[str, typer.Argument(help="As in Spark SQL: bigint, decimal(10,2).")],
+    output: Output = None,
+) -> None:
+    """Add a column, which is null in the rows that are there."""
+    table = open_table(location)
+    table.add_column(name, type)
+    _print_columns(location, table, output)
+
+
+def rename_column(
+    location: Location,
+    old: Annotated[str, typer.Argument(help="The column's present name.")],
+    new: Annotated[str, typer.Argument(help="Its new name.")],
+    output: Output = None,
+) -> None:
+    """Give a column another name, also where projections mention it; no segment is written."""
+    table = open_table(location)
+    table.rename_column(old, new)
+    _print_columns(location, table, output)
+
+
+def drop_column(
+    location: Location, name: _Column, *, is_preview: IsPreview, output: Output = None
+) -> None:
+    """Take a column out of a table; compaction removes its values from the files."""
+    from projseg.table_columns import dropping
+    from projseg.table_layer.column_changes import with_changes
+
+    table = open_table(location)
+    if is_preview:
+        with_changes(table.properties, dropping(table.properties, [name]))
+        print_preview({"would_drop": name}, location, output)
+        return
+    table.drop_column(name)
+    _print_columns(location, table, output)
+
+
+def widen_column(
+    location: Location,
+    name: _Column,
+    type: Annotated[str, typer.Argument(help="A type that holds every value: int to bigint.")],
+    output: Output = None,
+) -> None:
+    """Give a column a wider type; segments that are there are read in it."""
+    table = open_table(location)
+    table.widen_column(name, type)
+    _print_columns(location, table, output)
+
+
+def _print_columns(location: str, table: projseg.Table, output: Output) -> None:
+    columns = {field.name: type_name(field.type) for field in table.schema}
+    print_fields({"location": location, "version": table.version, "columns": columns}, output)
+
+
+def parse_declarations(texts: list[str] | None) -> list[dict[str, Any]]:
+    """Return the declarations of a repeatable option, as `Table.create` takes them."""
+    return [declared for text in texts or () for declared in parse_declaration(text)]
+
+
+def parse_declaration(text: str) -> list[dict[str, Any]]:
+    """Read one text: a JSON object, a JSON array of them, or `NAME=SELECT ... GROUP BY ...`.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_PROJECTION if the text is none of these.
+    """
+    stripped = text.strip()
+    if stripped.startswith(("{", "[")):
+        try:
+            declared = json.loads(stripped)
+        except (ValueError, RecursionError) as error:
+            raise _bad_declaration(text, f"it is not JSON ({error})") from None
+        many = declared if isinstance(declared, list) else [declared]
+        if not all(isinstance(one, dict) for one in many):
+            raise _bad_declaration(text, "a JSON declaration is an object")
+        return many
+    name, mark, sql = stripped.partition("=")
+    if not mark or not sql.strip().lower().startswith("select"):
+        raise _bad_declaration(text, "give JSON, or NAME=SELECT columns, aggregates GROUP BY ALL")
+    return [{"name": name.strip(), "sql": sql.strip()}]
+
+
+def _bad_declaration(text: str, why: str) -> InvalidInputError:
+    return InvalidInputError("PROJSEG_BAD_PROJECTION", f"projection '{text}': {why}")

@@ -1,0 +1,105 @@
+"""Verbs that read a table, or what it says of itself."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from projseg.algebra.expressions.argument_texts import arguments_of_texts
+from projseg.cli.arguments import (
+    Args,
+    At,
+    GivenQuery,
+    Location,
+    Output,
+    Threads,
+    Timezone,
+    content_of,
+    open_table,
+)
+from projseg.cli.output import OutputFormat, chosen_format, print_fields, print_rows, terminal
+from projseg.explain import Explain
+from projseg.segment_format.types import type_name
+
+
+def query(location: Location, *, query: GivenQuery, at: At, output: Output = None) -> None:
+    """Answer a query; without --group-by and --agg, return rows."""
+    print_rows(open_table(location, **at).query(query), output)
+
+
+def sql(
+    location: Location,
+    statement: Annotated[
+        str, typer.Argument(help="One SELECT in Spark's SQL, or @FILE that holds it.")
+    ],
+    *,
+    args: Args = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say how it would be answered instead.")
+    ] = False,
+    timezone: Timezone = None,
+    threads: Threads = None,
+    at: At,
+    output: Output = None,
+) -> None:
+    """Answer a SELECT over the table, whatever name stands after FROM."""
+    table = open_table(location, **at)
+    context = {"timezone": timezone, "threads": threads}
+    text = content_of(statement, "the statement")
+    values = arguments_of_texts(args or (), timezone or "UTC")
+    if explain:
+        _print_explain(table.sql(text, context=context, args=values, explain=True), output)
+    else:
+        print_rows(table.sql(text, context=context, args=values), output)
+
+
+def explain(
+    location: Location,
+    *,
+    query: GivenQuery,
+    analyze: Annotated[
+        bool, typer.Option("--analyze", help="Run it too: rows, bytes and milliseconds.")
+    ] = False,
+    at: At,
+    output: Output = None,
+) -> None:
+    """Say how a query would be answered, segment by segment, and why."""
+    table = open_table(location, **at)
+    _print_explain(table.explain(query, analyze=analyze), output)
+
+
+def _print_explain(explained: Explain, output: OutputFormat | None) -> None:
+    if chosen_format(output) is OutputFormat.TABLE:
+        terminal().print(explained)
+    else:
+        print_rows(explained.named_segments(), output)
+
+
+def describe(location: Location, *, at: At, output: Output = None) -> None:
+    """Say what a table holds: version, rows, segments, bytes, properties, projections."""
+    print_fields(open_table(location, **at).detail(), output, title=location)
+
+
+def schema(location: Location, *, at: At, output: Output = None) -> None:
+    """List a table's columns and their types."""
+    stored = open_table(location, **at).schema
+    names = pa.array(stored.names, pa.string())
+    types = pa.array([type_name(field.type) for field in stored], pa.string())
+    print_rows(pa.table({"column": names, "type": types}), output)
+
+
+def segments(location: Location, *, at: At, output: Output = None) -> None:
+    """List a table's segments: file, interval, rows, bytes."""
+    print_rows(open_table(location, **at).segments(), output)
+
+
+def projections(location: Location, *, at: At, output: Output = None) -> None:
+    """List a table's projections and how many segments hold each."""
+    print_rows(open_table(location, **at).projections(), output)
+
+
+def history(location: Location, output: Output = None) -> None:
+    """List the commits of a table, newest first."""
+    print_rows(open_table(location).history(), output)
