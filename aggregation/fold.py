@@ -12,18 +12,14 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.aggregation.arrow_vectors import grouping_vector
-from projseg.aggregation.expressions_over_rows import evaluate_over
-from projseg.aggregation.feeds import feed_states, known_columns, stored_states
-from projseg.aggregation.group_rows import group_rows, is_dense
+from projseg.aggregation.groups import group_rows, is_dense
+from projseg.aggregation.inputs import feed_states, known_columns, stored_states
 from projseg.aggregation.keys import Key, make_key
 from projseg.aggregation.merge import merge_partials, partial_of
 from projseg.aggregation.partial import Partial, StoredPartial
-from projseg.aggregation.rows import Rows
-from projseg.aggregation.states.table import new_state
-from projseg.aggregation.values_by_id import values_by_id
+from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.algebra.expressions.functions.text_budget import TextsTooLargeError
+from projseg.algebra.expressions.functions.text.text_budget import TextsTooLargeError
 from projseg.algebra.expressions.literals import literal_array
 from projseg.algebra.expressions.tree import Column, Expression, Literal
 from projseg.algebra.planning.source_plan import (
@@ -35,7 +31,11 @@ from projseg.algebra.planning.source_plan import (
     MergeStates,
     SourcePlan,
 )
-from projseg.segment_format.vectors import Ids, Vector
+from projseg.evaluation.arrow_vectors import grouping_vector
+from projseg.evaluation.by_dictionary import values_by_id
+from projseg.evaluation.choose import evaluate_over
+from projseg.evaluation.rows import Rows
+from projseg.segment_format.vectors.vectors import Ids, Vector
 
 
 def fold(

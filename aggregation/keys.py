@@ -15,22 +15,22 @@ import pyarrow as pa
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from projseg.aggregation.arrow_vectors import encode_sorted
-from projseg.kernels.gather import gather, gather_text
-from projseg.kernels.grouping import UnsignedIds, distinct_keys, occupied_groups, ranks_of
-from projseg.kernels.key_runs import number_runs
-from projseg.kernels.order_keys import float_of_order_keys, float_order_keys
+from projseg.evaluation.arrow_vectors import encode_sorted
+from projseg.kernels.groups.grouping import UnsignedIds, distinct_keys, occupied_groups, ranks_of
+from projseg.kernels.groups.key_runs import number_runs
+from projseg.kernels.rows.gather import gather, gather_text
+from projseg.kernels.rows.order_keys import float_of_order_keys, float_order_keys
 from projseg.memory.late_import import late_import
-from projseg.segment_format.arrow_arrays import (
+from projseg.segment_format.dictionaries.dictionary import narrow_id_dtype
+from projseg.segment_format.layout.logical_types import is_text
+from projseg.segment_format.vectors.arrow_arrays import (
     primitive_array,
     text_array,
     text_buffers,
     valid_values,
 )
-from projseg.segment_format.dictionary import narrow_id_dtype
-from projseg.segment_format.types import is_text
-from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
-from projseg.segment_format.wide_integers import WIDE
+from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector
+from projseg.segment_format.vectors.wide_integers import WIDE
 
 # Integers in a range up to this wide, or as wide as there are rows, get `value - minimum` as id.
 _DENSE_RANGE_MAX: Final = 1 << 16
@@ -98,7 +98,7 @@ def _text_key(texts: pa.Array) -> Key | None:
     if len(texts) < _HASHED_TEXTS_MIN or not is_text(texts.type):
         return None
     with late_import:
-        from projseg.kernels.text_groups import group_texts
+        from projseg.kernels.texts.text_groups import group_texts
 
     offsets, content = text_buffers(texts)
     found = group_texts(offsets, content)

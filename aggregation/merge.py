@@ -10,15 +10,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from projseg.aggregation.concat import concat_texts, concat_vectors
-from projseg.aggregation.group_rows import GroupedRows, group_rows
+from projseg.aggregation.groups import GroupedRows, group_rows
 from projseg.aggregation.keys import make_key
 from projseg.aggregation.partial import FoldedPartial, Partial, with_keys
 from projseg.aggregation.states.state import Groups, State
-from projseg.aggregation.states.table import new_state
+from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.segment_format.types import is_text
-from projseg.segment_format.vectors import Opaque, Vector
+from projseg.evaluation.concat import concat_texts, concat_vectors
+from projseg.segment_format.layout.logical_types import is_text
+from projseg.segment_format.vectors.vectors import Opaque, Vector
 
 
 def merge_partials(

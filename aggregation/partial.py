@@ -11,10 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.states.state import Groups, State
-from projseg.aggregation.states.table import new_state
+from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.memory.lazy import cached_property
-from projseg.segment_format.vectors import Vector
+from projseg.memory.cached_property import cached_property
+from projseg.segment_format.vectors.vectors import Vector
 
 
 class Partial(Protocol):

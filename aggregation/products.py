@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.aggregation.states.inputs import both_valid
-from projseg.kernels.fold_extremum import INT64_MAX
-from projseg.segment_format.vectors import Numbers
+from projseg.aggregation.states.folded_rows import both_valid
+from projseg.kernels.folds.fold_extremum import INT64_MAX
+from projseg.segment_format.vectors.vectors import Numbers
 
 
 def multiplied(left: Numbers, right: Numbers | int) -> Numbers:

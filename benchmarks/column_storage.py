@@ -15,14 +15,14 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from projseg.benchmarks.records import ColumnStorage
-from projseg.segment_format.description import (
+from projseg.segment_format.file.description import (
     ColumnDescription,
     DictionaryDescription,
     describe,
 )
-from projseg.segment_format.footer import BASE_TABLE
-from projseg.segment_format.segment_file import SegmentFile
-from projseg.table_layer.storage import open_storage
+from projseg.segment_format.file.segment_file import SegmentFile
+from projseg.segment_format.layout.footer import BASE_TABLE
+from projseg.table_layer.storage.locate_storage import open_storage
 
 __all__ = ["measure_columns", "read_json_lines"]
 

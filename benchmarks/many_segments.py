@@ -32,14 +32,14 @@ from projseg.algebra.time.interval import Interval
 from projseg.benchmarks.generator import SCHEMA, EditStream
 from projseg.benchmarks.publish import publish
 from projseg.benchmarks.table_life import BY_COUNTRY, DAY_US, HOURLY
-from projseg.table_layer import publish as publishing
-from projseg.table_layer.change import Append
-from projseg.table_layer.next_version import CommitLabel, NewManifests, next_file
-from projseg.table_layer.paths import new_write_id, segment_name, snapshot_name
-from projseg.table_layer.rebase import rebase
-from projseg.table_layer.segment_entry import SegmentEntry
-from projseg.table_layer.snapshot import open_snapshot
-from projseg.table_layer.storage import open_storage
+from projseg.table_layer.commits import publish as publishing
+from projseg.table_layer.commits.next_version import CommitLabel, NewManifests, next_file
+from projseg.table_layer.commits.rebase import rebase
+from projseg.table_layer.metadata.change import Append
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.snapshot import open_snapshot
+from projseg.table_layer.storage.locate_storage import open_storage
+from projseg.table_layer.storage.paths import new_write_id, segment_name, snapshot_name
 
 _DAYS: Final = 3653
 _DAYS_AFTER: Final = 10  # of the table, after the day that is asked

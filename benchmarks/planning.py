@@ -25,7 +25,7 @@ from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts, SegmentFacts
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import Query
-from projseg.segment_format.types import TIMESTAMP
+from projseg.segment_format.layout.logical_types import TIMESTAMP
 
 SEGMENT_COUNT: Final = 10_000
 PROJECTION_COUNT: Final = 1_000

@@ -28,7 +28,7 @@ from projseg.benchmarks.peers.projseg_engine import ProjsegBase, ProjsegProjecti
 from projseg.benchmarks.question import Question
 from projseg.benchmarks.staging import Source
 from projseg.benchmarks.workload import Workload
-from projseg.kernels.kernel import interpreter
+from projseg.kernels.runtime.kernel import interpreter
 
 __all__ = ["FunctionCost", "QueryProfile", "profile_queries", "profile_table"]
 

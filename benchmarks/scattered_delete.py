@@ -30,9 +30,9 @@ from projseg.benchmarks.publish import publish
 from projseg.benchmarks.question import Question
 from projseg.benchmarks.turn import take_turn
 from projseg.errors import InvalidInputError
-from projseg.maintenance.hit_segments import MAX_DELETED_RATIO
+from projseg.maintenance.row_changes.affected_segments import MAX_DELETED_RATIO
 from projseg.memory.cache import KEPT
-from projseg.warehouse import set_properties
+from projseg.spark_engine.warehouse import set_properties
 
 ONE_IN_A_HUNDRED: Final = "unix_seconds(time) % 100 = 37"
 WORKLOAD: Final = QUERIES[:8]

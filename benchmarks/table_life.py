@@ -33,8 +33,8 @@ from projseg.benchmarks.publish import publish
 from projseg.benchmarks.turn import take_turn
 from projseg.errors import InvalidInputError
 from projseg.memory.cache import KEPT
-from projseg.segment_format.footer import BASE_TABLE
-from projseg.table_layer.listed_file import open_uncached
+from projseg.segment_format.layout.footer import BASE_TABLE
+from projseg.table_layer.metadata.listed_file import open_uncached
 
 DAY_US: Final = 86_400_000_000
 HOURLY: Final = projseg.Projection(

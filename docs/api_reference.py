@@ -12,11 +12,11 @@ from regions import WIDTH, code, wrapped
 import projseg
 from projseg import errors
 from projseg.errors import ProjsegError
-from projseg.maintenance.erase import Erased
-from projseg.maintenance.finding import Finding
-from projseg.maintenance.row_changes import Corrected
+from projseg.maintenance.row_changes.delete_and_update import Corrected
+from projseg.maintenance.row_changes.erase import Erased
+from projseg.maintenance.verification.findings import Finding
 from projseg.memory.cache import CacheStatistics
-from projseg.table_layer.vacuum import Vacuumed
+from projseg.table_layer.retention.vacuum import Vacuumed
 
 _RETURNED = (Finding, Corrected, Erased, Vacuumed, CacheStatistics)
 _ANSWERS = (projseg.Commit, projseg.Explain, *_RETURNED)

@@ -17,13 +17,13 @@ from function_notes import (
 )
 from regions import cell, code, row
 
-from projseg.algebra.aggregates import functions as aggregate_registry
+from projseg.algebra.aggregates import aggregate_functions as aggregate_registry
 from projseg.algebra.aggregates.primitive import PRIMITIVES
-from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.binding.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.functions.table import SPELLINGS
+from projseg.algebra.expressions.functions.function_table import SPELLINGS
 from projseg.errors import LimitExceededError, UnsupportedFeatureError
-from projseg.segment_format.types import type_name
+from projseg.segment_format.layout.logical_types import type_name
 
 _NO_COLUMNS = pa.schema([])
 

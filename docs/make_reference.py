@@ -11,7 +11,7 @@ from regions import filled
 from projseg import errors
 from projseg.errors import CODES
 from projseg.spark_datasource.options import OPTIONS
-from projseg.spark_datasource.stream_options import OF_STREAMS
+from projseg.spark_datasource.reads.stream_options import OF_STREAMS
 
 HERE = Path(__file__).parent
 

@@ -1,7 +1,7 @@
 """Import modules at their first use, so that a process that asks one small query starts sooner.
 
     with late_import:
-        from projseg.aggregation.states.hll import HllState
+        from projseg.aggregation.states.sketches.hll import HllState
 
 A child forked while another thread imports a module could never import it itself: Python's lock of
 that module would stay held. So a query imports modules late only while no fork can happen.

@@ -26,8 +26,8 @@ from typing import Any, Final, NoReturn, TypeAlias
 from projseg.memory.cache import BUDGET_SETTING, KEPT
 from projseg.query_pool.messages import Channel
 from projseg.query_pool.worker import VersionsOf, work
-from projseg.table_layer.snapshot import Snapshot
-from projseg.table_layer.storage import open_storage
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.storage.locate_storage import open_storage
 
 Life: TypeAlias = Callable[[Channel], None]
 """All that a process does with the channel to the one that started it."""

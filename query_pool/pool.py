@@ -14,7 +14,7 @@ from typing import Any, Final, Self, TypeAlias
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.arguments import ArgumentsLike
+from projseg.algebra.expressions.parameters.arguments import ArgumentsLike
 from projseg.algebra.query.request import Expressions, IntervalLike, Query, check_alone, is_select
 from projseg.errors import InvalidInputError, QueryTimeoutError, WorkerError, did_you_mean
 from projseg.query_pool.fork_server import ForkServer

@@ -21,8 +21,8 @@ from projseg.query_pool.messages import (
     error_to_bytes,
     send_rows,
 )
-from projseg.table_layer.snapshot import Snapshot, open_snapshot
-from projseg.table_layer.storage import Storage
+from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.storage.locate_storage import Storage
 from projseg.table_version import TableVersion
 
 

@@ -8,13 +8,13 @@ from typing import Final
 import pyarrow as pa
 
 from projseg.aggregation.partial import Partial, key_arrow
-from projseg.algebra.query.spec import QuerySpec
+from projseg.algebra.query.bound_query import QuerySpec
 from projseg.memory.deadline import answered_within, check_deadline
-from projseg.reader.finish import finish
-from projseg.reader.plan import QueryPlan
-from projseg.reader.row_scan import scan_table
-from projseg.reader.run import run_partial
-from projseg.table_layer.storage import Storage
+from projseg.reader.plan.query_plan import QueryPlan
+from projseg.reader.run.finish import finish
+from projseg.reader.run.run_plan import run_partial
+from projseg.reader.scan.row_scan import scan_table
+from projseg.table_layer.storage.locate_storage import Storage
 
 MERGING: Final = b"projseg.aggregates"
 """Key of a partial answer's schema metadata: JSON of how its states are merged."""

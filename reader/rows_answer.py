@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from projseg.aggregation.arrow_vectors import grouping_vector
-from projseg.aggregation.expressions_over_rows import evaluate_over
-from projseg.aggregation.filter_rows import mask_by_all
 from projseg.aggregation.fold import fold
-from projseg.aggregation.rows import MaskedRows, MemorySource, all_rows
 from projseg.algebra.planning.source_plan import AddRows
-from projseg.algebra.query.spec import QuerySpec
-from projseg.reader.finish import finish
-from projseg.reader.row_scan import sorted_rows
+from projseg.algebra.query.bound_query import QuerySpec
+from projseg.evaluation.arrow_vectors import grouping_vector
+from projseg.evaluation.choose import evaluate_over
+from projseg.evaluation.masks import mask_by_all
+from projseg.evaluation.rows import MaskedRows, MemorySource, all_rows
+from projseg.reader.run.finish import finish
+from projseg.reader.scan.row_scan import sorted_rows
 
 
 def answer_over(query: QuerySpec, rows: pa.Table) -> pa.Table:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
+from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.context import THREADS_MAX
-from projseg.algebra.query.spec import QuerySpec
 from projseg.memory.deadline import Deadline, check_deadline, deadline_of_thread, under
 
 Item = TypeVar("Item")

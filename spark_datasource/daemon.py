@@ -27,11 +27,11 @@ LOGGER: Final = logging.getLogger("projseg.spark")
 # Modules that tasks run, by the names that Spark's pickles and its daemon import, and modules that
 # a query imports only where it needs them.
 _MODULES: Final = (
-    "projseg.aggregation.states.hll",
-    "projseg.aggregation.states.theta",
-    "projseg.algebra.expressions.regex.java_regex",
-    "projseg.spark_datasource.batch_reader",
-    "projseg.spark_datasource.batch_writer",
+    "projseg.aggregation.states.sketches.hll",
+    "projseg.aggregation.states.sketches.theta",
+    "projseg.algebra.expressions.patterns.java_regex",
+    "projseg.spark_datasource.reads.batch_reader",
+    "projseg.spark_datasource.writes.batch_writer",
     "projseg.writer.table_writer",
     "pyspark.worker",
     "pyspark.sql.worker.plan_data_source_read",
@@ -66,8 +66,8 @@ def import_engine() -> None:
     import numpy as np
     import pyarrow as pa
 
-    from projseg.kernels.delta import accumulate
-    from projseg.kernels.kernel import interpreter
+    from projseg.kernels.pages.running_sum import accumulate
+    from projseg.kernels.runtime.kernel import interpreter
 
     interpreter.retire()
     accumulate(np.zeros(2, np.int64))

@@ -16,12 +16,12 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
-from projseg.spark_datasource.option import ROW_CHANGE, ROW_NUMBERS, WORK_OPTION
+from projseg.spark_datasource.option_record import ROW_CHANGE, ROW_NUMBERS, WORK_OPTION
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from projseg.spark_datasource.read_request import ReadRequest
+    from projseg.spark_datasource.reads.read_request import ReadRequest
 
 
 class ProjsegDataSource(DataSource):
@@ -42,13 +42,16 @@ class ProjsegDataSource(DataSource):
         """
         # Imported here and below: the engine is heavy and Spark's look-up needs only the name.
         if WORK_OPTION in self.options:
-            from projseg.spark_datasource.work_reader import WorkReader
+            from projseg.spark_datasource.reads.rewrite_reader import WorkReader
 
             return WorkReader.schema
-        from projseg.spark_datasource.frozen_imports import freeze_imports
-        from projseg.spark_datasource.read_request import parse_read_request
-        from projseg.spark_datasource.scan import Scan
-        from projseg.spark_datasource.stream_request import has_stream_options, parse_stream_request
+        from projseg.spark_datasource.gc_freeze import freeze_imports
+        from projseg.spark_datasource.reads.read_request import parse_read_request
+        from projseg.spark_datasource.reads.scan import Scan
+        from projseg.spark_datasource.reads.stream_request import (
+            has_stream_options,
+            parse_stream_request,
+        )
 
         # Spark does not tell here whether a stream is meant.
         if has_stream_options(self.options):
@@ -57,7 +60,7 @@ class ProjsegDataSource(DataSource):
             scan = Scan(parse_read_request(self.options))
             self._pinned = scan.request
         if ROW_NUMBERS in self.options:
-            from projseg.spark_datasource.numbered_reader import NumberedReader
+            from projseg.spark_datasource.reads.numbered_reader import NumberedReader
 
             return NumberedReader.schema(scan)
         found = scan.spark_schema()
@@ -67,42 +70,42 @@ class ProjsegDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader that yields exactly `schema`, which may be the user's own."""
         if WORK_OPTION in self.options:
-            from projseg.spark_datasource.work_reader import WorkReader
+            from projseg.spark_datasource.reads.rewrite_reader import WorkReader
 
             return WorkReader(self.options)
-        from projseg.spark_datasource.batch_reader import ProjsegReader
-        from projseg.spark_datasource.read_request import parse_read_request
+        from projseg.spark_datasource.reads.batch_reader import ProjsegReader
+        from projseg.spark_datasource.reads.read_request import parse_read_request
 
         request = self._pinned or parse_read_request(self.options)
         if ROW_NUMBERS in self.options:
-            from projseg.spark_datasource.numbered_reader import NumberedReader
+            from projseg.spark_datasource.reads.numbered_reader import NumberedReader
 
             return NumberedReader(request.of_base_rows(), schema)
         return ProjsegReader(request, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader of a table's rows as they are committed."""
-        from projseg.spark_datasource.stream_reader import ProjsegStreamReader
-        from projseg.spark_datasource.stream_request import parse_stream_request
+        from projseg.spark_datasource.reads.stream_reader import ProjsegStreamReader
+        from projseg.spark_datasource.reads.stream_request import parse_stream_request
 
         return ProjsegStreamReader(parse_stream_request(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows of `schema`; `overwrite` replaces the whole table."""
-        from projseg.spark_datasource.batch_writer import ProjsegWriter
-        from projseg.spark_datasource.write_request import parse_write_request
+        from projseg.spark_datasource.writes.batch_writer import ProjsegWriter
+        from projseg.spark_datasource.writes.write_request import parse_write_request
 
         request = parse_write_request(self.options)
         if ROW_CHANGE in self.options:
-            from projseg.spark_datasource.change_writer import ChangeWriter
+            from projseg.spark_datasource.writes.change_writer import ChangeWriter
 
             return ChangeWriter(request, self.options[ROW_CHANGE], schema)
         return ProjsegWriter(request, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return a writer of a stream's batches; `overwrite` is output mode `complete`."""
-        from projseg.spark_datasource.stream_writer import ProjsegStreamWriter
-        from projseg.spark_datasource.write_request import parse_stream_write_request
+        from projseg.spark_datasource.writes.stream_writer import ProjsegStreamWriter
+        from projseg.spark_datasource.writes.write_request import parse_stream_write_request
 
         request = parse_stream_write_request(self.options)
         return ProjsegStreamWriter(request, schema, overwrite=overwrite)

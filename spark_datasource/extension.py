@@ -22,7 +22,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from projseg.errors import MissingPackageError, ProjsegError
-from projseg.kernels.cache_folder import cache_folder
+from projseg.kernels.runtime.cache_folder import cache_folder
 
 EXTENSIONS: Final = "org.apache.spark.sql.projseg.ProjsegExtensions"
 DAEMON: Final = "projseg.spark_datasource.daemon"
@@ -133,8 +133,9 @@ def extension_jar(folder: Path | None = None) -> Path:
 
 def _sources() -> dict[str, str]:
     folder = files("projseg.spark_datasource") / "catalyst"
-    found = (one for one in folder.iterdir() if one.name.endswith(".scala"))
-    return {one.name: one.read_text("utf-8") for one in sorted(found, key=lambda one: one.name)}
+    found = (one for room in folder.iterdir() if room.is_dir() for one in room.iterdir())
+    named = {one.name: one for one in found if one.name.endswith(".scala")}
+    return {name: named[name].read_text("utf-8") for name in sorted(named)}
 
 
 def _source_hash() -> str:

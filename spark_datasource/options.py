@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.spark_datasource.option import ADDED_BY_EXTENSION, Option, OptionKind
-from projseg.spark_datasource.stream_options import STREAM_OPTIONS
-from projseg.table_layer.storage_options import StorageOptions
+from projseg.spark_datasource.option_record import ADDED_BY_EXTENSION, Option, OptionKind
+from projseg.spark_datasource.reads.stream_options import STREAM_OPTIONS
+from projseg.table_layer.storage.storage_options import StorageOptions
 
 
 def _read(name: str, kind: OptionKind, meaning: str) -> Option:
@@ -358,7 +358,7 @@ def parse_list(name: str, text: str) -> tuple[str, ...]:
     if stripped.startswith("[") and stripped.endswith("]"):
         return _parse_bracketed(name, stripped)
     # Imported here: the SQL parser is heavy, and Spark's look-up of formats imports this module.
-    from projseg.algebra.expressions.bind import split_list
+    from projseg.algebra.expressions.binding.bind import split_list
 
     return tuple(split_list(stripped))
 

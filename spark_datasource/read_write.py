@@ -17,8 +17,8 @@ from pyspark.sql import functions as sql_functions
 
 from projseg.algebra.aggregates.call import bind_aggregate
 from projseg.algebra.aggregates.mergeable import MergeableAggregate, mergeable
-from projseg.algebra.expressions.arguments import ArgumentsLike, bound_to
-from projseg.algebra.expressions.sql_words import backquoted
+from projseg.algebra.expressions.parameters.arguments import ArgumentsLike, bound_to
+from projseg.algebra.expressions.text.sql_words import backquoted
 from projseg.algebra.query.grouping_sets import has_grouping_sets
 from projseg.algebra.query.request import (
     Expressions,
@@ -30,13 +30,13 @@ from projseg.algebra.query.request import (
 )
 from projseg.declarations import ProjectionLike, declaration_of
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
-from projseg.maintenance.told_error import error_in
+from projseg.maintenance.rewrite.spark_errors import error_in
 from projseg.projection import Projection
 from projseg.spark_datasource.datasource import ProjsegDataSource
 from projseg.spark_datasource.options import OPTIONS, STORAGE_PREFIX
 from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.session_zone import SESSION_ZONE
-from projseg.table_layer.storage_options import StorageOptions, StorageOptionsLike
+from projseg.table_layer.storage.storage_options import StorageOptions, StorageOptionsLike
 
 LocationLike = str | os.PathLike[str]
 

@@ -7,13 +7,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from projseg.aggregation.arrow_vectors import encode_sorted
 from projseg.aggregation.keys import make_key
-from projseg.kernels.distinct_texts import DistinctTexts
-from projseg.segment_format.dictionary import Dictionary
-from projseg.segment_format.encodings.text import text_parts
-from projseg.segment_format.types import is_fixed_width, is_text, numbers_to_arrow
-from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
+from projseg.evaluation.arrow_vectors import encode_sorted
+from projseg.kernels.texts.distinct_texts import DistinctTexts
+from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.encodings.text_encoding import text_parts
+from projseg.segment_format.layout.logical_types import is_fixed_width, is_text, numbers_to_arrow
+from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector
 from projseg.writer.number_columns import numbers_of
 
 # A fixed-width grouping column gets a dictionary if it has at most this many distinct values.

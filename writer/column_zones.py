@@ -7,10 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from projseg.segment_format.types import MICROS_A_DAY, arrow_to_numbers, numbers_to_arrow
-from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
-from projseg.table_layer.column_bounds import encode_bounds
-from projseg.table_layer.segment_entry import ColumnZone
+from projseg.segment_format.layout.logical_types import (
+    MICROS_A_DAY,
+    arrow_to_numbers,
+    numbers_to_arrow,
+)
+from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector
+from projseg.table_layer.metadata.column_bounds import encode_bounds
+from projseg.table_layer.metadata.segment_entry import ColumnZone
 
 
 def column_zone(vector: Vector, byte_count: int) -> ColumnZone:

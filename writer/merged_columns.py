@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.aggregation.arrow_vectors import encode_sorted, merge_values
-from projseg.aggregation.concat import concat_vectors
-from projseg.segment_format.dictionary import Dictionary
-from projseg.segment_format.types import arrow_to_numbers, is_fixed_width, is_text
-from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
-from projseg.segment_format.wide_integers import WIDE
+from projseg.evaluation.arrow_vectors import encode_sorted, merge_values
+from projseg.evaluation.concat import concat_vectors
+from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.layout.logical_types import arrow_to_numbers, is_fixed_width, is_text
+from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector
+from projseg.segment_format.vectors.wide_integers import WIDE
 from projseg.writer.column_vectors import (
     NUMBER_DICTIONARY_MAX,
     as_ids,

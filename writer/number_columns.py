@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.memory.pool import empty
-from projseg.segment_format.types import arrow_to_numbers
-from projseg.segment_format.vectors import Numbers
+from projseg.memory.memory_pool import empty
+from projseg.segment_format.layout.logical_types import arrow_to_numbers
+from projseg.segment_format.vectors.vectors import Numbers
 
 _ROWS: Final = 1 << 16
 _NARROW: Final[tuple[np.dtype[Any], ...]] = tuple(map(np.dtype, ("u1", "u2", "u4")))

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from projseg.aggregation.arrow_vectors import grouping_vector
-from projseg.aggregation.filter_rows import filter_rows
 from projseg.aggregation.fold import fold_base_rows
 from projseg.aggregation.partial import Partial
-from projseg.aggregation.rows import ColumnSource, all_rows
 from projseg.aggregation.states.final_values import exact_to_arrow
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.projection.stored_names import state_column_name, stored_column
 from projseg.errors import CorruptionError, ProjsegError, StorageError
-from projseg.segment_format.vectors import Numbers, Opaque, Vector
+from projseg.evaluation.arrow_vectors import grouping_vector
+from projseg.evaluation.masks import filter_rows
+from projseg.evaluation.rows import ColumnSource, all_rows
+from projseg.segment_format.vectors.vectors import Numbers, Opaque, Vector
 from projseg.writer.row_projection import sorted_rows
 
 

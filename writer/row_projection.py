@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from projseg.aggregation.arrow_vectors import grouping_vector
-from projseg.aggregation.expressions_over_rows import evaluate_over
-from projseg.aggregation.filter_rows import filter_rows
-from projseg.aggregation.rows import ColumnSource, RowRange, Rows, all_rows
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.projection.stored_names import ROW_NUMBER, stored_column
-from projseg.segment_format.vectors import Numbers, Opaque, Vector
+from projseg.evaluation.arrow_vectors import grouping_vector
+from projseg.evaluation.choose import evaluate_over
+from projseg.evaluation.masks import filter_rows
+from projseg.evaluation.rows import ColumnSource, RowRange, Rows, all_rows
+from projseg.segment_format.vectors.vectors import Numbers, Opaque, Vector
 from projseg.writer.sort_order import sorted_row_ids
 
 StoredRows = tuple[int, dict[str, Vector], dict[str, Vector]]

@@ -7,15 +7,15 @@ from concurrent.futures import Executor
 from contextlib import closing
 from itertools import count, repeat
 
-from projseg.aggregation.rows import MemorySource
 from projseg.errors import LimitExceededError
-from projseg.segment_format.encoded_column import EncodedColumn, encode_column
-from projseg.segment_format.footer import BASE_TABLE, Role
-from projseg.segment_format.segment_encoder import SegmentEncoder
-from projseg.segment_format.segment_file import SegmentFile
-from projseg.segment_format.vectors import Ids, Vector
+from projseg.evaluation.rows import MemorySource
+from projseg.segment_format.file.encoded_column import EncodedColumn, encode_column
+from projseg.segment_format.file.segment_encoder import SegmentEncoder
+from projseg.segment_format.file.segment_file import SegmentFile
+from projseg.segment_format.layout.footer import BASE_TABLE, Role
+from projseg.segment_format.vectors.vectors import Ids, Vector
+from projseg.writer.encode_in_threads import are_worth_threads
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt
-from projseg.writer.side_by_side import are_worth_threads
 
 REASON_CHARACTERS_MAX = 1000
 

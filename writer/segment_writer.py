@@ -10,23 +10,24 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from projseg.aggregation.rows import MemorySource
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
-from projseg.segment_format.footer import BASE_TABLE
-from projseg.segment_format.segment_encoder import SegmentEncoder, SegmentSummary
-from projseg.segment_format.vectors import Vector
-from projseg.table_layer.next_version import now_us
-from projseg.table_layer.projection_scope import ProjectionScope, scope_of
-from projseg.table_layer.segment_entry import SegmentEntry, StoredProjection
-from projseg.table_layer.storage import PutOutcomeUnknownError, Storage
-from projseg.table_layer.storage_errors import storage_error
-from projseg.table_layer.table_properties import TableProperties
-from projseg.table_layer.table_schema import in_stored_names
+from projseg.evaluation.rows import MemorySource
+from projseg.segment_format.file.segment_encoder import SegmentEncoder
+from projseg.segment_format.file.segment_summary import SegmentSummary
+from projseg.segment_format.layout.footer import BASE_TABLE
+from projseg.segment_format.vectors.vectors import Vector
+from projseg.table_layer.commits.next_version import now_us
+from projseg.table_layer.metadata.projection_scope import ProjectionScope, scope_of
+from projseg.table_layer.metadata.segment_entry import SegmentEntry, StoredProjection
+from projseg.table_layer.metadata.table_properties import TableProperties
+from projseg.table_layer.metadata.table_schema import in_stored_names
+from projseg.table_layer.storage.locate_storage import PutOutcomeUnknownError, Storage
+from projseg.table_layer.storage.storage_errors import storage_error
 from projseg.writer.column_vectors import column_vector
 from projseg.writer.column_zones import column_zone, time_bounds
+from projseg.writer.encode_in_threads import are_worth_threads
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt, build_projection
 from projseg.writer.segment_contents import REASON_CHARACTERS_MAX, SegmentContents
-from projseg.writer.side_by_side import are_worth_threads
 from projseg.writer.size_guard import guarded
 from projseg.writer.sort_order import sort_columns, sorted_row_ids
 

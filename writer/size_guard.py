@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from projseg.segment_format.footer import BASE_TABLE
-from projseg.segment_format.frame import FILE_ID_BYTES
-from projseg.segment_format.segment_encoder import SegmentEncoder
-from projseg.table_layer.projection_scope import ProjectionScope
+from projseg.segment_format.file.segment_encoder import SegmentEncoder
+from projseg.segment_format.layout.footer import BASE_TABLE
+from projseg.segment_format.layout.frame import FILE_ID_BYTES
+from projseg.table_layer.metadata.projection_scope import ProjectionScope
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt
 from projseg.writer.segment_contents import SegmentContents
 

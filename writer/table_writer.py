@@ -11,13 +11,13 @@ from typing import Final
 import pyarrow as pa
 
 from projseg.algebra.time.granularity import Granularity
-from projseg.table_layer.own_files import remove
-from projseg.table_layer.paths import segment_name
-from projseg.table_layer.segment_entry import SegmentEntry
-from projseg.table_layer.storage import Storage
-from projseg.table_layer.table_properties import TableProperties
-from projseg.table_layer.table_schema import in_stored_names
-from projseg.writer.input_rows import normalise_batches
+from projseg.table_layer.commits.cleanup import remove
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.table_properties import TableProperties
+from projseg.table_layer.metadata.table_schema import in_stored_names
+from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.paths import segment_name
+from projseg.writer.checked_rows import normalise_batches
 from projseg.writer.segment_writer import SegmentLayout, write_segment
 from projseg.writer.time_chunks import cut_into_segments
 

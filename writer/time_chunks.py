@@ -11,8 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.algebra.time.granularity import Granularity
-from projseg.segment_format.arrow_arrays import primitive_array
-from projseg.segment_format.types import MICROS_A_DAY, arrow_to_numbers
+from projseg.segment_format.layout.logical_types import MICROS_A_DAY, arrow_to_numbers
+from projseg.segment_format.vectors.arrow_arrays import primitive_array
 
 # Buffered bytes above which the fullest chunk is written early, even with few rows.
 BUFFERED_BYTES_MAX: Final = 2 << 30

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.states.inputs import NumbersReader, taken
+from projseg.aggregation.states.folded_rows import NumbersReader, taken
 from projseg.aggregation.states.state import Groups
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.kernels.fold_bits import BIT_AND, BIT_OR, BIT_XOR, bits_into
-from projseg.segment_format.vectors import Numbers, Vector
+from projseg.kernels.folds.fold_bits import BIT_AND, BIT_OR, BIT_XOR, bits_into
+from projseg.segment_format.vectors.vectors import Numbers, Vector
 
 _OPERATIONS: Final = {"bit_and": BIT_AND, "bit_or": BIT_OR, "bit_xor": BIT_XOR}
 

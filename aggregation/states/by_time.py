@@ -13,15 +13,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.arrow_vectors import numbers_of_array, vector_of_array
-from projseg.aggregation.concat import concat_vectors
 from projseg.aggregation.states.extremum import has_number_keys, number_keys
-from projseg.aggregation.states.inputs import ids_of, valid_rows
+from projseg.aggregation.states.folded_rows import ids_of, valid_rows
 from projseg.aggregation.states.state import Groups
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.kernels.fold_by_time import rows_by_time
-from projseg.segment_format.arrow_arrays import primitive_array
-from projseg.segment_format.vectors import Ids, Opaque, Vector
+from projseg.evaluation.arrow_vectors import numbers_of_array, vector_of_array
+from projseg.evaluation.concat import concat_vectors
+from projseg.kernels.folds.fold_by_time import rows_by_time
+from projseg.segment_format.vectors.arrow_arrays import primitive_array
+from projseg.segment_format.vectors.vectors import Ids, Opaque, Vector
 
 _PENDING_ROWS_MIN: Final = 1 << 16
 

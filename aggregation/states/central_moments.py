@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.states.inputs import NumbersReader, both_valid
+from projseg.aggregation.states.folded_rows import NumbersReader, both_valid
 from projseg.aggregation.states.state import Groups
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.kernels.fold_sum import sum_into
-from projseg.segment_format.arrow_arrays import primitive_array
-from projseg.segment_format.vectors import Numbers, Vector
+from projseg.kernels.folds.fold_sum import sum_into
+from projseg.segment_format.vectors.arrow_arrays import primitive_array
+from projseg.segment_format.vectors.vectors import Numbers, Vector
 
 Floats = NDArray[np.float64]
 

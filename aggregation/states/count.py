@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.states.inputs import NumbersReader, both_valid, taken, valid_rows
+from projseg.aggregation.states.folded_rows import NumbersReader, both_valid, taken, valid_rows
 from projseg.aggregation.states.state import Groups
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.kernels.fold_count import add_counts, count_into
-from projseg.memory.pool import zeros
-from projseg.segment_format.vectors import Numbers, Vector
+from projseg.kernels.folds.fold_count import add_counts, count_into
+from projseg.memory.memory_pool import zeros
+from projseg.segment_format.vectors.vectors import Numbers, Vector
 
 
 class CountState:

@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.arrow_vectors import encode_sorted, merge_values
 from projseg.aggregation.states.extremum import has_number_keys, number_keys, values_of_keys
-from projseg.aggregation.states.inputs import NumbersReader, both_valid, ids_of
+from projseg.aggregation.states.folded_rows import NumbersReader, both_valid, ids_of
 from projseg.aggregation.states.state import Groups
 from projseg.aggregation.states.weighted_keys import (
     WeightedKeys,
@@ -20,10 +19,11 @@ from projseg.aggregation.states.weighted_keys import (
     keys_of_columns,
     taken_groups,
 )
-from projseg.kernels.sorting import distinct
-from projseg.segment_format.dictionary import Dictionary
-from projseg.segment_format.types import numbers_to_arrow
-from projseg.segment_format.vectors import Opaque, Vector
+from projseg.evaluation.arrow_vectors import encode_sorted, merge_values
+from projseg.kernels.rows.sorting import distinct
+from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.layout.logical_types import numbers_to_arrow
+from projseg.segment_format.vectors.vectors import Opaque, Vector
 
 _PARTS_MAX: Final = 16  # how many batches are held before equal values of them become one
 

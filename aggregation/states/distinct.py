@@ -12,18 +12,18 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from projseg.aggregation.arrow_vectors import numbers_of_array, vector_of_array
-from projseg.aggregation.concat import concat_texts
 from projseg.aggregation.keys import Key, make_key
-from projseg.aggregation.states.inputs import valid_rows
+from projseg.aggregation.states.folded_rows import valid_rows
 from projseg.aggregation.states.state import Groups
 from projseg.aggregation.states.sum import SumState
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.kernels.distinct_pairs import distinct_pairs
-from projseg.kernels.grouping import occupied_groups, ranks_of
-from projseg.segment_format.arrow_arrays import primitive_array, primitive_values
-from projseg.segment_format.types import is_text
-from projseg.segment_format.vectors import Opaque, Vector
+from projseg.evaluation.arrow_vectors import numbers_of_array, vector_of_array
+from projseg.evaluation.concat import concat_texts
+from projseg.kernels.groups.distinct_pairs import distinct_pairs
+from projseg.kernels.groups.grouping import occupied_groups, ranks_of
+from projseg.segment_format.layout.logical_types import is_text
+from projseg.segment_format.vectors.arrow_arrays import primitive_array, primitive_values
+from projseg.segment_format.vectors.vectors import Opaque, Vector
 
 _PARTS_MAX: Final = 16  # how many lists of values are held before they are merged into one
 

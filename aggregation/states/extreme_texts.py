@@ -12,12 +12,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.aggregation.states.inputs import valid_rows
+from projseg.aggregation.states.folded_rows import valid_rows
 from projseg.aggregation.states.state import Groups
-from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN, max_into, min_into
-from projseg.kernels.text_keys import KEY_BYTES, rows_of_best, text_keys
-from projseg.segment_format.arrow_arrays import text_buffers
-from projseg.segment_format.vectors import Opaque
+from projseg.kernels.folds.fold_extremum import INT64_MAX, INT64_MIN, max_into, min_into
+from projseg.kernels.texts.text_prefixes import KEY_BYTES, rows_of_best, text_keys
+from projseg.segment_format.vectors.arrow_arrays import text_buffers
+from projseg.segment_format.vectors.vectors import Opaque
 
 _ROWS_MIN: Final = 1 << 12  # fewer are sorted as soon
 _ROWS_A_GROUP: Final = 4

@@ -9,21 +9,27 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.arrow_vectors import merge_values, numbers_of_array
 from projseg.aggregation.states.extreme_texts import extreme_candidates
-from projseg.aggregation.states.inputs import ids_of, taken
+from projseg.aggregation.states.folded_rows import ids_of, taken
 from projseg.aggregation.states.state import Groups
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.kernels.doubles import as_doubles
-from projseg.kernels.fold_extremum import INT64_MAX, INT64_MIN, extreme_floats, max_into, min_into
-from projseg.kernels.fold_wide import extreme_rows
-from projseg.kernels.order_keys import float_of_order_keys, float_order_keys
-from projseg.kernels.sorting import distinct
-from projseg.segment_format.arrow_arrays import numpy_dtype, primitive_array
-from projseg.segment_format.dictionary import Dictionary
-from projseg.segment_format.types import is_text
-from projseg.segment_format.vectors import Ids, Numbers, Opaque, Vector
-from projseg.segment_format.wide_integers import halves
+from projseg.evaluation.arrow_vectors import merge_values, numbers_of_array
+from projseg.kernels.folds.fold_extremum import (
+    INT64_MAX,
+    INT64_MIN,
+    extreme_floats,
+    max_into,
+    min_into,
+)
+from projseg.kernels.folds.fold_wide import extreme_rows
+from projseg.kernels.rows.doubles import as_doubles
+from projseg.kernels.rows.order_keys import float_of_order_keys, float_order_keys
+from projseg.kernels.rows.sorting import distinct
+from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.layout.logical_types import is_text
+from projseg.segment_format.vectors.arrow_arrays import numpy_dtype, primitive_array
+from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector
+from projseg.segment_format.vectors.wide_integers import halves
 
 _PARTS_MAX: Final = 16  # how many dictionaries are held before they are merged into one
 _INT64_DIGITS: Final = 18

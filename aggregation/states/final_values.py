@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from projseg.algebra.aggregates.result_types import average_type
 from projseg.errors import EvaluationError
-from projseg.kernels.fold_extremum import INT64_MAX
-from projseg.segment_format.arrow_arrays import (
+from projseg.kernels.folds.fold_extremum import INT64_MAX
+from projseg.segment_format.layout.logical_types import number_limits, numbers_to_arrow, type_name
+from projseg.segment_format.vectors.arrow_arrays import (
     primitive_array,
     valid_values,
     validity_bitmap,
 )
-from projseg.segment_format.types import number_limits, numbers_to_arrow, type_name
 
 _EXACT_AS_DOUBLE: Final = 1 << 53
 

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.kernels.fold_count import count_into
-from projseg.memory.lazy import cached_property
-from projseg.memory.pool import zeros
-from projseg.segment_format.vectors import Vector
+from projseg.kernels.folds.fold_count import count_into
+from projseg.memory.cached_property import cached_property
+from projseg.memory.memory_pool import zeros
+from projseg.segment_format.vectors.vectors import Vector
 
 
 class Groups(msgspec.Struct, frozen=True, dict=True):

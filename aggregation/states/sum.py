@@ -11,22 +11,17 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.aggregation.states.final_values import check_fits, exact_to_arrow
-from projseg.aggregation.states.inputs import NumbersReader
+from projseg.aggregation.states.folded_rows import NumbersReader
 from projseg.aggregation.states.state import Groups
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.result_types import sum_type
-from projseg.kernels.doubles import as_doubles
-from projseg.kernels.fold_extremum import INT64_MAX
-from projseg.kernels.fold_sum import (
-    HALVES_ROWS_MAX,
-    carry_halves,
-    sum_halves_into,
-    sum_into,
-)
-from projseg.kernels.fold_wide import LIMB_BITS, LIMB_ROWS_MAX, LIMBS, sum_wide_into
-from projseg.memory.pool import zeros
-from projseg.segment_format.vectors import Numbers, Vector
-from projseg.segment_format.wide_integers import WIDE, halves
+from projseg.kernels.folds.fold_extremum import INT64_MAX
+from projseg.kernels.folds.fold_sum import HALVES_ROWS_MAX, carry_halves, sum_halves_into, sum_into
+from projseg.kernels.folds.fold_wide import LIMB_BITS, LIMB_ROWS_MAX, LIMBS, sum_wide_into
+from projseg.kernels.rows.doubles import as_doubles
+from projseg.memory.memory_pool import zeros
+from projseg.segment_format.vectors.vectors import Numbers, Vector
+from projseg.segment_format.vectors.wide_integers import WIDE, halves
 
 _HIGH_BOUND_MAX: Final = 1 << 62
 

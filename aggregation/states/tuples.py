@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.arrow_vectors import vector_of_array
-from projseg.aggregation.concat import concat_vectors
-from projseg.aggregation.group_rows import group_rows
+from projseg.aggregation.groups import group_rows
 from projseg.aggregation.keys import Key, make_key
-from projseg.aggregation.states.inputs import both_valid, valid_rows
+from projseg.aggregation.states.folded_rows import both_valid, valid_rows
 from projseg.aggregation.states.state import Groups
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.segment_format.arrow_arrays import primitive_array, primitive_values
-from projseg.segment_format.vectors import Numbers, Opaque, Vector
+from projseg.evaluation.arrow_vectors import vector_of_array
+from projseg.evaluation.concat import concat_vectors
+from projseg.segment_format.vectors.arrow_arrays import primitive_array, primitive_values
+from projseg.segment_format.vectors.vectors import Numbers, Opaque, Vector
 
 _PARTS_MAX: Final = 16  # how many batches are held before equal tuples of them become one
 

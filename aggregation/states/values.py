@@ -14,8 +14,8 @@ from projseg.aggregation.states.extremum import values_of_keys
 from projseg.aggregation.states.state import Groups
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.errors import LimitExceededError
-from projseg.segment_format.arrow_arrays import primitive_array
-from projseg.segment_format.vectors import Vector
+from projseg.segment_format.vectors.arrow_arrays import primitive_array
+from projseg.segment_format.vectors.vectors import Vector
 
 _ARROW_MAX: Final = (1 << 31) - 1  # items of lists, and bytes of texts, in one array
 

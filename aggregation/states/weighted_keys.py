@@ -12,9 +12,15 @@ from numpy.typing import NDArray
 
 from projseg.aggregation.states.extremum import number_keys
 from projseg.aggregation.states.state import Groups
-from projseg.kernels.weighted_keys import Keys, key_order, keys_by_group, thinned_keys, totals_of
-from projseg.segment_format.arrow_arrays import primitive_array, primitive_values
-from projseg.segment_format.vectors import Numbers, Opaque, Vector
+from projseg.kernels.groups.weighted_values import (
+    Keys,
+    key_order,
+    keys_by_group,
+    thinned_keys,
+    totals_of,
+)
+from projseg.segment_format.vectors.arrow_arrays import primitive_array, primitive_values
+from projseg.segment_format.vectors.vectors import Numbers, Opaque, Vector
 
 _NONE: Final = np.zeros(0, np.int64)
 

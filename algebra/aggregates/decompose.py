@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from projseg.algebra.aggregates.aggregate_functions import AGGREGATES
 from projseg.algebra.aggregates.call import AggregateCall
-from projseg.algebra.aggregates.functions import AGGREGATES
 from projseg.algebra.aggregates.primitive import Primitive
 
 

@@ -21,10 +21,10 @@ from projseg.algebra.aggregates.call import (
     is_aggregate_tree,
     result_type,
 )
-from projseg.algebra.aggregates.text import call_text
-from projseg.algebra.expressions.bind import NamedExpression, bind, bind_tree
-from projseg.algebra.expressions.limits import room_to_recurse
-from projseg.algebra.expressions.naming import composed_name, spark_name
+from projseg.algebra.aggregates.call_text import call_text
+from projseg.algebra.expressions.binding.bind import NamedExpression, bind, bind_tree
+from projseg.algebra.expressions.expression_limits import room_to_recurse
+from projseg.algebra.expressions.text.naming import composed_name, spark_name
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.errors import InvalidInputError
 

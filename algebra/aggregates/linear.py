@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.coercion import scale_of
-from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 
 Products: TypeAlias = dict[tuple[Expression, ...], Fraction]

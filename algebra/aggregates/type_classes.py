@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from projseg.segment_format.types import is_nested
+from projseg.segment_format.layout.logical_types import is_nested
 
 _INT64_DIGITS: Final = 18
 

@@ -17,14 +17,14 @@ from projseg.algebra.expressions.canonical_time import canonical_cast, canonical
 from projseg.algebra.expressions.coercion import is_numeric
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.fallible import may_fail
-from projseg.algebra.expressions.functions.comparison import OPPOSITE
-from projseg.algebra.expressions.functions.record import Nulls
-from projseg.algebra.expressions.functions.table import FUNCTIONS
+from projseg.algebra.expressions.functions.function_table import FUNCTIONS
+from projseg.algebra.expressions.functions.logic.comparison import OPPOSITE
+from projseg.algebra.expressions.functions.scalar_function import Nulls
 from projseg.algebra.expressions.literals import FALSE, TRUE, UNKNOWN, scalar_literal
-from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.errors import EvaluationError
-from projseg.segment_format.types import is_nested
+from projseg.segment_format.layout.logical_types import is_nested
 
 
 def canonical(expression: Expression) -> Expression:

@@ -14,7 +14,7 @@ from projseg.algebra.expressions.coercion import (
     is_lossless,
 )
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.functions.comparison import SWAPPED
+from projseg.algebra.expressions.functions.logic.comparison import SWAPPED
 from projseg.algebra.expressions.literals import (
     FALSE,
     TRUE,

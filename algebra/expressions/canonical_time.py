@@ -7,13 +7,13 @@ from dataclasses import replace
 import pyarrow as pa
 
 from projseg.algebra.expressions.coercion import is_lossless
-from projseg.algebra.expressions.functions.time_floor import granularity_of
+from projseg.algebra.expressions.functions.time.time_floor import granularity_of
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY, WEEK
 from projseg.algebra.time.refinement import always_refines
 from projseg.algebra.time.time_zones import is_fixed, zone_table
-from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
+from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ
 
 
 def canonical_floor(call: Call) -> Expression:

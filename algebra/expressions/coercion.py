@@ -11,7 +11,12 @@ import pyarrow as pa
 from projseg.algebra.expressions.literals import PRECISION_MAX, decimal_literal, is_timestamp
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import InvalidInputError
-from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ, is_nested, type_name
+from projseg.segment_format.layout.logical_types import (
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    is_nested,
+    type_name,
+)
 
 _INTEGRAL: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _NUMBERS: Final = (*_INTEGRAL, pa.float32(), pa.float64())

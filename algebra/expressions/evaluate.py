@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 
 from projseg.algebra.expressions.fallible import may_fail
 from projseg.algebra.expressions.functions.datum import Datum, as_array
-from projseg.algebra.expressions.functions.record import Lazy
-from projseg.algebra.expressions.functions.table import FUNCTIONS
-from projseg.algebra.expressions.functions.text_budget import TextsTooLargeError, texts_too_large
+from projseg.algebra.expressions.functions.function_table import FUNCTIONS
+from projseg.algebra.expressions.functions.scalar_function import Lazy
+from projseg.algebra.expressions.functions.text.text_budget import (
+    TextsTooLargeError,
+    texts_too_large,
+)
 from projseg.algebra.expressions.literals import literal_scalar
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
-from projseg.segment_format.arrow_arrays import primitive_array
+from projseg.segment_format.vectors.arrow_arrays import primitive_array
 
 _ARRAY_BYTES_MAX: Final = 2**31 - 1  # a text array has 32-bit offsets
 

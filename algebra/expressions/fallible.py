@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from projseg.algebra.expressions.functions.table import FUNCTIONS
+from projseg.algebra.expressions.functions.function_table import FUNCTIONS
 from projseg.algebra.expressions.tree import Call, Expression
 
 

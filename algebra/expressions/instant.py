@@ -17,10 +17,10 @@ from typing import Any, Final, TypeVar, cast
 import pyarrow as pa
 
 from projseg.algebra.expressions.coercion import cast_to
-from projseg.algebra.expressions.parameters import has_parameters
+from projseg.algebra.expressions.parameters.sql_parameters import has_parameters
 from projseg.algebra.expressions.tree import Expression, Literal
 from projseg.errors import UnsupportedFeatureError
-from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
+from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ
 
 _TYPES: Final = {
     "now": TIMESTAMP,

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from projseg.algebra.expressions.tree import Literal
 from projseg.errors import EvaluationError, InvalidInputError
-from projseg.segment_format.arrow_arrays import array_of, scalar_of
-from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
+from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ
+from projseg.segment_format.vectors.arrow_arrays import array_of, scalar_of
 
 TRUE: Final = Literal(pa.bool_(), True)
 FALSE: Final = Literal(pa.bool_(), False)

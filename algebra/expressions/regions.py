@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from projseg.algebra.expressions.functions.record import without_zone
-from projseg.algebra.expressions.functions.table import FUNCTIONS
+from projseg.algebra.expressions.functions.function_table import FUNCTIONS
+from projseg.algebra.expressions.functions.scalar_function import without_zone
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.time_zones import is_fixed

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.tree import Column, Expression
-from projseg.algebra.planning.segment_view import SegmentView
+from projseg.algebra.planning.match_facts import SegmentView
 from projseg.algebra.planning.source_plan import Reason, ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.query.spec import QuerySpec
+from projseg.algebra.query.bound_query import QuerySpec
 
 
 class ColumnIndex:

@@ -13,8 +13,8 @@ from projseg.algebra.expressions.fallible import may_fail
 from projseg.algebra.expressions.predicates import conjunction, conjuncts, not_null
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.planning.grouping_rewrite import GroupingRewriter, NotStored
+from projseg.algebra.planning.match_facts import SegmentView
 from projseg.algebra.planning.row_sums import sum_by_columns
-from projseg.algebra.planning.segment_view import SegmentView
 from projseg.algebra.planning.source_plan import (
     AddRows,
     AddWeighted,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from projseg.algebra.planning.source_plan import SourceChoice
-from projseg.algebra.query.spec import QuerySpec
+from projseg.algebra.query.bound_query import QuerySpec
 from projseg.errors import InvalidInputError, ProjectionNotUsableError, did_you_mean
 
 _SEGMENTS_SHOWN: Final = 3

@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.inverse import argument_from
+from projseg.algebra.expressions.invertible import argument_from
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.expressions.value_order import order_key
-from projseg.algebra.planning.segment_constant import SegmentConstant
-from projseg.algebra.planning.segment_view import SegmentView
+from projseg.algebra.planning.match_facts import SegmentView
+from projseg.algebra.planning.placeholders import SegmentConstant
 from projseg.algebra.planning.source_plan import ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec, StoredFloor
 from projseg.algebra.query.time_bounds import time_literal
 from projseg.algebra.time.bucket_order import is_divided
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.time_zones import MAX_MICROS
-from projseg.memory.lazy import cached_property
+from projseg.memory.cached_property import cached_property
 
 
 class NotStored(Exception):

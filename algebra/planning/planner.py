@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.planning.choose_source import BaseRows, SegmentOffers
 from projseg.algebra.planning.forced_projections import check_forced
 from projseg.algebra.planning.interval_cover import data_interval
 from projseg.algebra.planning.segment_metadata import metadata_plan
-from projseg.algebra.planning.segment_offers import BaseRows, SegmentOffers
 from projseg.algebra.planning.separable_conditions import SeparatedQuery
 from projseg.algebra.planning.shared_matching import MatchedGroup, SharedMatching
 from projseg.algebra.planning.source_cost import base_shape
@@ -27,7 +27,7 @@ from projseg.algebra.planning.source_plan import (
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.filter_simplify import ZoneSets, simplify
 from projseg.algebra.proofs.segment_facts import SegmentFacts
-from projseg.algebra.query.spec import QuerySpec
+from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.time.interval import Interval
 
 __all__ = ["Planner", "check_forced", "choose"]

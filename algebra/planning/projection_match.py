@@ -13,20 +13,17 @@ from msgspec.structs import replace
 
 from projseg.algebra.expressions.literals import TRUE
 from projseg.algebra.expressions.predicates import conjunction, conjuncts, not_null
-from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.tree import Column, Expression
-from projseg.algebra.planning.aggregate_feeds import FeedFinder
+from projseg.algebra.planning.find_inputs import FeedFinder
 from projseg.algebra.planning.grouping_rewrite import GroupingRewriter, NotStored
-from projseg.algebra.planning.segment_constant import (
-    expressions_of,
-    has_place,
-)
-from projseg.algebra.planning.segment_view import SegmentView
+from projseg.algebra.planning.match_facts import SegmentView
+from projseg.algebra.planning.placeholders import expressions_of, is_placeholder
 from projseg.algebra.planning.source_plan import Feed, Reason, ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.filter_implication import Premises
-from projseg.algebra.query.spec import QuerySpec
-from projseg.memory.lazy import cached_property
+from projseg.algebra.query.bound_query import QuerySpec
+from projseg.memory.cached_property import cached_property
 
 
 class Match(msgspec.Struct, frozen=True, dict=True):
@@ -90,7 +87,7 @@ class Match(msgspec.Struct, frozen=True, dict=True):
         """Whether values of each segment are to be filled in."""
         own = (*self.keys, *self.bounds, self.filter)
         fed = (each for feed in self.feeds for each in expressions_of(feed))
-        return any(map(has_place, (*own, *fed)))
+        return any(map(is_placeholder, (*own, *fed)))
 
 
 def match_projection(query: QuerySpec, spec: ProjectionSpec, view: SegmentView) -> Match | Reason:

@@ -9,7 +9,7 @@ from projseg.algebra.expressions.tree import Column
 from projseg.algebra.planning.source_plan import Known, SourcePlan
 from projseg.algebra.proofs.filter_simplify import ZoneSets, outcomes
 from projseg.algebra.proofs.segment_facts import ColumnFacts, SegmentFacts
-from projseg.algebra.query.spec import QuerySpec
+from projseg.algebra.query.bound_query import QuerySpec
 
 
 def metadata_plan(query: QuerySpec, facts: SegmentFacts, zones: ZoneSets) -> SourcePlan | None:

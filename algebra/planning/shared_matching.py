@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from projseg.algebra.planning.candidate_group import CandidateGroup
+from projseg.algebra.planning.match_projections import CandidateGroup
 from projseg.algebra.planning.separable_conditions import SeparatedQuery
 from projseg.algebra.planning.source_plan import Reason, ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec

@@ -17,7 +17,7 @@ from projseg.algebra.planning.projection_match import Match
 from projseg.algebra.planning.source_cost import ReadShape, selectivity
 from projseg.algebra.projection.stored_names import ROW_NUMBER
 from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts, SegmentFacts
-from projseg.segment_format.limits import PAGE_ROWS_MAX
+from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
 
 _SORT_WORK: Final = 16
 """Byte-equivalents of bringing a row back into the order of the base rows."""

@@ -26,7 +26,7 @@ from projseg.algebra.planning.source_plan import (
     MergeStates,
 )
 from projseg.algebra.projection.stored_names import state_column_name
-from projseg.algebra.query.spec import QuerySpec
+from projseg.algebra.query.bound_query import QuerySpec
 
 _ROW_WORK: Final = 1
 _KEY_WORK: Final = 4

@@ -9,19 +9,19 @@ from typing import Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
+from projseg.algebra.aggregates.call_text import call_text
 from projseg.algebra.aggregates.decompose import decompose
 from projseg.algebra.aggregates.expression import bind_output
 from projseg.algebra.aggregates.stored_calls import stored_calls
-from projseg.algebra.aggregates.text import call_text
-from projseg.algebra.druid.declaration import ProjectionTexts, translate_druid
-from projseg.algebra.expressions.bind import bind, bind_named, split_list
-from projseg.algebra.expressions.limits import JSON_DEPTH_MAX, is_too_deep_json
+from projseg.algebra.druid.druid_projection import ProjectionTexts, translate_druid
+from projseg.algebra.expressions.binding.bind import bind, bind_named, split_list
+from projseg.algebra.expressions.expression_limits import JSON_DEPTH_MAX, is_too_deep_json
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.projection.row_columns import bind_order, check_texts, row_columns
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.algebra.projection.sql import translate_sql
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
-from projseg.segment_format.types import is_nested, type_name
+from projseg.segment_format.layout.logical_types import is_nested, type_name
 
 BASE_NAME: Final = "__base"
 _KEYWORD_KEYS: Final = (

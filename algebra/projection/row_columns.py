@@ -8,12 +8,12 @@ from typing import Final, NoReturn
 
 import pyarrow as pa
 
-from projseg.algebra.druid.declaration import ProjectionTexts
-from projseg.algebra.expressions.bind import NamedExpression, bind
-from projseg.algebra.expressions.sql_words import backquoted
+from projseg.algebra.druid.druid_projection import ProjectionTexts
+from projseg.algebra.expressions.binding.bind import NamedExpression, bind
+from projseg.algebra.expressions.text.sql_words import backquoted
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.errors import InvalidInputError
-from projseg.segment_format.types import is_nested, type_name
+from projseg.segment_format.layout.logical_types import is_nested, type_name
 
 _TERM: Final = re.compile(
     r"^(?P<term>.*?)(?:\s+(?P<way>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?$",

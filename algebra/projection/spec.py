@@ -12,15 +12,15 @@ import xxhash
 from msgspec.structs import replace
 
 from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate
-from projseg.algebra.aggregates.conditional import with_filter
+from projseg.algebra.aggregates.call_text import call_text
+from projseg.algebra.aggregates.conditional_aggregates import with_filter
 from projseg.algebra.aggregates.decompose import decompose
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.algebra.aggregates.text import call_text
-from projseg.algebra.expressions.bind import NamedExpression, bind
+from projseg.algebra.expressions.binding.bind import NamedExpression, bind
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.regions import regions_of
-from projseg.algebra.expressions.render import to_sql
-from projseg.algebra.expressions.sql_words import backquoted
+from projseg.algebra.expressions.text.render import to_sql
+from projseg.algebra.expressions.text.sql_words import backquoted
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.projection.stored_names import (
     ROW_NUMBER,
@@ -31,8 +31,8 @@ from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY
 from projseg.algebra.time.time_zones import zone_rules
 from projseg.errors import CorruptTableError
-from projseg.memory.lazy import cached_property
-from projseg.segment_format.footer import ORDER_KEY, ZONE_RULES_KEY
+from projseg.memory.cached_property import cached_property
+from projseg.segment_format.layout.footer import ORDER_KEY, ZONE_RULES_KEY
 
 _Texts = tuple[tuple[str, str], ...]
 """Output name and canonical text of each."""

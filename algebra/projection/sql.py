@@ -16,12 +16,12 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # re-exported there
 
-from projseg.algebra.aggregates.functions import AGGREGATES, ALIASES
-from projseg.algebra.druid.declaration import ProjectionTexts
-from projseg.algebra.expressions.bind import split_list
-from projseg.algebra.expressions.clauses import clauses, sql_tokens
-from projseg.algebra.expressions.dialect import parse_sql
-from projseg.algebra.expressions.limits import room_to_recurse
+from projseg.algebra.aggregates.aggregate_functions import AGGREGATES, ALIASES
+from projseg.algebra.druid.druid_projection import ProjectionTexts
+from projseg.algebra.expressions.binding.bind import split_list
+from projseg.algebra.expressions.expression_limits import room_to_recurse
+from projseg.algebra.expressions.text.clauses import clauses, sql_tokens
+from projseg.algebra.expressions.text.dialect import parse_sql
 from projseg.errors import InvalidInputError
 
 _CLAUSES: Final = {

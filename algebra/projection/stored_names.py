@@ -11,10 +11,10 @@ from typing import Final
 
 import xxhash
 
-from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.tree import Column, Expression
-from projseg.segment_format.footer import ROW_NUMBER
-from projseg.segment_format.limits import name_problem
+from projseg.segment_format.layout.footer import ROW_NUMBER
+from projseg.segment_format.layout.format_limits import name_problem
 
 __all__ = ["ROW_NUMBER", "state_column_name", "stored_column"]
 

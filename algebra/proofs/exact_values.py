@@ -10,16 +10,16 @@ from typing import Final
 
 import pyarrow as pa
 
-from projseg.algebra.aggregates.conditional import is_null, values_of_choice
+from projseg.algebra.aggregates.conditional_aggregates import is_null, values_of_choice
 from projseg.algebra.expressions.coercion import is_decimal, is_integral, scale_of
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.fallible import may_fail
-from projseg.algebra.expressions.functions.record import Nulls, Order, never
-from projseg.algebra.expressions.functions.table import FUNCTIONS
+from projseg.algebra.expressions.functions.function_table import FUNCTIONS
+from projseg.algebra.expressions.functions.scalar_function import Nulls, Order, never
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.proofs.filter_simplify import ZoneSets
 from projseg.errors import EvaluationError
-from projseg.segment_format.arrow_arrays import array_of
+from projseg.segment_format.vectors.arrow_arrays import array_of
 
 Bounds = tuple[Fraction, Fraction]
 

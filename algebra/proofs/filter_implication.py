@@ -11,8 +11,8 @@ from math import prod
 from typing import Final
 
 from projseg.algebra.expressions.fallible import may_fail
-from projseg.algebra.expressions.functions.record import Nulls
-from projseg.algebra.expressions.functions.table import FUNCTIONS
+from projseg.algebra.expressions.functions.function_table import FUNCTIONS
+from projseg.algebra.expressions.functions.scalar_function import Nulls
 from projseg.algebra.expressions.literals import TRUE
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.tree import Call, Expression, Literal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from projseg.algebra.expressions.functions.table import FUNCTIONS
+from projseg.algebra.expressions.functions.function_table import FUNCTIONS
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.expressions.value_order import Cut
 from projseg.algebra.proofs.value_set import NOTHING, ValueSet

@@ -23,7 +23,7 @@ from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.errors import EvaluationError
-from projseg.segment_format.arrow_arrays import primitive_array
+from projseg.segment_format.vectors.arrow_arrays import primitive_array
 
 _BUCKETS_A_WINDOW: Final = 64
 

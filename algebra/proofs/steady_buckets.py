@@ -16,7 +16,7 @@ from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.proofs.exact_values import is_ordered
 from projseg.algebra.time.granularity import Granularity
 from projseg.errors import EvaluationError
-from projseg.segment_format.arrow_arrays import primitive_array
+from projseg.segment_format.vectors.arrow_arrays import primitive_array
 
 _BUCKETS_MAX: Final = 1 << 16
 

@@ -9,17 +9,18 @@ from typing import NoReturn
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.aggregates.conditional import with_filter
+from projseg.algebra.aggregates.aggregate_position import refusing_aggregates
+from projseg.algebra.aggregates.conditional_aggregates import with_filter
 from projseg.algebra.aggregates.expression import bind_group_output
-from projseg.algebra.aggregates.misplaced import refusing_aggregates
-from projseg.algebra.expressions.arguments import bound_to
-from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named
-from projseg.algebra.expressions.functions.time_floor import time_floor
+from projseg.algebra.expressions.binding.bind import NamedExpression, bind, bind_named
+from projseg.algebra.expressions.functions.time.time_floor import time_floor
 from projseg.algebra.expressions.instant import fixed_instant
-from projseg.algebra.expressions.parameters import refuse_alone
+from projseg.algebra.expressions.parameters.arguments import bound_to
+from projseg.algebra.expressions.parameters.sql_parameters import refuse_alone
 from projseg.algebra.expressions.predicates import conjunction
-from projseg.algebra.expressions.render import to_sql
+from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.tree import Column, Expression
+from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.grouping_sets import has_grouping_sets, parse_grouping
 from projseg.algebra.query.output_references import Outputs
 from projseg.algebra.query.request import (
@@ -29,12 +30,11 @@ from projseg.algebra.query.request import (
     with_named_parameters,
 )
 from projseg.algebra.query.result_order import bind_order, check_limit, is_ordinal
-from projseg.algebra.query.spec import QuerySpec
 from projseg.algebra.query.time_bounds import intersection, split_time_bounds
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
-from projseg.segment_format.types import is_nested, type_name
+from projseg.segment_format.layout.logical_types import is_nested, type_name
 
 
 def bind_query(

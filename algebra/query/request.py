@@ -12,10 +12,17 @@ from typing import Any, Final, TypeAlias, TypeGuard
 
 import msgspec
 
-from projseg.algebra.expressions.argument_texts import arguments_from_json, arguments_to_json
-from projseg.algebra.expressions.arguments import Arguments, ArgumentsLike, check_arguments
-from projseg.algebra.expressions.dialect import split_list
-from projseg.algebra.expressions.parameters import parameters
+from projseg.algebra.expressions.parameters.argument_texts import (
+    arguments_from_json,
+    arguments_to_json,
+)
+from projseg.algebra.expressions.parameters.arguments import (
+    Arguments,
+    ArgumentsLike,
+    check_arguments,
+)
+from projseg.algebra.expressions.parameters.sql_parameters import parameters
+from projseg.algebra.expressions.text.dialect import split_list
 from projseg.algebra.query.context import QueryContext, context_options, parse_context
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError, did_you_mean

@@ -8,12 +8,12 @@ from typing import Final
 
 import msgspec
 
-from projseg.algebra.expressions.bind import NamedExpression
-from projseg.algebra.expressions.parameters import refuse_alone
+from projseg.algebra.expressions.binding.bind import NamedExpression
+from projseg.algebra.expressions.parameters.sql_parameters import refuse_alone
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.query.output_references import Outputs
 from projseg.errors import InvalidInputError
-from projseg.segment_format.types import is_nested, type_name
+from projseg.segment_format.layout.logical_types import is_nested, type_name
 
 _SUFFIX: Final = re.compile(
     r"^(?P<term>.*?)(?:\s+(?P<way>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?$",

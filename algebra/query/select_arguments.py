@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from projseg.algebra.expressions.arguments import Arguments, bad_arguments
-from projseg.algebra.expressions.parameters import parameter_names
+from projseg.algebra.expressions.parameters.arguments import Arguments, bad_arguments
+from projseg.algebra.expressions.parameters.sql_parameters import parameter_names
 from projseg.algebra.expressions.tree import Literal
 from projseg.algebra.query.request import Query, texts_of
 from projseg.algebra.query.select_statement import SelectStatement

@@ -8,12 +8,12 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from projseg.algebra.aggregates.functions import AGGREGATES, ALIASES
-from projseg.algebra.expressions.references import Reference, replaced
-from projseg.algebra.expressions.sql_words import quoted_name
-from projseg.algebra.query.select_refusals import bad_sql
+from projseg.algebra.aggregates.aggregate_functions import AGGREGATES, ALIASES
+from projseg.algebra.expressions.text.references import Reference, replaced
+from projseg.algebra.expressions.text.sql_words import quoted_name
 from projseg.algebra.query.select_statement import SelectItem
 from projseg.algebra.query.select_table import SelectedTable
+from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import InvalidInputError, did_you_mean
 
 _OVER_COLUMNS: Final = frozenset((*ALIASES, "filter", "grouping", "grouping_id"))

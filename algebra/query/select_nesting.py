@@ -7,8 +7,8 @@ from typing import Final
 
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported there
 
-from projseg.algebra.expressions.clauses import outside_brackets
-from projseg.algebra.query.select_refusals import bad_sql, unsupported
+from projseg.algebra.expressions.text.clauses import outside_brackets
+from projseg.algebra.query.unsupported_sql import bad_sql, unsupported
 
 _BEGINNINGS: Final = (TokenType.SELECT, TokenType.FROM, TokenType.WITH)
 """The words that a SELECT in brackets begins with."""

@@ -14,12 +14,12 @@ from msgspec import structs
 
 from projseg.algebra.aggregates.expression import bind_group_output
 from projseg.algebra.aggregates.group_scope import is_grouping_tree
-from projseg.algebra.expressions.arguments import Arguments, bound_to
-from projseg.algebra.expressions.bind import NamedExpression, bind, bind_named
-from projseg.algebra.expressions.dialect import parse_sql
-from projseg.algebra.expressions.parameters import refuse_alone
-from projseg.algebra.expressions.references import references
-from projseg.algebra.expressions.sql_words import quoted_name
+from projseg.algebra.expressions.binding.bind import NamedExpression, bind, bind_named
+from projseg.algebra.expressions.parameters.arguments import Arguments, bound_to
+from projseg.algebra.expressions.parameters.sql_parameters import refuse_alone
+from projseg.algebra.expressions.text.dialect import parse_sql
+from projseg.algebra.expressions.text.references import references
+from projseg.algebra.expressions.text.sql_words import quoted_name
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.projection.sql import is_aggregate
 from projseg.algebra.query.context import context_options, parse_context
@@ -28,8 +28,8 @@ from projseg.algebra.query.request import Query
 from projseg.algebra.query.result_order import is_ordinal, split_direction
 from projseg.algebra.query.select_arguments import parameters_of_outputs, with_arguments
 from projseg.algebra.query.select_names import SelectGroups, SelectNames
-from projseg.algebra.query.select_refusals import bad_sql
 from projseg.algebra.query.select_statement import SelectStatement
+from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import UnsupportedFeatureError
 
 _STEERING: Final = ("useProjection", "forceProjections", "noProjections")

@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported there
 
-from projseg.algebra.expressions.clauses import Clause, clauses, list_parts, sql_tokens
-from projseg.algebra.expressions.dialect import parse_sql
-from projseg.algebra.expressions.limits import check_text
-from projseg.algebra.expressions.parameters import parameter_names
+from projseg.algebra.expressions.expression_limits import check_text
+from projseg.algebra.expressions.parameters.sql_parameters import parameter_names
+from projseg.algebra.expressions.text.clauses import Clause, clauses, list_parts, sql_tokens
+from projseg.algebra.expressions.text.dialect import parse_sql
 from projseg.algebra.query.select_nesting import common_tables, split_subquery
-from projseg.algebra.query.select_refusals import bad_sql, check_supported, unsupported
 from projseg.algebra.query.select_table import SelectedTable, parse_table
+from projseg.algebra.query.unsupported_sql import bad_sql, check_supported, unsupported
 
 _CLAUSES: Final = (
     TokenType.SELECT,

@@ -8,9 +8,9 @@ from typing import Final
 import msgspec
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported there
 
-from projseg.algebra.expressions.clauses import Clause
-from projseg.algebra.expressions.parameter_places import misplaced, parameter_places
-from projseg.algebra.query.select_refusals import bad_sql, unsupported
+from projseg.algebra.expressions.parameters.parameter_places import misplaced, parameter_places
+from projseg.algebra.expressions.text.clauses import Clause
+from projseg.algebra.query.unsupported_sql import bad_sql, unsupported
 
 _AS_OF: Final = re.compile(
     r"(?:for\s+)?(?P<kind>version|system_version|timestamp|system_time)\s+as\s+of\s+"

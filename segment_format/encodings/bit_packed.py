@@ -11,11 +11,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.bit_packing import pack_bits, unpack_bits, word_bits, word_count
-from projseg.kernels.page_statistics import PageStatistics
-from projseg.segment_format.byte_reader import ByteReader, padded, padding
+from projseg.kernels.pages.bit_packing import pack_bits, unpack_bits, word_bits, word_count
+from projseg.kernels.pages.page_statistics import PageStatistics
+from projseg.segment_format.encodings.encoding_protocols import Offer
 from projseg.segment_format.encodings.int64_offsets import Int64s, offsets_from, wrapped
-from projseg.segment_format.encodings.protocol import Offer
+from projseg.segment_format.layout.byte_reader import ByteReader, padded, padding
 
 _LAYOUT: Final = struct.Struct("<qII")  # reference, bit_width, reserved
 

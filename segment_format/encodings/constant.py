@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.page_statistics import PageStatistics
-from projseg.segment_format.byte_reader import ByteReader
+from projseg.kernels.pages.page_statistics import PageStatistics
+from projseg.segment_format.encodings.encoding_protocols import Offer
 from projseg.segment_format.encodings.int64_offsets import Int64s
-from projseg.segment_format.encodings.protocol import Offer
+from projseg.segment_format.layout.byte_reader import ByteReader
 
 _LAYOUT: Final = struct.Struct("<q")  # value
 

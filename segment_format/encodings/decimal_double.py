@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.segment_format.byte_reader import ByteReader
-from projseg.segment_format.encodings.integers import IntegerEncodings
-from projseg.segment_format.encodings.protocol import Offer, composed
+from projseg.segment_format.encodings.encoding_protocols import Offer, composed
+from projseg.segment_format.encodings.integer_pages import IntegerEncodings
+from projseg.segment_format.layout.byte_reader import ByteReader
 
 SCALE_MAX: Final = 15
 _EXACT_MAX: Final = 2**53  # integers up to here are doubles

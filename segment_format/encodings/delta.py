@@ -11,13 +11,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.bit_packing import pack_bits
-from projseg.kernels.delta import accumulate
-from projseg.kernels.page_statistics import PageStatistics
-from projseg.segment_format.byte_reader import ByteReader, padded
+from projseg.kernels.pages.bit_packing import pack_bits
+from projseg.kernels.pages.page_statistics import PageStatistics
+from projseg.kernels.pages.running_sum import accumulate
 from projseg.segment_format.encodings.bit_packed import packed_bytes, unpack_into
+from projseg.segment_format.encodings.encoding_protocols import Offer
 from projseg.segment_format.encodings.int64_offsets import Int64s, add_in_place, offsets_from
-from projseg.segment_format.encodings.protocol import Offer
+from projseg.segment_format.layout.byte_reader import ByteReader, padded
 
 _LAYOUT: Final = struct.Struct("<qqII")  # first, reference, bit_width, reserved
 _INT64_MAX: Final = 2**63 - 1

@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.page_statistics import PageStatistics
-from projseg.segment_format.byte_reader import ByteReader, padded, padding
+from projseg.kernels.pages.page_statistics import PageStatistics
+from projseg.segment_format.encodings.encoding_protocols import Offer
 from projseg.segment_format.encodings.int64_offsets import (
     STORED_DTYPES,
     Int64s,
@@ -20,7 +20,7 @@ from projseg.segment_format.encodings.int64_offsets import (
     byte_width,
     offsets_from,
 )
-from projseg.segment_format.encodings.protocol import Offer
+from projseg.segment_format.layout.byte_reader import ByteReader, padded, padding
 
 _LAYOUT: Final = struct.Struct("<qII")  # reference, value_bytes, reserved
 

@@ -13,18 +13,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.kernels.front_coding import (
+from projseg.kernels.pages.front_coding import (
     PREFIX_BYTES_MAX,
     expand_prefixes,
     shared_prefixes,
     suffixes,
 )
-from projseg.kernels.text_order import first_disorder
-from projseg.segment_format.byte_reader import ByteReader, padded, padding
-from projseg.segment_format.encodings.integers import IntegerEncodings
-from projseg.segment_format.encodings.protocol import Offer, composed
-from projseg.segment_format.encodings.text import text_parts
-from projseg.segment_format.limits import (
+from projseg.kernels.texts.text_order import first_disorder
+from projseg.segment_format.encodings.encoding_protocols import Offer, composed
+from projseg.segment_format.encodings.integer_pages import IntegerEncodings
+from projseg.segment_format.encodings.text_encoding import text_parts
+from projseg.segment_format.layout.byte_reader import ByteReader, padded, padding
+from projseg.segment_format.layout.format_limits import (
     PAGE_RAW_BYTES_MAX,
     VALUE_BYTES_MAX,
     require_limit,

@@ -12,10 +12,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.bit_packing import pack_bits
-from projseg.kernels.page_statistics import PageStatistics
-from projseg.segment_format.byte_reader import ByteReader, padded, padding
+from projseg.kernels.pages.bit_packing import pack_bits
+from projseg.kernels.pages.page_statistics import PageStatistics
 from projseg.segment_format.encodings.bit_packed import packed_bytes, unpack_into
+from projseg.segment_format.encodings.encoding_protocols import Offer
 from projseg.segment_format.encodings.int64_offsets import (
     STORED_DTYPES,
     Int64s,
@@ -23,8 +23,8 @@ from projseg.segment_format.encodings.int64_offsets import (
     offsets_from,
     wrapped,
 )
-from projseg.segment_format.encodings.protocol import Offer
-from projseg.segment_format.limits import PAGE_ROWS_MAX
+from projseg.segment_format.layout.byte_reader import ByteReader, padded, padding
+from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
 
 _LAYOUT: Final = struct.Struct("<qIHBB")  # reference, exception_count, bit_width, value_bytes, 0
 _SAMPLE: Final = 1024  # values that tell whether, and at which width, patching may pay

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import LimitExceededError
-from projseg.segment_format.byte_reader import ByteReader, padded, padding
-from projseg.segment_format.encodings.protocol import Offer
-from projseg.segment_format.wide_integers import WIDE
+from projseg.segment_format.encodings.encoding_protocols import Offer
+from projseg.segment_format.layout.byte_reader import ByteReader, padded, padding
+from projseg.segment_format.vectors.wide_integers import WIDE
 
 WIDE_BITS: Final = 128  # of an integer stored wide
 _LOW: Final = (1 << 64) - 1

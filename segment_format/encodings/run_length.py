@@ -11,12 +11,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.page_statistics import PageStatistics
-from projseg.kernels.run_length import expand_runs, run_ends
-from projseg.segment_format.byte_reader import ByteReader
+from projseg.kernels.pages.page_statistics import PageStatistics
+from projseg.kernels.pages.runs import expand_runs, run_ends
+from projseg.segment_format.encodings.encoding_protocols import Offer, composed
 from projseg.segment_format.encodings.int64_offsets import Int64s, wrapped
-from projseg.segment_format.encodings.integers import IntegerEncodings
-from projseg.segment_format.encodings.protocol import Offer, composed
+from projseg.segment_format.encodings.integer_pages import IntegerEncodings
+from projseg.segment_format.layout.byte_reader import ByteReader
 
 _LAYOUT: Final = struct.Struct("<IHH")  # run_count, lengths_encoding, values_encoding
 _ROWS_PER_RUN_MIN: Final = 4  # shorter runs are read slower than rows one by one

@@ -12,17 +12,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.common_factor import common_factor
-from projseg.kernels.page_statistics import PageStatistics
-from projseg.segment_format.byte_reader import ByteReader
+from projseg.kernels.pages.common_factor import common_factor
+from projseg.kernels.pages.page_statistics import PageStatistics
+from projseg.segment_format.encodings.encoding_protocols import Offer, composed
 from projseg.segment_format.encodings.int64_offsets import (
     Int64s,
     add_in_place,
     multiply_in_place,
     offsets_from,
 )
-from projseg.segment_format.encodings.integers import IntegerEncodings
-from projseg.segment_format.encodings.protocol import Offer, composed
+from projseg.segment_format.encodings.integer_pages import IntegerEncodings
+from projseg.segment_format.layout.byte_reader import ByteReader
 
 _LAYOUT: Final = struct.Struct("<qQII")  # reference, factor, encoding, reserved
 _SPAN_MIN: Final = 2**10

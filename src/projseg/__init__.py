@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from projseg.algebra.expressions.argument_texts import literal
+    from projseg.algebra.expressions.parameters.argument_texts import literal
     from projseg.algebra.query.request import Query
     from projseg.errors import ProjsegError
     from projseg.explain import Explain
@@ -54,7 +54,7 @@ _HOMES: Final = {
     "cache_statistics": "projseg.memory.cache",
     "configure": "projseg.spark_datasource.extension",
     "is_table": "projseg.table",
-    "literal": "projseg.algebra.expressions.argument_texts",
+    "literal": "projseg.algebra.expressions.parameters.argument_texts",
     "query_log": "projseg.spark_datasource.query_log",
     "read": "projseg.spark_datasource.read_write",
     "register": "projseg.spark_datasource.read_write",

@@ -9,11 +9,11 @@ from projseg.writable_table import WritableTable
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:
-    from projseg.algebra.expressions.arguments import ArgumentsLike
+    from projseg.algebra.expressions.parameters.arguments import ArgumentsLike
     from projseg.algebra.query.request import IntervalLike
-    from projseg.maintenance.erase import Erased
-    from projseg.maintenance.row_changes import Corrected
-    from projseg.rows import RowsLike
+    from projseg.input_rows import RowsLike
+    from projseg.maintenance.row_changes.delete_and_update import Corrected
+    from projseg.maintenance.row_changes.erase import Erased
 
 
 class CorrectedTable(WritableTable):
@@ -63,8 +63,8 @@ class CorrectedTable(WritableTable):
         CommitError, StorageError, CorruptionError
             As of `append` and `query`. Rows that others append meanwhile stay.
         """
-        from projseg.maintenance.matched_rows import condition_of
-        from projseg.maintenance.row_changes import delete_rows
+        from projseg.maintenance.row_changes.delete_and_update import delete_rows
+        from projseg.maintenance.row_changes.matching_rows import condition_of
 
         self._check_newest()
         self.refresh()
@@ -128,8 +128,8 @@ class CorrectedTable(WritableTable):
         EvaluationError, CommitError, StorageError, CorruptionError
             As of `delete`.
         """
-        from projseg.maintenance.matched_rows import update_of
-        from projseg.maintenance.row_changes import update_rows
+        from projseg.maintenance.row_changes.delete_and_update import update_rows
+        from projseg.maintenance.row_changes.matching_rows import update_of
 
         self._check_newest()
         self.refresh()
@@ -176,8 +176,8 @@ class CorrectedTable(WritableTable):
         CommitError, StorageError, CorruptionError
             As of `delete`; a conflict if others append while rows are inserted, each time.
         """
-        from projseg.maintenance.merge_rows import merge_rows
-        from projseg.rows import batches_of
+        from projseg.input_rows import batches_of
+        from projseg.maintenance.row_changes.merge_rows import merge_rows
 
         self._check_newest()
         self.refresh()
@@ -232,8 +232,8 @@ class CorrectedTable(WritableTable):
             As of `delete`, `compact` and `vacuum`; call it again to go on.
         """
         from projseg.errors import InvalidInputError
-        from projseg.maintenance.erase import erase
-        from projseg.maintenance.matched_rows import condition_of
+        from projseg.maintenance.row_changes.erase import erase
+        from projseg.maintenance.row_changes.matching_rows import condition_of
 
         self._check_newest()
         self.refresh()

@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.type_text import parse_type
+from projseg.algebra.expressions.text.type_text import parse_type
 from projseg.algebra.projection.parse import parse_projection, parse_projections
 from projseg.errors import HALF_A_CHARACTER, InvalidInputError, is_storable
 from projseg.projection import Projection
-from projseg.segment_format.types import normal_type
-from projseg.table_layer.projection_names import stored_declaration
-from projseg.table_layer.table_properties import (
+from projseg.segment_format.layout.logical_types import normal_type
+from projseg.table_layer.columns.projection_names import stored_declaration
+from projseg.table_layer.metadata.table_properties import (
     TARGET_SEGMENT_ROWS,
     ProjectionDeclaration,
     TableProperties,

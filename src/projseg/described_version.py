@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from projseg.table_layer import metadata_tables
-from projseg.table_layer.snapshot import Snapshot, open_snapshot
-from projseg.table_layer.storage import Storage
-from projseg.table_layer.table_properties import TableProperties
+from projseg.table_layer.contents import metadata_tables
+from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.metadata.table_properties import TableProperties
+from projseg.table_layer.storage.locate_storage import Storage
 
 if TYPE_CHECKING:
-    from projseg.maintenance.verify import Finding
+    from projseg.maintenance.verification.verify import Finding
 
 
 class DescribedVersion:
@@ -39,7 +39,7 @@ class DescribedVersion:
         """Return the table as a notebook shows it."""
         # Imported here, so that a process that only asks starts without it.
         from projseg import html
-        from projseg.segment_format.types import type_name
+        from projseg.segment_format.layout.logical_types import type_name
 
         name = self.location.rstrip("/").rpartition("/")[2]
         columns = [f"{field.name} {type_name(field.type)}" for field in self.schema]
@@ -149,7 +149,7 @@ class DescribedVersion:
             were skipped or failed, each once).
         """
         # Imported here, so that a process that only asks starts without it.
-        from projseg.table_layer.projection_coverage import projection_stats
+        from projseg.table_layer.contents.projection_coverage import projection_stats
 
         return projection_stats(self._snapshot)
 
@@ -181,7 +181,7 @@ class DescribedVersion:
             One for each fault found; empty if there is none.
         """
         # Imported here, so that a process that only asks starts without it.
-        from projseg.maintenance.verify import verify_kept_versions, verify_table
+        from projseg.maintenance.verification.verify import verify_kept_versions, verify_table
 
         if all_versions:
             newest = open_snapshot(self._storage)

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from projseg.algebra.planning.source_plan import ReasonCode
 from projseg.algebra.query.request import Query
-from projseg.reader.plan import QueryPlan
-from projseg.reader.source_reads import (
+from projseg.reader.plan.query_plan import QueryPlan
+from projseg.reader.plan_figures import (
     BASE_ROWS,
     PlanFigures,
     SourceRead,
@@ -20,7 +20,7 @@ from projseg.reader.source_reads import (
     planned_reads,
     run_and_measure,
 )
-from projseg.table_layer.storage import Storage
+from projseg.table_layer.storage.locate_storage import Storage
 
 if TYPE_CHECKING:
     from rich.tree import Tree

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from projseg.algebra.query.request import IntervalLike
     from projseg.declarations import ProjectionLike
-    from projseg.maintenance.segment_work import TaskRunner
+    from projseg.maintenance.rewrite.tasks import TaskRunner
     from projseg.table_write import Commit, OnSegment
 
 OnProgress: TypeAlias = Callable[[int, int], object]
@@ -163,8 +163,8 @@ class MaintainedTable(WritableTable):
         CommitError, StorageError
             As of `append`.
         """
-        from projseg.maintenance.materialize import Materialization, materialize
-        from projseg.maintenance.replacement import Watchers
+        from projseg.maintenance.projections.materialize import Materialization, materialize
+        from projseg.maintenance.rewrite.replacement import Watchers
         from projseg.table_write import commit_of
 
         self._check_newest()
@@ -254,9 +254,9 @@ class MaintainedTable(WritableTable):
         CommitError, StorageError
             As of `append`.
         """
-        from projseg.maintenance.compact import Compaction, compact
-        from projseg.maintenance.compaction_plan import plan_rows
-        from projseg.maintenance.replacement import Watchers
+        from projseg.maintenance.compaction.compact import Compaction, compact
+        from projseg.maintenance.compaction.compaction_plan import plan_rows
+        from projseg.maintenance.rewrite.replacement import Watchers
         from projseg.table_write import commit_of
 
         self._check_newest()
@@ -290,6 +290,6 @@ def _runner(spark: SparkSession | None) -> TaskRunner | None:
     """Return the tasks of a session; None stays None."""
     if spark is None:
         return None
-    from projseg.spark_datasource.segment_jobs import SparkRunner
+    from projseg.spark_datasource.reads.rewrite_runner import SparkRunner
 
     return SparkRunner.of(spark)

@@ -10,21 +10,21 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.expressions.arguments import Arguments
+from projseg.algebra.expressions.parameters.arguments import Arguments
 from projseg.algebra.query.binding import bind_query
+from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.composition import composed, keeps_rows
 from projseg.algebra.query.request import is_select
 from projseg.algebra.query.select_query import SelectedQuery, select_query
-from projseg.algebra.query.select_refusals import bad_sql
 from projseg.algebra.query.select_statement import SelectStatement
 from projseg.algebra.query.select_table import SelectedTable
-from projseg.algebra.query.spec import QuerySpec
+from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.described_version import DescribedVersion
 from projseg.explain import Explain, explain_plan
 from projseg.reader.answer import answer
-from projseg.reader.plan import plan_query
+from projseg.reader.plan.query_plan import plan_query
 from projseg.reader.rows_answer import answer_over
-from projseg.segment_format.types import type_name
+from projseg.segment_format.layout.logical_types import type_name
 
 _STATEMENT: Final = re.compile(
     r"\s*(?P<verb>EXPLAIN|DESCRIBE|DESC|SHOW)(?:\s+(?P<mode>ANALYZE|EXTENDED|FORMATTED))?\s+"

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 from projseg.altered_table import AlteredTable
 from projseg.corrected_table import CorrectedTable
 from projseg.maintained_table import MaintainedTable, bounds_of
-from projseg.table_layer.as_of import InstantLike, open_as_of
-from projseg.table_layer.storage import StorageOptionsLike, open_storage
-from projseg.table_layer.table_properties import TARGET_SEGMENT_ROWS
-from projseg.table_layer.versions import holds_table
+from projseg.table_layer.commits.open_version import InstantLike, open_as_of
+from projseg.table_layer.metadata.table_properties import TARGET_SEGMENT_ROWS
+from projseg.table_layer.metadata.versions import holds_table
+from projseg.table_layer.storage.locate_storage import StorageOptionsLike, open_storage
 from projseg.versioned_table import VersionedTable
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:
-    from projseg.algebra.expressions.arguments import ArgumentsLike
+    from projseg.algebra.expressions.parameters.arguments import ArgumentsLike
     from projseg.algebra.query.request import IntervalLike
     from projseg.declarations import ProjectionLike, SchemaLike
-    from projseg.rows import RowsLike
+    from projseg.input_rows import RowsLike
     from projseg.table_write import Commit, OnSegment
 
 
@@ -256,9 +256,9 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable, AlteredTable):
         # Rows that others appended since this object was opened are to be replaced as well.
         self.refresh()
         if filter is not None or args is not None:
-            from projseg.maintenance.matched_rows import condition_of
-            from projseg.maintenance.replace_rows import replace_rows
-            from projseg.rows import batches_of
+            from projseg.input_rows import batches_of
+            from projseg.maintenance.row_changes.matching_rows import condition_of
+            from projseg.maintenance.row_changes.replace_rows import replace_rows
 
             batches = batches_of(data, self.schema)
             condition = condition_of(filter, interval, timezone, args)

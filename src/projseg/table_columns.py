@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from projseg.declarations import schema_of
 from projseg.errors import InvalidInputError
-from projseg.table_layer.change import ChangeColumns
-from projseg.table_layer.column_changes import ColumnChanges, find_column
-from projseg.table_layer.commit import commit
-from projseg.table_layer.commit_info import CommitNote
-from projseg.table_layer.paths import new_write_id
-from projseg.table_layer.snapshot import Snapshot
-from projseg.table_layer.table_properties import TableProperties, columns_of
+from projseg.table_layer.columns.column_changes import ColumnChanges, find_column
+from projseg.table_layer.commits.commit import commit
+from projseg.table_layer.metadata.change import ChangeColumns
+from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata.table_properties import TableProperties, columns_of
+from projseg.table_layer.storage.paths import new_write_id
 
 
 def adding(properties: TableProperties, columns: Mapping[str, str | pa.DataType]) -> ColumnChanges:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from projseg.algebra.projection.parse import parse_projection
 from projseg.declarations import ProjectionLike, declaration_of
-from projseg.table_layer.change import Change, SetProperties
-from projseg.table_layer.commit import commit
-from projseg.table_layer.commit_info import CommitNote
-from projseg.table_layer.paths import new_write_id
-from projseg.table_layer.projection_names import stored_declaration
-from projseg.table_layer.projection_scope import declare_scope, scope_keys
-from projseg.table_layer.snapshot import Snapshot
+from projseg.table_layer.columns.projection_names import stored_declaration
+from projseg.table_layer.commits.commit import commit
+from projseg.table_layer.metadata.change import Change, SetProperties
+from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.projection_scope import declare_scope, scope_keys
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.storage.paths import new_write_id
 
 if TYPE_CHECKING:
     from projseg.algebra.time.interval import Interval

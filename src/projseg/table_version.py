@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.arguments import ArgumentsLike, with_arguments
 from projseg.algebra.expressions.instant import fixed_instant
+from projseg.algebra.expressions.parameters.arguments import ArgumentsLike, with_arguments
 from projseg.algebra.query.binding import bind_query
+from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import (
     Expressions,
     IntervalLike,
@@ -20,13 +21,12 @@ from projseg.algebra.query.request import (
     is_select,
     query_of,
 )
-from projseg.algebra.query.spec import QuerySpec
 from projseg.described_version import DescribedVersion
 from projseg.errors import InvalidInputError
 from projseg.memory.deadline import answered_within
 from projseg.reader.answer import answer
-from projseg.reader.plan import QueryPlan, plan_asked, plan_query
-from projseg.reader.row_scan import scan
+from projseg.reader.plan.query_plan import QueryPlan, plan_asked, plan_query
+from projseg.reader.scan.row_scan import scan
 
 if TYPE_CHECKING:
     from projseg.algebra.query.select_query import SelectedQuery
@@ -253,7 +253,7 @@ class TableVersion(DescribedVersion):
         if (table.version, table.tag, table.timestamp) == (None, None, None):
             return self
         from projseg.algebra.query.context import parse_context
-        from projseg.table_layer.as_of import instant_us, open_as_of, version_at
+        from projseg.table_layer.commits.open_version import instant_us, open_as_of, version_at
 
         if table.timestamp is None:
             return TableVersion(

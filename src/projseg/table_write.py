@@ -14,18 +14,18 @@ from projseg.declarations import (
     schema_of,
 )
 from projseg.errors import InvalidInputError, StorageError
-from projseg.maintenance.after_commit import after_commit
-from projseg.maintenance.interval_overwrite import with_cut_segments
-from projseg.rows import RowsLike, batches_of
-from projseg.table_layer.change import Append, Change, Overwrite
-from projseg.table_layer.commit import commit, create_table, not_committed, refuse_existing
-from projseg.table_layer.commit_info import CommitNote
-from projseg.table_layer.own_files import removed_on_failure
-from projseg.table_layer.paths import new_write_id
-from projseg.table_layer.segment_entry import SegmentEntry
-from projseg.table_layer.snapshot import Snapshot
-from projseg.table_layer.storage import Storage
-from projseg.table_layer.table_properties import TableProperties
+from projseg.input_rows import RowsLike, batches_of
+from projseg.maintenance.compaction.auto_compaction import after_commit
+from projseg.maintenance.row_changes.interval_overwrite import with_cut_segments
+from projseg.table_layer.commits.cleanup import removed_on_failure
+from projseg.table_layer.commits.commit import commit, create_table, not_committed, refuse_existing
+from projseg.table_layer.metadata.change import Append, Change, Overwrite
+from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata.table_properties import TableProperties
+from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.paths import new_write_id
 from projseg.writer.table_writer import write_segments
 
 OnSegment: TypeAlias = Callable[[SegmentEntry], object]

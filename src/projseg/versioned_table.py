@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from projseg.errors import InvalidInputError
-from projseg.table_layer import metadata_tables
-from projseg.table_layer.as_of import InstantLike, open_as_of
-from projseg.table_layer.snapshot import open_snapshot
+from projseg.table_layer.commits.open_version import InstantLike, open_as_of
+from projseg.table_layer.contents import metadata_tables
+from projseg.table_layer.metadata.snapshot import open_snapshot
 from projseg.writable_table import WritableTable
 
 if TYPE_CHECKING:
-    from projseg.table_layer.change import Change
-    from projseg.table_layer.commit_info import CommitNote
-    from projseg.table_layer.vacuum import Vacuumed
+    from projseg.table_layer.metadata.change import Change
+    from projseg.table_layer.metadata.commit_info import CommitNote
+    from projseg.table_layer.retention.vacuum import Vacuumed
     from projseg.table_write import Commit
 
 
@@ -60,7 +60,7 @@ class VersionedTable(WritableTable):
         StorageError
             As of `append`.
         """
-        from projseg.table_layer.restore import restore
+        from projseg.table_layer.commits.restore import restore
         from projseg.table_write import commit_of
 
         self._check_newest()
@@ -103,8 +103,8 @@ class VersionedTable(WritableTable):
         CommitError, StorageError
             As of `append`.
         """
-        from projseg.table_layer.change import SetTags
-        from projseg.table_layer.tags import check_tag
+        from projseg.table_layer.metadata.change import SetTags
+        from projseg.table_layer.metadata.tags import check_tag
 
         check_tag(name)
         tagged = self.version if version is None else open_as_of(self._storage, version).version
@@ -131,7 +131,7 @@ class VersionedTable(WritableTable):
         CommitError, StorageError
             As of `append`.
         """
-        from projseg.table_layer.change import SetTags
+        from projseg.table_layer.metadata.change import SetTags
 
         return self._change("drop tag", SetTags(drop=(name,)), self._note.asking(tag=name))
 
@@ -180,7 +180,7 @@ class VersionedTable(WritableTable):
         CommitError, StorageError
             As of `append`; what was not removed is found by the next vacuum.
         """
-        from projseg.table_layer.vacuum import vacuum
+        from projseg.table_layer.retention.vacuum import vacuum
 
         self._check_newest()
         self.refresh()
@@ -190,8 +190,8 @@ class VersionedTable(WritableTable):
         return told
 
     def _change(self, operation: str, change: Change, note: CommitNote) -> int:
-        from projseg.table_layer.commit import commit
-        from projseg.table_layer.paths import new_write_id
+        from projseg.table_layer.commits.commit import commit
+        from projseg.table_layer.storage.paths import new_write_id
 
         self._check_newest()
         self.refresh()

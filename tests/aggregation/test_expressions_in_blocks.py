@@ -6,32 +6,32 @@ import pyarrow as pa
 import pytest
 from scale import tries
 
-from projseg.aggregation import expressions_in_blocks
-from projseg.aggregation.arrow_vectors import encode_sorted
-from projseg.aggregation.expressions_in_blocks import block_values, evaluated_in_blocks
-from projseg.aggregation.expressions_over_rows import evaluate_over
-from projseg.aggregation.feeds import feed_states
-from projseg.aggregation.filter_rows import filter_rows
-from projseg.aggregation.rows import MemorySource, all_rows
+from projseg.aggregation.inputs import feed_states
 from projseg.aggregation.states.state import Groups
-from projseg.aggregation.states.table import new_state
+from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.algebra.expressions.bind import bind
-from projseg.algebra.expressions.blocks.compile import FORMS, LAZY_FORMS
+from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.blocks.compile_blocks import FORMS, LAZY_FORMS
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.functions.record import Lazy
-from projseg.algebra.expressions.functions.table import FUNCTIONS
+from projseg.algebra.expressions.functions.function_table import FUNCTIONS
+from projseg.algebra.expressions.functions.scalar_function import Lazy
 from projseg.algebra.planning.source_plan import AddRows
 from projseg.errors import EvaluationError, InvalidInputError
-from projseg.segment_format.vectors import Numbers, Opaque
-from projseg.segment_format.wide_integers import WIDE, as_wide, to_objects
+from projseg.evaluation import in_blocks
+from projseg.evaluation.arrow_vectors import encode_sorted
+from projseg.evaluation.choose import evaluate_over
+from projseg.evaluation.in_blocks import block_values, evaluated_in_blocks
+from projseg.evaluation.masks import filter_rows
+from projseg.evaluation.rows import MemorySource, all_rows
+from projseg.segment_format.vectors.vectors import Numbers, Opaque
+from projseg.segment_format.vectors.wide_integers import WIDE, as_wide, to_objects
 
 IN_BLOCKS_MIN = 0.3  # of the expressions that are drawn
 
 
 @pytest.fixture(autouse=True)
 def few_rows_in_blocks(monkeypatch):
-    monkeypatch.setattr(expressions_in_blocks, "BLOCK_ROWS_MIN", 0)
+    monkeypatch.setattr(in_blocks, "BLOCK_ROWS_MIN", 0)
 
 
 def twin(expression, rows):
@@ -149,7 +149,7 @@ def test_what_fails_raises_the_evaluators_error(text, code):
 
 def test_rows_that_are_few_are_left_to_the_evaluator(monkeypatch):
     rows = rows_of(b=whole([1, 2]), c=whole([3, 4]))
-    monkeypatch.setattr(expressions_in_blocks, "BLOCK_ROWS_MIN", 3)
+    monkeypatch.setattr(in_blocks, "BLOCK_ROWS_MIN", 3)
     assert block_values(bind("b + c", block_cases.SCHEMA), rows) is None
 
 

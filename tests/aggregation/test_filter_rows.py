@@ -7,13 +7,13 @@ import selecting as oracle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projseg.aggregation.arrow_vectors import grouping_vector
-from projseg.aggregation.filter_rows import filter_rows
-from projseg.aggregation.rows import MemorySource, RowIds, all_rows
-from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.binding.bind import bind
 from projseg.errors import InvalidInputError
-from projseg.kernels.select import allowed_rows, with_rest
-from projseg.segment_format.vectors import Numbers
+from projseg.evaluation.arrow_vectors import grouping_vector
+from projseg.evaluation.masks import filter_rows
+from projseg.evaluation.rows import MemorySource, RowIds, all_rows
+from projseg.kernels.rows.select import allowed_rows, with_rest
+from projseg.segment_format.vectors.vectors import Numbers
 
 IDS = st.lists(st.integers(0, 29))
 ALLOWED = st.one_of(

@@ -6,12 +6,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from projseg.aggregation import keys as keys_module
-from projseg.aggregation.arrow_vectors import grouping_vector, vector_of_array
-from projseg.aggregation.group_rows import group_rows
+from projseg.aggregation.groups import group_rows
 from projseg.aggregation.keys import make_key
 from projseg.errors import InvalidInputError
-from projseg.kernels.grouping import append_digit, append_wide_digit, distinct_keys, occupied_groups
-from projseg.kernels.sorting import stable_order_by_ids
+from projseg.evaluation.arrow_vectors import grouping_vector, vector_of_array
+from projseg.kernels.groups.grouping import (
+    append_digit,
+    append_wide_digit,
+    distinct_keys,
+    occupied_groups,
+)
+from projseg.kernels.rows.sorting import stable_order_by_ids
 
 SMALL = st.integers(0, 20)
 VALUES = {

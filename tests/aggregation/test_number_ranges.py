@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projseg.aggregation.number_ranges import NumberRange, value_range
-from projseg.algebra.expressions.bind import bind
-from projseg.segment_format.vectors import Numbers
+from projseg.algebra.expressions.binding.bind import bind
+from projseg.evaluation.ranges import NumberRange, value_range
+from projseg.segment_format.vectors.vectors import Numbers
 
 SMALL = st.integers(-4, 8)
 FLAGS = st.booleans()

@@ -9,19 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from segment_columns import TYPES, arrays
 
-from projseg.aggregation.arrow_vectors import (
+from projseg.aggregation.groups import group_rows
+from projseg.aggregation.keys import make_key
+from projseg.evaluation.arrow_vectors import (
     encode_sorted,
     grouping_vector,
     merge_values,
     plain_floats,
 )
-from projseg.aggregation.concat import concat_vectors
-from projseg.aggregation.group_rows import group_rows
-from projseg.aggregation.keys import make_key
-from projseg.segment_format.dictionary import Dictionary
-from projseg.segment_format.dictionary_order import order_problem
-from projseg.segment_format.types import is_nested
-from projseg.segment_format.vectors import Ids, Numbers, Opaque
+from projseg.evaluation.concat import concat_vectors
+from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.dictionaries.dictionary_order import order_problem
+from projseg.segment_format.layout.logical_types import is_nested
+from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque
 
 FLAT = [arrow_type for arrow_type in TYPES if not is_nested(arrow_type)]
 

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from taken_back import left_of
 
-from projseg.aggregation.arrow_vectors import vector_of_array
 from projseg.aggregation.fold import fold_base_rows
-from projseg.aggregation.rows import MemorySource, RowIds, Rows, all_rows
-from projseg.aggregation.taken_back import without
+from projseg.aggregation.subtract_deleted import without
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import CorruptSegmentError
+from projseg.evaluation.arrow_vectors import vector_of_array
+from projseg.evaluation.rows import MemorySource, RowIds, Rows, all_rows
 
 INTEGERS = st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1)
 DECIMALS = (st.integers(-9, 9) | st.integers(-(10**36), 10**36)).map(Decimal)

@@ -12,12 +12,12 @@ from odd_zones import ODD_ZONES
 from scale import tries
 
 import projseg
-from projseg.aggregation.time_buckets import bucket_vector
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import MINUTE
 from projseg.algebra.time.time_zones import zone_table
-from projseg.segment_format.types import TIMESTAMP
-from projseg.segment_format.vectors import Numbers
+from projseg.evaluation.bucket_numbers import bucket_vector
+from projseg.segment_format.layout.logical_types import TIMESTAMP
+from projseg.segment_format.vectors.vectors import Numbers
 
 SCHEMA = pa.schema([("time", TIMESTAMP), ("channel", pa.string())])
 PERIODS = ["PT45M", "PT1H", "PT2H", "PT7H", "P1D", "P3D", "P1W", "P1M", "P2M", "P3M", "P1Y", "P10Y"]

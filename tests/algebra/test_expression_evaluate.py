@@ -14,11 +14,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scale import tries
 
-from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.binding.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.functions import patterns
+from projseg.algebra.expressions.functions.text import pattern_functions
 from projseg.errors import EvaluationError
-from projseg.segment_format.types import type_name
+from projseg.segment_format.layout.logical_types import type_name
 
 
 def outcome(compute):
@@ -265,7 +265,7 @@ def test_like_equals_duckdb(values, pattern):
     like = bind(f"s LIKE '{pattern}'", schema)
     found = evaluate(like, {"s": column}, len(values))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(patterns, "_SEARCHED_TEXTS_MIN", 0)
+        patch.setattr(pattern_functions, "_SEARCHED_TEXTS_MIN", 0)
         assert evaluate(like, {"s": column}, len(values)).equals(found)
     with duckdb.connect() as connection:
         connection.register("held", pa.table({"s": column}))

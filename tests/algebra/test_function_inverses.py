@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from odd_zones import ODD_ZONES
 from scale import IS_NIGHTLY
 
-from projseg.algebra.expressions.functions.record import Nulls
-from projseg.algebra.expressions.functions.table import FUNCTIONS
-from projseg.algebra.expressions.functions.time_fields import floor_of_field
-from projseg.algebra.expressions.functions.time_floor import time_floor
+from projseg.algebra.expressions.functions.function_table import FUNCTIONS
+from projseg.algebra.expressions.functions.scalar_function import Nulls
+from projseg.algebra.expressions.functions.time.time_fields import floor_of_field
+from projseg.algebra.expressions.functions.time.time_floor import time_floor
 from projseg.algebra.expressions.tree import Column, Literal
 from projseg.algebra.expressions.value_order import BOTTOM, TOP
 from projseg.algebra.proofs.value_set import ValueSet
-from projseg.segment_format.types import TIMESTAMP
+from projseg.segment_format.layout.logical_types import TIMESTAMP
 
 NAMES = sorted(name for name, record in FUNCTIONS.items() if record.inverse is not None)
 KNOWN = ["cast", "ceil", "floor", "substring", "time_floor", "year", "yearofweek"]

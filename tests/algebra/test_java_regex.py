@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from regex_cases import FIXED, PATTERNS, SCRIBBLES, TEXTS
 from scale import tries
 
-from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.binding.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.fallible import may_fail
-from projseg.algebra.expressions.regex import patience
-from projseg.algebra.expressions.regex.java_regex import JavaRegex
+from projseg.algebra.expressions.patterns import patience
+from projseg.algebra.expressions.patterns.java_regex import JavaRegex
 from projseg.errors import (
     EvaluationError,
     InvalidInputError,

@@ -5,8 +5,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from projseg.algebra.druid.filters import sql_literal
-from projseg.algebra.expressions.bind import bind
+from projseg.algebra.druid.druid_filters import sql_literal
+from projseg.algebra.expressions.binding.bind import bind
 from projseg.algebra.expressions.tree import Literal
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import Query

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scale import tries
 
-from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.binding.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.regex import read_finder
+from projseg.algebra.expressions.patterns import read_finder
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 
 # Of these Python and Java mean the same, in the same order of search.

@@ -7,8 +7,8 @@ from typing import Any
 import sqlglot.parser
 from sqlglot import exp
 
-from projseg.algebra.expressions.dialect import SparkExpression, parse_sql
-from projseg.algebra.expressions.sql_words import backquoted, quoted_name
+from projseg.algebra.expressions.text.dialect import SparkExpression, parse_sql
+from projseg.algebra.expressions.text.sql_words import backquoted, quoted_name
 from projseg.errors import InvalidInputError
 
 READINGS = (("", " = 1"), ("", " IS NULL"), ("", " IN (1)"), ("f(", ")"))

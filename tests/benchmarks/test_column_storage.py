@@ -6,7 +6,7 @@ import re
 
 from projseg.benchmarks.column_storage import measure_columns
 from projseg.benchmarks.generator import EditStream
-from projseg.segment_format.encodings.table import ENCODING_NAMES
+from projseg.segment_format.encodings.encoding_table import ENCODING_NAMES
 
 _NAMES = "|".join(map(re.escape, ENCODING_NAMES.values()))
 

@@ -15,7 +15,7 @@ from recorded_os import DyingOs, FailingOs
 
 import projseg
 from projseg.cli import main
-from projseg.table_layer import local_storage
+from projseg.table_layer.storage import local_storage
 
 DAILY = "daily=SELECT date_trunc('DAY', time) AS day, sum(added) AS added GROUP BY ALL"
 

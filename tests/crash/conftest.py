@@ -4,7 +4,7 @@ import pytest
 from leaks import no_open_files
 from recorded_os import UnsyncedOs
 
-from projseg.table_layer import local_storage
+from projseg.table_layer.storage import local_storage
 
 __all__ = ["no_open_files"]
 

@@ -23,8 +23,8 @@ from projseg.errors import (
     ProjsegError,
     StorageError,
 )
-from projseg.table_layer import local_storage
-from projseg.table_layer.commit import commit
+from projseg.table_layer.commits.commit import commit
+from projseg.table_layer.storage import local_storage
 
 ALONE = {"threads": 1}  # what a child of this process asks with
 GROWING = ("create", "write", "fsync", "link", "mkdir")

@@ -14,12 +14,12 @@ from projseg.errors import (
     InvalidInputError,
 )
 from projseg.memory.cache import KEPT
-from projseg.table_layer import local_storage
-from projseg.table_layer.change import Append
-from projseg.table_layer.commit import append, commit, create_table
-from projseg.table_layer.paths import METADATA_PREFIX, is_temporary, snapshot_name
-from projseg.table_layer.snapshot import holds_table, list_versions, open_snapshot
-from projseg.table_layer.storage import PutOutcomeUnknownError, open_storage
+from projseg.table_layer.commits.commit import append, commit, create_table
+from projseg.table_layer.metadata.change import Append
+from projseg.table_layer.metadata.snapshot import holds_table, list_versions, open_snapshot
+from projseg.table_layer.storage import local_storage
+from projseg.table_layer.storage.locate_storage import PutOutcomeUnknownError, open_storage
+from projseg.table_layer.storage.paths import METADATA_PREFIX, is_temporary, snapshot_name
 
 
 def outcome_of_append(storage):

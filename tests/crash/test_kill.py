@@ -12,10 +12,10 @@ from recorded_os import DyingOs
 from small_tables import files_of, new_table, new_write_id, put_segment
 
 from projseg.memory.cache import KEPT
-from projseg.table_layer import local_storage
-from projseg.table_layer.commit import append
-from projseg.table_layer.snapshot import list_versions, open_snapshot
-from projseg.table_layer.storage import open_storage
+from projseg.table_layer.commits.commit import append
+from projseg.table_layer.metadata.snapshot import list_versions, open_snapshot
+from projseg.table_layer.storage import local_storage
+from projseg.table_layer.storage.locate_storage import open_storage
 
 
 def append_one(storage, write_id):

@@ -10,7 +10,7 @@ from recorded_os import DyingOs
 import projseg
 from projseg.errors import InvalidInputError
 from projseg.memory.cache import KEPT
-from projseg.table_layer import local_storage
+from projseg.table_layer.storage import local_storage
 
 CHANGES = {
     "delete by a vector": ("1", lambda table: table.delete("n < 2"), [2, 3, 4, 5]),

@@ -7,8 +7,9 @@ from fault_storage import FaultStorage
 from small_tables import HOUR_US, HOURLY, files_of, new_table, new_write_id, put_segment
 
 from projseg.errors import CommitConflictError
-from projseg.table_layer import local_storage
-from projseg.table_layer.change import (
+from projseg.table_layer.columns.column_changes import ColumnChanges
+from projseg.table_layer.commits.commit import append, commit
+from projseg.table_layer.metadata.change import (
     Append,
     ChangeColumns,
     Overwrite,
@@ -16,11 +17,10 @@ from projseg.table_layer.change import (
     SetProperties,
     added_entries,
 )
-from projseg.table_layer.column_changes import ColumnChanges
-from projseg.table_layer.commit import append, commit
-from projseg.table_layer.snapshot import list_versions, open_snapshot
-from projseg.table_layer.stored_columns import ColumnDeclaration
-from projseg.table_layer.table_properties import ProjectionDeclaration
+from projseg.table_layer.metadata.snapshot import list_versions, open_snapshot
+from projseg.table_layer.metadata.stored_columns import ColumnDeclaration
+from projseg.table_layer.metadata.table_properties import ProjectionDeclaration
+from projseg.table_layer.storage import local_storage
 
 KINDS = [
     "append",

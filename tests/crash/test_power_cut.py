@@ -9,10 +9,10 @@ from small_tables import files_of, new_table, new_write_id, put_segment, small_p
 
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.memory.cache import KEPT
-from projseg.table_layer import local_storage
-from projseg.table_layer.commit import append, create_table
-from projseg.table_layer.snapshot import open_snapshot
-from projseg.table_layer.storage import open_storage
+from projseg.table_layer.commits.commit import append, create_table
+from projseg.table_layer.metadata.snapshot import open_snapshot
+from projseg.table_layer.storage import local_storage
+from projseg.table_layer.storage.locate_storage import open_storage
 
 
 def record(monkeypatch, action):

@@ -8,10 +8,10 @@ from small_tables import HOUR_US, files_of, new_table, new_write_id, put_segment
 
 from projseg.errors import CommitConflictError, InvalidInputError
 from projseg.memory.cache import KEPT
-from projseg.table_layer.change import Append, Overwrite, Replace
-from projseg.table_layer.commit import append, commit
-from projseg.table_layer.snapshot import kept_versions, list_versions, open_snapshot
-from projseg.table_layer.storage import open_storage
+from projseg.table_layer.commits.commit import append, commit
+from projseg.table_layer.metadata.change import Append, Overwrite, Replace
+from projseg.table_layer.metadata.snapshot import kept_versions, list_versions, open_snapshot
+from projseg.table_layer.storage.locate_storage import open_storage
 
 
 def append_many(location, count):

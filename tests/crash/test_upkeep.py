@@ -16,7 +16,7 @@ from scale import IS_NIGHTLY
 import projseg
 from projseg.errors import ProjsegError
 from projseg.memory.cache import KEPT
-from projseg.table_layer import local_storage
+from projseg.table_layer.storage import local_storage
 
 STEP = 1 if IS_NIGHTLY else 5  # of the calls that are killed or refused, one after the other
 GROWING = ("create", "write", "fsync", "link", "mkdir")

@@ -8,9 +8,9 @@ import pytest
 
 from projseg import Table
 from projseg.errors import CorruptTableError
-from projseg.table_layer import sealed_json
-from projseg.table_layer.snapshot import encode_snapshot, open_snapshot
-from projseg.table_layer.storage import open_storage
+from projseg.table_layer.metadata import checksummed_json
+from projseg.table_layer.metadata.snapshot import encode_snapshot, open_snapshot
+from projseg.table_layer.storage.locate_storage import open_storage
 
 GOLDEN = Path(__file__).with_name("changed_columns")
 
@@ -56,7 +56,7 @@ def forged(folder, change):
     file = json.loads((GOLDEN / "_projseg" / name).read_bytes())
     change(file["properties"]["stored_columns"])
     payload = bytearray(json.dumps(file, separators=(",", ":"), ensure_ascii=False).encode())
-    payload[13:45] = sealed_json._digest(payload)
+    payload[13:45] = checksummed_json._digest(payload)
     shutil.copytree(GOLDEN, folder)
     (folder / "_projseg" / name).write_bytes(payload)
     return folder

@@ -10,9 +10,9 @@ from golden_files import BUILDERS, GOLDEN, read_golden
 from segment_bytes import open_segment, read_everything, same_bits
 
 from projseg.errors import CorruptSegmentError, LimitExceededError, UnsupportedFeatureError
-from projseg.segment_format.description import describe
-from projseg.segment_format.encodings.table import ENCODING_NAMES
-from projseg.segment_format.verification import verify_segment
+from projseg.segment_format.encodings.encoding_table import ENCODING_NAMES
+from projseg.segment_format.file.description import describe
+from projseg.segment_format.file.verify_file import verify_segment
 
 REFUSED = (CorruptSegmentError, LimitExceededError, UnsupportedFeatureError)
 TRUNCATED = ["every_type", "projections"]  # of at most 16 KiB
@@ -91,8 +91,8 @@ import sys
 from golden_files import BUILDERS, read_golden
 from segment_bytes import open_segment, read_everything
 
-from projseg.kernels.kernel import interpreter
-from projseg.segment_format.verification import verify_segment
+from projseg.kernels.runtime.kernel import interpreter
+from projseg.segment_format.file.verify_file import verify_segment
 
 interpreter.retire()  # so that kernels are compiled, and loaded, before anybody listens
 files = [read_golden(name) for name in BUILDERS]

@@ -7,8 +7,8 @@ import pytest
 from golden_manifests import GOLDEN, OneFile, build_entries, written
 
 from projseg.errors import CorruptTableError, UnsupportedFeatureError
-from projseg.table_layer import sealed_json
-from projseg.table_layer.manifest import load_manifest
+from projseg.table_layer.metadata import checksummed_json
+from projseg.table_layer.metadata.manifest import load_manifest
 
 NAMES = ["manifest", "manifest_with_deleted_rows"]
 
@@ -36,8 +36,8 @@ def test_a_golden_manifest_is_read_and_written_as_ever(name):
 
 
 def test_only_deleted_rows_need_a_release_that_knows_them(monkeypatch):
-    known = sealed_json.SUPPORTED_FEATURES - {"deletion_vectors"}
-    monkeypatch.setattr(sealed_json, "SUPPORTED_FEATURES", known)
+    known = checksummed_json.SUPPORTED_FEATURES - {"deletion_vectors"}
+    monkeypatch.setattr(checksummed_json, "SUPPORTED_FEATURES", known)
     load_manifest(stored("manifest"), written("manifest")[1])
     with pytest.raises(UnsupportedFeatureError, match="deletion_vectors"):
         load_manifest(stored(NAMES[1]), written(NAMES[1])[1])
@@ -62,9 +62,9 @@ def test_a_manifest_that_lies_about_deleted_rows(name, change):
     storage, reference = written(name)
     body = json.dumps(file, separators=(",", ":"), ensure_ascii=False).encode()
     payload = bytearray(body)
-    payload[13:45] = sealed_json._digest(payload)
+    payload[13:45] = checksummed_json._digest(payload)
     storage.payload = bytes(payload)
-    listed = {"byte_count": len(payload), "checksum": sealed_json.checksum_of(storage.payload)}
+    listed = {"byte_count": len(payload), "checksum": checksummed_json.checksum_of(storage.payload)}
     reference = msgspec.structs.replace(reference, **listed)
     with pytest.raises(CorruptTableError):
         read_all(load_manifest(storage, reference))

@@ -14,7 +14,7 @@ WORDS = [frozenset(re.findall(r"\w+", path.read_text())) for path in TESTS]
 
 def kernels():
     """Yield (file, function, the functions of its file by name) for each kernel."""
-    for path in sorted((ROOT / "kernels").glob("*.py")):
+    for path in sorted((ROOT / "kernels").rglob("*.py")):
         tree = ast.parse(path.read_text())
         functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
         for function in functions.values():

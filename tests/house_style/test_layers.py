@@ -15,11 +15,12 @@ LAYERS = [
     {"kernels"},
     {"segment_format"},
     {"algebra"},
+    {"evaluation"},
     {"aggregation"},
     {"table_layer"},
     {"writer", "reader"},
     {"maintenance"},
-    {"projection", "rows", "html"},
+    {"projection", "input_rows", "html"},
     {"declarations", "explain", "described_version"},
     {"spark_datasource", "statements"},
     {"table_version", "table_write"},
@@ -27,10 +28,8 @@ LAYERS = [
     {"table_projections", "table_columns"},
     {"versioned_table", "maintained_table", "corrected_table", "altered_table"},
     {"table"},
-    {"warehouse", "engine_jobs", "query_pool"},
-    {"benchmarks", "engine_statements"},
-    {"engine_answers", "engine_tables"},
-    {"engine"},
+    {"query_pool", "spark_engine"},
+    {"benchmarks"},
     {"cli"},
 ]
 ROOMS = ["time", "expressions", "aggregates", "druid", "projection", "proofs", "query", "planning"]
@@ -49,7 +48,12 @@ HOMES = {
     "pandas": (),
     "pickle": (),
     "marshal": (),
-    "importlib": ("kernels/cache_folder.py", "spark_datasource/", "src/projseg/", "benchmarks/"),
+    "importlib": (
+        "kernels/runtime/cache_folder.py",
+        "spark_datasource/",
+        "src/projseg/",
+        "benchmarks/",
+    ),
     "subprocess": ("spark_datasource/", "src/projseg/cli/", "benchmarks/", "query_pool/"),
 }
 
@@ -150,10 +154,10 @@ def test_every_form_of_import_is_seen(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "module_name", lambda path: "projseg.algebra.time.x")
     file = tmp_path / "x.py"
     for text, name in {
-        "import projseg.reader.run": "projseg.reader.run",
+        "import projseg.reader.run.run_plan": "projseg.reader.run.run_plan",
         "from projseg import reader": "projseg.reader",
-        "from projseg.reader import run as r": "projseg.reader.run",
-        "from projseg.reader.run import run_final": "projseg.reader.run",
+        "from projseg.reader.run.run_plan import run_plan as r": "projseg.reader.run.run_plan",
+        "from projseg.reader.run.run_plan import run_final": "projseg.reader.run.run_plan",
         "from . import period": "projseg.algebra.time.period",
         "from .period import Period": "projseg.algebra.time.period",
         "from ..planning import planner": "projseg.algebra.planning.planner",
@@ -186,7 +190,7 @@ def test_kernels_are_compiled_in_one_way():
         and "njit"
         in (getattr(node, "id", ""), getattr(node, "name", ""), getattr(node, "attr", ""))
     ]
-    assert set(strangers) == {"kernels/compiler.py"}
+    assert set(strangers) == {"kernels/runtime/compiler.py"}
 
 
 def test_no_call_imports_pandas():

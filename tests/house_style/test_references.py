@@ -9,8 +9,9 @@ from projseg.errors import CODES
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = [
-    "algebra", "aggregation", "kernels", "memory", "segment_format", "table_layer", "reader",
-    "writer", "maintenance", "query_pool", "spark_datasource", "benchmarks", "src/projseg",
+    "algebra", "aggregation", "evaluation", "kernels", "memory", "segment_format", "table_layer",
+    "reader", "writer", "maintenance", "query_pool", "spark_datasource", "spark_engine",
+    "benchmarks", "src/projseg",
 ]  # fmt: skip
 _CODE = re.compile(r'"(PROJSEG_[A-Z_]+)"')
 _SETTINGS = {"PROJSEG_CACHE_BYTES", "PROJSEG_GROUP_BYTES"}

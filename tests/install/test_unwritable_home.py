@@ -19,8 +19,8 @@ _SPAWN = """
 import multiprocessing, sys
 import pyarrow as pa
 import projseg
-from projseg.kernels.cache_folder import cache_folder
-from projseg.kernels.delta import accumulate
+from projseg.kernels.runtime.cache_folder import cache_folder
+from projseg.kernels.pages.running_sum import accumulate
 
 def answer(location):
     values = projseg.Table(location).query(aggregators="sum(n) AS n").to_pylist()
@@ -52,9 +52,9 @@ print(projseg.read(spark, location, aggregators="sum(id) AS n").first().n)
 """
 _ACCUMULATE = """
 import numpy as np
-from projseg.kernels import gather
-from projseg.kernels.delta import accumulate
-from projseg.kernels.kernel import interpreter
+from projseg.kernels.rows import gather
+from projseg.kernels.pages.running_sum import accumulate
+from projseg.kernels.runtime.kernel import interpreter
 
 interpreter.retire()
 values = np.ones(200_000, np.int64)
@@ -106,7 +106,10 @@ def where(ran):
     return ran.stdout.strip()
 
 
-_WHERE = ("-c", "from projseg.kernels.cache_folder import cache_folder; print(cache_folder())")
+_WHERE = (
+    "-c",
+    "from projseg.kernels.runtime.cache_folder import cache_folder; print(cache_folder())",
+)
 
 
 def test_kernels_are_kept_in_a_private_temporary_folder(container):
@@ -219,4 +222,4 @@ def test_kernels_of_an_archive_are_kept(container):
         where(container.python("-c", _ACCUMULATE, PYTHONPATH=archive)) == "[199998, 199999, 200000]"
     )
     kept = container.folder_in(container.temporary, of_archive=True)
-    assert list(kept.glob("delta.*.nbc")) != []
+    assert list(kept.glob("running_sum.*.nbc")) != []

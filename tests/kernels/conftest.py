@@ -19,15 +19,15 @@ from numba import typeof, types
 from numba.np.numpy_support import as_dtype
 
 from projseg import kernels
-from projseg.kernels import few_rows
-from projseg.kernels.call_types import KernelFailedError, type_of
-from projseg.kernels.kernel import Kernel, interpreter
-from projseg.kernels.stored_code import load
+from projseg.kernels.runtime import widen_small
+from projseg.kernels.runtime.call_types import KernelFailedError, type_of
+from projseg.kernels.runtime.kernel import Kernel, interpreter
+from projseg.kernels.runtime.stored_code import load
 
 
 def every_kernel():
     """The kernels of all modules."""
-    for found in pkgutil.iter_modules(kernels.__path__, "projseg.kernels."):
+    for found in pkgutil.walk_packages(kernels.__path__, "projseg.kernels."):
         for value in vars(importlib.import_module(found.name)).values():
             if isinstance(value, Kernel):
                 yield value
@@ -73,7 +73,9 @@ def few_rows_limit(request):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(interpreter, "_values_left", 0)
         patch.setattr(interpreter, "is_retired", True)
-        patch.setattr(few_rows, "FEW_ROWS", 0 if request.param == "narrow" else few_rows.FEW_ROWS)
+        patch.setattr(
+            widen_small, "FEW_ROWS", 0 if request.param == "narrow" else widen_small.FEW_ROWS
+        )
         if request.param == "interpreted":
             kernels = [each for each in every_kernel() if each.is_interpretable]
             for kernel in kernels:

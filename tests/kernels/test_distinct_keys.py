@@ -5,11 +5,12 @@ from hypothesis import strategies as st
 from oracle import grouping as oracle
 
 from projseg.errors import InvalidInputError
-from projseg.kernels import grouping, text_groups
-from projseg.kernels.grouping import distinct_keys, ranks_of
-from projseg.kernels.key_runs import number_runs
-from projseg.kernels.partitioned_keys import number_in_parts
-from projseg.kernels.text_groups import group_texts
+from projseg.kernels.groups import grouping
+from projseg.kernels.groups.grouping import distinct_keys, ranks_of
+from projseg.kernels.groups.key_runs import number_runs
+from projseg.kernels.groups.partitioned_keys import number_in_parts
+from projseg.kernels.texts import text_groups
+from projseg.kernels.texts.text_groups import group_texts
 
 TEXTS = st.lists(
     st.one_of(

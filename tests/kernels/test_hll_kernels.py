@@ -12,10 +12,15 @@ from oracle import hll as oracle
 from scale import tries
 
 from projseg.errors import InvalidInputError
-from projseg.kernels import hll_estimate
-from projseg.kernels.hll_coupons import bucket_coupons, pair_starts, pairs_of_buckets
-from projseg.kernels.hll_registers import fold_buckets, fold_pairs, fold_rows, occupied_counts
-from projseg.kernels.hll_rows import CouponRows, distinct_rows
+from projseg.kernels.sketches import hll_estimate
+from projseg.kernels.sketches.hll_coupons import bucket_coupons, pair_starts, pairs_of_buckets
+from projseg.kernels.sketches.hll_registers import (
+    fold_buckets,
+    fold_pairs,
+    fold_rows,
+    occupied_counts,
+)
+from projseg.kernels.sketches.hll_rows import CouponRows, distinct_rows
 
 LG_K = 6
 ID_DTYPES = (np.uint8, np.uint16, np.uint32)

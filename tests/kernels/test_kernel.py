@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from projseg.kernels import delta, grouping, run_length
-from projseg.kernels import kernel as module
-from projseg.kernels.kernel import Interpreter, Kernel
-from projseg.kernels.stored_code import may_run
+from projseg.kernels.groups import grouping
+from projseg.kernels.pages import running_sum, runs
+from projseg.kernels.runtime import kernel as module
+from projseg.kernels.runtime.kernel import Interpreter, Kernel
+from projseg.kernels.runtime.stored_code import may_run
 
 FIRST_ANSWER = """
 import sys
@@ -70,13 +71,13 @@ def test_a_compiled_kernel_calls_compiled_ones():
 def test_wrapping_arithmetic_is_no_warning_when_interpreted(monkeypatch):
     monkeypatch.setattr(module, "interpreter", Interpreter(1_000))
     values = np.array([2**62, 2**62])
-    fresh(delta._accumulate)(values)
+    fresh(running_sum._accumulate)(values)
     assert values.tolist() == [2**62, -(2**63)]
 
 
 def test_a_number_that_does_not_fit_is_stored_as_compiled_code_does(monkeypatch):
     monkeypatch.setattr(module, "interpreter", Interpreter(1_000))
-    expand, narrow = fresh(run_length._expand_runs), np.zeros(2, np.int32)
+    expand, narrow = fresh(runs._expand_runs), np.zeros(2, np.int32)
     expand(np.array([1, 2]), np.array([7, 2**31 + 7]), narrow)
     assert narrow.tolist() == [7, 7 - 2**31]
     assert expand._compiled is not None
@@ -121,8 +122,8 @@ def test_where_numba_compiles_nothing_every_call_is_interpreted():
     code = """
 import threading
 import numpy as np
-from projseg.kernels import kernel
-from projseg.kernels.grouping import occupied_groups
+from projseg.kernels.runtime import kernel
+from projseg.kernels.groups.grouping import occupied_groups
 kernel.CALLS_BEFORE_NUMBA = 3
 for _ in range(9):
     assert occupied_groups(np.ones(2_000, np.uint32), 2).tolist() == [False, True]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from oracle import selecting as oracle
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.like_texts import ANY, ONE, like_rows
+from projseg.kernels.texts.like_texts import ANY, ONE, like_rows
 
 CHARACTERS = st.sampled_from("abé€😀")
 PATTERNS = st.lists(st.one_of(CHARACTERS, CHARACTERS, st.sampled_from([ONE, ANY])), max_size=7)

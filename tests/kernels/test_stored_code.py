@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 from numba import njit, typeof
 
-from projseg.kernels import bit_packing, fold_count, stored_code
-from projseg.kernels import kernel as kernel_module
-from projseg.kernels.bit_packing import pack_bits
-from projseg.kernels.call_types import KernelFailedError, type_key, type_of
-from projseg.kernels.kernel import Interpreter, Kernel
-from projseg.kernels.machine_code import machine_code
-from projseg.kernels.numba_code import numba_type_of, stored_kernel, text_of
-from projseg.kernels.stored_code import load, may_run, store
+from projseg.kernels.folds import fold_count
+from projseg.kernels.pages import bit_packing
+from projseg.kernels.pages.bit_packing import pack_bits
+from projseg.kernels.runtime import kernel as kernel_module
+from projseg.kernels.runtime import stored_code
+from projseg.kernels.runtime.call_types import KernelFailedError, type_key, type_of
+from projseg.kernels.runtime.kernel import Interpreter, Kernel
+from projseg.kernels.runtime.machine_code import machine_code
+from projseg.kernels.runtime.numba_code import numba_type_of, stored_kernel, text_of
+from projseg.kernels.runtime.stored_code import load, may_run, store
 
 pytestmark = pytest.mark.skipif(not may_run(), reason="no machine code is kept on this processor")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.value_hash import hash_bytes, hash_int64
+from projseg.kernels.sketches.value_hash import hash_bytes, hash_int64
 
 datasketches = pytest.importorskip("datasketches")
 

@@ -10,10 +10,10 @@ from life_tables import BY_CHANNEL, HOURLY, answers, new_table, opened_segments,
 from scale import tries
 
 import projseg
-from projseg.algebra.expressions.hidden_literals import hide_literals
-from projseg.segment_format.footer import BASE_TABLE
-from projseg.table_layer.dead_parts import LiveParts
-from projseg.table_layer.paths import new_write_id, segment_name, snapshot_name
+from projseg.algebra.expressions.text.hidden_literals import hide_literals
+from projseg.segment_format.layout.footer import BASE_TABLE
+from projseg.table_layer.retention.dead_parts import LiveParts
+from projseg.table_layer.storage.paths import new_write_id, segment_name, snapshot_name
 
 COARSE = {"name": "coarse", "sql": "SELECT robot, min(page) AS p, count(*) AS n GROUP BY ALL"}
 

@@ -9,7 +9,7 @@ import pytest
 
 import projseg
 from projseg.errors import InvalidInputError
-from projseg.table_layer.paths import kept_name, new_write_id, segment_name
+from projseg.table_layer.storage.paths import kept_name, new_write_id, segment_name
 
 SCHEMA = pa.schema(
     [

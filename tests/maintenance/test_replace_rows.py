@@ -7,7 +7,7 @@ import pytest
 
 import projseg
 from projseg.errors import CommitConflictError, InvalidInputError
-from projseg.maintenance import replace_rows as module
+from projseg.maintenance.row_changes import replace_rows as module
 
 START = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
 SCHEMA = pa.schema([("t", pa.timestamp("us", tz="UTC")), ("k", pa.int32()), ("s", pa.string())])

@@ -25,12 +25,12 @@ from projseg.errors import (
     InvalidInputError,
     ProjsegError,
 )
-from projseg.maintenance.matched_rows import Condition
-from projseg.maintenance.row_changes import delete_rows, update_rows
+from projseg.maintenance.row_changes.delete_and_update import delete_rows, update_rows
+from projseg.maintenance.row_changes.matching_rows import Condition
 from projseg.memory.cache import KEPT
-from projseg.table_layer.commit_info import CommitNote
-from projseg.table_layer.snapshot import Snapshot, open_snapshot
-from projseg.table_layer.storage import open_storage
+from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.storage.locate_storage import open_storage
 
 RATIOS = ["0", "1"]  # of deleted rows: each segment that is hit is written anew, or hides them
 SCHEMA = pa.schema(

@@ -12,12 +12,12 @@ from query_cases import PROJECTION, ROW, SCHEMA
 from scale import IS_NIGHTLY
 
 import projseg
-from projseg.maintenance.listed_segment import TableColumns
-from projseg.maintenance.stored_groups import build_from_segment
-from projseg.reader.version_facts import VersionFacts
-from projseg.segment_format.footer import BASE_TABLE
-from projseg.table_layer.listed_file import open_checked
-from projseg.table_layer.table_schema import stored_schema
+from projseg.maintenance.rewrite.stored_groups import build_from_segment
+from projseg.maintenance.rewrite.uncached_segment import TableColumns
+from projseg.reader.plan.version_facts import VersionFacts
+from projseg.segment_format.layout.footer import BASE_TABLE
+from projseg.table_layer.metadata.listed_file import open_checked
+from projseg.table_layer.metadata.table_schema import stored_schema
 
 TABLES = 1_000 if IS_NIGHTLY else 12
 FINE = "SELECT date_trunc('HOUR', time) AS hour, channel, robot, {} GROUP BY ALL"

@@ -13,18 +13,18 @@ from pyroaring import BitMap
 from segment_bytes import FILE_ID
 
 import projseg
-from projseg.segment_format.bitmap_index import INDEX_BLOCK_DTYPE
-from projseg.segment_format.footer import (
+from projseg.segment_format.indexes.bitmap_index import INDEX_BLOCK_DTYPE
+from projseg.segment_format.layout.footer import (
     ColumnEntry,
     DictionaryEntry,
     FieldEntry,
     Footer,
     TableEntry,
 )
-from projseg.segment_format.frame import TAIL_LAYOUT, parse_tail
-from projseg.table_layer.commit import append
-from projseg.table_layer.paths import new_write_id, segment_name
-from projseg.table_layer.segment_entry import ColumnZone, SegmentEntry
+from projseg.segment_format.layout.frame import TAIL_LAYOUT, parse_tail
+from projseg.table_layer.commits.commit import append
+from projseg.table_layer.metadata.segment_entry import ColumnZone, SegmentEntry
+from projseg.table_layer.storage.paths import new_write_id, segment_name
 
 PAGES, PAGE_ROWS = 2_500, 65_536
 BUDGET_BYTES = 256 * 2**20

@@ -7,8 +7,8 @@ from life_tables import HOURLY, new_table, rows
 
 import projseg
 from projseg.errors import CommitError, CorruptTableError
-from projseg.maintenance.verify import kept_version_numbers, verify_kept_versions
-from projseg.table_layer.paths import kept_name, snapshot_name
+from projseg.maintenance.verification.verify import kept_version_numbers, verify_kept_versions
+from projseg.table_layer.storage.paths import kept_name, snapshot_name
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ for other in others:
 print(answer)
 """
 WHILE_NUMBA_IS_LOADED = """
-from projseg.kernels import kernel
+from projseg.kernels.runtime import kernel
 
 begun, load = threading.Event(), kernel._load_numba
 
@@ -106,7 +106,7 @@ import importlib.abc, signal, time
 
 class Slow(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name == "projseg.kernels.hll_bytes":
+        if name == "projseg.kernels.sketches.hll_bytes":
             begun.set()
             time.sleep(0.3)
 

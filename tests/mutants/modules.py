@@ -32,15 +32,15 @@ _EXACT = ("tests/query/test_variances.py", "tests/query/test_ties.py")
 
 TESTS: dict[str, tuple[str, ...]] = {
     **{
-        f"algebra/expressions/functions/{name}.py": _EXPRESSIONS
+        f"algebra/expressions/functions/numbers/{name}.py": _EXPRESSIONS
         for name in (
             "numeric",
             "decimal_arithmetic",
         )
     },
-    "algebra/expressions/functions/arithmetic.py": ("tests/algebra/test_arithmetic.py",),
+    "algebra/expressions/functions/numbers/arithmetic.py": ("tests/algebra/test_arithmetic.py",),
     **{
-        f"algebra/expressions/functions/{name}.py": ("tests/algebra/test_comparisons.py",)
+        f"algebra/expressions/functions/logic/{name}.py": ("tests/algebra/test_comparisons.py",)
         for name in ("comparison", "boolean", "conditional")
     },
     "algebra/expressions/evaluate.py": _EXPRESSIONS,
@@ -48,7 +48,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "algebra/time/granularity.py": _CLOCK,
     "algebra/time/period.py": ("tests/algebra/test_period.py",),
     "algebra/expressions/value_order.py": _PROOFS,
-    "algebra/expressions/functions/inverses.py": ("tests/algebra/test_function_inverses.py",),
+    "algebra/expressions/functions/logic/inverses.py": ("tests/algebra/test_function_inverses.py",),
     "algebra/proofs/segment_constants.py": ("tests/query/test_segment_constants.py",),
     "algebra/proofs/preimage.py": (*_PROOFS, "tests/query/test_time_predicates.py"),
     "algebra/proofs/value_set.py": _PROOFS,
@@ -62,25 +62,37 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/matching/test_projection_choice.py",
         "tests/matching/test_projection_match.py",
     ),
-    "aggregation/number_ranges.py": (
+    "evaluation/ranges.py": (
         "tests/aggregation/test_number_ranges.py",
         "tests/aggregation/test_filter_rows.py",
     ),
-    "aggregation/arrow_vectors.py": (
+    "evaluation/arrow_vectors.py": (
         "tests/aggregation/test_sorted_dictionaries.py",
         "tests/aggregation/test_grouping.py",
         *_STATES,
     ),
     **{
         f"aggregation/states/{name}.py": _STATES
-        for name in ("bits", "by_time", "count", "distinct", "extremum", "inputs", "state", "table")
+        for name in (
+            "bits",
+            "by_time",
+            "count",
+            "distinct",
+            "extremum",
+            "folded_rows",
+            "state",
+            "state_table",
+        )
     },
-    **{f"aggregation/states/{name}.py": (*_STATES, *_EXACT) for name in ("final_values", "finish")},
+    **{
+        f"aggregation/states/{name}.py": (*_STATES, *_EXACT)
+        for name in ("final_values", "final_states")
+    },
     "aggregation/states/moments.py": ("tests/states/test_moments.py",),
     "aggregation/states/sum.py": ("tests/states/test_exact_sums.py",),
-    "aggregation/states/hll.py": ("tests/states/test_hll.py", *_STATES),
-    "aggregation/states/theta.py": ("tests/states/test_theta.py", *_STATES),
-    "aggregation/states/hashes.py": (
+    "aggregation/states/sketches/hll.py": ("tests/states/test_hll.py", *_STATES),
+    "aggregation/states/sketches/theta.py": ("tests/states/test_theta.py", *_STATES),
+    "aggregation/states/sketches/hashes.py": (
         "tests/states/test_hll.py",
         "tests/states/test_theta.py",
         *_STATES,
@@ -89,10 +101,10 @@ TESTS: dict[str, tuple[str, ...]] = {
 
 # Each survivor of these has a reason; they are tried where no module is named.
 SETTLED = (
-    "algebra/expressions/functions/arithmetic.py",
-    "algebra/expressions/functions/comparison.py",
-    "algebra/expressions/functions/boolean.py",
-    "algebra/expressions/functions/conditional.py",
+    "algebra/expressions/functions/numbers/arithmetic.py",
+    "algebra/expressions/functions/logic/comparison.py",
+    "algebra/expressions/functions/logic/boolean.py",
+    "algebra/expressions/functions/logic/conditional.py",
     "algebra/time/interval.py",
     "algebra/time/granularity.py",
     "algebra/time/period.py",
@@ -101,7 +113,7 @@ SETTLED = (
     "algebra/proofs/filter_implication.py",
     "algebra/proofs/integer_ranges.py",
     "algebra/planning/interval_cover.py",
-    "aggregation/number_ranges.py",
+    "evaluation/ranges.py",
     "aggregation/states/bits.py",
     "aggregation/states/by_time.py",
     "aggregation/states/count.py",

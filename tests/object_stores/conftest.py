@@ -3,7 +3,7 @@
 import pytest
 from leaks import no_open_files, no_threads
 
-from projseg.table_layer import conditional_put
+from projseg.table_layer.storage import conditional_put
 
 __all__ = ["no_open_files", "no_threads"]
 

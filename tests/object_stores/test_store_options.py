@@ -13,9 +13,9 @@ from store_places import environment_of
 
 import projseg
 from projseg.errors import InvalidInputError, ProjsegError, StorageError, UnsupportedFeatureError
-from projseg.table_layer import store_client
-from projseg.table_layer.storage import StorageOptions, open_storage
-from projseg.warehouse import Warehouse
+from projseg.spark_engine.warehouse import Warehouse
+from projseg.table_layer.storage import store_client
+from projseg.table_layer.storage.locate_storage import StorageOptions, open_storage
 
 SECRET = "planted-5ecret"
 SCHEMA = {"x": "long", "k": "string"}

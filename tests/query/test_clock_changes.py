@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 import projseg
 import projseg.algebra.planning.planner as planner
-from projseg.aggregation import expressions_over_rows
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.interval import Interval
 from projseg.algebra.time.period import DAY, HOUR, MINUTE
-from projseg.segment_format.dictionary import Dictionary
-from projseg.segment_format.types import TIMESTAMP, numbers_to_arrow
-from projseg.segment_format.vectors import Ids
+from projseg.evaluation import choose
+from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.layout.logical_types import TIMESTAMP, numbers_to_arrow
+from projseg.segment_format.vectors.vectors import Ids
 
 SCHEMA = pa.schema([("time", TIMESTAMP), ("value", pa.int64())])
 BACK_OVER_MIDNIGHT = [
@@ -160,7 +160,7 @@ def test_deep_verification_reports_buckets_that_were_sampled(tmp_path, monkeypat
     day = "timestamp_floor(time, 'P1D', NULL, 'Atlantic/Azores')"
     change = "2024-10-27T05:20Z"  # whose grid has no point in the hour from midnight to midnight
     with monkeypatch.context() as patch:
-        patch.setattr(expressions_over_rows, "bucket_vector", sampled_buckets)
+        patch.setattr(choose, "bucket_vector", sampled_buckets)
         table, rows = table_about(str(tmp_path / "t"), change, [("days", day)])
     granularity = Granularity.parse("day", "Atlantic/Azores")
     right = expected_sums(rows, lambda micros: floor_instant(micros, granularity))

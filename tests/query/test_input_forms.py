@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import projseg
 from projseg.declarations import schema_of
 from projseg.errors import InvalidInputError, ProjsegError
-from projseg.rows import batches_of
+from projseg.input_rows import batches_of
 
 SCHEMA = {
     "time": "timestamp",

@@ -9,9 +9,10 @@ import pyarrow.compute as pc
 import pytest
 
 import projseg
-from projseg.aggregation import concat, keys
+from projseg.aggregation import keys
 from projseg.errors import LimitExceededError
-from projseg.kernels import grouping
+from projseg.evaluation import concat
+from projseg.kernels.groups import grouping
 from projseg.writer import column_vectors
 
 SCHEMA = pa.schema(

@@ -12,8 +12,8 @@ from scale import tries
 from statement_texts import drawn_part, selects
 
 import projseg
-from projseg.engine import reply_to
 from projseg.errors import CODES, ProjsegError
+from projseg.spark_engine.engine import reply_to
 
 ROWS = pa.table(
     {

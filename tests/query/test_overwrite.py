@@ -11,7 +11,7 @@ from scale import tries
 
 import projseg
 from projseg.errors import CommitConflictError, InvalidInputError
-from projseg.table_layer.commit_info import CommitNote
+from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_write import overwrite
 
 SCHEMA = pa.schema([("time", pa.timestamp("us", "UTC")), ("n", pa.float64())])

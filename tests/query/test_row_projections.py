@@ -17,10 +17,10 @@ from scale import IS_NIGHTLY, one_of
 import projseg
 from projseg.errors import ProjsegError, UnsupportedFeatureError
 from projseg.memory.cache import KEPT
-from projseg.segment_format import frame
-from projseg.segment_format.segment_file import SegmentFile
-from projseg.segment_format.vectors import Numbers
-from projseg.table_layer import sealed_json
+from projseg.segment_format.file.segment_file import SegmentFile
+from projseg.segment_format.layout import frame
+from projseg.segment_format.vectors.vectors import Numbers
+from projseg.table_layer.metadata import checksummed_json
 from projseg.writer import projection_builder
 
 ROWS = 150_000
@@ -329,9 +329,9 @@ def test_earlier_releases_refuse_tables_and_segments_with_projections_of_rows(
 ):
     table = create(tmp_path / "t", made_rows(100, 11), [BY_CITY])
     (path,) = (tmp_path / "t").glob("data/*.pseg")
-    known = sealed_json.SUPPORTED_FEATURES - {"row_projections"}
+    known = checksummed_json.SUPPORTED_FEATURES - {"row_projections"}
     with monkeypatch.context() as earlier:
-        earlier.setattr(sealed_json, "SUPPORTED_FEATURES", known)
+        earlier.setattr(checksummed_json, "SUPPORTED_FEATURES", known)
         with pytest.raises(UnsupportedFeatureError, match="row_projections"):
             projseg.Table(tmp_path / "t")
     monkeypatch.setattr(frame, "REQUIRED_FEATURES_KNOWN", 0)

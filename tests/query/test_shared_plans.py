@@ -12,7 +12,7 @@ import pytest
 from support.scale import tries
 
 import projseg
-from projseg.algebra.planning import candidate_group
+from projseg.algebra.planning import match_projections
 from projseg.errors import ProjsegError
 from projseg.memory.cache import KEPT
 
@@ -228,9 +228,9 @@ def test_no_answer_depends_on_what_is_kept(table, seed):
 def test_other_values_share_the_matching(tmp_path, monkeypatch, condition, values):
     table = made(tmp_path, PLAIN)
     matched = []
-    match = candidate_group.match_projection
+    match = match_projections.match_projection
     monkeypatch.setattr(
-        candidate_group, "match_projection", lambda *given: matched.append(given) or match(*given)
+        match_projections, "match_projection", lambda *given: matched.append(given) or match(*given)
     )
     counts = []
     for args in values:

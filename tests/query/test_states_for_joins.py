@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import projseg
-from projseg.engine import reply_to
+from projseg.spark_engine.engine import reply_to
 
 START = datetime.date(2024, 1, 1)
 ROWS = 1_000

@@ -15,7 +15,7 @@ from projseg.algebra.time import time_zones
 from projseg.algebra.time.period import HOUR, SECOND
 from projseg.algebra.time.time_zones import zone_name, zone_rules, zone_table
 from projseg.errors import InvalidInputError, ProjectionNotUsableError, UnsupportedFeatureError
-from projseg.table_layer import sealed_json
+from projseg.table_layer.metadata import checksummed_json
 
 TIME = pa.timestamp("us", tz="UTC")
 SCHEMA = pa.schema([("time", TIME), ("x", pa.int64())])
@@ -135,8 +135,8 @@ def test_utc_has_no_rules_and_no_feature(tmp_path, changed):
 
 def test_a_release_without_rules_refuses_the_table(tmp_path, monkeypatch):
     location = made(tmp_path / "table")
-    known = sealed_json.SUPPORTED_FEATURES - {"time_zone_rules"}
-    monkeypatch.setattr(sealed_json, "SUPPORTED_FEATURES", known)
+    known = checksummed_json.SUPPORTED_FEATURES - {"time_zone_rules"}
+    monkeypatch.setattr(checksummed_json, "SUPPORTED_FEATURES", known)
     with pytest.raises(UnsupportedFeatureError, match="time_zone_rules"):
         projseg.Table(location)
 

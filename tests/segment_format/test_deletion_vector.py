@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from projseg.errors import CorruptSegmentError, MissingPackageError
-from projseg.segment_format.deletion_vector import (
+from projseg.segment_format.file.deletion_vector import (
     VECTOR_HEAD_LAYOUT,
     VECTOR_MAGIC,
     decode_vector,

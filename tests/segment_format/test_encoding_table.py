@@ -6,7 +6,7 @@ import pytest
 from encoding_pages import COLUMNS, page_of
 from spec_tables import section_heading, section_text, spec_table, struct_format
 
-from projseg.segment_format.encodings.table import ENCODING_NAMES, ENCODINGS
+from projseg.segment_format.encodings.encoding_table import ENCODING_NAMES, ENCODINGS
 
 RECORDS = {(record.number, record.kind): record for record in ENCODINGS}
 

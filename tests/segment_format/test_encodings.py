@@ -7,16 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scale import tries
 
-from projseg.kernels.common_factor import common_factor
-from projseg.kernels.page_statistics import page_statistics
-from projseg.segment_format.arrow_arrays import text_array
-from projseg.segment_format.byte_reader import ALIGNMENT, ByteReader
-from projseg.segment_format.encodings.table import (
+from projseg.kernels.pages.common_factor import common_factor
+from projseg.kernels.pages.page_statistics import page_statistics
+from projseg.segment_format.encodings.encoding_table import (
     INTEGER_ENCODINGS,
     NUMBER_ENCODINGS,
     TEXT_ENCODINGS,
 )
-from projseg.segment_format.validity import decode_validity, encode_validity
+from projseg.segment_format.encodings.validity import decode_validity, encode_validity
+from projseg.segment_format.layout.byte_reader import ALIGNMENT, ByteReader
+from projseg.segment_format.vectors.arrow_arrays import text_array
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 OUT_DTYPES = [np.uint8, np.uint16, np.uint32, np.int64]

@@ -9,12 +9,13 @@ from golden_files import read_golden
 from segment_bytes import FILE_ID, build_segment, open_segment, read_everything
 
 from projseg.errors import InvalidInputError, LimitExceededError
-from projseg.segment_format import column_writer, limits
-from projseg.segment_format.dictionary import Dictionary
-from projseg.segment_format.segment_encoder import SegmentEncoder
-from projseg.segment_format.segment_file import SegmentFile
-from projseg.segment_format.vectors import Ids, Numbers, Opaque
-from projseg.segment_format.verification import verify_segment
+from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.file.segment_encoder import SegmentEncoder
+from projseg.segment_format.file.segment_file import SegmentFile
+from projseg.segment_format.file.verify_file import verify_segment
+from projseg.segment_format.layout import format_limits
+from projseg.segment_format.pages import column_writer
+from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque
 
 
 def encoder():
@@ -38,17 +39,17 @@ def test_names_beyond_are_refused(name):
 
 
 def test_rows_of_a_table():
-    encoder().begin_table("__base", limits.SEGMENT_ROWS_MAX)
+    encoder().begin_table("__base", format_limits.SEGMENT_ROWS_MAX)
     with pytest.raises(LimitExceededError):
-        encoder().begin_table("__base", limits.SEGMENT_ROWS_MAX + 1)
+        encoder().begin_table("__base", format_limits.SEGMENT_ROWS_MAX + 1)
 
 
 def test_projections_of_a_segment():
     column = {("state", "n"): Numbers(np.array([1]), pa.int64())}
     base = {"n": Numbers(np.array([1]), pa.int64())}
-    most = {f"p{i}": column for i in range(limits.PROJECTIONS_MAX)}
+    most = {f"p{i}": column for i in range(format_limits.PROJECTIONS_MAX)}
     content = build_segment(base, projections=most)
-    assert len(open_segment(content).tables) == limits.PROJECTIONS_MAX + 1
+    assert len(open_segment(content).tables) == format_limits.PROJECTIONS_MAX + 1
     with pytest.raises(LimitExceededError):
         build_segment(base, projections=most | {"one more": column})
     table = open_segment(content).tables[1]
@@ -63,15 +64,15 @@ def test_projections_of_a_segment():
 
 def test_columns_of_a_table():
     one = Numbers(np.array([1]), pa.int64())
-    most = {f"c{i}": one for i in range(limits.COLUMNS_MAX)}
+    most = {f"c{i}": one for i in range(format_limits.COLUMNS_MAX)}
     content = build_segment(most)
-    assert len(open_segment(content).schema) == limits.COLUMNS_MAX
+    assert len(open_segment(content).schema) == format_limits.COLUMNS_MAX
     with pytest.raises(LimitExceededError):
         build_segment(most | {"one more": one})
 
 
 def test_a_value_of_the_largest_size():
-    largest = b"\xff" * limits.VALUE_BYTES_MAX
+    largest = b"\xff" * format_limits.VALUE_BYTES_MAX
     content = build_segment({"x": Opaque(pa.array([largest, b"", largest]))})
     assert read_everything(content)["__base", "base", "x"].to_pylist() == [largest, b"", largest]
     assert len(open_segment(content).directory("__base", "base", "x")) == 3
@@ -87,11 +88,11 @@ def nested_type(depth):
 
 
 def test_levels_of_a_nested_type():
-    deepest = pa.array([None, []], nested_type(limits.NESTING_DEPTH_MAX))
+    deepest = pa.array([None, []], nested_type(format_limits.NESTING_DEPTH_MAX))
     content = build_segment({"x": Opaque(deepest)})
     assert read_everything(content)["__base", "base", "x"].equals(deepest)
     with pytest.raises(InvalidInputError):
-        build_segment({"x": Opaque(pa.nulls(2, nested_type(limits.NESTING_DEPTH_MAX + 1)))})
+        build_segment({"x": Opaque(pa.nulls(2, nested_type(format_limits.NESTING_DEPTH_MAX + 1)))})
 
 
 def test_a_struct_may_have_many_nested_fields():
@@ -103,7 +104,7 @@ def test_a_struct_may_have_many_nested_fields():
 
 
 def test_items_of_a_list():
-    most = pa.array([False] * limits.LIST_ITEMS_MAX)
+    most = pa.array([False] * format_limits.LIST_ITEMS_MAX)
     content = build_segment({"x": Opaque(list_of(most))})
     assert len(content) < 10_000, "items may cost no bytes: a limit on bytes would not hold them"
     assert read_everything(content)["__base", "base", "x"].equals(list_of(most))
@@ -142,7 +143,9 @@ def test_values_their_type_does_not_hold_are_not_written():
 
 def test_the_size_of_a_file():
     with pytest.raises(LimitExceededError):
-        SegmentFile.open(lambda offset, size: b"", limits.SEGMENT_BYTES_MAX + 1, path="big.pseg")
+        SegmentFile.open(
+            lambda offset, size: b"", format_limits.SEGMENT_BYTES_MAX + 1, path="big.pseg"
+        )
 
 
 def test_the_size_of_a_file_while_writing(monkeypatch):
@@ -164,7 +167,7 @@ def test_the_values_of_a_dictionary():
 
     def too_many(footer):
         entry = msgspec.structs.replace(
-            footer.dictionaries[0], cardinality=limits.DICTIONARY_VALUES_MAX + 1
+            footer.dictionaries[0], cardinality=format_limits.DICTIONARY_VALUES_MAX + 1
         )
         return msgspec.structs.replace(footer, dictionaries=(entry, *footer.dictionaries[1:]))
 
@@ -216,7 +219,7 @@ def test_a_projection_that_passes_a_limit_is_given_up_and_the_rest_kept():
     schema = pa.schema([("n", pa.int64())])
     encoder = SegmentEncoder(written.append, file_id=FILE_ID, schema=schema)
     count = Numbers(np.array([1, 2]), pa.int64())
-    too_large = Opaque(pa.array([b"x" * (limits.VALUE_BYTES_MAX + 1), b""]))
+    too_large = Opaque(pa.array([b"x" * (format_limits.VALUE_BYTES_MAX + 1), b""]))
     with pytest.raises(InvalidInputError):
         encoder.abandon_table()
     for name in ("__base", "given up", "kept"):

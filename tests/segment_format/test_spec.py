@@ -9,12 +9,12 @@ from annotated_dump import annotated_dump
 from golden_files import GOLDEN, read_golden
 from spec_tables import section_text, spec_table, struct_format
 
-from projseg.segment_format import footer, limits
-from projseg.segment_format.bitmap_index import INDEX_BLOCK_DTYPE
-from projseg.segment_format.deletion_vector import VECTOR_HEAD_LAYOUT, VECTOR_MAGIC
-from projseg.segment_format.encodings import nested
-from projseg.segment_format.frame import FORMAT_VERSION, HEAD_LAYOUT, HEAD_MAGIC, TAIL_LAYOUT
-from projseg.segment_format.page_directory import PAGE_DTYPE
+from projseg.segment_format.encodings import nested_encoding
+from projseg.segment_format.file.deletion_vector import VECTOR_HEAD_LAYOUT, VECTOR_MAGIC
+from projseg.segment_format.indexes.bitmap_index import INDEX_BLOCK_DTYPE
+from projseg.segment_format.layout import footer, format_limits
+from projseg.segment_format.layout.frame import FORMAT_VERSION, HEAD_LAYOUT, HEAD_MAGIC, TAIL_LAYOUT
+from projseg.segment_format.layout.page_directory import PAGE_DTYPE
 
 DTYPE_CODES = {"u8": "|u1", "u16": "<u2", "u32": "<u4", "u64": "<u8", "i64": "<i8"}
 STRUCTS = {
@@ -48,7 +48,7 @@ def test_frame_layouts(number, layout):
 
 
 def test_the_layout_of_a_level():
-    assert struct_format("6.13") == nested._LEVEL_LAYOUT.format
+    assert struct_format("6.13") == nested_encoding._LEVEL_LAYOUT.format
 
 
 @pytest.mark.parametrize(("number", "dtype"), [("5.1", PAGE_DTYPE), ("8.1", INDEX_BLOCK_DTYPE)])
@@ -67,7 +67,9 @@ def test_footer_structs(number, structure):
 
 def test_limits():
     stated = {name: int(value.replace(",", "")) for name, value, *_ in spec_table("9")}
-    constants = {name: value for name, value in vars(limits).items() if name.endswith("_MAX")}
+    constants = {
+        name: value for name, value in vars(format_limits).items() if name.endswith("_MAX")
+    }
     assert stated == constants
 
 

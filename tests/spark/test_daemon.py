@@ -16,7 +16,7 @@ import json, os, sys, threading
 from projseg.spark_datasource import daemon
 early = [name for name in ("pyspark", "numba", "pyarrow") if name in sys.modules]
 daemon.import_engine()
-late = ("numba", "projseg.writer.segment_writer", "projseg.aggregation.states.hll")
+late = ("numba", "projseg.writer.segment_writer", "projseg.aggregation.states.sketches.hll")
 late = [name for name in late if name in sys.modules]
 threads = [thread.name for thread in threading.enumerate()]
 child = os.fork()
@@ -70,7 +70,7 @@ assert answers[0] == answers[1] == answers[2]
 def modules_at_birth(numbers):
     import gc, sys
     list(numbers)
-    yield "projseg.reader.run" in sys.modules, gc.get_freeze_count() > 10_000
+    yield "projseg.reader.run.run_plan" in sys.modules, gc.get_freeze_count() > 10_000
 
 births = spark.sparkContext.parallelize(range(4), 2).mapPartitions(modules_at_birth).collect()
 print(json.dumps([[list(row) for row in answers[0][0]], answers[0][1], births]))
@@ -84,7 +84,7 @@ def run(code, *arguments):
 
 
 def test_the_engine_is_imported_without_a_thread_of_its_own():
-    late = ["numba", "projseg.writer.segment_writer", "projseg.aggregation.states.hll"]
+    late = ["numba", "projseg.writer.segment_writer", "projseg.aggregation.states.sketches.hll"]
     assert json.loads(run(_IMPORT).stdout) == [[], late, ["MainThread"], 0]
 
 

@@ -9,11 +9,11 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from scale import tries
 
-from projseg.aggregation import expressions_in_blocks
-from projseg.aggregation.expressions_in_blocks import evaluated_in_blocks
-from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.binding.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.errors import EvaluationError, InvalidInputError
+from projseg.evaluation import in_blocks
+from projseg.evaluation.in_blocks import evaluated_in_blocks
 
 pytestmark = pytest.mark.spark
 
@@ -35,7 +35,7 @@ def silent_refusals():
 
 @pytest.fixture(autouse=True)
 def few_rows_in_blocks(monkeypatch):
-    monkeypatch.setattr(expressions_in_blocks, "BLOCK_ROWS_MIN", 0)
+    monkeypatch.setattr(in_blocks, "BLOCK_ROWS_MIN", 0)
 
 
 def ours(expression, rows, columns):

@@ -258,7 +258,10 @@ def test_the_engine_replies_to_requests_that_make_no_sense(tmp_path):
     requests = [b"{", b'{"op": "none"}', b'{"op": "version", "location": "/absent"}']
     framed = b"".join(struct.pack(">i", len(one)) + one for one in requests)
     ran = subprocess.run(
-        [sys.executable, "-m", "projseg.engine"], input=framed, capture_output=True, check=True
+        [sys.executable, "-m", "projseg.spark_engine.engine"],
+        input=framed,
+        capture_output=True,
+        check=True,
     )
     replies, rest = [], ran.stdout
     while rest:

@@ -12,13 +12,13 @@ from scale import IS_NIGHTLY
 from spark_sql import plan_of, using
 
 import projseg
-from projseg.aggregation import expressions_in_blocks
-from projseg.aggregation.arrow_vectors import encode_sorted, numbers_of_array
-from projseg.aggregation.expressions_in_blocks import evaluated_in_blocks
-from projseg.aggregation.rows import MemorySource, all_rows
-from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.binding.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.errors import ProjsegError
+from projseg.evaluation import in_blocks
+from projseg.evaluation.arrow_vectors import encode_sorted, numbers_of_array
+from projseg.evaluation.in_blocks import evaluated_in_blocks
+from projseg.evaluation.rows import MemorySource, all_rows
 
 pytestmark = pytest.mark.spark
 
@@ -205,7 +205,7 @@ def vector_of(array):
 
 
 def test_blocks_give_the_evaluators_values(monkeypatch):
-    monkeypatch.setattr(expressions_in_blocks, "BLOCK_ROWS_MIN", 0)
+    monkeypatch.setattr(in_blocks, "BLOCK_ROWS_MIN", 0)
     vectors = {name: vector_of(column) for name, column in COLUMNS.items()}
     held = {name: vector for name, vector in vectors.items() if vector is not None}
     source = all_rows(MemorySource(len(TABLE), held))

@@ -10,7 +10,7 @@ sys.path.append(str(Path(__file__).parents[2] / "docs"))
 from function_notes import AGGREGATES, FUNCTIONS, OWN_FUNCTIONS, SYNTAX
 from function_reference import text_of
 
-from projseg.algebra.expressions.functions.table import SPELLINGS
+from projseg.algebra.expressions.functions.function_table import SPELLINGS
 
 pytestmark = pytest.mark.spark
 

@@ -11,13 +11,13 @@ from scale import one_of
 from support.state_cases import vector_of
 
 from projseg.aggregation.states.state import Groups
-from projseg.aggregation.states.table import new_state
+from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.call import bind_aggregate
 from projseg.algebra.aggregates.decompose import decompose
-from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.binding.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.errors import EvaluationError
-from projseg.segment_format.types import type_name
+from projseg.segment_format.layout.logical_types import type_name
 
 pytestmark = pytest.mark.spark
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 import projseg
+from projseg.algebra.aggregates.aggregate_functions import AGGREGATES, DISTINCT_OF
 from projseg.algebra.aggregates.call import bind_aggregate
-from projseg.algebra.aggregates.functions import AGGREGATES, DISTINCT_OF
 from projseg.algebra.aggregates.mergeable import mergeable
 from projseg.errors import UnsupportedFeatureError
 

@@ -10,9 +10,9 @@ from pyspark.errors import IllegalArgumentException
 from regex_cases import FIXED, PATTERNS, SCRIBBLES, TEXTS
 from scale import tries
 
-from projseg.algebra.expressions.bind import bind
+from projseg.algebra.expressions.binding.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.regex import read_replacer
+from projseg.algebra.expressions.patterns import read_replacer
 from projseg.errors import EvaluationError, InvalidInputError, UnsupportedFeatureError
 
 pytestmark = pytest.mark.spark

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import types as t
 
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
+from projseg.spark_datasource.reads.column_pruning import check_wanted, shape_batch
 from projseg.spark_datasource.schemas import spark_schema, stored_schema, transfer_schema
-from projseg.spark_datasource.wanted_columns import check_wanted, shape_batch
 
 STORED = pa.schema(
     [

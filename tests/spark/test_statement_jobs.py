@@ -20,7 +20,7 @@ from pyspark.errors import IllegalArgumentException
 from spark_sql import using
 
 import projseg
-from projseg.engine import reply_to
+from projseg.spark_engine.engine import reply_to
 
 pytestmark = pytest.mark.spark
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import projseg
-from projseg.table_layer.snapshot import open_snapshot
-from projseg.table_layer.storage import open_storage
+from projseg.table_layer.metadata.snapshot import open_snapshot
+from projseg.table_layer.storage.locate_storage import open_storage
 
 pytestmark = pytest.mark.spark
 

@@ -8,11 +8,11 @@ import pytest
 
 import projseg.aggregation.states.sum as sum_module
 from projseg.aggregation.states.state import Groups
-from projseg.aggregation.states.table import new_state
+from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import EvaluationError
-from projseg.segment_format.vectors import Numbers
+from projseg.segment_format.vectors.vectors import Numbers
 
 LARGEST = 2**63 - 1
 INT64 = pa.int64()

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from projseg.aggregation.states import extreme_texts
 from projseg.aggregation.states.extreme_texts import extreme_candidates
 from projseg.aggregation.states.state import Groups
-from projseg.aggregation.states.table import new_state
+from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import InvalidInputError
-from projseg.kernels.text_keys import rows_of_best, text_keys
-from projseg.segment_format.vectors import Opaque
+from projseg.kernels.texts.text_prefixes import rows_of_best, text_keys
+from projseg.segment_format.vectors.vectors import Opaque
 
 PARTS = ["", "a", "\0", "é", "\U0001f600", "abcdefgh", "https://"]
 TEXTS = st.none() | st.lists(st.sampled_from(PARTS), max_size=12).map("".join)

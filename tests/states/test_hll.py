@@ -14,15 +14,15 @@ from oracle import hll as oracle
 from scale import tries
 from support.state_cases import folded, rows_of
 
-from projseg.aggregation.states.hashes import hashes_of
-from projseg.aggregation.states.inputs import ids_of
+from projseg.aggregation.states.folded_rows import ids_of
+from projseg.aggregation.states.sketches.hashes import hashes_of
 from projseg.aggregation.states.state import Groups
-from projseg.aggregation.states.table import new_state
+from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import CorruptSegmentError
-from projseg.kernels import hll_estimate
-from projseg.segment_format.vectors import Numbers, Opaque
+from projseg.kernels.sketches import hll_estimate
+from projseg.segment_format.vectors.vectors import Numbers, Opaque
 
 COUNTS = [0, 1, 7, 8, 24, 25, 384, 385, 3000, 9000, 40_000, 300_000]
 

@@ -15,15 +15,15 @@ from oracle import quantiles as oracle
 from scale import IS_NIGHTLY, one_of
 from support.state_cases import folded, rows_of
 
-from projseg.aggregation.states.kll import KllState, sketches_apart
+from projseg.aggregation.states.sketches.kll import KllState, sketches_apart
 from projseg.aggregation.states.state import Groups
-from projseg.aggregation.states.table import new_state
+from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import CorruptSegmentError
-from projseg.kernels.kll_bytes import level_capacity, parse_klls
-from projseg.kernels.weighted_keys import keys_by_group
-from projseg.segment_format.vectors import Numbers, Opaque
+from projseg.kernels.groups.weighted_values import keys_by_group
+from projseg.kernels.sketches.kll_bytes import level_capacity, parse_klls
+from projseg.segment_format.vectors.vectors import Numbers, Opaque
 
 ITEMS = {pa.int64(): "bigint", pa.float32(): "float", pa.float64(): "double"}
 

@@ -11,10 +11,10 @@ import pytest
 from support.state_cases import vector_of
 
 from projseg.aggregation.states.state import Groups
-from projseg.aggregation.states.table import new_state
+from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
-from projseg.segment_format.vectors import Numbers
+from projseg.segment_format.vectors.vectors import Numbers
 
 ULP = Fraction(1, 2**53)
 FLOAT = pa.float64()

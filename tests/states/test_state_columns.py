@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 from support.state_cases import vector_of
 
-from projseg.aggregation.states.inputs import narrowed, numbers_of_array
+from projseg.aggregation.states.folded_rows import narrowed, numbers_of_array
 from projseg.aggregation.states.state import Groups
-from projseg.aggregation.states.table import new_state
+from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
-from projseg.segment_format.dictionary import Dictionary
-from projseg.segment_format.vectors import Ids, Numbers
+from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.vectors.vectors import Ids, Numbers
 
 
 def state_of(function, value_type=None, group_count=2):

@@ -9,11 +9,11 @@ from string import Formatter
 import pyarrow as pa
 import pytest
 
-from projseg.aggregation.states.table import SKETCHES, STATES
-from projseg.algebra.aggregates.functions import AGGREGATES
+from projseg.aggregation.states.state_table import SKETCHES, STATES
+from projseg.algebra.aggregates.aggregate_functions import AGGREGATES
 from projseg.algebra.aggregates.primitive import PRIMITIVES, Primitive
 from projseg.algebra.expressions.tree import Column
-from projseg.segment_format.types import TIMESTAMP, type_name
+from projseg.segment_format.layout.logical_types import TIMESTAMP, type_name
 
 SPEC = Path(__file__).resolve().parents[2] / "SPEC.md"
 

@@ -15,14 +15,14 @@ from oracle import folds
 from scale import tries
 from support.state_cases import NUMERIC_TYPES, VALUES_BY_TYPE, Rows, folded, rows_of, vector_of
 
-from projseg.aggregation.arrow_vectors import numbers_of_array
 from projseg.aggregation.states.state import Groups
-from projseg.aggregation.states.table import new_state
+from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.result_types import sum_type
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import EvaluationError
-from projseg.segment_format.vectors import Numbers
+from projseg.evaluation.arrow_vectors import numbers_of_array
+from projseg.segment_format.vectors.vectors import Numbers
 
 EACH = settings(deadline=None, max_examples=tries(60))
 

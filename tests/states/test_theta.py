@@ -16,13 +16,13 @@ from scale import tries
 from support.state_cases import folded, rows_of
 
 import projseg
-from projseg.aggregation.states.inputs import ids_of
+from projseg.aggregation.states.folded_rows import ids_of
 from projseg.aggregation.states.state import Groups
-from projseg.aggregation.states.table import new_state
+from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import CorruptSegmentError
-from projseg.segment_format.vectors import Numbers, Opaque
+from projseg.segment_format.vectors.vectors import Numbers, Opaque
 
 # What Spark 4.3 returns for theta_sketch_agg(cast(id as string), 4) over range(n).
 FROM_SPARK = {

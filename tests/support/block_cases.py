@@ -7,12 +7,12 @@ import random
 import numpy as np
 import pyarrow as pa
 
-from projseg.aggregation.arrow_vectors import encode_sorted
-from projseg.aggregation.rows import MemorySource, all_rows
-from projseg.aggregation.states.inputs import narrowed
-from projseg.segment_format.types import TIMESTAMP
-from projseg.segment_format.vectors import Numbers
-from projseg.segment_format.wide_integers import as_wide
+from projseg.aggregation.states.folded_rows import narrowed
+from projseg.evaluation.arrow_vectors import encode_sorted
+from projseg.evaluation.rows import MemorySource, all_rows
+from projseg.segment_format.layout.logical_types import TIMESTAMP
+from projseg.segment_format.vectors.vectors import Numbers
+from projseg.segment_format.vectors.wide_integers import as_wide
 
 TYPES = {
     "y": pa.int8(),

@@ -13,22 +13,22 @@ from encoding_pages import text_page
 from forged_segments import Forgery, bounded
 from segment_bytes import FILE_ID
 
-from projseg.kernels.bit_packing import pack_bits
-from projseg.segment_format.footer import (
+from projseg.kernels.pages.bit_packing import pack_bits
+from projseg.segment_format.layout.footer import (
     ColumnEntry,
     DictionaryEntry,
     FieldEntry,
     Footer,
     TableEntry,
 )
-from projseg.segment_format.frame import TAIL_LAYOUT
-from projseg.segment_format.types import parse_type_name
-from projseg.table_layer.change import Append
-from projseg.table_layer.commit import commit, create_table
-from projseg.table_layer.paths import new_write_id, segment_name
-from projseg.table_layer.segment_entry import ColumnZone, SegmentEntry
-from projseg.table_layer.storage import open_storage
-from projseg.table_layer.table_properties import TableProperties
+from projseg.segment_format.layout.frame import TAIL_LAYOUT
+from projseg.segment_format.layout.logical_types import parse_type_name
+from projseg.table_layer.commits.commit import commit, create_table
+from projseg.table_layer.metadata.change import Append
+from projseg.table_layer.metadata.segment_entry import ColumnZone, SegmentEntry
+from projseg.table_layer.metadata.table_properties import TableProperties
+from projseg.table_layer.storage.locate_storage import open_storage
+from projseg.table_layer.storage.paths import new_write_id, segment_name
 
 PAGE_ROWS = 65_536
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.functions.table import SPELLINGS
-from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
+from projseg.algebra.expressions.functions.function_table import SPELLINGS
+from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ
 
 sys.path.append(str(Path(__file__).parents[2] / "docs"))
 
@@ -413,7 +413,7 @@ def _examples():
 def _arguments(name, example, fewest):
     from sqlglot import exp
 
-    from projseg.algebra.expressions.dialect import parse_sql
+    from projseg.algebra.expressions.text.dialect import parse_sql
 
     tree = parse_sql(example)
     written = [

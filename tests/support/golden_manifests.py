@@ -6,14 +6,14 @@ A builder specifies its file. Neither of them ever changes: a new case gets a ne
 
 from pathlib import Path
 
-from projseg.table_layer import manifest
-from projseg.table_layer.segment_entry import (
+from projseg.table_layer.metadata import manifest
+from projseg.table_layer.metadata.segment_entry import (
     ColumnZone,
     DeletionVector,
     SegmentEntry,
     StoredProjection,
 )
-from projseg.table_layer.storage_contract import SizedRead
+from projseg.table_layer.storage.storage_contract import SizedRead
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 HOUR = 3_600_000_000

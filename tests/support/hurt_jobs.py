@@ -22,10 +22,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import projseg
-from projseg.maintenance.compact import Compaction
-from projseg.maintenance.materialize import Materialization
-from projseg.maintenance.replacement import Replacement
-from projseg.spark_datasource.segment_jobs import SparkRunner
+from projseg.maintenance.compaction.compact import Compaction
+from projseg.maintenance.projections.materialize import Materialization
+from projseg.maintenance.rewrite.replacement import Replacement
+from projseg.spark_datasource.reads.rewrite_runner import SparkRunner
 
 DAYS = 3
 TASKS = 4

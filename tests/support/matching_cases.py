@@ -10,8 +10,8 @@ from projseg.algebra.projection.parse import parse_projection
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts, SegmentFacts
 from projseg.algebra.query.binding import bind_query
+from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query
-from projseg.algebra.query.spec import QuerySpec
 
 SCHEMA = pa.schema(
     [

@@ -3,9 +3,9 @@
 import numpy as np
 import pyarrow as pa
 
-from projseg.segment_format.segment_encoder import SegmentEncoder
-from projseg.segment_format.segment_file import SegmentFile
-from projseg.segment_format.vectors import Ids
+from projseg.segment_format.file.segment_encoder import SegmentEncoder
+from projseg.segment_format.file.segment_file import SegmentFile
+from projseg.segment_format.vectors.vectors import Ids
 
 FILE_ID = bytes(range(16))
 

@@ -2,13 +2,13 @@
 
 import pyarrow as pa
 
-from projseg.segment_format.frame import HEAD_LAYOUT, Tail, pack_head
-from projseg.table_layer.commit import create_table
-from projseg.table_layer.paths import new_write_id, segment_name
-from projseg.table_layer.segment_entry import ColumnZone, SegmentEntry, StoredProjection
-from projseg.table_layer.snapshot import Snapshot
-from projseg.table_layer.storage import Storage, open_storage
-from projseg.table_layer.table_properties import ProjectionDeclaration, TableProperties
+from projseg.segment_format.layout.frame import HEAD_LAYOUT, Tail, pack_head
+from projseg.table_layer.commits.commit import create_table
+from projseg.table_layer.metadata.segment_entry import ColumnZone, SegmentEntry, StoredProjection
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata.table_properties import ProjectionDeclaration, TableProperties
+from projseg.table_layer.storage.locate_storage import Storage, open_storage
+from projseg.table_layer.storage.paths import new_write_id, segment_name
 
 HOUR_US = 3_600_000_000
 SCHEMA = pa.schema(

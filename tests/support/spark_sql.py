@@ -46,7 +46,7 @@ def plan_of(frame):
 def engines(spark):
     driver = spark._jvm.java.lang.ProcessHandle.current().pid()
     found = subprocess.run(
-        ["pgrep", "-P", str(driver), "-f", "projseg.engine"],
+        ["pgrep", "-P", str(driver), "-f", "projseg.spark_engine.engine"],
         capture_output=True,
         text=True,
         check=False,

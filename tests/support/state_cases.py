@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from projseg.aggregation.arrow_vectors import numbers_of_array
-from projseg.aggregation.states.inputs import ids_of, narrowed
+from projseg.aggregation.states.folded_rows import ids_of, narrowed
 from projseg.aggregation.states.state import Groups, State
-from projseg.aggregation.states.table import new_state
+from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.segment_format.types import TIMESTAMP, is_fixed_width
-from projseg.segment_format.vectors import Opaque, Vector
+from projseg.evaluation.arrow_vectors import numbers_of_array
+from projseg.segment_format.layout.logical_types import TIMESTAMP, is_fixed_width
+from projseg.segment_format.vectors.vectors import Opaque, Vector
 
 INT64 = st.one_of(
     st.integers(-3, 3), st.integers(-(1 << 63), (1 << 63) - 1), st.integers(1000, 70000)

@@ -9,7 +9,7 @@ from leaks import no_open_files, no_threads
 from recorded_os import UnsyncedOs
 from store_places import environment_of
 
-from projseg.table_layer import local_storage
+from projseg.table_layer.storage import local_storage
 
 __all__ = ["no_open_files", "no_threads"]
 

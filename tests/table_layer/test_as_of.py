@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import projseg
 from projseg.errors import InvalidInputError
-from projseg.table_layer import commit, next_version
+from projseg.table_layer.commits import commit, next_version
 
 NOON = datetime(2020, 2, 1, 12, tzinfo=UTC)
 

@@ -11,7 +11,8 @@ from scale import IS_NIGHTLY
 
 import projseg
 from projseg.errors import InvalidInputError
-from projseg.table_layer import commit, next_version, vacuum
+from projseg.table_layer.commits import commit, next_version
+from projseg.table_layer.retention import vacuum
 
 HOUR_US = 3_600_000_000
 START_US = 1_700_000_000_000_000

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projseg.table_layer.column_bounds import bound_decoder, encode_bounds
-from projseg.table_layer.metadata_limits import BOUND_BYTES_MAX
-from projseg.table_layer.segment_entry import ColumnZone
+from projseg.table_layer.metadata.column_bounds import bound_decoder, encode_bounds
+from projseg.table_layer.metadata.metadata_limits import BOUND_BYTES_MAX
+from projseg.table_layer.metadata.segment_entry import ColumnZone
 
 DECIMAL = pa.decimal128(38, 6)
 

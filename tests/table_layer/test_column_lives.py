@@ -19,8 +19,8 @@ from hypothesis.stateful import (
 from scale import IS_NIGHTLY
 
 import projseg
-from projseg.algebra.expressions.type_text import parse_type
-from projseg.segment_format.types import type_name
+from projseg.algebra.expressions.text.type_text import parse_type
+from projseg.segment_format.layout.logical_types import type_name
 
 WIDER = {
     "tinyint": ["smallint", "int", "bigint", "double", "decimal(5,0)"],

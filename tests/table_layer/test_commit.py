@@ -22,26 +22,32 @@ from projseg.errors import (
     CorruptTableError,
     InvalidInputError,
 )
-from projseg.maintenance.later_files import later_manifests
+from projseg.maintenance.verification.unread_versions import later_manifests
 from projseg.memory.cache import ENTRY_BYTES, Cache
-from projseg.table_layer.change import Append, ChangeColumns, Overwrite, Replace, SetProperties
-from projseg.table_layer.column_changes import ColumnChanges
-from projseg.table_layer.commit import commit, create_table
-from projseg.table_layer.manifest import write_manifests
-from projseg.table_layer.manifest_cache import ManifestCache
-from projseg.table_layer.metadata_limits import MANIFEST_SEGMENTS_MAX, SMALL_MANIFESTS_MAX
-from projseg.table_layer.paths import MANIFEST_PREFIX, new_probe_name, snapshot_name
-from projseg.table_layer.segment_entry import ColumnZone
-from projseg.table_layer.snapshot import (
+from projseg.table_layer.columns.column_changes import ColumnChanges
+from projseg.table_layer.commits.commit import commit, create_table
+from projseg.table_layer.commits.verify_entries import listed_ending
+from projseg.table_layer.metadata.change import (
+    Append,
+    ChangeColumns,
+    Overwrite,
+    Replace,
+    SetProperties,
+)
+from projseg.table_layer.metadata.manifest import write_manifests
+from projseg.table_layer.metadata.manifest_cache import ManifestCache
+from projseg.table_layer.metadata.metadata_limits import MANIFEST_SEGMENTS_MAX, SMALL_MANIFESTS_MAX
+from projseg.table_layer.metadata.segment_entry import ColumnZone
+from projseg.table_layer.metadata.snapshot import (
     holds_table,
     kept_versions,
     latest_version,
     open_snapshot,
 )
-from projseg.table_layer.storage import open_storage
-from projseg.table_layer.stored_columns import ColumnDeclaration
-from projseg.table_layer.table_properties import ProjectionDeclaration
-from projseg.table_layer.verify_entries import listed_ending
+from projseg.table_layer.metadata.stored_columns import ColumnDeclaration
+from projseg.table_layer.metadata.table_properties import ProjectionDeclaration
+from projseg.table_layer.storage.locate_storage import open_storage
+from projseg.table_layer.storage.paths import MANIFEST_PREFIX, new_probe_name, snapshot_name
 
 
 def add(storage, base, *, write_id=None, txn=None, **facts):

@@ -24,12 +24,12 @@ from small_tables import describe_segment, new_write_id
 
 import projseg
 from projseg.errors import CorruptSegmentError, InvalidInputError
-from projseg.maintenance.compact import Compaction
-from projseg.maintenance.compact import compact as replace_small
-from projseg.maintenance.compaction_plan import plan_groups
-from projseg.maintenance.segment_work import ThreadRunner
-from projseg.segment_format.limits import SEGMENT_BYTES_MAX
-from projseg.segment_format.vectors import Ids, Opaque
+from projseg.maintenance.compaction.compact import Compaction
+from projseg.maintenance.compaction.compact import compact as replace_small
+from projseg.maintenance.compaction.compaction_plan import plan_groups
+from projseg.maintenance.rewrite.tasks import ThreadRunner
+from projseg.segment_format.layout.format_limits import SEGMENT_BYTES_MAX
+from projseg.segment_format.vectors.vectors import Ids, Opaque
 
 COARSE = {"name": "coarse", "sql": "SELECT robot, min(page) AS p, count(*) AS n GROUP BY ALL"}
 

@@ -18,11 +18,11 @@ from projseg.errors import (
     UnsupportedFeatureError,
 )
 from projseg.memory.cache import KEPT
-from projseg.table_layer import sealed_json
-from projseg.table_layer.commit import append
-from projseg.table_layer.paths import snapshot_name
-from projseg.table_layer.snapshot import latest_version, open_snapshot
-from projseg.table_layer.storage import open_storage
+from projseg.table_layer.commits.commit import append
+from projseg.table_layer.metadata import checksummed_json
+from projseg.table_layer.metadata.snapshot import latest_version, open_snapshot
+from projseg.table_layer.storage.locate_storage import open_storage
+from projseg.table_layer.storage.paths import snapshot_name
 
 
 @pytest.fixture
@@ -173,10 +173,10 @@ class TestRepairedChecksums:
             reference = structs.replace(
                 snapshot.file.manifests[0],
                 byte_count=len(changed),
-                checksum=sealed_json.checksum_of(changed),
+                checksum=checksummed_json.checksum_of(changed),
             )
             file = structs.replace(snapshot.file, manifests=(reference,))
-            overwrite(storage, snapshot_name(1), sealed_json.seal(file))
+            overwrite(storage, snapshot_name(1), checksummed_json.seal(file))
         return storage
 
     @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ class TestRepairedChecksums:
             self.change(table, name, other)
             with pytest.raises(ProjsegError):
                 read_all(storage)
-            overwrite(storage, snapshot_name(1), sealed_json.seal(snapshot.file))
+            overwrite(storage, snapshot_name(1), checksummed_json.seal(snapshot.file))
 
     def test_files_from_the_future(self, table):
         for which, old, new in [

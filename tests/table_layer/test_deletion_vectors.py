@@ -14,14 +14,14 @@ from projseg.errors import (
     EvaluationError,
     InvalidInputError,
 )
-from projseg.maintenance.matched_rows import Condition
-from projseg.maintenance.row_changes import delete_rows
+from projseg.maintenance.row_changes.delete_and_update import delete_rows
+from projseg.maintenance.row_changes.matching_rows import Condition
 from projseg.memory.cache import KEPT
-from projseg.table_layer.change import Replace
-from projseg.table_layer.commit import commit
-from projseg.table_layer.commit_info import CommitNote
-from projseg.table_layer.deletion_vectors import with_deleted_rows
-from projseg.table_layer.paths import new_write_id
+from projseg.table_layer.commits.commit import commit
+from projseg.table_layer.metadata.change import Replace
+from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.deleted_rows import with_deleted_rows
+from projseg.table_layer.storage.paths import new_write_id
 
 START = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
 ROWS = 200

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from small_tables import HOURLY, hourly_of, new_table, new_write_id, put_segment
 
 from projseg.errors import CorruptTableError, LimitExceededError, UnsupportedFeatureError
-from projseg.table_layer.commit import append
-from projseg.table_layer.manifest import ManifestReference, load_manifest
-from projseg.table_layer.paths import snapshot_name
-from projseg.table_layer.snapshot import read_version
+from projseg.table_layer.commits.commit import append
+from projseg.table_layer.metadata.manifest import ManifestReference, load_manifest
+from projseg.table_layer.metadata.snapshot import read_version
+from projseg.table_layer.storage.paths import snapshot_name
 
 TOKENS = [
     b"null",

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from small_tables import new_table
 
 from projseg.errors import InvalidInputError, StorageError, UnsupportedFeatureError
-from projseg.table_layer import paths
-from projseg.table_layer.storage import open_storage
+from projseg.table_layer.storage import paths
+from projseg.table_layer.storage.locate_storage import open_storage
 
 WRITE_ID = "0123456789abcdef0123456789abcdef"
 GOOD = f"data/{WRITE_ID}-1-2-3.pseg"

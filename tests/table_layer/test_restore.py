@@ -8,14 +8,14 @@ import pytest
 
 import projseg
 from projseg.errors import CommitError, InvalidInputError, LimitExceededError
-from projseg.table_layer import sealed_json
-from projseg.table_layer.change import Overwrite
-from projseg.table_layer.commit import commit
-from projseg.table_layer.commit_info import CommitNote
-from projseg.table_layer.metadata_limits import COMMIT_TEXT_BYTES_MAX
-from projseg.table_layer.paths import new_write_id
-from projseg.table_layer.restore import restore
-from projseg.table_layer.snapshot import SnapshotFile, open_snapshot, read_version
+from projseg.table_layer.commits.commit import commit
+from projseg.table_layer.commits.restore import restore
+from projseg.table_layer.metadata import checksummed_json
+from projseg.table_layer.metadata.change import Overwrite
+from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.metadata_limits import COMMIT_TEXT_BYTES_MAX
+from projseg.table_layer.metadata.snapshot import SnapshotFile, open_snapshot, read_version
+from projseg.table_layer.storage.paths import new_write_id
 
 TOTAL = {"name": "total", "sql": "SELECT sum(n) AS n GROUP BY ALL"}
 DELTA_COLUMNS = [
@@ -159,7 +159,7 @@ def test_what_a_commit_says_of_itself_is_bounded(table):
 def without_info(payload):
     """Return a snapshot as releases wrote it that kept no `commit`."""
     file = msgspec.json.decode(payload, type=SnapshotFile)
-    return sealed_json.seal(
+    return checksummed_json.seal(
         msgspec.structs.replace(file, commit=msgspec.UNSET, required_features=())
     )
 
@@ -188,6 +188,6 @@ def test_a_snapshot_names_the_features_it_has(table, tmp_path):
         msgspec.structs.replace(file, required_features=()),
         msgspec.structs.replace(file, commit=msgspec.UNSET),
     ):
-        newest.write_bytes(sealed_json.seal(forged))
+        newest.write_bytes(checksummed_json.seal(forged))
         with pytest.raises(projseg.errors.CorruptTableError, match=re.escape("names features")):
             projseg.Table(table.location)

@@ -16,15 +16,15 @@ import projseg
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError
-from projseg.reader import row_scan
-from projseg.reader.plan import plan_query
-from projseg.table_layer.change import Append, Replace
-from projseg.table_layer.commit import commit
-from projseg.table_layer.metadata_limits import SMALL_MANIFESTS_MAX
-from projseg.table_layer.row_stream import Position, RowStream
-from projseg.table_layer.snapshot import open_snapshot
-from projseg.table_layer.storage import open_storage
-from projseg.table_layer.version_effect import effect_of
+from projseg.reader.plan.query_plan import plan_query
+from projseg.reader.scan import row_scan
+from projseg.table_layer.commits.commit import commit
+from projseg.table_layer.commits.version_diff import effect_of
+from projseg.table_layer.contents.change_feed import Position, RowStream
+from projseg.table_layer.metadata.change import Append, Replace
+from projseg.table_layer.metadata.metadata_limits import SMALL_MANIFESTS_MAX
+from projseg.table_layer.metadata.snapshot import open_snapshot
+from projseg.table_layer.storage.locate_storage import open_storage
 
 START = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
 SCHEMA = pa.schema([("time", pa.timestamp("us", "UTC")), ("n", pa.int64())])
@@ -279,8 +279,8 @@ def relisted(version, entry, other):
     """Return a version after this one that lists `other` in the place of `entry`."""
     from msgspec.structs import replace
 
-    from projseg.table_layer.manifest import write_manifests
-    from projseg.table_layer.publish import publish
+    from projseg.table_layer.commits.publish import publish
+    from projseg.table_layer.metadata.manifest import write_manifests
 
     entries = [other if listed == entry else listed for listed in version.segments]
     manifests = tuple(write_manifests(version.storage, entries, []))

@@ -10,8 +10,8 @@ import pytest
 
 from projseg import Projection, Table
 from projseg.errors import CommitConflictError, InvalidInputError, UnsupportedFeatureError
-from projseg.segment_format.types import type_name
-from projseg.table_layer.snapshot import open_snapshot
+from projseg.segment_format.layout.logical_types import type_name
+from projseg.table_layer.metadata.snapshot import open_snapshot
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 COLUMNS = {
@@ -408,9 +408,9 @@ def test_only_what_needs_stored_names_asks_for_a_reader_that_knows_them(table, m
         {"name": "x", "type": "int"}
     ]
     # What an earlier release, which knows no such feature, makes of it.
-    from projseg.table_layer import sealed_json
+    from projseg.table_layer.metadata import checksummed_json
 
-    monkeypatch.setattr(sealed_json, "SUPPORTED_FEATURES", frozenset({"commit_info"}))
+    monkeypatch.setattr(checksummed_json, "SUPPORTED_FEATURES", frozenset({"commit_info"}))
     with pytest.raises(UnsupportedFeatureError, match="stored_columns"):
         open_snapshot(table.snapshot.storage)
 
@@ -486,7 +486,7 @@ def test_a_compaction_meets_a_change_of_columns(table):
     table.rename_column("added", "lines")
     table.widen_column("price", "decimal(20,2)")
     stale._snapshot = open_snapshot(table.snapshot.storage, 2)
-    from projseg.maintenance.compact import Compaction, compact
+    from projseg.maintenance.compaction.compact import Compaction, compact
 
     compact(stale.snapshot, Compaction())
     table.refresh()

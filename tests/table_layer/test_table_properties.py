@@ -8,15 +8,19 @@ import pytest
 from small_tables import HOURLY, SCHEMA, small_properties
 
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
-from projseg.table_layer.metadata_limits import COLUMNS_MAX, NAME_BYTES_MAX, PROJECTIONS_MAX
-from projseg.table_layer.storage import open_storage
-from projseg.table_layer.table_properties import (
+from projseg.table_layer.metadata.metadata_limits import (
+    COLUMNS_MAX,
+    NAME_BYTES_MAX,
+    PROJECTIONS_MAX,
+)
+from projseg.table_layer.metadata.table_properties import (
     ProjectionDeclaration,
     TableProperties,
     check_options,
     check_properties,
     columns_of,
 )
+from projseg.table_layer.storage.locate_storage import open_storage
 
 NESTED = pa.schema(
     [

@@ -7,20 +7,20 @@ import msgspec
 import pytest
 from small_tables import new_table, new_write_id, put_segment
 
-from projseg.table_layer import metadata_limits
-from projseg.table_layer.change import Expire, SetTags
-from projseg.table_layer.commit import append, commit
-from projseg.table_layer.manifest import ManifestReference, _ManifestFile
-from projseg.table_layer.sealed_json import SealedFile
-from projseg.table_layer.segment_entry import (
+from projseg.table_layer.commits.commit import append, commit
+from projseg.table_layer.metadata import metadata_limits
+from projseg.table_layer.metadata.change import Expire, SetTags
+from projseg.table_layer.metadata.checksummed_json import SealedFile
+from projseg.table_layer.metadata.manifest import ManifestReference, _ManifestFile
+from projseg.table_layer.metadata.segment_entry import (
     ColumnZone,
     DeletionVector,
     SegmentEntry,
     StoredProjection,
 )
-from projseg.table_layer.snapshot import SnapshotFile, Transaction
-from projseg.table_layer.stored_columns import StoredColumns
-from projseg.table_layer.table_properties import TableProperties
+from projseg.table_layer.metadata.snapshot import SnapshotFile, Transaction
+from projseg.table_layer.metadata.stored_columns import StoredColumns
+from projseg.table_layer.metadata.table_properties import TableProperties
 
 SPEC = Path(__file__).parents[2] / "SPEC.md"
 SEALED = list(SealedFile.__struct_fields__)

@@ -6,11 +6,11 @@ from small_tables import new_table, new_write_id
 
 import projseg
 from projseg.errors import CommitConflictError, CorruptTableError, InvalidInputError
-from projseg.table_layer import sealed_json
-from projseg.table_layer.change import Expire, SetTags
-from projseg.table_layer.commit import commit
-from projseg.table_layer.metadata_limits import TAGS_MAX
-from projseg.table_layer.snapshot import SnapshotFile, open_snapshot
+from projseg.table_layer.commits.commit import commit
+from projseg.table_layer.metadata import checksummed_json
+from projseg.table_layer.metadata.change import Expire, SetTags
+from projseg.table_layer.metadata.metadata_limits import TAGS_MAX
+from projseg.table_layer.metadata.snapshot import SnapshotFile, open_snapshot
 
 
 @pytest.fixture
@@ -128,6 +128,6 @@ def test_tags_that_nobody_could_have_set_are_corruption(table, tmp_path, tags, t
     table.tag("a", 0)
     newest = max((tmp_path / "t" / "_projseg").glob("*.json"))
     file = msgspec.json.decode(newest.read_bytes(), type=SnapshotFile)
-    newest.write_bytes(sealed_json.seal(msgspec.structs.replace(file, tags=tags)))
+    newest.write_bytes(checksummed_json.seal(msgspec.structs.replace(file, tags=tags)))
     with pytest.raises(CorruptTableError, match=told):
         projseg.Table(table.location)

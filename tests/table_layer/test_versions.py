@@ -5,12 +5,12 @@ from fault_storage import FaultStorage
 from small_tables import new_table
 
 from projseg.errors import CorruptTableError
-from projseg.table_layer import next_version
-from projseg.table_layer.change import SetProperties
-from projseg.table_layer.commit import commit
-from projseg.table_layer.paths import new_write_id, snapshot_name
-from projseg.table_layer.snapshot import latest_version, list_versions, open_snapshot
-from projseg.table_layer.storage import open_storage
+from projseg.table_layer.commits import next_version
+from projseg.table_layer.commits.commit import commit
+from projseg.table_layer.metadata.change import SetProperties
+from projseg.table_layer.metadata.snapshot import latest_version, list_versions, open_snapshot
+from projseg.table_layer.storage.locate_storage import open_storage
+from projseg.table_layer.storage.paths import new_write_id, snapshot_name
 
 
 def grow(storage, snapshot, count):

@@ -6,7 +6,7 @@ import pytest
 
 import projseg
 from projseg.errors import InvalidInputError
-from projseg.warehouse import Warehouse, options_of, set_properties
+from projseg.spark_engine.warehouse import Warehouse, options_of, set_properties
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 from segment_bytes import FILE_ID, open_segment
 
-from projseg.aggregation.rows import MemorySource
-from projseg.segment_format import limits
-from projseg.segment_format.segment_encoder import SegmentEncoder
-from projseg.segment_format.vectors import Opaque
-from projseg.segment_format.verification import verify_segment
-from projseg.writer import side_by_side
+from projseg.evaluation.rows import MemorySource
+from projseg.segment_format.file.segment_encoder import SegmentEncoder
+from projseg.segment_format.file.verify_file import verify_segment
+from projseg.segment_format.layout import format_limits
+from projseg.segment_format.vectors.vectors import Opaque
+from projseg.writer import encode_in_threads
 from projseg.writer.column_vectors import column_vector
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt
 from projseg.writer.segment_contents import SegmentContents
@@ -30,7 +30,7 @@ SPEC = SimpleNamespace(name="p", definition="{}", definition_hash="hash", stored
 
 @pytest.fixture(autouse=True)
 def few_rows_are_worth_threads(monkeypatch):
-    monkeypatch.setattr(side_by_side, "_ROWS_MIN", 0)
+    monkeypatch.setattr(encode_in_threads, "_ROWS_MIN", 0)
 
 
 def written(pool, projections=()):
@@ -59,7 +59,7 @@ def test_the_file_is_the_same_with_and_without_a_pool():
 
 
 def test_a_projection_that_passes_a_limit_in_a_thread_is_given_up_and_the_rest_kept():
-    too_large = Opaque(pa.array([b"x" * (limits.VALUE_BYTES_MAX + 1), b""]))
+    too_large = Opaque(pa.array([b"x" * (format_limits.VALUE_BYTES_MAX + 1), b""]))
     both = [projection(too_large), projection(Opaque(pa.array([b"x", b""])))]
     with ThreadPoolExecutor(3) as pool:
         content, (given_up, kept) = written(pool, both)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scale import tries
 
 import projseg
-from projseg.aggregation.arrow_vectors import encode_sorted, vector_of_array
+from projseg.evaluation.arrow_vectors import encode_sorted, vector_of_array
 from projseg.writer.sort_order import sorted_row_ids
 
 NARROW = st.one_of(st.none(), st.integers(-3, 3))

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.expressions.arguments import refuse_word
 from projseg.algebra.expressions.coercion import bad_expression, cast_to
+from projseg.algebra.expressions.parameters.arguments import refuse_word
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import EvaluationError
-from projseg.segment_format.arrow_arrays import filled_values, primitive_array, valid_values
-from projseg.segment_format.types import type_name
+from projseg.segment_format.layout.logical_types import type_name
+from projseg.segment_format.vectors.arrow_arrays import filled_values, primitive_array, valid_values
 
 _INT_MAX: Final = (1 << 31) - 1
 

@@ -16,12 +16,12 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 
 import projseg
-from projseg.algebra.expressions.argument_texts import arguments_of_texts
-from projseg.algebra.expressions.bind import split_list
+from projseg.algebra.expressions.binding.bind import split_list
+from projseg.algebra.expressions.parameters.argument_texts import arguments_of_texts
 from projseg.algebra.query.request import Query, query_of
 from projseg.cli.output import OutputFormat
 from projseg.errors import InvalidInputError, StorageError
-from projseg.table_layer.as_of import InstantLike
+from projseg.table_layer.commits.open_version import InstantLike
 
 Location = Annotated[str, typer.Argument(help="Where the table is: a path or a URI.")]
 Output = Annotated[

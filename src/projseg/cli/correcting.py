@@ -14,7 +14,7 @@ from projseg.cli.input_files import Sources
 from projseg.cli.output import print_fields, print_preview
 from projseg.cli.text_files import TextForm
 from projseg.errors import InvalidInputError
-from projseg.maintenance.row_changes import Corrected
+from projseg.maintenance.row_changes.delete_and_update import Corrected
 
 EXIT_STILL_STORED: Final = 3
 

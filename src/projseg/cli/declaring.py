@@ -11,7 +11,7 @@ import projseg
 from projseg.cli.arguments import IsPreview, Location, Output, SegmentInterval, open_table
 from projseg.cli.output import print_fields, print_preview, segments_shown
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.segment_format.types import type_name
+from projseg.segment_format.layout.logical_types import type_name
 
 _Column = Annotated[str, typer.Argument(help="The column.")]
 
@@ -130,7 +130,7 @@ def drop_column(
 ) -> None:
     """Take a column out of a table; compaction removes its values from the files."""
     from projseg.table_columns import dropping
-    from projseg.table_layer.column_changes import with_changes
+    from projseg.table_layer.columns.column_changes import with_changes
 
     table = open_table(location)
     if is_preview:

@@ -23,7 +23,7 @@ from projseg import __version__
 from projseg.cli.arguments import Output
 from projseg.cli.output import print_rows
 from projseg.extras import SPARK_RELEASES, installing, is_known_spark, require_spark
-from projseg.kernels.cache_folder import SETTING, cache_folder
+from projseg.kernels.runtime.cache_folder import SETTING, cache_folder
 
 JAVA_RELEASE_MIN: Final = 17
 _SECONDS_MAX: Final = 60

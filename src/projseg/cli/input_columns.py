@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.type_text import parse_type
+from projseg.algebra.expressions.text.type_text import parse_type
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.segment_format.types import TIMESTAMP, normal_type, type_name
+from projseg.segment_format.layout.logical_types import TIMESTAMP, normal_type, type_name
 
 
 def table_schema(

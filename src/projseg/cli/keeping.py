@@ -16,8 +16,8 @@ from projseg.cli.output import (
     shown_progress,
 )
 from projseg.errors import InvalidInputError
-from projseg.maintenance.later_files import later_manifests
-from projseg.maintenance.verify import (
+from projseg.maintenance.verification.unread_versions import later_manifests
+from projseg.maintenance.verification.verify import (
     kept_version_numbers,
     verify_kept_versions,
     verify_table,

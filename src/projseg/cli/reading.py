@@ -7,7 +7,7 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from projseg.algebra.expressions.argument_texts import arguments_of_texts
+from projseg.algebra.expressions.parameters.argument_texts import arguments_of_texts
 from projseg.cli.arguments import (
     Args,
     At,
@@ -21,7 +21,7 @@ from projseg.cli.arguments import (
 )
 from projseg.cli.output import OutputFormat, chosen_format, print_fields, print_rows, terminal
 from projseg.explain import Explain
-from projseg.segment_format.types import type_name
+from projseg.segment_format.layout.logical_types import type_name
 
 
 def query(location: Location, *, query: GivenQuery, at: At, output: Output = None) -> None:

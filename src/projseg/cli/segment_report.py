@@ -12,15 +12,15 @@ import typer
 from projseg.cli.arguments import Output
 from projseg.cli.output import OutputFormat, chosen_format, print_fields, print_rows
 from projseg.errors import InvalidInputError
-from projseg.segment_format.description import (
+from projseg.segment_format.file.description import (
     ColumnDescription,
     SegmentDescription,
     TableDescription,
     describe,
 )
-from projseg.segment_format.footer import BASE_TABLE
-from projseg.segment_format.segment_file import SegmentFile
-from projseg.table_layer.storage_errors import storage_error
+from projseg.segment_format.file.segment_file import SegmentFile
+from projseg.segment_format.layout.footer import BASE_TABLE
+from projseg.table_layer.storage.storage_errors import storage_error
 
 _WIDE_FIELDS: Final = frozenset({"kind", "role", "nulls", "raw_bytes", "definition"})
 

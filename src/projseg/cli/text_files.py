@@ -19,7 +19,7 @@ import pyarrow.json
 from projseg.cli.bad_lines import BadLines
 from projseg.cli.input_columns import cast_batches, check_columns
 from projseg.errors import InvalidInputError, ProjsegError
-from projseg.segment_format.types import TIMESTAMP, TIMESTAMP_NTZ
+from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ
 
 STDIN: Final = "-"
 BLOCK_BYTES: Final = 16 * 2**20  # types of columns are guessed from the first block

@@ -1,0 +1,167 @@
+"""Turn several keys into one group id for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from projseg.aggregation.keys import Key
+from projseg.aggregation.states.state import Groups
+from projseg.kernels.groups.grouping import (
+    UnsignedIds,
+    append_digit,
+    append_wide_digit,
+    distinct_keys,
+    occupied_groups,
+)
+from projseg.kernels.rows.select import with_rest
+from projseg.memory.memory_pool import empty
+from projseg.segment_format.dictionaries.dictionary import narrow_id_dtype
+from projseg.segment_format.vectors.vectors import Vector
+
+# Groups are numbered by mixed radix, without hashing, while they are at most so many, or at most so
+# many for each row.
+_DENSE_GROUPS_MIN: Final = 1 << 16
+_DENSE_GROUPS_PER_ROW: Final = 2
+_DENSE_GROUPS_MAX: Final = 1 << 24
+
+
+class GroupedRows(msgspec.Struct, frozen=True):
+    """Rows with their groups.
+
+    Parameters
+    ----------
+    groups : Groups
+        Group of each row. A dense numbering may hold groups that have no row.
+    keys : sequence of Key
+        The keys whose ids are the digits of a group id, most significant first.
+    packed : uint64[groups.count] or None
+        Mixed-radix number of each group; None: the group id is that number.
+    prefix : GroupedRows or None
+        Where the product of the cardinalities exceeds 64 bits: the grouping by the keys before
+        `keys`. Its group id is then the most significant digit.
+    has_rest : bool
+        Whether the last group holds the masked-out rows, and is no group of the answer.
+    """
+
+    groups: Groups
+    keys: Sequence[Key]
+    packed: NDArray[np.uint64] | None = None
+    prefix: GroupedRows | None = None
+    has_rest: bool = False
+
+    def with_rest(self, mask: NDArray[np.bool_]) -> GroupedRows:
+        """Return the same groups and a last one, of the rows where `mask`, bool[n], is false."""
+        rest, row_count = self.groups.count, len(mask)
+        ids = self.groups.ids
+        if ids is None:
+            ids = np.zeros(row_count, np.uint8)
+        elif rest > np.iinfo(ids.dtype).max:
+            ids = ids.astype(narrow_id_dtype(rest + 1))
+        groups = Groups(with_rest(ids, mask, rest), rest + 1, row_count)
+        return replace(self, groups=groups, has_rest=True)
+
+    def occupied(self) -> NDArray[np.intp] | None:
+        """Return the ids of groups that have a row, intp[m] ascending; None: all have."""
+        if self.packed is not None or self.groups.ids is None:
+            return None
+        if _numbers_all(self.keys) and not self.has_rest:
+            return None
+        is_occupied = (
+            self.groups.row_counts > 0
+            if "row_counts" in vars(self.groups)  # already counted
+            else occupied_groups(self.groups.ids, self.groups.count)
+        )
+        group_ids = np.flatnonzero(is_occupied[:-1] if self.has_rest else is_occupied)
+        return None if len(group_ids) == self.groups.count else group_ids
+
+    def key_vectors(self, group_ids: NDArray[np.intp] | None) -> tuple[Vector, ...]:
+        """Return, for each key, its value in each of the groups `group_ids`, intp[m], or in all."""
+        if group_ids is None:
+            if self.packed is None and _numbers_all(self.keys):
+                assert self.keys[0].distinct is not None
+                return (self.keys[0].distinct,)
+            group_ids = np.arange(self.groups.count)
+        if self.packed is None and len(self.keys) == 1:
+            return (self.keys[0].values_of(group_ids.astype(self.keys[0].ids.dtype)),)
+        # Dense numbers fit 32 bits, which divide several times as fast as 64.
+        remaining: NDArray[Any]
+        if self.packed is None:
+            remaining = empty(len(group_ids), np.uint32)
+            remaining[:] = group_ids
+        else:
+            remaining = self.packed[group_ids]
+        vectors: list[Vector] = []
+        for key in reversed(self.keys):
+            digits = empty(len(remaining), remaining.dtype)
+            base = remaining.dtype.type(max(key.cardinality, 1))
+            np.divmod(remaining, base, out=(remaining, digits))
+            vectors.append(key.values_of(digits.astype(key.ids.dtype)))
+        first = () if self.prefix is None else self.prefix.key_vectors(remaining.astype(np.intp))
+        return (*first, *reversed(vectors))
+
+
+def group_rows(keys: Sequence[Key], row_count: int, *, in_order: bool = True) -> GroupedRows:
+    """Return rows with the numbers of their groups: rows that agree in all keys are one.
+
+    Parameters
+    ----------
+    keys : sequence of Key
+        Each with `row_count` ids, most significant first; none: all rows are one group.
+    row_count : int
+        Number of rows.
+    in_order : bool
+        Whether groups must ascend in the order of the keys, which costs a sort where they are many.
+    """
+    if not keys:
+        return GroupedRows(Groups(None, 1, row_count), keys)
+    product = _product(keys)
+    if is_dense(keys, row_count):
+        return GroupedRows(Groups(_mixed_radix(keys), product, row_count), keys)
+    if product < 1 << 64:
+        group_ids, packed = distinct_keys(_packed(keys), in_order=in_order)
+        return GroupedRows(Groups(group_ids, len(packed), row_count), keys, packed)
+    prefix = group_rows(keys[:-1], row_count, in_order=in_order)
+    assert prefix.groups.ids is not None
+    first = Key(prefix.groups.ids, prefix.groups.count, keys[-1].values_of)
+    group_ids, packed = distinct_keys(_packed([first, keys[-1]]), in_order=in_order)
+    return GroupedRows(Groups(group_ids, len(packed), row_count), keys[-1:], packed, prefix)
+
+
+def is_dense(keys: Sequence[Key], row_count: int) -> bool:
+    """Whether groups are numbered by mixed radix, and not by hashing."""
+    dense_max = min(_DENSE_GROUPS_PER_ROW * row_count, _DENSE_GROUPS_MAX)
+    return _numbers_all(keys) or _product(keys) <= max(_DENSE_GROUPS_MIN, dense_max)
+
+
+def _numbers_all(keys: Sequence[Key]) -> bool:
+    """Whether the ids of a single key number the groups, each of which has a row."""
+    return len(keys) == 1 and keys[0].distinct is not None
+
+
+def _product(keys: Sequence[Key]) -> int:
+    return prod(max(key.cardinality, 1) for key in keys)
+
+
+def _mixed_radix(keys: Sequence[Key]) -> NDArray[np.unsignedinteger]:
+    if len(keys) == 1:
+        return keys[0].ids
+    # Kernels are quickest over ids of one byte.
+    is_few = _product(keys) <= 1 << 8
+    group_ids: UnsignedIds = keys[0].ids.astype(np.uint8 if is_few else np.uint32)
+    for key in keys[1:]:
+        append_digit(group_ids, key.ids, key.cardinality)
+    return group_ids
+
+
+def _packed(keys: Sequence[Key]) -> NDArray[np.uint64]:
+    packed = keys[0].ids.astype(np.uint64)
+    for key in keys[1:]:
+        append_wide_digit(packed, key.ids, key.cardinality)
+    return packed

@@ -1,0 +1,249 @@
+"""Feed a primitive's state from rows, from stored states, or from what metadata knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from projseg.aggregation.products import multiplied
+from projseg.aggregation.states.folded_rows import NumbersReader, valid_rows
+from projseg.aggregation.states.state import Groups, State, WeighedState
+from projseg.aggregation.states.state_table import new_state
+from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.expressions.literals import literal_array
+from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.planning.source_plan import (
+    AddFunction,
+    AddRows,
+    AddWeighted,
+    Feed,
+    FoldMultiple,
+    FoldSeveral,
+    Known,
+    MergeStates,
+)
+from projseg.algebra.projection.stored_names import state_column_name
+from projseg.evaluation.arrow_vectors import grouping_vector
+from projseg.evaluation.choose import evaluate_over
+from projseg.evaluation.in_blocks import block_values
+from projseg.evaluation.masks import condition_mask
+from projseg.evaluation.rows import MemorySource, Rows, all_rows
+from projseg.kernels.rows.gather import gather
+from projseg.kernels.rows.sorting import distinct
+from projseg.memory.late_import import late_import
+from projseg.segment_format.vectors.vectors import Numbers, Vector
+
+# How many rows a weighted fold makes of its rows at a time.
+_UNFOLDED_ROWS_MAX: Final = 1 << 20
+# States that are folded already: sum(x + 1) and sum(x + 2) share sum(x) and a count.
+_Sums: TypeAlias = dict[tuple[Primitive, Feed], State]
+
+
+def feed_states(
+    states: Sequence[State],
+    primitives: Sequence[Primitive],
+    feeds: Sequence[Feed],
+    rows: Rows,
+    groups: Groups,
+) -> None:
+    """Fold `rows` into the state of each primitive, in the way that its feed says.
+
+    Raises
+    ------
+    EvaluationError
+        Where an expression meets a value that Spark's ANSI mode refuses.
+    """
+    sums: _Sums = {}
+    fed = zip(primitives, feeds, states, strict=True)
+    for primitive, feed, state in sorted(fed, key=lambda one: isinstance(one[1], FoldSeveral)):
+        _feed_state(state, primitive, feed, rows, groups, sums)
+        sums[primitive, feed] = state
+
+
+def _feed_state(
+    state: State, primitive: Primitive, feed: Feed, rows: Rows, groups: Groups, sums: _Sums
+) -> None:
+    if isinstance(feed, FoldSeveral):
+        for part in feed.feeds:
+            _feed_state(state, primitive, part, rows, groups, sums)
+        return
+    if isinstance(feed, FoldMultiple):
+        _add_multiple(state, primitive, feed, rows, groups, sums)
+        return
+    if isinstance(feed, Known):
+        state.merge(Groups(None, 1, 1), known_columns(primitive, [feed.value]))
+        return
+    rows, groups = _filtered(feed.filter, rows, groups)
+    match feed:
+        case AddRows():
+            _add_rows(state, primitive, feed, rows, groups)
+        case AddFunction():
+            state.add(groups, [_function_of_state(feed, rows)])
+        case MergeStates():
+            state.merge(groups, stored_states(primitive, feed.prefix, rows))
+        case AddWeighted():
+            inputs = [evaluate_over(argument, rows) for argument in feed.arguments]
+            weights = rows.vector(state_column_name(feed.count_prefix, "count"), is_state=True)
+            assert isinstance(weights, Numbers)
+            _add_weighted(state, primitive, groups, inputs, weights.wide())
+
+
+def _add_rows(
+    state: State, primitive: Primitive, feed: AddRows, rows: Rows, groups: Groups
+) -> None:
+    if primitive.function == "sum" and _add_in_blocks(state, feed.arguments[0], rows, groups):
+        return
+    state.add(groups, [evaluate_over(argument, rows) for argument in feed.arguments])
+
+
+def _add_in_blocks(state: State, argument: Expression, rows: Rows, groups: Groups) -> bool:
+    """Add an expression's values as they are computed, if they are exact and cannot fail."""
+    values = block_values(argument, rows)
+    if values is None or values.may_fail or argument.type == pa.float64():
+        return False
+    for start, numbers in values.chunks(len(rows)):
+        end = start + len(numbers)
+        ids = None if groups.ids is None else groups.ids[start:end]
+        state.add(Groups(ids, groups.count, len(numbers)), [numbers])
+    return True
+
+
+def _function_of_state(feed: AddFunction, rows: Rows) -> Vector:
+    columns = stored_states(feed.primitive, feed.prefix, rows)
+    if feed.primitive.function == "kll":
+        columns = {"value": _extremes_of_sketches(feed, columns, len(rows))}
+    (state,) = columns.values()
+    names = feed.argument.columns - {feed.STATE}
+    vectors = {feed.STATE: state, **{name: rows.vector(name) for name in names}}
+    return evaluate_over(feed.argument, all_rows(MemorySource(len(rows), vectors)))
+
+
+def _extremes_of_sketches(
+    feed: AddFunction, columns: Mapping[str, Vector], row_count: int
+) -> Vector:
+    """Return the least or the greatest value of each sketch; a sketch keeps them as they are."""
+    with late_import:
+        from projseg.aggregation.states.sketches.kll import KllState
+    sketches = KllState(feed.primitive, row_count)
+    sketches.merge(_each_apart(row_count), columns)
+    share = 0.0 if feed.extreme == "min" else 1.0
+    return grouping_vector(sketches.percentiles([share], None))
+
+
+def _each_apart(count: int) -> Groups:
+    return Groups(np.arange(count, dtype=np.uint32), count, count)
+
+
+def _add_multiple(
+    state: State,
+    primitive: Primitive,
+    feed: FoldMultiple,
+    rows: Rows,
+    groups: Groups,
+    sums: _Sums,
+) -> None:
+    ((part, arrow_type),) = primitive.fields
+    if feed.factors:
+        assert isinstance(feed.feed, MergeStates), "the states of rows are multiplied"
+        rows, groups = _filtered(feed.feed.filter, rows, groups)
+        numbers = _counted(stored_states(feed.primitive, feed.feed.prefix, rows))
+        for factor in feed.factors:
+            numbers = multiplied(numbers, NumbersReader().read(evaluate_over(factor, rows)))
+    else:
+        inner = sums.get((feed.primitive, feed.feed))
+        if inner is None:
+            inner = new_state(feed.primitive, groups.count)
+            _feed_state(inner, feed.primitive, feed.feed, rows, groups, sums)
+            sums[feed.primitive, feed.feed] = inner
+        numbers = _counted(inner.columns())
+        groups = _each_apart(groups.count)
+    found = multiplied(numbers, feed.constant)
+    if arrow_type == pa.float64():
+        found = replace(found, values=found.wide().astype(np.float64), base=0, bounds=None)
+    state.merge(groups, {part: replace(found, type=arrow_type)})
+
+
+def _counted(columns: Mapping[str, Vector]) -> Numbers:
+    """Return a sum or a count; a count of no rows is null, as a sum of none is."""
+    ((part, numbers),) = columns.items()
+    assert isinstance(numbers, Numbers), "sums and counts are numbers"
+    if part != "count":
+        return numbers
+    counts = numbers.wide()
+    return Numbers(counts, numbers.type, validity=counts > 0)
+
+
+def _filtered(condition: Expression | None, rows: Rows, groups: Groups) -> tuple[Rows, Groups]:
+    if condition is None:
+        return rows, groups
+    kept = np.flatnonzero(condition_mask(condition, rows)).astype(np.uint32)
+    if len(kept) == len(rows):
+        return rows, groups
+    ids = None if groups.ids is None else gather(groups.ids, kept)
+    return rows.subset(kept), Groups(ids, groups.count, len(kept))
+
+
+def stored_states(primitive: Primitive, prefix: str, rows: Rows) -> dict[str, Vector]:
+    """Return a stored state's columns by part name, one row for each row of the projection."""
+    parts = [part for part, _ in primitive.fields]
+    return {part: rows.vector(state_column_name(prefix, part), is_state=True) for part in parts}
+
+
+def known_columns(primitive: Primitive, values: Sequence[object]) -> dict[str, Vector]:
+    """Return the state columns of counts, minima or maxima that metadata knows, a row for each."""
+    ((part, arrow_type),) = primitive.fields
+    return {part: grouping_vector(literal_array(values, arrow_type))}
+
+
+def _add_weighted(
+    state: State,
+    primitive: Primitive,
+    groups: Groups,
+    inputs: Sequence[Vector],
+    weights: NDArray[np.int64],
+) -> None:
+    """Fold each row in `weights[row]` times, which may be 0."""
+    if primitive.function == "count":
+        validity = valid_rows(inputs[0]) if inputs else None
+        counted = weights if validity is None else np.where(validity, weights, 0)
+        state.merge(groups, {"count": Numbers(counted, pa.int64())})
+        return
+    if isinstance(state, WeighedState):
+        state.add_weighted(groups, inputs, weights)
+        return
+    product = _integer_product(inputs[0], weights) if primitive.function == "sum" else None
+    if product is not None:
+        ((part, arrow_type),) = primitive.fields
+        state.merge(groups, {part: replace(product, type=arrow_type)})
+        return
+    for start, end in _unfolded_slices(weights):
+        repeated = np.repeat(np.arange(start, end), weights[start:end])
+        ids = None if groups.ids is None else groups.ids[repeated]
+        unfolded: list[Vector] = [vector.take(repeated) for vector in inputs]
+        state.add(Groups(ids, groups.count, len(repeated)), unfolded)
+
+
+def _integer_product(vector: Vector, weights: NDArray[np.int64]) -> Numbers | None:
+    """Return values times weights, null where the weight is 0; None if one may exceed int64."""
+    numbers = vector if isinstance(vector, Numbers) else None
+    if numbers is None or numbers.values.dtype.kind not in "iu" or len(numbers) == 0:
+        return None
+    values = numbers.wide()
+    largest = max(abs(int(values.min())), abs(int(values.max())))
+    if largest * int(weights.max()) >= 1 << 63:
+        return None
+    counted = weights > 0 if numbers.validity is None else numbers.validity & (weights > 0)
+    return Numbers(values * weights, numbers.type, validity=counted)
+
+
+def _unfolded_slices(weights: NDArray[np.int64]) -> list[tuple[Any, Any]]:
+    """Cut rows into slices whose weights add up to about `_UNFOLDED_ROWS_MAX` at most."""
+    below = np.cumsum(weights)
+    cuts = np.searchsorted(below, np.arange(0, below[-1] if len(below) else 0, _UNFOLDED_ROWS_MAX))
+    edges = distinct(np.concatenate([[0], cuts, [len(weights)]]))
+    return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))

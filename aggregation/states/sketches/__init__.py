@@ -1,0 +1,1 @@
+"""States of sketches, and the hashes that they fold."""

@@ -1,0 +1,180 @@
+"""HyperLogLog sketches: hll_sketch_agg(x) as bytes, approx_count_distinct(x) as their estimate.
+
+What a sketch holds is a function of the set of values alone: coupons while they are few, registers
+(the largest rank at each address) beyond `coupon_count_max`. So base rows, projections and merges
+in any order make the same bytes and the same estimate. As in Spark, null and the empty text count
+as no value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.aggregation.states.sketches.hashes import hashes_of
+from projseg.aggregation.states.state import Groups
+from projseg.algebra.aggregates.primitive import Primitive
+from projseg.kernels.rows.sorting import distinct
+from projseg.kernels.sketches.hll_bytes import (
+    coupons_of_sketches,
+    fold_sketch_registers,
+    parse_sketches,
+    sketch_bytes,
+)
+from projseg.kernels.sketches.hll_coupons import (
+    bucket_coupons,
+    coupon_count_max,
+    merged_pairs,
+    pair_starts,
+    pairs_of_buckets,
+)
+from projseg.kernels.sketches.hll_estimate import coupon_estimates, register_estimates
+from projseg.kernels.sketches.hll_registers import (
+    fold_buckets,
+    fold_pairs,
+    fold_rows,
+    occupied_counts,
+)
+from projseg.kernels.sketches.hll_rows import CouponRows, distinct_rows
+from projseg.segment_format.encodings.text_encoding import text_parts
+from projseg.segment_format.vectors.arrow_arrays import primitive_array
+from projseg.segment_format.vectors.vectors import Opaque, Vector
+
+_REGISTER_BYTES_MAX: Final = 1 << 22  # of all groups; beyond it, sorting rows by group is faster
+_REGISTERS_PER_ROW_MAX: Final = 8
+_SAMPLE_SHARE: Final = 16
+_HALF: Final = np.uint64(32)
+
+
+class HllState:
+    """Coupons of groups with few values, registers of the others.
+
+    `pairs` are `group << 32 | coupon`, ascending and distinct, of groups without registers;
+    `slots` gives each group's row of `registers`, -1 for none.
+    """
+
+    def __init__(self, primitive: Primitive, group_count: int) -> None:
+        self._lg_k = cast(int, primitive.parameters[0])
+        self._group_count = group_count
+        self._pairs = np.zeros(0, np.uint64)
+        self._slots = np.full(group_count, -1, np.int32)
+        self._registers = np.zeros((0, 1 << self._lg_k), np.uint8)
+
+    def add(self, groups: Groups, inputs: Sequence[Vector]) -> None:
+        """Fold values in."""
+        value_ids, hashes = hashes_of(inputs[0])
+        coupons = (hashes >> _HALF).astype(np.uint32)
+        rows = CouponRows(groups.ids, groups.count, value_ids, coupons)
+        if rows.has_few_pairs():
+            rows = distinct_rows(rows)
+        is_done = self._add_to_registers(rows)
+        if not is_done.all():
+            self._add_by_buckets(rows, is_done)
+
+    def merge(self, groups: Groups, columns: Mapping[str, Vector]) -> None:
+        """Fold sketches in; those of a higher lgK are folded down.
+
+        Raises
+        ------
+        CorruptSegmentError
+            If a sketch is malformed or of a lower lgK.
+        """
+        offsets, content = text_parts(columns["sketch"].to_arrow())
+        modes, counts = parse_sketches(offsets, content, self._lg_k)
+        ids = np.zeros(len(modes), np.uint32) if groups.ids is None else groups.ids
+        has_registers = modes == 2
+        if has_registers.any():
+            self._promote(ids[has_registers])
+            fold_sketch_registers(offsets, content, modes, self._slots[ids], self._registers)
+        coupons = coupons_of_sketches(offsets, content, modes, counts)
+        if len(coupons):
+            self._merge_coupons(np.repeat(ids.astype(np.uint32), counts), coupons)
+
+    def columns(self) -> dict[str, Vector]:
+        """Return the sketches; an empty sketch where there was no value."""
+        return {"sketch": Opaque(self.finish())}
+
+    def finish(self, selection: NDArray[Any] | None = None) -> pa.Array:
+        """Return the sketches as bytes."""
+        offsets, content = sketch_bytes(
+            self._starts(), self._pairs, self._slots, self._registers, self._lg_k
+        )
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
+        sketches = pa.Array.from_buffers(pa.binary(), self._group_count, buffers)
+        return sketches if selection is None else sketches.take(primitive_array(selection))
+
+    def estimates(self, selection: NDArray[Any] | None = None) -> pa.Array:
+        """Return the estimated numbers of distinct values, rounded to bigint."""
+        estimates = coupon_estimates(np.diff(self._starts()))
+        chosen = np.arange(self._group_count) if selection is None else selection
+        large = chosen[self._slots[chosen] >= 0]
+        estimates[large] = register_estimates(self._registers[self._slots[large]])
+        return primitive_array(np.rint(estimates[chosen]).astype(np.int64))
+
+    def _starts(self) -> NDArray[np.int64]:
+        return pair_starts(self._pairs, self._group_count)
+
+    def _merge_coupons(self, group_ids: NDArray[np.uint32], coupons: NDArray[np.uint32]) -> None:
+        pairs = group_ids.astype(np.uint64) << _HALF | coupons
+        if bool((pairs[1:] > pairs[:-1]).all()):  # one sketch a group, in order
+            self._add_pairs(fold_pairs(self._registers, self._slots, pairs))
+        else:
+            rows = CouponRows(group_ids, self._group_count, None, coupons)
+            self._add_by_buckets(rows, np.zeros(self._group_count, np.bool_))
+
+    def _add_to_registers(self, rows: CouponRows) -> NDArray[np.bool_]:
+        """Fold in rows of groups that are certain to need registers; return which groups are done.
+
+        A group has at least as many coupons as registers that are not zero, so many of these prove
+        many coupons. A sample of the first rows tells whether any group is so large.
+        """
+        register_bytes = self._group_count << self._lg_k
+        none = np.zeros(self._group_count, np.bool_)
+        if register_bytes > min(_REGISTER_BYTES_MAX, _REGISTERS_PER_ROW_MAX * len(rows)):
+            return none
+        registers = np.zeros((self._group_count, 1 << self._lg_k), np.uint8)
+        sample_count = len(rows) // _SAMPLE_SHARE
+        fold_rows(registers, rows, end=sample_count)
+        if not self._are_large(registers).any():
+            return none
+        fold_rows(registers, rows, start=sample_count)
+        is_done = self._are_large(registers)
+        self._promote(np.flatnonzero(is_done))
+        slots = self._slots[is_done]
+        self._registers[slots] = np.maximum(self._registers[slots], registers[is_done])
+        return is_done
+
+    def _are_large(self, registers: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        return occupied_counts(registers) > coupon_count_max(self._lg_k)
+
+    def _add_by_buckets(self, rows: CouponRows, is_left_out: NDArray[np.bool_]) -> None:
+        """Fold in the rows of all groups except those where `is_left_out` is true."""
+        buckets = bucket_coupons(rows, self._slots, self._lg_k, is_left_out)
+        self._promote(np.flatnonzero(buckets.counts < 0))
+        fold_buckets(self._registers, self._slots, buckets)
+        self._add_pairs(pairs_of_buckets(buckets))
+
+    def _add_pairs(self, pairs: NDArray[np.uint64]) -> None:
+        """Fold in distinct, ascending pairs of groups without registers.
+
+        Groups that grow too large get registers.
+        """
+        self._pairs = merged_pairs(self._pairs, pairs)
+        if len(self._pairs) > coupon_count_max(self._lg_k):
+            is_large = np.diff(self._starts()) > coupon_count_max(self._lg_k)
+            self._promote(np.flatnonzero(is_large))
+
+    def _promote(self, groups: NDArray[Any]) -> None:
+        """Give registers to those of `groups` that have none, and move their pairs there."""
+        groups = groups[self._slots[groups] < 0]
+        if len(groups) == 0:
+            return
+        groups = distinct(groups)
+        added = np.zeros((len(groups), 1 << self._lg_k), np.uint8)
+        self._slots[groups] = np.arange(len(groups)) + len(self._registers)
+        self._registers = np.concatenate([self._registers, added])
+        self._pairs = fold_pairs(self._registers, self._slots, self._pairs)

@@ -1,0 +1,101 @@
+"""The table of the classes that fold primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from projseg.aggregation.states.bits import BitsState
+from projseg.aggregation.states.by_time import ByTimeState
+from projseg.aggregation.states.count import CountState
+from projseg.aggregation.states.distinct import DistinctState
+from projseg.aggregation.states.extremum import ExtremumState
+from projseg.aggregation.states.moments import MomentsState
+from projseg.aggregation.states.state import State
+from projseg.aggregation.states.sum import SumState
+from projseg.algebra.aggregates.primitive import Primitive
+from projseg.memory.late_import import late_import
+
+
+class StateClass(Protocol):
+    """A class of states."""
+
+    def __call__(self, primitive: Primitive, group_count: int) -> State:
+        """Return states of no rows."""
+
+
+def _comoments() -> StateClass:
+    with late_import:
+        from projseg.aggregation.states.central_moments import ComomentsState
+    return ComomentsState
+
+
+def _shape() -> StateClass:
+    with late_import:
+        from projseg.aggregation.states.central_moments import ShapeState
+    return ShapeState
+
+
+def _hll() -> StateClass:
+    with late_import:
+        from projseg.aggregation.states.sketches.hll import HllState
+    return HllState
+
+
+def _theta() -> StateClass:
+    with late_import:
+        from projseg.aggregation.states.sketches.theta import ThetaState
+    return ThetaState
+
+
+def _kll() -> StateClass:
+    with late_import:
+        from projseg.aggregation.states.sketches.kll import KllState
+    return KllState
+
+
+def _tuples() -> StateClass:
+    with late_import:
+        from projseg.aggregation.states.tuples import TuplesState
+    return TuplesState
+
+
+def _values() -> StateClass:
+    with late_import:
+        from projseg.aggregation.states.values import ValuesState
+    return ValuesState
+
+
+STATES: Final[dict[str, StateClass]] = {
+    "count": CountState,
+    "sum": SumState,
+    "min": ExtremumState,
+    "max": ExtremumState,
+    "min_by": ByTimeState,
+    "max_by": ByTimeState,
+    "moments": MomentsState,
+    "bit_and": BitsState,
+    "bit_or": BitsState,
+    "bit_xor": BitsState,
+    "distinct": DistinctState,
+}
+SKETCHES: Final[dict[str, Callable[[], StateClass]]] = {
+    "comoments": _comoments,
+    "shape": _shape,
+    "hll": _hll,
+    "theta": _theta,
+    "kll": _kll,
+    "values": _values,
+    "tuples": _tuples,
+}
+"""Classes that need many modules and few queries use: they are imported at their first use."""
+
+
+def new_state(primitive: Primitive, group_count: int) -> State:
+    """Return `group_count` states of no rows."""
+    return _class(primitive)(primitive, group_count)
+
+
+def _class(primitive: Primitive) -> StateClass:
+    sketch = SKETCHES.get(primitive.function)
+    return STATES[primitive.function] if sketch is None else sketch()

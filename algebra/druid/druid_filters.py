@@ -1,0 +1,216 @@
+"""Translate Druid's filter objects into Spark SQL text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+
+from projseg.algebra.druid.druid_expressions import quote_column, translate_expression
+from projseg.algebra.druid.json_object import DruidObject
+from projseg.algebra.expressions.text.sql_words import quoted_text
+from projseg.algebra.time.interval import micros_to_iso
+from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
+from projseg.errors import InvalidInputError
+
+_WHOLE_NUMBER: Final = re.compile(r"-?[0-9]+")
+
+
+class DruidFilters:
+    """Translates filters of one declaration.
+
+    Parameters
+    ----------
+    names : mapping of str to str
+        SQL text for `__time` and virtual columns.
+    types : mapping of str to pa.DataType
+        Types of the names a filter may compare, by Druid's name.
+    """
+
+    def __init__(self, names: Mapping[str, str], types: Mapping[str, pa.DataType]) -> None:
+        self.names = names
+        self.types = types
+
+    def translate(self, given: Any, owner: str) -> str:
+        """Return SQL text for a filter object; error messages begin with `owner`.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_PROJECTION if the object is not a filter of a known form.
+        """
+        kinds = tuple(_KINDS)
+        node = DruidObject(given, owner, "filter")
+        keys, translate = _KINDS[node.choice("type", kinds)]
+        node.allow("type", *keys)
+        return translate(self, node)
+
+    def column(self, node: DruidObject) -> tuple[str, pa.DataType | None]:
+        """Return the SQL text of the column that a filter reads, and its type if known."""
+        name = node.text("column") if node.has("column") else node.text("dimension")
+        return quote_column(name, self.names), self.types.get(name)
+
+    def nested(self, node: DruidObject, joiner: str) -> str:
+        """Return the filters in `fields`, joined by AND or OR.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_PROJECTION if there is none, or one is not a filter of a known form.
+        """
+        fields = node.items("fields")
+        if not fields:
+            node.refuse("fields must name at least one filter")
+        return "(" + f" {joiner} ".join(self.translate(f, node.owner) for f in fields) + ")"
+
+
+def sql_literal(value: object, arrow_type: pa.DataType | None, owner: str) -> str:
+    """Return SQL text for a JSON value that is compared with a column of `arrow_type`.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_PROJECTION if it cannot be compared.
+    """
+    if value is None:
+        return "NULL"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if arrow_type is None:
+        return quoted_text(text)
+    for is_kind, write in _LITERALS:
+        if is_kind(arrow_type):
+            return write(text, owner)
+    raise InvalidInputError(
+        "PROJSEG_BAD_PROJECTION", f"{owner}: value '{text}' cannot be compared with {arrow_type}"
+    )
+
+
+def _boolean(text: str, owner: str) -> str:
+    if text.lower() not in ("true", "false"):
+        raise InvalidInputError(
+            "PROJSEG_BAD_PROJECTION", f"{owner}: filter value '{text}' is neither true nor false"
+        )
+    return text.lower()
+
+
+def _timestamp(text: str, owner: str) -> str:
+    """Return the SQL of milliseconds since 1970, as Druid counts, or of ISO 8601 text."""
+    if not _WHOLE_NUMBER.fullmatch(text):
+        return f"TIMESTAMP {quoted_text(text)}"
+    micros = int(Decimal(text)) * 1000
+    if not MIN_MICROS <= micros < MAX_MICROS:
+        raise InvalidInputError(
+            "PROJSEG_BAD_PROJECTION", f"{owner}: filter value '{text}' leaves years 1 to 9999"
+        )
+    return f"TIMESTAMP '{micros_to_iso(micros)}'"
+
+
+def _number(text: str, owner: str) -> str:
+    try:
+        float(text)
+    except ValueError as error:
+        raise InvalidInputError(
+            "PROJSEG_BAD_PROJECTION", f"{owner}: filter value '{text}' is not a number"
+        ) from error
+    return text
+
+
+def _equality(filters: DruidFilters, node: DruidObject, key: str) -> str:
+    column, arrow_type = filters.column(node)
+    value = node.value(key)
+    if value is None:
+        return f"({column} IS NULL)"
+    return f"({column} = {sql_literal(value, arrow_type, node.owner)})"
+
+
+def _membership(filters: DruidFilters, node: DruidObject, key: str) -> str:
+    column, arrow_type = filters.column(node)
+    values = node.items(key)
+    literals = [sql_literal(v, arrow_type, node.owner) for v in values if v is not None]
+    parts = [f"{column} IN ({', '.join(literals)})"] if literals else []
+    parts += [f"{column} IS NULL"] if None in values else []
+    return "(" + (" OR ".join(parts) or "FALSE") + ")"
+
+
+def _in_type(filters: DruidFilters, node: DruidObject) -> str:
+    return _membership(filters, node, "sortedValues" if node.has("sortedValues") else "values")
+
+
+def _range(
+    filters: DruidFilters, node: DruidObject, lower_open: str, upper_open: str
+) -> tuple[str, list[str]]:
+    column, arrow_type = filters.column(node)
+    parts = []
+    for key, strict_key, sign in (("lower", lower_open, ">"), ("upper", upper_open, "<")):
+        if (value := node.value(key)) is not None:
+            operator = sign if node.flag(strict_key) else f"{sign}="
+            parts.append(f"{column} {operator} {sql_literal(value, arrow_type, node.owner)}")
+    if not parts:
+        node.refuse("needs lower or upper")
+    return column, parts
+
+
+def _typed_range(filters: DruidFilters, node: DruidObject) -> str:
+    return "(" + " AND ".join(_range(filters, node, "lowerOpen", "upperOpen")[1]) + ")"
+
+
+def _bound(filters: DruidFilters, node: DruidObject) -> str:
+    column, parts = _range(filters, node, "lowerStrict", "upperStrict")
+    arrow_type = filters.column(node)[1]
+    ordering = node.value("ordering") or "lexicographic"
+    wanted = "lexicographic" if arrow_type is None or pa.types.is_string(arrow_type) else "numeric"
+    if ordering != wanted:
+        node.refuse(f"orders {column} as {ordering}; the column is compared as {wanted}")
+    only_upper = node.value("lower") is None
+    # Druid's bound, unlike its range, lets null through where there is no lower bound.
+    return f"({' AND '.join(parts)}{f' OR {column} IS NULL' if only_upper else ''})"
+
+
+def _like(filters: DruidFilters, node: DruidObject) -> str:
+    column, _ = filters.column(node)
+    escape = node.value("escape")
+    suffix = f" ESCAPE {quoted_text(str(escape))}" if escape else ""
+    return f"({column} LIKE {quoted_text(node.text('pattern'))}{suffix})"
+
+
+_LITERALS: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[str, str], str]], ...]] = (
+    (pa.types.is_string, lambda text, owner: quoted_text(text)),
+    (pa.types.is_boolean, _boolean),
+    (pa.types.is_integer, lambda text, owner: _number(text, owner)),
+    (pa.types.is_decimal, lambda text, owner: _number(text, owner)),
+    (pa.types.is_floating, lambda text, owner: f"CAST('{_number(text, owner)}' AS DOUBLE)"),
+    (pa.types.is_timestamp, _timestamp),
+    (pa.types.is_date, lambda text, owner: f"DATE {quoted_text(text)}"),
+)
+_COLUMN: Final = ("column", "dimension")
+_KINDS: Final[dict[str, tuple[tuple[str, ...], Callable[[DruidFilters, DruidObject], str]]]] = {
+    "selector": ((*_COLUMN, "value"), lambda f, n: _equality(f, n, "value")),
+    "equals": (
+        (*_COLUMN, "matchValueType", "matchValue"),
+        lambda f, n: _equality(f, n, "matchValue"),
+    ),
+    "in": ((*_COLUMN, "values"), lambda f, n: _membership(f, n, "values")),
+    "inType": ((*_COLUMN, "matchValueType", "values", "sortedValues"), _in_type),
+    "range": (
+        (*_COLUMN, "matchValueType", "lower", "upper", "lowerOpen", "upperOpen"),
+        _typed_range,
+    ),
+    "bound": (
+        (*_COLUMN, "lower", "upper", "lowerStrict", "upperStrict", "ordering"),
+        _bound,
+    ),
+    "like": ((*_COLUMN, "pattern", "escape"), _like),
+    "null": (_COLUMN, lambda f, n: f"({f.column(n)[0]} IS NULL)"),
+    "and": (("fields",), lambda f, n: f.nested(n, "AND")),
+    "or": (("fields",), lambda f, n: f.nested(n, "OR")),
+    "not": (("field",), lambda f, n: f"(NOT {f.translate(n.value('field'), n.owner)})"),
+    "expression": (
+        ("expression",),
+        lambda f, n: "(" + translate_expression(n.text("expression"), f.names) + ")",
+    ),
+    "true": ((), lambda f, n: "TRUE"),
+    "false": ((), lambda f, n: "FALSE"),
+}

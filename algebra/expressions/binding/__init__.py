@@ -1,0 +1,1 @@
+"""From sqlglot's tree to a typed expression over a schema."""

@@ -1,0 +1,75 @@
+"""The closed table of scalar functions: those that nodes call, and those that SQL may contain."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from projseg.algebra.expressions.functions.collections import arrays, struct
+from projseg.algebra.expressions.functions.logic import (
+    boolean,
+    casts,
+    comparison,
+    conditional,
+    trying,
+)
+from projseg.algebra.expressions.functions.numbers import (
+    arithmetic,
+    digests,
+    numeric,
+    rounding,
+    row_hashes,
+)
+from projseg.algebra.expressions.functions.scalar_function import ScalarFunction, Spelling
+from projseg.algebra.expressions.functions.sketches import distinct_sketches, quantile_sketches
+from projseg.algebra.expressions.functions.text import (
+    pattern_functions,
+    strings,
+    text_changes,
+    text_parts,
+    text_shapes,
+)
+from projseg.algebra.expressions.functions.time import (
+    calendar,
+    time_bucket,
+    time_construction,
+    time_fields,
+    time_floor,
+    time_texts,
+)
+
+FUNCTIONS: Final[dict[str, ScalarFunction]] = {
+    **arithmetic.FUNCTIONS,
+    **arrays.FUNCTIONS,
+    **boolean.FUNCTIONS,
+    **calendar.FUNCTIONS,
+    **casts.FUNCTIONS,
+    **comparison.FUNCTIONS,
+    **conditional.FUNCTIONS,
+    **digests.FUNCTIONS,
+    **distinct_sketches.FUNCTIONS,
+    **numeric.FUNCTIONS,
+    **pattern_functions.FUNCTIONS,
+    **quantile_sketches.FUNCTIONS,
+    **rounding.FUNCTIONS,
+    **row_hashes.FUNCTIONS,
+    **struct.FUNCTIONS,
+    **strings.FUNCTIONS,
+    **text_changes.FUNCTIONS,
+    **text_parts.FUNCTIONS,
+    **text_shapes.FUNCTIONS,
+    **time_bucket.FUNCTIONS,
+    **time_construction.FUNCTIONS,
+    **time_fields.FUNCTIONS,
+    **time_floor.FUNCTIONS,
+    **time_texts.FUNCTIONS,
+    **trying.FUNCTIONS,
+}
+"""From the function of a node to its record."""
+
+SPELLINGS: Final[dict[str, Spelling]] = {
+    name: spelling
+    for function in FUNCTIONS.values()
+    for spelling in function.spellings
+    for name in (spelling.name, *spelling.aliases)
+}
+"""From the name in SQL, lower case, to how a call becomes a node."""

@@ -1,0 +1,1 @@
+"""Conditions, comparisons and casts."""

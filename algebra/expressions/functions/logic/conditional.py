@@ -1,0 +1,127 @@
+"""CASE, IF, COALESCE, NULLIF and NVL: each computes an argument only for rows that need it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from projseg.algebra.expressions.coercion import cast_to, unify
+from projseg.algebra.expressions.functions.datum import as_array, true_mask, valid_mask
+from projseg.algebra.expressions.functions.logic.comparison import comparison
+from projseg.algebra.expressions.functions.scalar_function import (
+    Lazy,
+    Nulls,
+    Operands,
+    ScalarFunction,
+    Spelling,
+    Writer,
+    always,
+    never,
+    unordered,
+)
+from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.segment_format.vectors.arrow_arrays import primitive_array
+
+
+def case_when(
+    branches: Sequence[tuple[Expression, Expression]], default: Expression | None, zone: str
+) -> Expression:
+    """Return the node of CASE; its arguments are condition, value, condition, value, ..., default.
+
+    Raises
+    ------
+    InvalidInputError
+        If a condition cannot be cast to boolean, or the values have no common type.
+    """
+    last = default if default is not None else Literal(pa.null(), None)
+    *values, otherwise = unify([*(value for _, value in branches), last], "CASE", zone)
+    arguments: list[Expression] = []
+    for (condition, _), value in zip(branches, values, strict=True):
+        arguments += [cast_to(condition, pa.bool_(), zone), value]
+    return Call(otherwise.type, "case", (*arguments, otherwise))
+
+
+def _build_if(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    return case_when([(arguments[0], arguments[1])], arguments[2], zone)
+
+
+def _build_coalesce(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    first, *others = unify(arguments, "COALESCE", zone)
+    return Call(first.type, "coalesce", (first, *others))
+
+
+def _build_nullif(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    left, right = arguments
+    null = Literal(left.type, None)
+    return case_when([(comparison("=", left, right, zone), null)], left, zone)
+
+
+def _build_nvl2(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    tested, present, absent = arguments
+    is_null = Call(pa.bool_(), "is_null", (tested,))
+    return case_when([(is_null, absent)], present, zone)
+
+
+def _case(call: Call, operands: Operands) -> pa.Array:
+    *pairs, default = call.arguments
+    open_rows = np.ones(operands.row_count, dtype=np.bool_)
+    conditions, values = [], []
+    for condition, value in zip(pairs[::2], pairs[1::2], strict=True):
+        found = operands.value_where(condition, open_rows)
+        taken = true_mask(found, operands.row_count) & open_rows
+        conditions.append(primitive_array(taken))
+        values.append(operands.value_where(value, taken))
+        open_rows &= ~taken
+    otherwise = operands.value_where(default, open_rows)
+    names = [f"condition_{index}" for index in range(len(conditions))]
+    chosen = pa.StructArray.from_arrays(conditions, names)
+    return pc.case_when(chosen, *values, otherwise)
+
+
+def _case_text(call: Call, write: Writer) -> str:
+    *pairs, default = map(write, call.arguments)
+    whens = [f"WHEN {c} THEN {v}" for c, v in zip(pairs[::2], pairs[1::2], strict=True)]
+    return f"CASE {' '.join(whens)} ELSE {default} END"
+
+
+def _coalesce(call: Call, operands: Operands) -> pa.Array:
+    first, *others = call.arguments
+    result = as_array(operands.value(first), operands.row_count)
+    for argument in others:
+        missing = ~valid_mask(result, operands.row_count)
+        if not missing.any():
+            break
+        result = pc.coalesce(result, operands.value_where(argument, missing))
+    return result
+
+
+FUNCTIONS: Final[dict[str, ScalarFunction]] = {
+    "case": ScalarFunction(
+        spellings=(
+            Spelling("if", _build_if, 3, 3, druid_names=("if",)),
+            Spelling("nullif", _build_nullif, 2, 2),
+            Spelling("nvl2", _build_nvl2, 3, 3),
+        ),
+        evaluate=Lazy(_case),
+        nulls=Nulls.OWN,
+        null_only_from_null=always,
+        may_fail=never,
+        order=unordered,
+        text=_case_text,
+    ),
+    "coalesce": ScalarFunction(
+        spellings=(
+            Spelling("coalesce", _build_coalesce, 1, 1000, druid_names=("coalesce", "nvl")),
+            Spelling("nvl", _build_coalesce, 2, 2, aliases=("ifnull",)),
+        ),
+        evaluate=Lazy(_coalesce),
+        nulls=Nulls.OWN,
+        null_only_from_null=always,
+        may_fail=never,
+        order=unordered,
+    ),
+}

@@ -1,0 +1,1 @@
+"""Parameters of SQL texts, and the values given for them."""

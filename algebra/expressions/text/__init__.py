@@ -1,0 +1,1 @@
+"""SQL text of expressions: read, cut, named and written."""

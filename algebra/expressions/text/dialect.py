@@ -1,0 +1,184 @@
+"""Parse Spark SQL text into sqlglot's tree, in which every function keeps its written name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, ClassVar, Final
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # not in its __all__
+
+from projseg.algebra.expressions.coercion import bad_expression
+from projseg.algebra.expressions.expression_limits import (
+    check_text,
+    check_written_depth,
+    room_to_recurse,
+    too_deep,
+)
+from projseg.algebra.expressions.parameters.parameter_places import check_places, parameter_places
+
+_TREES_KEPT: Final = 1024
+PREFIX: Final = "SELECT "
+"""What `parse_sql` puts before a text, so places in its trees are later by so much."""
+
+
+class SparkExpression(Spark):
+    """Spark's dialect without sqlglot's own reading of functions, which loses their spelling."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """Reads a doubled quote as one quote."""
+
+        STRING_ESCAPES: ClassVar = ["\\", "'", '"']
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            word: kind
+            for word, kind in Spark.Tokenizer.KEYWORDS.items()
+            if not word.startswith("?")  # ? is a parameter, whatever follows it
+        }
+
+    class Parser(Spark.Parser):  # type: ignore[valid-type, misc]  # it is a variable there
+        """Leaves each `name(...)` as a call by that name."""
+
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: parse
+            for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
+            # They would drop or rename arguments.
+            if name not in ("MIN_BY", "MAX_BY", "INITCAP", "LISTAGG", "STRING_AGG")
+            and "PERCENTILE" not in name
+        }
+        PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Any]] = {
+            **Spark.Parser.PLACEHOLDER_PARSERS,
+            TokenType.COLON: lambda self: self._parse_parameter(),
+        }
+
+        def _parse_parameter(self) -> exp.Placeholder | None:
+            """Return the parameter of `:name`; `parameter_places` has made its name one."""
+            colon, name = self._prev, self._curr
+            if name is None or name.start != colon.end + 1 or not self._match(TokenType.VAR):
+                return None
+            return exp.Placeholder(this=name.text)
+
+        def _parse_csv(
+            self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA
+        ) -> list[Any]:
+            """Refuse empty parts of a list, which sqlglot would drop."""
+            is_first = True
+
+            def parse_part() -> Any:
+                nonlocal is_first
+                part = parse_method()
+                if part is None and not (is_first and self._is_end_of_list(sep)):
+                    self.raise_error("a part of a list is empty")
+                is_first = False
+                return part
+
+            parts: list[Any] = super()._parse_csv(parse_part, sep)
+            return parts
+
+        def _parse_where(self, skip_where_token: bool = False) -> exp.Where | None:
+            """Refuse FILTER (condition), which sqlglot reads as FILTER (WHERE condition)."""
+            if skip_where_token and self._prev.token_type != TokenType.WHERE:
+                self.raise_error("Expecting WHERE")
+            found: exp.Where | None = super()._parse_where(skip_where_token)
+            return found
+
+        def _is_end_of_list(self, sep: TokenType) -> bool:
+            return self._curr is None or self._curr.token_type != sep
+
+    def tokenize(self, sql: str, dialect: Any = None) -> list[Token]:
+        """Return the tokens of a text, in which names of parameters are no keywords."""
+        tokens: list[Token] = super().tokenize(sql, dialect)
+        if ":" in sql:
+            for place in parameter_places(tokens):
+                tokens[place].token_type = TokenType.VAR
+        return tokens
+
+
+def parse_sql(text: str) -> exp.Expression:
+    """Return sqlglot's tree of one expression, with or without an alias.
+
+    Raises
+    ------
+    InvalidInputError
+        If the text is not one expression.
+    LimitExceededError
+        If it exceeds a limit of `expressions.limits`.
+    """
+    check_text(text)
+    # Values of parameters are put in when a tree is bound, so one tree serves all of them.
+    return _kept(text) if ":" in text else _parsed(text)
+
+
+def _parsed(text: str) -> exp.Expression:
+    try:
+        with room_to_recurse():
+            trees = SparkExpression().parse(f"{PREFIX}{text}\n")
+    except (SqlglotError, ValueError) as error:
+        raise bad_expression(f"'{text}' is not a Spark SQL expression{_reason(error)}") from error
+    except RecursionError as error:
+        raise too_deep() from error
+    tree = trees[0] if len(trees) == 1 else None
+    if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or len(_parts(tree)) != 1:
+        raise bad_expression(f"'{text}' is not one Spark SQL expression")
+    found: exp.Expression = tree.expressions[0]
+    check_written_depth(found)
+    if "?" in text or ":" in text:
+        check_places(found)
+    return found
+
+
+_kept: Final = lru_cache(maxsize=_TREES_KEPT)(_parsed)
+
+
+def _reason(error: Exception) -> str:
+    """Return what sqlglot says, without the names of its classes and its line numbers."""
+    first = (str(error).splitlines() or [""])[0]
+    plain = re.sub(r"\s*(for <class '[^']*'>|Line \d+, Col: \d+)\.?", "", first).strip(" .")
+    return f": {plain}" if plain and "tokenizing" not in plain else ""
+
+
+def split_list(text: str) -> list[str]:
+    """Return the parts of comma-separated SQL, at commas outside brackets, quotes and comments.
+
+    Raises
+    ------
+    InvalidInputError
+        If a bracket or quote is left open, or a part is empty.
+    """
+    if not text.strip():
+        return []
+    return list(_split(text))
+
+
+@lru_cache(maxsize=_TREES_KEPT)
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(_parts_of(text))
+
+
+def _parts_of(text: str) -> Iterator[str]:
+    try:
+        tokens = SparkExpression().tokenize(text)
+    except SqlglotError as error:
+        raise bad_expression(f"'{text}' is not a list of SQL{_reason(error)}") from error
+    opening = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
+    closing = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
+    depth, start, ends = 0, 0, []
+    for token in tokens:
+        depth += (token.token_type in opening) - (token.token_type in closing)
+        if token.token_type == TokenType.COMMA and depth == 0:
+            ends.append(token.start)
+    for end in [*ends, len(text)]:
+        part = text[start:end].strip()
+        if not part or depth != 0:
+            raise bad_expression(f"'{text}' has an empty part or an open bracket; write a, b, c")
+        yield part
+        start = end + 1
+
+
+def _parts(select: exp.Select) -> list[str]:
+    return [key for key, value in select.args.items() if value and key != "kind"]

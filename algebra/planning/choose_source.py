@@ -1,0 +1,338 @@
+"""Compare the ways to answer a query on one segment, and plan the cheapest."""
+
+from __future__ import annotations
+
+import msgspec
+import pyarrow as pa
+from msgspec.structs import replace
+
+from projseg.algebra.expressions.predicates import conjunction, conjuncts
+from projseg.algebra.expressions.tree import Column, Expression
+from projseg.algebra.planning.interval_cover import (
+    Cover,
+    cover,
+    cover_by_bounds,
+    covers_all_rows,
+    share_of,
+)
+from projseg.algebra.planning.match_projections import Fitting
+from projseg.algebra.planning.placeholders import filled_plan, with_constants
+from projseg.algebra.planning.row_sums import sum_by_columns
+from projseg.algebra.planning.sorted_rows import page_share, sorted_cost
+from projseg.algebra.planning.source_cost import ReadShape
+from projseg.algebra.planning.source_plan import (
+    AddRows,
+    Feed,
+    FoldSeveral,
+    Reason,
+    ReasonCode,
+    Reversal,
+    SourceChoice,
+    SourcePlan,
+    TakenBack,
+)
+from projseg.algebra.projection.spec import ProjectionSpec, TimeGrouping
+from projseg.algebra.projection.stored_names import stored_column
+from projseg.algebra.proofs.exact_values import has_exact_sum
+from projseg.algebra.proofs.filter_simplify import ZoneSets
+from projseg.algebra.proofs.segment_facts import SegmentFacts
+from projseg.algebra.query.bound_query import QuerySpec
+from projseg.algebra.query.time_bounds import interval_conditions
+from projseg.algebra.time.interval import Interval
+from projseg.memory.cached_property import cached_property
+from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
+
+_EVERYTHING = Cover(None)
+
+
+class BaseRows(msgspec.Struct, frozen=True):
+    """How base rows answer a query, in all segments that leave the same part of its filter.
+
+    Parameters
+    ----------
+    shape : ReadShape
+        What is read and computed for each row.
+    keys : tuple of Expression
+        Grouping columns, or what a row scan reads.
+    feeds : tuple of AddRows
+        One for each primitive.
+    filter : Expression or None
+        The part of the query's filter that is left.
+    sums : tuple of (FoldSeveral or None)
+        For each primitive, `sum_by_columns`.
+    """
+
+    shape: ReadShape
+    keys: tuple[Expression, ...]
+    feeds: tuple[AddRows, ...]
+    filter: Expression | None
+    sums: tuple[FoldSeveral | None, ...]
+
+    @classmethod
+    def of(cls, query: QuerySpec, conditions: tuple[Expression, ...], shape: ReadShape) -> BaseRows:
+        """Return how base rows answer a query whose filter has `conditions` left."""
+        feeds = tuple(AddRows(p.arguments, p.filter) for p in query.primitives)
+        return cls(
+            shape,
+            keys=query.scanned or tuple(named.expression for named in query.keys),
+            feeds=feeds,
+            filter=conjunction(conditions),
+            sums=tuple(map(sum_by_columns, query.primitives, feeds)),
+        )
+
+
+class SegmentOffers:
+    """The ways to answer a query on one segment.
+
+    Parameters
+    ----------
+    query : QuerySpec
+        The query.
+    facts : SegmentFacts
+        The segment; some row of it may match.
+    base : BaseRows
+        How its base rows answer.
+    data : Interval or None
+        `data_interval` of the segment.
+    zones : ZoneSets
+        The values that terms can have in it.
+    """
+
+    def __init__(
+        self,
+        query: QuerySpec,
+        facts: SegmentFacts,
+        base: BaseRows,
+        data: Interval | None,
+        zones: ZoneSets,
+    ) -> None:
+        self._query = query
+        self._facts = facts
+        self._base = base
+        self._data = data
+        self._zones = zones
+        self._edge_plans: dict[Interval, SourcePlan] = {}
+        self._covers: dict[TimeGrouping | None, Cover | Reason] = {}
+        time = facts.columns.get(query.time_column or "")
+        self._has_null_time = time is not None and time.null_count > 0
+        self.is_whole = self._covers_all(query.interval)
+
+    def _covers_all(self, interval: Interval | None) -> bool:
+        """Whether an interval leaves out no row of this segment."""
+        return covers_all_rows(interval, self._data, has_null_time=self._has_null_time)
+
+    def cheapest(self, fitting: tuple[Fitting, ...], rejected: dict[str, Reason]) -> SourceChoice:
+        """Return the plans of the cheapest source, with their cost as the reason against others.
+
+        Parameters
+        ----------
+        fitting : tuple of Fitting
+            Projections that can answer if their buckets cover the interval.
+        rejected : dict of str to Reason
+            Why others cannot; reasons found here are added.
+        """
+        offers = []
+        for candidate in fitting:
+            found = self._cover(candidate)
+            if isinstance(found, Cover) and found.edges and self._query.is_row_scan:
+                found = Reason(ReasonCode.UNALIGNED_INTERVAL, "rows are of one source, in order")
+            if isinstance(found, Reason):
+                rejected[candidate.match.spec.name] = found
+            else:
+                cost = self._cost(candidate, found)
+                cost += sum(self._edge_plan(edge, fitting).cost for edge in found.edges)
+                offers.append((cost, candidate.rank, candidate, found))
+        best = min(offers, key=lambda offer: offer[:2]) if offers else None
+        base_cost = self._base_cost(self._query.interval)
+        is_forced = self._query.context.is_forced
+        if best is None or (base_cost < best[0] and not is_forced):
+            _explain(offers, base_cost, set(), rejected)
+            return SourceChoice((self._base_plan(self._query.interval),), rejected)
+        cost, _, candidate, found = best
+        plans = [self._projection_plan(candidate, found)]
+        plans += [self._edge_plan(edge, fitting) for edge in found.edges]
+        used = {plan.source_name for plan in plans}
+        _explain(offers, cost, used, rejected)
+        is_base_out = not is_forced and None not in used
+        base_rejected = _costlier(base_cost, cost) if is_base_out else None
+        return SourceChoice(tuple(plans), rejected, base_rejected)
+
+    def _cover(self, candidate: Fitting) -> Cover | Reason:
+        if self.is_whole:
+            return _EVERYTHING
+        time = candidate.match.spec.time_grouping
+        if time not in self._covers:
+            self._covers[time] = self._cover_of(time, self._query.interval)
+        found = self._covers[time]
+        if isinstance(found, Cover) and not found.edges:
+            return found
+        by_bounds = cover_by_bounds(
+            candidate.match.bounds, self._fulfilled, has_null_time=self._has_null_time
+        )
+        return found if by_bounds is None else by_bounds
+
+    @cached_property
+    def _fulfilled(self) -> tuple[bool, ...]:
+        """Of each of the query's bounds, whether every time in the segment fulfils it."""
+        data, interval = self._data, self._query.interval
+        if data is None or interval is None:
+            return (False,) * len(self._query.bounds)
+        sides = {
+            ">=": interval.start_us <= data.start_us,
+            "<": data.end_us <= interval.end_us,
+        }
+        return tuple(sides[bound.function] for bound in self._query.bounds)
+
+    def _cover_of(self, time: TimeGrouping | None, interval: Interval | None) -> Cover | Reason:
+        return cover(time, interval, self._data, has_null_time=self._has_null_time)
+
+    def _share(self, found: Cover) -> float:
+        return 1.0 if self._data is None else found.share(self._data)
+
+    def _cost(self, candidate: Fitting, found: Cover) -> int:
+        stored = self._facts.projections[candidate.index]
+        if candidate.match.spec.holds_rows:
+            share = self._share(found)
+            return sorted_cost(
+                candidate.shape,
+                stored,
+                page_share(candidate.match, self._facts, share),
+                share,
+                needs_row_numbers=candidate.needs_row_numbers,
+                is_put_back=self._query.is_row_scan,
+            )
+        deleted = 0 if candidate.reversal is None else self._deleted_cost(found.buckets)
+        return deleted + candidate.shape.cost(
+            stored.row_count,
+            stored.column_bytes,
+            stored.byte_count,
+            self._share(found),
+            self._facts.row_count,
+        )
+
+    def _edge_plan(self, edge: Interval, fitting: tuple[Fitting, ...]) -> SourcePlan:
+        """Return the cheapest plan for an edge: base rows, or a projection of finer buckets."""
+        if edge not in self._edge_plans:
+            plans = [self._base_plan(edge)]
+            for candidate in fitting:
+                found = self._cover_of(candidate.match.spec.time_grouping, edge)
+                if isinstance(found, Cover) and not found.edges:
+                    plans.append(self._projection_plan(candidate, found))
+            self._edge_plans[edge] = min(plans, key=lambda p: (p.cost, p.source_name or ""))
+        return self._edge_plans[edge]
+
+    def _projection_plan(self, candidate: Fitting, found: Cover) -> SourcePlan:
+        match = candidate.match
+        stored = self._facts.projections[candidate.index]
+        reversal = candidate.reversal
+        share = self._share(found)
+        if match.spec.holds_rows:
+            share = page_share(match, self._facts, share)
+        plan = SourcePlan(
+            source=match.spec,
+            keys=match.keys,
+            feeds=match.feeds,
+            filter=conjunction((*conjuncts(match.filter), *(found.bounds or ()))),
+            present=match.present,
+            row_count=round(stored.row_count * share),
+            cost=self._cost(candidate, found),
+            needs_row_numbers=candidate.needs_row_numbers,
+            taken_back=None if reversal is None else self._taken_back(reversal, found),
+        )
+        if candidate.has_places:
+            plan = filled_plan(plan, self._zones)
+        return plan if found.buckets is None else _within(plan, match.spec, found.buckets)
+
+    def _taken_back(self, reversal: Reversal, found: Cover) -> TakenBack:
+        """Return the plan of the deleted rows among those that the projection answers for."""
+        buckets = found.buckets if found.bounds is None else self._query.interval
+        rows = replace(
+            self._base_plan(buckets),
+            feeds=tuple(AddRows(p.arguments, p.filter) for p in reversal.primitives),
+            row_count=round(self._facts.deleted_row_count * self._base_share(buckets)),
+            cost=self._deleted_cost(buckets),
+        )
+        if buckets is not None:
+            rows = replace(rows, interval=buckets, time_column=self._query.time_column)
+        return TakenBack(rows, reversal)
+
+    def _deleted_cost(self, buckets: Interval | None) -> int:
+        """Return the cost of reading the deleted rows, each perhaps in a page of its own."""
+        facts = self._facts
+        share = min(1.0, facts.deleted_row_count * PAGE_ROWS_MAX / facts.row_count)
+        column_bytes = {name: round(size * share) for name, size in facts.column_bytes.items()}
+        byte_count = sum(column_bytes.values())
+        return self._base.shape.cost(
+            facts.deleted_row_count, column_bytes, byte_count, self._base_share(buckets)
+        )
+
+    def _base_share(self, interval: Interval | None) -> float:
+        return 1.0 if interval is None or self._data is None else share_of(interval, self._data)
+
+    def _base_cost(self, interval: Interval | None) -> int:
+        facts = self._facts
+        byte_count = sum(facts.column_bytes.values())
+        share = self._base_share(interval)
+        return self._base.shape.cost(facts.row_count, facts.column_bytes, byte_count, share)
+
+    @cached_property
+    def _base_keys(self) -> tuple[Expression, ...]:
+        """The query's keys over base columns; those that have one value here are constants."""
+        if self._query.is_row_scan:
+            return self._base.keys
+        return tuple(with_constants(key, self._zones) for key in self._base.keys)
+
+    @cached_property
+    def _base_feeds(self) -> tuple[Feed, ...]:
+        """How base rows are folded: as sums of columns where that is exact."""
+        return tuple(
+            feed if sums is None or not self._is_sum_of_columns(feed.arguments[0]) else sums
+            for feed, sums in zip(self._base.feeds, self._base.sums, strict=True)
+        )
+
+    def _is_sum_of_columns(self, argument: Expression) -> bool:
+        columns = (node for node in argument.walk() if isinstance(node, Column))
+        return has_exact_sum(argument, self._zones, self._facts.row_count) and not any(
+            self._zones.of(column).has_null for column in columns
+        )
+
+    def _base_plan(self, interval: Interval | None) -> SourcePlan:
+        covers_all = self._covers_all(interval)
+        return SourcePlan(
+            source=None,
+            keys=self._base_keys,
+            feeds=self._base_feeds,
+            filter=self._base.filter,
+            interval=None if covers_all else interval,
+            time_column=None if covers_all else self._query.time_column,
+            row_count=round(self._facts.row_count * self._base_share(interval)),
+            cost=self._base_cost(interval),
+        )
+
+
+_Offer = tuple[int, tuple[int, int, str], Fitting, Cover]
+
+
+def _explain(
+    offers: list[_Offer], best_cost: int, used: set[str | None], rejected: dict[str, Reason]
+) -> None:
+    """Add to `rejected` what the projections that are not used would have cost."""
+    for cost, _, candidate, _ in offers:
+        name = candidate.match.spec.name
+        if name not in used:
+            rejected[name] = _costlier(cost, best_cost)
+
+
+def _costlier(cost: int, best_cost: int) -> Reason:
+    return Reason(ReasonCode.COSTLIER, f"{cost:,} against {best_cost:,}")
+
+
+def _within(plan: SourcePlan, spec: ProjectionSpec, buckets: Interval) -> SourcePlan:
+    """Return the plan restricted to buckets: by an interval, or by a filter if time is a date."""
+    time = spec.time_grouping
+    assert time is not None
+    column = stored_column(spec.grouping[time.index].expression)
+    if pa.types.is_timestamp(column.type):
+        return replace(plan, interval=buckets, time_column=column.name)
+    conditions = (*conjuncts(plan.filter), *interval_conditions(buckets, column))
+    return replace(plan, filter=conjunction(conditions))

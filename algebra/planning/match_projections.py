@@ -1,0 +1,400 @@
+"""Match a query with the projections that a group of segments has in common.
+
+Thousands of segments may hold the same projections and be alike in all that matching depends on.
+The result for the first of them is kept for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from msgspec.structs import replace
+
+from projseg.algebra.aggregates.conditional_aggregates import values_by_branch
+from projseg.algebra.expressions.fallible import may_fail
+from projseg.algebra.expressions.predicates import conjuncts, not_null
+from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.expressions.value_order import order_key
+from projseg.algebra.planning.column_index import ColumnIndex
+from projseg.algebra.planning.match_facts import Refinement, SegmentView
+from projseg.algebra.planning.placeholders import constants_of, expressions_of, is_placeholder
+from projseg.algebra.planning.projection_match import (
+    Match,
+    match_projection,
+    matched_conditions,
+)
+from projseg.algebra.planning.separable_conditions import SeparatedQuery
+from projseg.algebra.planning.source_cost import ReadShape, read_shape
+from projseg.algebra.planning.source_plan import Reason, Reversal
+from projseg.algebra.planning.subtractability import filter_may_fail, reversal_of
+from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.algebra.projection.stored_names import state_column_name
+from projseg.algebra.proofs.exact_values import has_exact_sum, is_sure
+from projseg.algebra.proofs.filter_simplify import ZoneSets, outcomes
+from projseg.algebra.proofs.segment_facts import SegmentFacts
+from projseg.algebra.proofs.steady_buckets import is_steady, ordered_parts
+from projseg.algebra.query.bound_query import QuerySpec
+from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.period import DAY
+from projseg.algebra.time.refinement import always_refines, refines
+
+
+class Fitting(msgspec.Struct, frozen=True):
+    """A projection that can answer, and what its cost depends on.
+
+    Parameters
+    ----------
+    index : int
+        Its position among the segment's projections.
+    match : Match
+        How it answers.
+    shape : ReadShape
+        What is read and computed for each of its rows.
+    rank : tuple
+        Which wins at equal cost: the coarser, then fewer grouping columns, then by name.
+    reversal : Reversal or None
+        What frees its answer of deleted rows; None: there are none, or it holds rows.
+    needs_row_numbers : bool
+        As of `SourcePlan`.
+    """
+
+    index: int
+    match: Match
+    shape: ReadShape
+    rank: tuple[int, int, str]
+    reversal: Reversal | None = None
+    needs_row_numbers: bool = False
+
+    @property
+    def has_places(self) -> bool:
+        """Whether values of each segment are to be filled in."""
+        feeds = () if self.reversal is None else self.reversal.feeds
+        fed = (each for feed in feeds for each in expressions_of(feed))
+        return self.match.has_places or any(map(is_placeholder, fed))
+
+
+class Verdicts(msgspec.Struct, frozen=True):
+    """Which projections fit, and why the others do not."""
+
+    fitting: tuple[Fitting, ...]
+    rejected: dict[str, Reason]
+
+
+class CandidateGroup:
+    """One set of projections, and one query without its separable conditions.
+
+    Parameters
+    ----------
+    separated : SeparatedQuery
+        The query.
+    specs : sequence of ProjectionSpec
+        The projections that each segment of the group stores, in the same order.
+    allowed : frozenset of int
+        Positions of those that the query context allows.
+    has_deleted_rows : bool
+        Whether rows of each segment of the group were deleted.
+    """
+
+    def __init__(
+        self,
+        separated: SeparatedQuery,
+        specs: Sequence[ProjectionSpec],
+        allowed: frozenset[int],
+        *,
+        has_deleted_rows: bool = False,
+    ) -> None:
+        self._query = query = separated.rest
+        self._separated = separated
+        self._specs = tuple(specs)
+        self._allowed = allowed
+        self._has_deleted_rows = has_deleted_rows
+        self._verdicts: dict[SegmentView, Verdicts] = {}
+        self._index = ColumnIndex(self._specs)
+        own = [self._specs[index] for index in sorted(allowed)]
+        self._predicates = _predicates(query, own)
+        self._constant_columns = _constant_columns((*query.columns_read, *separated.columns), own)
+        self._summands = _summands(query) if own else ()
+        self._inputs = _inputs(query) if own else ()
+        self._of_time = () if query.is_row_scan or not own else _expressions_of_time(separated)
+        self._always, self._sometimes = _refinements(query, own)
+        self._ordered = _ordered_of_time(query, own)
+
+    def verdicts(
+        self,
+        facts: SegmentFacts,
+        zones: ZoneSets,
+        conditions: tuple[Expression, ...],
+        bounds: tuple[Expression, ...],
+    ) -> Verdicts:
+        """Return which projections can answer on a segment, and why others cannot.
+
+        Parameters
+        ----------
+        facts : SegmentFacts
+            The segment.
+        zones : ZoneSets
+            The values that terms can have in it.
+        conditions : tuple of Expression
+            The part of the query's filter that is not true of every row.
+        bounds : tuple of Expression
+            The conditions that the query's interval puts on the time column.
+        """
+        apart = tuple(c for c in conditions if c.columns and c.columns <= self._separated.names)
+        rest = tuple(c for c in conditions if c not in apart) if apart else conditions
+        view = self._view(facts, zones, rest)
+        if view not in self._verdicts:
+            self._verdicts[view] = self._work_out(view)
+        if not apart and not self._separated.has_interval:
+            return self._verdicts[view]
+        return self._added(self._verdicts[view], view, apart, bounds)
+
+    def _added(
+        self,
+        found: Verdicts,
+        view: SegmentView,
+        conditions: tuple[Expression, ...],
+        bounds: tuple[Expression, ...],
+    ) -> Verdicts:
+        """Return what becomes of verdicts with separable conditions and bounds."""
+        fitting, rejected = [], dict(found.rejected)
+        for one in found.fitting:
+            added = matched_conditions(one.match.spec, view, conditions)
+            if not isinstance(added, Reason) and one.reversal is not None:
+                added = filter_may_fail() if any(map(may_fail, added)) else added
+            if isinstance(added, Reason):
+                rejected[one.match.spec.name] = added
+            else:
+                match = one.match.among(
+                    added, bounds if self._separated.has_interval else None, view
+                )
+                fitting.append(replace(one, match=match, shape=one.shape.filtered(added)))
+        return Verdicts(tuple(fitting), rejected)
+
+    def _view(
+        self, facts: SegmentFacts, zones: ZoneSets, conditions: tuple[Expression, ...]
+    ) -> SegmentView:
+        proved = [p for p in self._predicates if outcomes(p, zones).is_always_true]
+        constants = [
+            (column.name, value)
+            for column in self._constant_columns
+            if (value := _constant(column, facts)) is not None
+        ]
+        found = [r for r in self._sometimes if _refines_here(r, facts, self._query.time_column)]
+        return SegmentView(
+            conditions=conditions,
+            bounds=self._query.bounds,
+            proved=frozenset(proved),
+            constants=tuple(constants),
+            single=frozenset(
+                part for whole in self._of_time for part in constants_of(whole, zones)
+            ),
+            refinements=self._always.union(found) if found else self._always,
+            steady=frozenset(
+                (buckets, part)
+                for buckets, part, moment in self._ordered
+                if _holds_around(is_steady, facts, moment, self._query.time_column, part, buckets)
+            ),
+            exact=frozenset(
+                one for one in self._summands if has_exact_sum(one, zones, facts.row_count)
+            ),
+            sure=frozenset(one for one in self._inputs if is_sure(one, zones)),
+        )
+
+    def _work_out(self, view: SegmentView) -> Verdicts:
+        candidates, rejected = self._index.narrow(self._query, view, self._allowed)
+        fitting = []
+        for index in candidates:
+            spec = self._specs[index]
+            found = match_projection(self._query, spec, view)
+            if isinstance(found, Reason):
+                rejected[spec.name] = found
+                continue
+            is_taken_back = self._has_deleted_rows and not spec.holds_rows
+            reversal = reversal_of(self._query, found, view) if is_taken_back else None
+            if isinstance(reversal, Reason):
+                rejected[spec.name] = reversal
+                continue
+            shape = read_shape(
+                found.keys,
+                tuple(conjuncts(found.filter)),
+                self._query.primitives,
+                found.feeds,
+                () if found.present is None else (state_column_name(found.present, "count"),),
+            )
+            needs_row_numbers = spec.holds_rows and (
+                self._has_deleted_rows or self._query.is_row_scan
+            )
+            fitting.append(Fitting(index, found, shape, _rank(spec), reversal, needs_row_numbers))
+        return Verdicts(tuple(fitting), rejected)
+
+
+def _rank(spec: ProjectionSpec) -> tuple[int, int, str]:
+    granularity = Granularity.ALL if spec.time_grouping is None else spec.time_grouping.granularity
+    return (-granularity.length_micros, len(spec.grouping), spec.name)
+
+
+def _predicates(query: QuerySpec, specs: Sequence[ProjectionSpec]) -> tuple[Expression, ...]:
+    """Return the conditions whose truth in a segment can decide whether a projection fits."""
+    own_filters = [p.filter for p in query.primitives]
+    states = [p for spec in specs for _, p in spec.states]
+    stored = [p for p in states if p.function == "count" or p.filter]
+    found: list[Expression] = [c for spec in specs for c in spec.filter_conjuncts]
+    found += [c for condition in own_filters for c in conjuncts(condition)]
+    found += [c for primitive in stored for c in conjuncts(primitive.filter)]
+    columns = dict.fromkeys(
+        node
+        for primitive in (*query.primitives, *stored)
+        for argument in primitive.arguments
+        for node in argument.walk()
+        if isinstance(node, Column)
+    )
+    found += [not_null(column) for column in columns]
+    return tuple(dict.fromkeys(found))
+
+
+def _summands(query: QuerySpec) -> tuple[Expression, ...]:
+    """Return what is computed to be summed, and the branches of it."""
+    sums = (p.arguments[0] for p in query.primitives if p.function == "sum")
+    values = (value for argument in sums for value in values_by_branch(argument))
+    return tuple(dict.fromkeys(value for value in values if isinstance(value, Call)))
+
+
+def _inputs(query: QuerySpec) -> tuple[Expression, ...]:
+    """Return what is computed to be counted, or to find the least or the greatest of it."""
+    counted = (p for p in query.primitives if p.function in ("count", "min", "max"))
+    inputs = (
+        one for p in counted for argument in p.arguments for one in values_by_branch(argument)
+    )
+    return tuple(dict.fromkeys(one for one in inputs if isinstance(one, Call)))
+
+
+def _constant_columns(
+    columns: Sequence[Column], specs: Sequence[ProjectionSpec]
+) -> tuple[Column, ...]:
+    """Return the columns that some projection lacks, but could replace by a segment's one value."""
+    stored_by_all = [set(spec.column_by_expression) for spec in specs]
+    return tuple(
+        column
+        for column in columns
+        if not stored_by_all or not all(column in stored for stored in stored_by_all)
+    )
+
+
+def _expressions_of_time(query: SeparatedQuery) -> tuple[Expression, ...]:
+    """Return what a query computes from times, of which a segment may know the value."""
+    return tuple(
+        expression
+        for expression in dict.fromkeys((*query.rest.expressions, *query.columns))
+        if any(
+            isinstance(node, Column) and pa.types.is_temporal(node.type)
+            for node in expression.walk()
+        )
+    )
+
+
+def _constant(column: Column, facts: SegmentFacts) -> Literal | None:
+    values = facts.columns.get(column.name)
+    if values is None or values.null_count >= facts.row_count:
+        return Literal(column.type, None)
+    is_single = values.is_exact and not values.null_count and values.minimum == values.maximum
+    if not is_single or values.minimum is None or pa.types.is_floating(column.type):
+        return None
+    if pa.types.is_temporal(column.type):
+        return None  # segments have different times, so views would be too many
+    return Literal(column.type, values.minimum)
+
+
+def _refinements(
+    query: QuerySpec, specs: Sequence[ProjectionSpec]
+) -> tuple[frozenset[Refinement], tuple[Refinement, ...]]:
+    """Return the refinements that hold at all times, and those that may hold in some segments."""
+    wanted = {
+        (node.arguments[0], node.parameters[0])
+        for expression in query.expressions
+        for node in expression.walk()
+        if isinstance(node, Call) and node.function == "time_floor"
+    }
+    pairs = {
+        (floor.granularity, granularity, moment.name)
+        for spec in specs
+        for floor in spec.stored_floors
+        for moment, granularity in wanted
+        if isinstance(moment, Column)
+        and moment == floor.moment
+        and isinstance(granularity, Granularity)
+        and granularity != floor.granularity
+    }
+    always = frozenset(pair for pair in pairs if always_refines(pair[0], pair[1]))
+    return always, tuple(sorted(pairs - always, key=str))
+
+
+def _ordered_of_time(
+    query: QuerySpec, specs: Sequence[ProjectionSpec]
+) -> tuple[tuple[Granularity, Expression, str], ...]:
+    """Return what rises or falls with a time that some projection truncates, with its buckets."""
+    floors = {
+        (floor.granularity, floor.moment)
+        for spec in specs
+        for floor in spec.stored_floors
+        if isinstance(floor.moment, Column) and pa.types.is_timestamp(floor.moment.type)
+    }
+    found = dict.fromkeys(
+        (buckets, part, moment.name)
+        for buckets, moment in floors
+        if isinstance(moment, Column)
+        for expression in query.expressions
+        for part in ordered_parts(expression, moment)
+        if isinstance(part, Call) and moment not in part.arguments
+    )
+    return tuple(found)
+
+
+def _refines_here(refinement: Refinement, facts: SegmentFacts, time_column: str | None) -> bool:
+    stored, wanted, name = refinement
+    return _holds_around(_refines, facts, name, time_column, stored, wanted)
+
+
+def _holds_around(
+    holds: Callable[..., bool],
+    facts: SegmentFacts,
+    name: str,
+    time_column: str | None,
+    *what: object,
+) -> bool:
+    """Whether something holds of all times of a column in a segment.
+
+    It is tried of the enclosing 32 days first: many segments share them, so the answer is cached.
+    """
+    values = facts.columns.get(name)
+    if values is None or values.null_count >= facts.row_count:
+        return True
+    low, high = facts.time_minimum_us, facts.time_maximum_us
+    if name != time_column or low is None:
+        low, high = _micros(values.minimum), _micros(values.maximum)
+    if low is None or high is None:
+        return False
+    around = low // _SHARED_TIME * _SHARED_TIME, (high // _SHARED_TIME + 1) * _SHARED_TIME
+    return holds(*what, *around) or holds(*what, low, high + 1)
+
+
+def _micros(value: object) -> int | None:
+    for arrow_type, unit in ((pa.timestamp("us"), 1), (pa.date32(), DAY)):
+        if (key := order_key(value, arrow_type)) is not None:
+            return int(key) * unit
+    return None
+
+
+_SHARED_TIME = 32 * DAY
+
+
+@lru_cache(maxsize=65536)
+def _refines(stored: Granularity, wanted: Granularity, low: int, end: int) -> bool:
+    """Whether a granularity refines another, where it may: its ends are tried first."""
+    ends = np.array([low, end - 1])
+    if not np.array_equal(wanted.floor(stored.floor(ends)), wanted.floor(ends)):
+        return False  # `refines` would say the same, but takes much longer
+    return refines(stored, wanted, low, end)

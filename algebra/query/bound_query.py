@@ -1,0 +1,180 @@
+"""A query bound to a table: its keys, aggregates, filters and order as typed expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+from msgspec.structs import replace
+
+from projseg.algebra.aggregates.call import AggregateCall
+from projseg.algebra.aggregates.decompose import decompose
+from projseg.algebra.aggregates.mergeable import MergeableAggregate, mergeable
+from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.expressions.binding.bind import NamedExpression
+from projseg.algebra.expressions.predicates import conjuncts
+from projseg.algebra.expressions.tree import Call, Column, Expression
+from projseg.algebra.query.context import QueryContext
+from projseg.algebra.query.result_order import OrderTerm
+from projseg.algebra.query.time_bounds import interval_conditions
+from projseg.algebra.time.interval import Interval
+from projseg.errors import UnsupportedFeatureError
+from projseg.memory.cached_property import cached_property
+
+
+class QuerySpec(msgspec.Struct, frozen=True, dict=True):
+    """A bound query. With neither keys nor aggregates it is a row scan of `columns`.
+
+    Parameters
+    ----------
+    keys : tuple of NamedExpression
+        Expressions to group by, over base columns; the first output columns.
+    aggregates : tuple of AggregateCall
+        Aggregates to compute for each group, each once, by names that no key has.
+    grouping_sets : tuple of tuple of int, or None
+        Positions of the keys of each grouping set; None: there is one, of all keys.
+    outputs : tuple of NamedExpression
+        The output columns after the keys, over keys and aggregates by their names.
+    filter : Expression or None
+        Rows where it is not true are left out; bounds on time are in `interval`.
+    interval : Interval or None
+        Rows whose time is outside, or null, are left out.
+    having : Expression or None
+        Groups where it is not true are left out; over keys and aggregates.
+    order_by : tuple of OrderTerm
+        Order of the result, over keys and aggregates, or over the columns of a row scan.
+    limit : int or None
+        The most rows to return.
+    columns : tuple of NamedExpression
+        Outputs of a row scan.
+    time_column : str or None
+        The table's time column.
+    time_type : pa.DataType or None
+        Its type.
+    context : QueryContext
+        How it is to be run.
+    is_partial : bool
+        Whether states of the groups are asked for instead of final values.
+    """
+
+    keys: tuple[NamedExpression, ...] = ()
+    aggregates: tuple[AggregateCall, ...] = ()
+    grouping_sets: tuple[tuple[int, ...], ...] | None = None
+    outputs: tuple[NamedExpression, ...] = ()
+    filter: Expression | None = None
+    interval: Interval | None = None
+    having: Expression | None = None
+    order_by: tuple[OrderTerm, ...] = ()
+    limit: int | None = None
+    columns: tuple[NamedExpression, ...] = ()
+    time_column: str | None = None
+    time_type: pa.DataType | None = None
+    context: QueryContext = msgspec.field(default_factory=QueryContext)
+    is_partial: bool = False
+
+    def among(self, condition: Expression | None, interval: Interval | None) -> QuerySpec:
+        """Return the same query of the rows that another filter and interval keep."""
+        found = replace(self, filter=condition, interval=interval)
+        found.__dict__.update((name, getattr(self, name)) for name in _OF_ALL_ROWS)
+        return found
+
+    @property
+    def is_row_scan(self) -> bool:
+        """Whether base rows themselves are asked for."""
+        return not self.keys and not self.aggregates
+
+    @property
+    def is_divisible(self) -> bool:
+        """Whether the answer is the rows of several tasks, each over some of the segments."""
+        if self.is_row_scan:
+            return self.limit is None and not self.order_by
+        return self.is_partial
+
+    @cached_property
+    def scanned(self) -> tuple[Expression, ...]:
+        """What a row scan reads of each row: its columns, then the time that ties fall to."""
+        columns = tuple(named.expression for named in self.columns)
+        is_plain = self.limit is None and not self.order_by
+        if not self.is_row_scan or is_plain or self.time_column is None or self.time_type is None:
+            return columns
+        return (*columns, Column(self.time_type, self.time_column))
+
+    @cached_property
+    def primitives_of(self) -> dict[str, tuple[Primitive, ...]]:
+        """The primitives of each aggregate by its name, as `decompose` returns them."""
+        return {call.name: decompose(call) for call in self.aggregates}
+
+    @cached_property
+    def primitives(self) -> tuple[Primitive, ...]:
+        """The primitives of the aggregates, each once, in order."""
+        found = {p.text: p for several in self.primitives_of.values() for p in several}
+        return tuple(found.values())
+
+    @cached_property
+    def conditions(self) -> tuple[Expression, ...]:
+        """The conjuncts of the filter."""
+        return conjuncts(self.filter)
+
+    @cached_property
+    def expressions(self) -> tuple[Expression, ...]:
+        """Every expression over base columns."""
+        found = [named.expression for named in (*self.keys, *self.columns)]
+        found += [argument for primitive in self.primitives for argument in primitive.arguments]
+        found += [c for primitive in self.primitives for c in conjuncts(primitive.filter)]
+        return (*found, *self.conditions)
+
+    @cached_property
+    def columns_read(self) -> tuple[Column, ...]:
+        """Base columns that the answer depends on, apart from the interval's."""
+        found = (node for expression in self.expressions for node in expression.walk())
+        return tuple(dict.fromkeys(node for node in found if isinstance(node, Column)))
+
+    @cached_property
+    def bounds(self) -> tuple[Call, ...]:
+        """The interval as conditions on the time column."""
+        if self.interval is None or self.time_type is None or self.time_column is None:
+            return ()
+        return interval_conditions(self.interval, Column(self.time_type, self.time_column))
+
+    @cached_property
+    def mergeable(self) -> tuple[MergeableAggregate, ...]:
+        """For a partial answer, each output's states and how they are merged.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            PROJSEG_NOT_MERGEABLE if states cannot be merged exactly outside projseg, or an output
+            is an expression over aggregates.
+        """
+        calls = {call.name: call for call in self.aggregates}
+        return tuple(
+            mergeable(replace(calls[column.name], name=name))
+            for name, column in (_plain_output(output, calls) for output in self.outputs)
+        )
+
+    @cached_property
+    def output_schema(self) -> pa.Schema:
+        """Names and types of the result's columns."""
+        outputs = [(named.name, named.expression.type) for named in (*self.keys, *self.columns)]
+        if self.is_partial:
+            outputs += [(s.name, s.type) for one in self.mergeable for s in one.states]
+        else:
+            outputs += [(named.name, named.expression.type) for named in self.outputs]
+        return pa.schema(outputs)
+
+
+# What is computed of a query, whatever rows it asks for.
+_OF_ALL_ROWS: Final = ("scanned", "primitives_of", "primitives")
+
+
+def _plain_output(output: NamedExpression, calls: Container[str]) -> tuple[str, Column]:
+    """Return the name of an output and the call's column that it is."""
+    if not isinstance(output.expression, Column) or output.expression.name not in calls:
+        raise UnsupportedFeatureError(
+            "PROJSEG_NOT_MERGEABLE",
+            f"'{output.name}' is no aggregate but computed, and has no states of its own; ask for "
+            "the aggregates in it, or for a final answer",
+        )
+    return output.name, output.expression

@@ -1,0 +1,87 @@
+"""Arrow arrays as vectors: numbers, ids of a sorted dictionary, or as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from projseg.kernels.groups.grouping import UnsignedIds
+from projseg.segment_format.dictionaries.dictionary import Dictionary, narrow_id_dtype
+from projseg.segment_format.layout.logical_types import arrow_to_numbers, is_fixed_width, is_text
+from projseg.segment_format.vectors.arrow_arrays import primitive_array, primitive_values, scalar_of
+from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector
+
+
+def numbers_of_array(array: pa.Array) -> Numbers:
+    """Return the fixed-width form of an Arrow array."""
+    values, validity = arrow_to_numbers(array)
+    return Numbers(values, array.type, 0, validity)
+
+
+def vector_of_array(array: pa.Array) -> Vector:
+    """Return an Arrow array as a vector without building a dictionary: text stays Arrow's."""
+    return numbers_of_array(array) if is_fixed_width(array.type) else Opaque(array)
+
+
+def grouping_vector(array: pa.Array | pa.ChunkedArray) -> Vector:
+    """Return an Arrow array as a vector to group by: text becomes ids of a sorted dictionary."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if is_text(array.type) or pa.types.is_null(array.type):
+        return encode_sorted(array)
+    return vector_of_array(array)
+
+
+def encode_sorted(array: pa.Array | pa.ChunkedArray, *, with_null: bool = False) -> Ids:
+    """Return the dictionary form of an array: distinct values ascending, null first, NaN last.
+
+    Parameters
+    ----------
+    array : pa.Array or pa.ChunkedArray
+        Not nested.
+    with_null : bool
+        Reserve id 0 for null even if the array has no null.
+    """
+    encoded = plain_floats(array).dictionary_encode(null_encoding="encode")
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    values = encoded.dictionary
+    order = primitive_values(pc.array_sort_indices(values))  # the null comes last
+    if values.null_count:
+        order = np.roll(order, 1)
+    missing = int(with_null and not values.null_count)
+    count = missing + len(values)
+    rank = np.empty(len(values), narrow_id_dtype(count))
+    rank[order] = np.arange(missing, count)
+    in_order = values.take(primitive_array(order))
+    if missing:
+        in_order = pa.concat_arrays([pa.nulls(1, values.type), in_order])
+    return Ids(rank[primitive_values(encoded.indices)], Dictionary(in_order))
+
+
+def merge_values(
+    value_lists: Sequence[pa.Array], *, with_null: bool = False
+) -> tuple[Dictionary, list[UnsignedIds]]:
+    """Return one dictionary of all values, and each list's ids in it.
+
+    Parameters
+    ----------
+    value_lists : sequence of pa.Array
+        At least one, all of one type; a list may repeat values.
+    with_null : bool
+        Reserve id 0 for null even if no list has one.
+    """
+    every = encode_sorted(pa.concat_arrays(value_lists), with_null=with_null)
+    ends = np.cumsum([len(values) for values in value_lists])
+    return every.dictionary, np.split(every.ids, ends[:-1])
+
+
+def plain_floats(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Return floats with one kind of zero and one of NaN; other types unchanged."""
+    if not pa.types.is_floating(array.type):
+        return array
+    positive_zero = pc.add(array, scalar_of(0.0, array.type))
+    return pc.if_else(pc.is_nan(array), scalar_of(np.nan, array.type), positive_zero)

@@ -1,0 +1,162 @@
+"""A table's columns by name, and a selection of its rows."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.kernels.rows.gather import gather
+from projseg.segment_format.vectors.vectors import Vector
+
+
+class ColumnSource(Protocol):
+    """One table's columns: rows just read, a segment's base table, or one of its projections."""
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows of the table."""
+
+    def vector(self, name: str, *, is_state: bool = False) -> Vector:
+        """Return a whole column; `is_state` looks the name up among a projection's states."""
+
+    def vector_of_rows(
+        self, name: str, row_ids: NDArray[np.uint32], *, is_state: bool = False
+    ) -> Vector:
+        """Return a column at `row_ids`, uint32[n] ascending; pages without any are not decoded."""
+
+    def vector_of_range(self, name: str, first: int, end: int, *, is_state: bool = False) -> Vector:
+        """Return the rows [first, end) of a column, without decoding pages outside."""
+
+
+class MemorySource(msgspec.Struct, frozen=True):
+    """Columns held as vectors of one length."""
+
+    row_count: int
+    vectors: dict[str, Vector]
+
+    def vector(self, name: str, *, is_state: bool = False) -> Vector:
+        """Return a whole column."""
+        return self.vectors[name]
+
+    def vector_of_rows(
+        self, name: str, row_ids: NDArray[np.uint32], *, is_state: bool = False
+    ) -> Vector:
+        """Return a column at `row_ids`, uint32[n]."""
+        return self.vectors[name].take(row_ids)
+
+    def vector_of_range(self, name: str, first: int, end: int, *, is_state: bool = False) -> Vector:
+        """Return the rows [first, end) of a column."""
+        return self.vectors[name].slice(first, end)
+
+
+class RowRange(msgspec.Struct, frozen=True):
+    """The contiguous selection [start, end)."""
+
+    start: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+
+class RowIds(msgspec.Struct, frozen=True):
+    """A selection by ascending row ids."""
+
+    ids: NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+Selection = RowRange | RowIds
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """The selected rows of a source; each column is fetched once.
+
+    Parameters
+    ----------
+    source : ColumnSource
+        The table.
+    selection : Selection
+        Which of its rows, ascending.
+    """
+
+    source: ColumnSource
+    selection: Selection
+    # The rows that this is a subset of, and the positions in them.
+    _origin: tuple[Rows, NDArray[np.uint32]] | None = None
+    _fetched: dict[tuple[str, bool], Vector] = msgspec.field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.selection)
+
+    def vector(self, name: str, *, is_state: bool = False) -> Vector:
+        """Return a column of the selected rows."""
+        if (vector := self._fetched.get((name, is_state))) is None:
+            vector = self._fetched[name, is_state] = self._fetch(name, is_state)
+        return vector
+
+    def _fetch(self, name: str, is_state: bool) -> Vector:
+        if self._origin is not None:
+            rows, positions = self._origin
+            if (name, is_state) in rows._fetched:
+                return rows._fetched[name, is_state].take(positions)
+        if isinstance(self.selection, RowIds):
+            return self.source.vector_of_rows(name, self.selection.ids, is_state=is_state)
+        if len(self.selection) == self.source.row_count:
+            return self.source.vector(name, is_state=is_state)
+        start, end = self.selection.start, self.selection.end
+        return self.source.vector_of_range(name, start, end, is_state=is_state)
+
+    def where(self, mask: NDArray[np.bool_], kept: int | None = None) -> Rows:
+        """Return the rows where `mask`, bool[n], is true: `kept` of them, if that is known."""
+        kept = int(np.count_nonzero(mask)) if kept is None else kept
+        if kept == len(mask):
+            return self
+        first = int(mask.argmax())
+        if mask[first : first + kept].all():
+            return self.slice(first, first + kept)
+        (positions,) = mask.nonzero()
+        return self.subset(positions.astype(np.uint32))
+
+    def slice(self, first: int, end: int) -> Rows:
+        """Return the rows [first, end) of this selection; nothing is copied."""
+        selection: Selection
+        if isinstance(self.selection, RowIds):
+            selection = RowIds(self.selection.ids[first:end])
+        else:
+            selection = RowRange(self.selection.start + first, self.selection.start + end)
+        fetched = {key: vector.slice(first, end) for key, vector in self._fetched.items()}
+        return Rows(self.source, selection, None, fetched)
+
+    def subset(self, positions: NDArray[np.uint32]) -> Rows:
+        """Return the rows at `positions`, uint32[m] ascending, within this selection."""
+        if isinstance(self.selection, RowIds):
+            ids = gather(self.selection.ids, positions)
+        else:
+            ids = positions + np.uint32(self.selection.start)
+        return Rows(self.source, RowIds(ids), (self, positions))
+
+
+class MaskedRows(msgspec.Struct, frozen=True):
+    """Rows, and a mask that is true for those that count; None: all of them count.
+
+    While most rows count, folding all of them and dropping one group costs less than fetching the
+    rows that count from every column.
+    """
+
+    rows: Rows
+    mask: NDArray[np.bool_] | None = None
+
+    def compact(self) -> Rows:
+        """Return the rows that count."""
+        return self.rows if self.mask is None else self.rows.where(self.mask)
+
+
+def all_rows(source: ColumnSource) -> Rows:
+    """Select every row."""
+    return Rows(source, RowRange(0, source.row_count))

@@ -1,0 +1,1 @@
+"""Kernels of Roaring bitmaps in the portable format."""

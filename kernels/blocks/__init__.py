@@ -1,0 +1,1 @@
+"""The machine for block programs: simple steps over a block of rows."""

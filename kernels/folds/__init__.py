@@ -1,0 +1,1 @@
+"""Kernels that fold the rows of each group: counts, sums, extremes."""

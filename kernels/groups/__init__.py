@@ -1,0 +1,1 @@
+"""Kernels that number the groups of rows by one key or several."""

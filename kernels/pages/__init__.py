@@ -1,0 +1,1 @@
+"""Kernels of page encodings: bits, runs, differences, prefixes."""

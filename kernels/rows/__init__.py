@@ -1,0 +1,1 @@
+"""Kernels over rows: gather, select, sort, widen."""

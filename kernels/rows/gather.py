@@ -1,0 +1,167 @@
+"""Fetch values at row ids, and texts at dictionary ids."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.errors import InvalidInputError
+from projseg.kernels.groups.grouping import UnsignedIds, require_ids_below
+from projseg.kernels.runtime.array_types import Narrow, Words
+from projseg.kernels.runtime.kernel import Intrinsic, kernel
+from projseg.kernels.runtime.widen_small import widened_ids
+from projseg.memory.memory_pool import empty
+
+# One kernel for each width of value, whatever its type.
+_WORDS: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_COPIED: Final = 16  # bytes of text that are copied at once
+_TEXT_BYTES_MAX: Final = (1 << 31) - 1  # what Arrow's 32-bit offsets reach
+
+
+def gather(values: NDArray[Any], row_ids: NDArray[Any]) -> NDArray[Any]:
+    """Return `values[row_ids]`.
+
+    Parameters
+    ----------
+    values : any[n]
+        Fixed width, or objects.
+    row_ids : integer[m]
+        Below n; unsigned ones of at most 32 bits are fastest.
+    """
+    is_word = values.dtype.itemsize in _WORDS and values.dtype != object
+    is_narrow = row_ids.dtype.kind == "u" and row_ids.dtype.itemsize <= 4
+    if not (is_narrow and is_word and values.flags.c_contiguous):
+        return values.take(row_ids)
+    require_ids_below(row_ids, len(values))
+    gathered = empty(len(row_ids), values.dtype)
+    word = _WORDS[values.dtype.itemsize]
+    _gather(values.view(word), row_ids, gathered.view(word))
+    return gathered
+
+
+@kernel(interpretable=True)
+def _gather(words: Words, row_ids: Narrow, gathered: Words) -> None:
+    """Copy words of any type.
+
+    Shapes: words [n]; row_ids, gathered [m].
+    Oracle: numpy.take.
+    """
+    for row in range(len(row_ids)):
+        gathered[row] = words[row_ids[row]]
+
+
+def gather_text(
+    offsets: NDArray[np.int32], content: NDArray[np.uint8], ids: UnsignedIds
+) -> tuple[NDArray[np.int32], NDArray[np.uint8]] | None:
+    """Return the texts of `ids` as Arrow holds them: (offsets[n + 1], content).
+
+    Parameters
+    ----------
+    offsets : int32[cardinality + 1]
+        Where each text begins in `content`; ascending, the last at most `len(content)`.
+    content : uint8[bytes]
+        The texts, one after the other.
+    ids : uint8[n], uint16[n] or uint32[n]
+        Below cardinality.
+
+    Returns
+    -------
+    (int32[n + 1], uint8[bytes]), or None if the texts together pass 32-bit offsets.
+
+    Raises
+    ------
+    InvalidInputError
+        If an id is out of range, or the offsets pass the content.
+    """
+    require_ids_below(ids, len(offsets) - 1)
+    if int(offsets[-1]) > len(content):
+        raise InvalidInputError("PROJSEG_LENGTH_MISMATCH", f"texts end after {len(content)} bytes")
+    ids = widened_ids(ids)
+    gathered_offsets = empty(len(ids) + 1, np.int32)
+    byte_count = int(_text_offsets(offsets, ids, gathered_offsets))
+    if byte_count > _TEXT_BYTES_MAX:
+        return None
+    gathered = empty(byte_count + _COPIED, np.uint8)
+    tail = np.zeros(2 * _COPIED, np.uint8)  # the content's end, long enough to copy from
+    last = content[-_COPIED:]
+    tail[: len(last)] = last
+    _gather_text(offsets, content, tail, ids, gathered_offsets, gathered)
+    return gathered_offsets, gathered[:byte_count]
+
+
+@kernel(interpretable=True)
+def _text_offsets(
+    offsets: NDArray[np.int32], ids: Narrow, gathered_offsets: NDArray[np.int32]
+) -> Any:
+    """Add up lengths, until they pass 32-bit offsets.
+
+    Shapes: offsets [d + 1]; ids [n]; gathered_offsets [n + 1].
+    Oracle: tests/oracle/selecting.py::gather_text.
+    """
+    end = np.int64(0)
+    gathered_offsets[0] = 0
+    for row in range(len(ids)):
+        text = np.int64(ids[row])
+        end += np.int64(offsets[text + 1]) - np.int64(offsets[text])
+        if end > _TEXT_BYTES_MAX:
+            return end
+        gathered_offsets[row + 1] = end
+    return end
+
+
+@kernel(interpretable=True)
+def _gather_text(
+    offsets: NDArray[np.int32],
+    content: NDArray[np.uint8],
+    tail: NDArray[np.uint8],
+    ids: Narrow,
+    gathered_offsets: NDArray[np.int32],
+    gathered: NDArray[np.uint8],
+) -> None:
+    """Copy whole words beyond the end of each text; the next text overwrites what is too much.
+
+    Shapes: offsets [d + 1]; content [bytes]; tail [tail bytes]; ids [n]; gathered_offsets [n + 1];
+    gathered [gathered bytes].
+    Oracle: tests/oracle/selecting.py::gather_text.
+    """
+    tail_start = np.int64(max(0, len(content) - _COPIED))
+    for row in range(len(ids)):
+        text = np.int64(ids[row])
+        start, end = np.int64(offsets[text]), np.int64(offsets[text + 1])
+        target = np.int64(gathered_offsets[row])
+        while start < end:
+            if start < tail_start:
+                _copy_16_bytes(content, start, gathered, target)
+            else:
+                _copy_16_bytes(tail, start - tail_start, gathered, target)
+            start += _COPIED
+            target += _COPIED
+
+
+def _copy_slice(source: Any, start: Any, target: Any, at: Any) -> None:
+    """Copy source[start:start + 16] to target[at:at + 16]; neither is checked."""
+    target[at : at + _COPIED] = source[start : start + _COPIED]
+
+
+def _copy_word(typing_context: Any, source: Any, start: Any, target: Any, at: Any) -> Any:
+    """Do as `_copy_slice` in compiled code, as one load and one store."""
+    # Imported here, because this runs only where Numba compiles.
+    from llvmlite import ir  # type: ignore[import-untyped]
+    from numba import types
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.VectorType(ir.IntType(8), _COPIED).as_pointer()
+
+        def place(array: int, position: int) -> Any:
+            view = context.make_array(signature.args[array])(context, builder, arguments[array])
+            return builder.bitcast(builder.gep(view.data, [arguments[position]]), word)
+
+        builder.store(builder.load(place(0, 1), align=1), place(2, 3), align=1)
+        return context.get_dummy_value()
+
+    return types.void(source, types.int64, target, types.int64), generate
+
+
+_copy_16_bytes: Final = Intrinsic(_copy_slice, _copy_word)

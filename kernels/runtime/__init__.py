@@ -1,0 +1,1 @@
+"""How kernels run: compiled by Numba, kept as machine code, or interpreted."""

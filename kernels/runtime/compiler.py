@@ -1,0 +1,129 @@
+"""How kernels are compiled: by Numba, without the global lock, and kept on disk where possible."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import pkgutil
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+from numba import njit
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.runtime.nrt import rtsys
+from numba.extending import intrinsic
+
+from projseg.kernels.runtime.cache_folder import cache_folder
+from projseg.kernels.runtime.numba_code import stored_kernel
+from projseg.kernels.runtime.stored_code import may_run, store
+from projseg.memory.forks import hold_while_forking
+
+__all__ = ["compiled", "intrinsic"]
+
+LOGGER: Final = logging.getLogger("projseg")
+
+# A child forked while another thread compiles or loads a kernel could never do so itself.
+hold_while_forking(global_compiler_lock)
+
+
+def compiled(function: Callable[..., Any], *, is_inlined: bool, name: str, source: int) -> Any:
+    """Return a callable that compiles the function once for each signature it is called with.
+
+    Parameters
+    ----------
+    function : callable
+        What is compiled.
+    is_inlined : bool
+        Whether it is compiled into each that calls it.
+    name, source : str, int
+        Under which name its machine code is kept, and the stamp of its sources.
+    """
+    options: Any = {"inline": "always"} if is_inlined else {}
+    dispatcher: Any = njit(nogil=True, **options)(function)
+    # Numba's own cache would take a folder that others can write.
+    if cache_folder() is not None:
+        dispatcher._cache = _KernelCache(dispatcher.py_func, name, source)
+    return dispatcher
+
+
+class _Locator:
+    """Tells Numba where a kernel is kept, and how to tell versions of its source apart."""
+
+    def __init__(self, function: Callable[..., Any], source: str) -> None:
+        self._line = function.__code__.co_firstlineno
+        self._stamp = _digest(function.__module__)
+        self._py_file = source  # named in Numba's warning about what it cannot keep
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], source: str) -> _Locator:
+        """Return the locator of a function of a module."""
+        return cls(function, source)
+
+    def get_cache_path(self) -> str:
+        """Return the folder."""
+        return str(cache_folder())
+
+    def get_source_stamp(self) -> bytes:
+        """Return a value that changes with the module's source."""
+        return self._stamp
+
+    def get_disambiguator(self) -> str:
+        """Return a text that tells functions of the same name in a module apart."""
+        return str(self._line)
+
+    def ensure_cache_path(self) -> None:
+        """Do nothing: `cache_folder` made the folder."""
+
+
+@cache
+def _digest(module: str) -> bytes:
+    package, _, name = module.rpartition(".")
+    source = pkgutil.get_data(package, f"{name}.py")  # reads zip archives, too
+    return hashlib.sha256(source or b"").digest()
+
+
+class _KernelCacheImpl(CompileResultCacheImpl):
+    _locator_classes: list[type[object]] = [_Locator]  # noqa: RUF012 - Numba's own declaration
+
+
+class _KernelCache(FunctionCache):
+    """A cache whose faults fail no query: with a full disk or a torn file, kernels are compiled."""
+
+    _impl_class = _KernelCacheImpl
+
+    def __init__(self, function: Callable[..., Any], name: str, source: int) -> None:
+        super().__init__(function)
+        self._code_name, self._code_source = name, source
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the kernel compiled for the types `sig`, or None if it is not to be had.
+
+        Numba would first load all that compiling needs, a quarter of a second of modules; what is
+        compiled already needs the run-time system alone.
+        """
+        try:
+            rtsys.initialize(target_context)
+            return self._load_overload(sig, target_context)
+        except Exception as error:  # noqa: BLE001 - bytes cut short break pickle in any way
+            LOGGER.info("kernel %s is compiled anew: %s", self._name, error)
+            self._guarded(self.flush)
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a compiled kernel, if that is possible."""
+        self._guarded(lambda: super(_KernelCache, self).save_overload(sig, data))
+        self._guarded(lambda: self._store(data))
+
+    def _store(self, compiled: Any) -> None:
+        """Keep its machine code for processes that do without Numba."""
+        kernel = stored_kernel(compiled, self._code_source) if may_run() else None
+        if kernel is not None:
+            store(kernel, self._code_name)
+
+    def _guarded(self, change: Callable[[], None]) -> None:
+        try:
+            change()
+        except OSError as error:
+            LOGGER.info("kernel %s is not kept: %s", self._name, error)

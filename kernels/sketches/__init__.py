@@ -1,0 +1,1 @@
+"""Kernels of HLL, KLL and theta sketches."""

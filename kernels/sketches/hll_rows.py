@@ -1,0 +1,113 @@
+"""Rows of HyperLogLog coupons, and the distinct ones among them where values are few."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.errors import InvalidInputError
+from projseg.kernels.folds.fold_guard import GroupIds, check_rows
+from projseg.kernels.runtime.array_types import Narrow
+from projseg.kernels.runtime.kernel import kernel
+
+_PAIRS_MAX: Final = 1 << 20  # a byte each, in the second-level cache
+_ROWS_PER_PAIR_MIN: Final = 8  # from which a pass over all pairs costs little beside one over rows
+
+
+@dataclass(frozen=True)
+class CouponRows:
+    """Row i belongs to group `group_ids[i]` and has the coupon `coupons[value_ids[i]]`.
+
+    Parameters
+    ----------
+    group_ids : uint8[n], uint16[n], uint32[n] or None
+        The group of each row; None: all are of group 0.
+    group_count : int
+        Number of groups.
+    value_ids : unsigned[n] or None
+        None: row i has `coupons[i]`.
+    coupons : uint32[m]
+        0 for no value.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths differ or an id is out of range.
+    """
+
+    group_ids: GroupIds | None
+    group_count: int
+    value_ids: NDArray[np.unsignedinteger[Any]] | None
+    coupons: NDArray[np.uint32]
+
+    def __post_init__(self) -> None:
+        """Check that every id is in range, since kernels do not."""
+        check_rows(self.group_ids, self.group_count, len(self))
+        ids = self.value_ids
+        if ids is not None and len(ids) and int(ids.max()) >= len(self.coupons):
+            raise InvalidInputError(
+                "PROJSEG_BAD_GROUP_IDS", f"value id {ids.max()} is not below {len(self.coupons)}"
+            )
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.coupons) if self.value_ids is None else len(self.value_ids)
+
+    def has_few_pairs(self) -> bool:
+        """Whether groups and values are so few that `distinct_rows` saves time."""
+        pair_count = self.group_count * len(self.coupons)
+        is_small = pair_count <= min(_PAIRS_MAX, len(self) // _ROWS_PER_PAIR_MIN)
+        return self.value_ids is not None and is_small
+
+
+def distinct_rows(rows: CouponRows) -> CouponRows:
+    """Return one row for each group and value id that occur together, by group and value id.
+
+    Rows without value ids are returned as they are.
+    """
+    if rows.value_ids is None:
+        return rows
+    is_seen = np.zeros((rows.group_count, len(rows.coupons)), np.bool_)
+    _mark_pairs(rows.group_ids, rows.value_ids, is_seen)
+    pair_count = np.count_nonzero(is_seen)
+    group_ids = np.empty(pair_count + 1, np.uint32)  # one more: where unseen pairs are written
+    coupons = np.empty(pair_count + 1, np.uint32)
+    _write_pairs(is_seen, rows.coupons, group_ids, coupons)
+    return CouponRows(group_ids[:-1], rows.group_count, None, coupons[:-1])
+
+
+@kernel
+def _mark_pairs(group_ids: Narrow | None, value_ids: Narrow, is_seen: NDArray[np.bool_]) -> None:
+    """Mark each row's group and value id.
+
+    Shapes: group_ids, value_ids [n]; is_seen [g, m].
+    Oracle: tests/oracle/hll.py::pairs.
+    """
+    for row in range(len(value_ids)):
+        group = np.int64(0)
+        if group_ids is not None:
+            group = np.int64(group_ids[row])
+        is_seen[group, np.int64(value_ids[row])] = True
+
+
+@kernel
+def _write_pairs(
+    is_seen: NDArray[np.bool_],
+    coupons: NDArray[np.uint32],
+    group_ids: NDArray[np.uint32],
+    seen_coupons: NDArray[np.uint32],
+) -> None:
+    """Write the group and the coupon of each mark.
+
+    Shapes: is_seen [g, m]; coupons [m]; group_ids, seen_coupons [p + 1].
+    Oracle: tests/oracle/hll.py::pairs.
+    """
+    count = np.uint64(0)
+    for group in range(is_seen.shape[0]):
+        for value in range(is_seen.shape[1]):
+            group_ids[count] = group
+            seen_coupons[count] = coupons[value]
+            count += np.uint64(is_seen[group, value])

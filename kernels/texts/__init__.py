@@ -1,0 +1,1 @@
+"""Kernels over texts: distinct values, order, LIKE, groups."""

@@ -1,0 +1,205 @@
+"""Find the texts that match a LIKE pattern, by one search through the bytes of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.kernels.runtime.kernel import kernel
+from projseg.kernels.texts.texts import checked_texts
+from projseg.memory.memory_pool import zeros
+
+ONE: Final = -1
+"""In a pattern: any character."""
+
+ANY: Final = -2
+"""In a pattern: any characters, or none."""
+
+_BLOCK: Final = 1 << 12
+
+
+def like_rows(
+    offsets: NDArray[np.int32], content: NDArray[np.uint8], pattern: Sequence[int]
+) -> NDArray[np.bool_]:
+    """Tell which texts match a pattern.
+
+    Parameters
+    ----------
+    offsets : int32[n + 1]
+        Text i is content[offsets[i] : offsets[i + 1]], in UTF-8; not descending.
+    content : uint8[m]
+    pattern : sequence of int
+        Bytes, `ONE` and `ANY`.
+
+    Returns
+    -------
+    bool[n]
+
+    Raises
+    ------
+    InvalidInputError
+        If an offset lies outside the content.
+    """
+    offsets, content = checked_texts(offsets, content)
+    codes = np.array(pattern, np.int16)
+    found = zeros(len(offsets) - 1, np.bool_)
+    needle = _longest_run(pattern)
+    if not needle or pattern[0] != ANY:
+        _match_each(offsets, content, codes, found)
+        return found
+    is_contained = list(pattern) == [ANY, *needle, ANY]
+    marks = np.zeros(_BLOCK, np.uint8)
+    wanted = np.array(needle, np.uint8)
+    _match_found(offsets, content, codes, wanted, is_contained, marks, marks.view(np.uint64), found)
+    return found
+
+
+def _longest_run(pattern: Sequence[int]) -> list[int]:
+    """Return the longest run of bytes in a pattern."""
+    longest: list[int] = []
+    run: list[int] = []
+    for code in pattern:
+        run = [*run, code] if code >= 0 else []
+        longest = max(longest, run, key=len)
+    return longest
+
+
+@kernel
+def _match_each(
+    offsets: NDArray[np.int32],
+    content: NDArray[np.uint8],
+    codes: NDArray[np.int16],
+    found: NDArray[np.bool_],
+) -> None:
+    """Match every text from its beginning.
+
+    Shapes: offsets [n + 1]; content [bytes]; codes [p]; found [n].
+    Oracle: tests/oracle/selecting.py::like.
+    """
+    for row in range(len(found)):
+        found[row] = _matches(content, np.int64(offsets[row]), np.int64(offsets[row + 1]), codes)
+
+
+@kernel
+def _match_found(
+    offsets: NDArray[np.int32],
+    content: NDArray[np.uint8],
+    codes: NDArray[np.int16],
+    needle: NDArray[np.uint8],
+    is_contained: bool,
+    marks: NDArray[np.uint8],
+    words: NDArray[np.uint64],
+    found: NDArray[np.bool_],
+) -> None:
+    """Match the texts in which the first and the last byte of the needle stand where they should.
+
+    `words` is the same memory as `marks`. If `is_contained`, texts that hold the needle match.
+
+    Shapes: offsets [n + 1]; content [bytes]; codes [p]; needle [k]; marks [8 w]; words [w];
+        found [n].
+    Oracle: tests/oracle/selecting.py::like.
+    """
+    row, tried = 0, -1
+    size = len(needle)
+    start: Any = np.int64(offsets[0])
+    stop: Any = np.int64(offsets[len(found)]) - size + 1
+    while start < stop:
+        count = min(len(marks), stop - start)
+        _mark(
+            content[start:], content[start + size - 1 :], needle[0], needle[size - 1], marks[:count]
+        )
+        marks[count:] = 0
+        for word in range((count + 7) >> 3):
+            if words[word] == 0:
+                continue
+            for i in range(8 * word, 8 * word + 8):
+                if marks[i] == 0:
+                    continue
+                at = start + i
+                while offsets[row + 1] <= at:
+                    row += 1
+                if found[row] or row == tried:
+                    continue
+                end = np.int64(offsets[row + 1])
+                if is_contained:
+                    found[row] = at + size <= end and _is_at(content, at, needle)
+                else:
+                    tried = row
+                    found[row] = _matches(content, np.int64(offsets[row]), end, codes)
+        start += count
+
+
+@kernel
+def _mark(
+    left: NDArray[np.uint8],
+    right: NDArray[np.uint8],
+    first: int,
+    last: int,
+    marks: NDArray[np.uint8],
+) -> None:
+    """Mark where both bytes stand; a loop that compilers turn into vectors.
+
+    Shapes: left, right [bytes]; marks [k].
+    Part of: `_match_found`.
+    """
+    for i in range(len(marks)):
+        marks[i] = (left[i] == first) & (right[i] == last)
+
+
+@kernel
+def _is_at(content: NDArray[np.uint8], at: int, needle: NDArray[np.uint8]) -> bool:
+    """Whether the needle stands at a place.
+
+    Shapes: content [bytes]; needle [k].
+    Part of: `_match_found`.
+    """
+    for i in range(len(needle)):  # noqa: SIM110 - Numba compiles no generators here
+        if content[at + i] != needle[i]:
+            return False
+    return True
+
+
+@kernel
+def _matches(content: NDArray[np.uint8], at: int, end: int, codes: NDArray[np.int16]) -> bool:
+    """Whether a text matches: what follows an `ANY` is tried from one character to the next.
+
+    Shapes: content [bytes]; codes [p].
+    Part of: `_match_found`.
+    """
+    place, after = 0, -1
+    again: Any = np.int64(0)
+    while at < end:
+        code = np.int64(codes[place]) if place < len(codes) else np.int64(-3)
+        if code == -2:
+            place += 1
+            after, again = place, at
+        elif code == -1:
+            at += _character_bytes(content, at, end)
+            place += 1
+        elif code == np.int64(content[at]):
+            at += 1
+            place += 1
+        elif after >= 0:
+            again += _character_bytes(content, again, end)
+            place, at = after, again
+        else:
+            return False
+    while place < len(codes) and codes[place] == -2:
+        place += 1
+    return bool(place == len(codes))
+
+
+@kernel
+def _character_bytes(content: NDArray[np.uint8], at: int, end: int) -> Any:
+    """Return the size of the character at a place, in a text that ends at `end`.
+
+    Shapes: content [bytes].
+    Part of: `_matches`.
+    """
+    size = np.int64(1)
+    while at + size < end and (content[at + size] & 0xC0) == 0x80:
+        size += 1
+    return size

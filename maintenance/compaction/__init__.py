@@ -1,0 +1,1 @@
+"""Compaction: small segments of a time chunk become larger ones."""

@@ -1,0 +1,116 @@
+"""What follows a commit: compaction where the table asks for it, or a word about small segments.
+
+The rows are committed by then, so nothing that goes wrong here is raised: it is logged.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from projseg.errors import InvalidInputError, ProjsegError
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from projseg.maintenance.rewrite.tasks import TaskRunner
+
+AUTO_COMPACT: Final = "autoCompact"
+"""The table property that says whether commits are followed by a compaction."""
+
+LOGGER: Final = logging.getLogger("projseg.table")
+
+_SMALL_SHARE: Final = 0.1  # of the table's target
+_MANY_A_CHUNK: Final = 10
+_TOLD: Final[set[str]] = set()
+
+
+def after_commit(
+    snapshot: Snapshot, entries: Sequence[SegmentEntry], runner: TaskRunner | None = None
+) -> Snapshot:
+    """Compact the table, or say once that its segments are small; return the newest version known.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The version that was committed.
+    entries : sequence of SegmentEntry
+        The segments that it added.
+    runner : TaskRunner or None
+        As of `compact`.
+    """
+    try:
+        if entries and is_automatic(snapshot):
+            # Imported here: most tables do not ask for it, and each task of a write would pay.
+            from projseg.maintenance.compaction.compact import Compaction, compact
+
+            compaction = Compaction(_span(entries), is_policy=True)
+            return compact(snapshot, compaction, runner=runner)[0]
+        if _are_small(snapshot, entries):
+            _tell(snapshot, entries)
+    except ProjsegError as error:
+        LOGGER.warning(
+            "version %d of %s was committed; what follows a commit failed: %s",
+            snapshot.version,
+            snapshot.storage.location,
+            error,
+        )
+    return snapshot
+
+
+def is_automatic(snapshot: Snapshot) -> bool:
+    """Whether commits to a table are followed by a compaction.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_OPTION if the table's property is neither true nor false.
+    """
+    text = snapshot.properties.properties.get(AUTO_COMPACT, "false")
+    if text.lower() not in ("true", "false"):
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION", f"property {AUTO_COMPACT} {text!r} is neither true nor false"
+        )
+    return text.lower() == "true"
+
+
+def _span(entries: Sequence[SegmentEntry]) -> tuple[int, int] | None:
+    """Return the time chunks of segments as one `[start, end)`; None for all time."""
+    chunks = [entry.interval for entry in entries if entry.interval is not None]
+    if not chunks:
+        return None
+    return min(start for start, _ in chunks), max(end for _, end in chunks)
+
+
+def _are_small(snapshot: Snapshot, entries: Sequence[SegmentEntry]) -> bool:
+    """Whether a commit's segments are small, and one of many in their time chunks.
+
+    A chunk of few rows has one small segment, which no compaction would make larger.
+    """
+    properties = snapshot.properties
+    most = _SMALL_SHARE * properties.target_segment_rows
+    row_count = sum(entry.row_count for entry in entries)
+    if not entries or properties.table_id in _TOLD or row_count >= most * len(entries):
+        return False
+    span, chunks = _span(entries), {entry.interval for entry in entries}
+    listed = snapshot.segments if span is None else snapshot.segments_between(*span)
+    many = _MANY_A_CHUNK * len(chunks)
+    if len(listed) < many:
+        return False
+    return sum(e.interval in chunks and e.row_count < most for e in listed) >= many
+
+
+def _tell(snapshot: Snapshot, entries: Sequence[SegmentEntry]) -> None:
+    _TOLD.add(snapshot.properties.table_id)
+    LOGGER.warning(
+        "version %d of %s added %d segments of %d rows on average, a small part of the target of "
+        "%d, and many lie in one time chunk, which slows queries: run compact, set the table "
+        "property %s to true, or write larger batches",
+        snapshot.version,
+        snapshot.storage.location,
+        len(entries),
+        sum(entry.row_count for entry in entries) // len(entries),
+        snapshot.properties.target_segment_rows,
+        AUTO_COMPACT,
+    )

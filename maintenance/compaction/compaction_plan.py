@@ -1,0 +1,164 @@
+"""Choose which small segments become one, from what the manifests say alone.
+
+A group lies within one time chunk and has at most the target's rows, those that are deleted not
+counted. Segments go, the oldest first, to the first group with room for them, so no two groups have
+room for one another: what a compaction made is not compacted again. A segment that stores removed
+values (deleted rows, dropped columns or projections) is written anew even by itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from projseg.segment_format.layout.format_limits import SEGMENT_BYTES_MAX
+from projseg.segment_format.layout.logical_types import TIMESTAMP
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+
+# A segment file may have twice as many bytes, so that merging what fits cannot pass the limit.
+_GROUP_BYTES_MAX: Final = SEGMENT_BYTES_MAX // 2
+
+_PLAN = pa.schema(
+    [
+        ("interval_start", TIMESTAMP),
+        ("interval_end", TIMESTAMP),
+        ("min_time", TIMESTAMP),
+        ("max_time", TIMESTAMP),
+        ("segments", pa.int64()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("files", pa.list_(pa.string())),
+    ]
+)
+
+
+@dataclass(slots=True)
+class Group:
+    """Segments of one time chunk that are to become one segment."""
+
+    inputs: list[SegmentEntry] = field(default_factory=list)
+    row_count: int = 0
+    byte_count: int = 0
+    is_dirty: bool = False
+    """Whether one of them stores removed values."""
+
+    def add(self, entry: SegmentEntry, *, is_dirty: bool = False) -> None:
+        """Add a segment."""
+        self.inputs.append(entry)
+        self.is_dirty |= is_dirty
+        self.row_count += entry.live_row_count
+        self.byte_count += entry.byte_count
+
+    def has_room(self, entry: SegmentEntry, target_rows: int) -> bool:
+        """Whether a segment can be added."""
+        row_count = self.row_count + entry.live_row_count
+        byte_count = self.byte_count + entry.byte_count
+        return row_count <= target_rows and byte_count <= _GROUP_BYTES_MAX
+
+    def growing_fast(self) -> Group:
+        """Return the group without its largest inputs, until none has more rows than the others.
+
+        Where every commit may compact, such groups write a row again only as often as the size of
+        its segment doubles.
+        """
+        ascending = sorted(self.inputs, key=lambda entry: entry.live_row_count)
+        row_count = self.row_count
+        while ascending and 2 * ascending[-1].live_row_count > row_count:
+            row_count -= ascending.pop().live_row_count
+        kept, group = {entry.file for entry in ascending}, Group()
+        for entry in self.inputs:
+            if entry.file in kept:
+                group.add(entry)
+        return group
+
+
+def plan_groups(
+    entries: Iterable[SegmentEntry],
+    *,
+    target_rows: int,
+    min_segments: int,
+    is_policy: bool = False,
+    is_dirty: Callable[[SegmentEntry], bool] = lambda entry: entry.deletion_vector is not None,
+) -> list[Group]:
+    """Return the groups, the oldest chunk first.
+
+    Parameters
+    ----------
+    entries : iterable of SegmentEntry
+        The segments to consider.
+    target_rows : int
+        Most rows of a group; segments with as many stay as they are.
+    min_segments : int
+        Fewest segments of a group, at least 2; but by hand one that is dirty is a group too.
+    is_policy : bool
+        Whether every commit may compact, so that groups must be `growing_fast`.
+    is_dirty : callable
+        Whether a segment stores removed values.
+    """
+    chunks: dict[tuple[int, int] | None, list[SegmentEntry]] = defaultdict(list)
+    dirty: set[str] = set()
+    for entry in entries:
+        if not is_policy and is_dirty(entry):
+            dirty.add(entry.listed_as)
+        elif entry.live_row_count >= target_rows:
+            continue
+        chunks[entry.interval].append(entry)
+    by_time = sorted(chunks, key=lambda interval: interval or (0, 0))
+    found = (
+        group for interval in by_time for group in _first_fit(chunks[interval], target_rows, dirty)
+    )
+    if is_policy:
+        found = (group.growing_fast() for group in found)
+    return [group for group in found if group.is_dirty or len(group.inputs) >= max(min_segments, 2)]
+
+
+def groups_of_one(entries: Iterable[SegmentEntry]) -> list[Group]:
+    """Return a group for each segment, the oldest first."""
+    groups = []
+    for entry in sorted(entries, key=lambda entry: (entry.min_time_us or 0, entry.file)):
+        groups.append(Group())
+        groups[-1].add(entry, is_dirty=True)
+    return groups
+
+
+def _first_fit(
+    entries: Iterable[SegmentEntry], target_rows: int, dirty: Container[str]
+) -> Iterator[Group]:
+    groups: list[Group] = []
+    open_groups: list[Group] = []
+    for entry in sorted(entries, key=lambda entry: (entry.min_time_us or 0, entry.file)):
+        group = next((g for g in open_groups if g.has_room(entry, target_rows)), None)
+        if group is None:
+            group = Group()
+            groups.append(group)
+            open_groups.append(group)
+        group.add(entry, is_dirty=entry.listed_as in dirty)
+        if group.row_count == target_rows:
+            open_groups.remove(group)
+    yield from groups
+
+
+def plan_rows(groups: Iterable[Group]) -> pa.Table:
+    """Return one row per group: its time chunk, times, segments, rows, bytes and files."""
+    rows = [
+        {
+            "interval_start": group.inputs[0].interval[0] if group.inputs[0].interval else None,
+            "interval_end": group.inputs[0].interval[1] if group.inputs[0].interval else None,
+            "min_time": min(
+                (e.min_time_us for e in group.inputs if e.min_time_us is not None), default=None
+            ),
+            "max_time": max(
+                (e.max_time_us for e in group.inputs if e.max_time_us is not None), default=None
+            ),
+            "segments": len(group.inputs),
+            "rows": group.row_count,
+            "bytes": group.byte_count,
+            "files": [entry.file for entry in group.inputs],
+        }
+        for group in groups
+    ]
+    return pa.Table.from_pylist(rows, _PLAN)

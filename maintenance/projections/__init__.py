@@ -1,0 +1,1 @@
+"""Projections built in segments that lack them."""

@@ -1,0 +1,270 @@
+"""Embed declared projections in segments that lack them: base bytes are copied, not encoded again.
+
+A segment's file is written anew, with the projections that the table declares and no other. Its
+base table, dictionaries and the projections that stay are copied part by part, each part's checksum
+being proved; a segment with deleted rows or dropped columns is written without them, as by a
+compaction. A projection that cannot be built is recorded with its reason, and tried again the next
+time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from projseg.algebra.projection.spec import ProjectionSpec, from_definition
+from projseg.algebra.time.interval import Interval
+from projseg.errors import InvalidInputError, did_you_mean
+from projseg.maintenance.rewrite.merged_segment import Merging
+from projseg.maintenance.rewrite.replacement import NOBODY, Replacement, Watchers
+from projseg.maintenance.rewrite.stored_groups import build_from_segment
+from projseg.maintenance.rewrite.tasks import NewFile, Target, TaskRunner, ThreadRunner
+from projseg.maintenance.rewrite.uncached_segment import TableColumns
+from projseg.reader.plan.version_facts import VersionFacts
+from projseg.segment_format.layout.footer import BASE_TABLE
+from projseg.table_layer.commits.next_version import now_us
+from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote
+from projseg.table_layer.metadata.listed_file import open_checked
+from projseg.table_layer.metadata.segment_entry import SegmentEntry, StoredProjection
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata.table_schema import stored_schema
+from projseg.table_layer.retention.dead_parts import LiveParts
+from projseg.writer.projection_builder import BuiltProjection, NotBuilt
+from projseg.writer.segment_contents import SegmentContents
+from projseg.writer.segment_writer import (
+    add_projections,
+    new_segment,
+    not_built,
+    stored_projections,
+)
+
+IN_THREADS: Final = ThreadRunner(min(2, os.cpu_count() or 1))
+"""How projections are built without a cluster."""
+
+
+class Materialization(msgspec.Struct, frozen=True, tag="materialize"):
+    """Which projections are built in which segments.
+
+    Parameters
+    ----------
+    name : str or None
+        The projection; None: all that are declared.
+    interval : (int, int) or None
+        Only segments with times in `[start, end)`, microseconds UTC; None: all segments.
+    now_us : int
+        The time that retentions are counted from.
+    """
+
+    name: str | None = None
+    interval: tuple[int, int] | None = None
+    now_us: int = msgspec.field(default_factory=now_us)
+
+    def plan(self, target: Target) -> list[_Embedding | Merging]:
+        """Return the tasks for the segments that lack a projection."""
+        entries, live = segments_in(target.snapshot, self.interval), LiveParts.of(target.snapshot)
+        found = (_embedding(target, entry, self.name, self.now_us) for entry in entries)
+        return [_without_removed_values(task, live) for task in found if task.missing]
+
+    def task(self, target: Target, replaced: tuple[SegmentEntry, ...]) -> _Embedding | Merging:
+        """Return the task that writes a segment again."""
+        (entry,) = replaced
+        task = _embedding(target, entry, self.name, self.now_us)
+        return _without_removed_values(task, LiveParts.of(target.snapshot))
+
+
+def materialize(
+    base: Snapshot,
+    materialization: Materialization,
+    *,
+    runner: TaskRunner | None = None,
+    watchers: Watchers = NOBODY,
+    note: CommitNote = NO_NOTE,
+) -> tuple[Snapshot, tuple[SegmentEntry, ...]]:
+    """Build declared projections in the segments that lack them, in one commit.
+
+    Parameters
+    ----------
+    base : Snapshot
+        The table.
+    materialization : Materialization
+        Which projections, in which segments.
+    runner, watchers, note
+        As of `compact`.
+
+    Returns
+    -------
+    (Snapshot, tuple of SegmentEntry)
+        The version written, or the newest if there was nothing to do; the new segments.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_PROJECTION, PROJSEG_NO_TIME_COLUMN.
+    CorruptionError, CommitError, StorageError
+        As of `Replacement.run`.
+    """
+    name, interval = materialization.name, materialization.interval
+    _check_name(base, name)
+    return Replacement(
+        base,
+        materialization,
+        "materialize projection",
+        runner or IN_THREADS,
+        watchers,
+        note.asking(
+            projection=name, interval=None if interval is None else str(Interval(*interval))
+        ),
+    ).run()
+
+
+def _check_name(snapshot: Snapshot, name: str | None) -> None:
+    known = [declared.name for declared in snapshot.properties.projections]
+    if name is not None and name not in known:
+        raise InvalidInputError(
+            "PROJSEG_UNKNOWN_PROJECTION",
+            f"projection '{name}' is not declared on {snapshot.storage.location}"
+            f"{did_you_mean(name, known)}; declare it with add_projection",
+        )
+
+
+def segments_in(snapshot: Snapshot, interval: tuple[int, int] | None) -> Sequence[SegmentEntry]:
+    """Return the listed segments, or those with times in `[start, end)`, microseconds UTC.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_NO_TIME_COLUMN.
+    """
+    if interval is None:
+        return snapshot.segments
+    if snapshot.properties.time_column is None:
+        raise InvalidInputError(
+            "PROJSEG_NO_TIME_COLUMN",
+            f"table {snapshot.storage.location} has no timeColumn, so it has no segments of an "
+            "interval; leave the interval out",
+        )
+    return snapshot.segments_between(*interval)
+
+
+def _without_removed_values(task: _Embedding, live: LiveParts) -> _Embedding | Merging:
+    """Return how a segment is written again: what is copied whole holds no removed value."""
+    dead = live.dead(task.entry)
+    if dead.columns or dead.deleted_rows:
+        return Merging(task.target, (task.entry,))
+    return task
+
+
+def _embedding(target: Target, entry: SegmentEntry, name: str | None, now: int) -> _Embedding:
+    """Return what a segment's new file is to hold."""
+    by_hash = {stored.definition_hash: stored for stored in entry.projections}
+    by_name = {(stored.name, stored.definition_hash): stored for stored in entry.projections}
+    reasons = {digest: reason for _, digest, reason in entry.not_built}
+    layout = target.layout
+    kept, missing, recorded = [], [], []
+    held = set[str]()
+    for spec in layout.specs:
+        scope, reason = layout.scopes[spec.name], reasons.get(spec.definition_hash)
+        stored = by_name.get((spec.name, spec.definition_hash)) or by_hash.get(spec.definition_hash)
+        if spec.definition_hash in held:
+            continue  # one stored form serves all names of a definition
+        if stored is not None:
+            held.add(spec.definition_hash)
+            kept.append((stored, spec))
+        elif (
+            name in (None, spec.name)
+            and scope.reason_against(entry.min_time_us, entry.max_time_us, now) is None
+            and not (reason is not None and scope.is_settled(reason))
+        ):
+            held.add(spec.definition_hash)
+            missing.append(spec)
+        elif reason is not None:
+            recorded.append(NotBuilt(spec, reason))
+    return _Embedding(target, entry, tuple(kept), tuple(missing), tuple(recorded))
+
+
+@dataclass(frozen=True, slots=True)
+class _Embedding:
+    """Write a segment again, with projections more.
+
+    Parameters
+    ----------
+    target : Target
+        The version that lists it, and what the table declares.
+    entry : SegmentEntry
+        The segment.
+    kept : tuple of (StoredProjection, ProjectionSpec)
+        Projections to be copied, and how the table declares them.
+    missing : tuple of ProjectionSpec
+        Those to be built.
+    recorded : tuple of NotBuilt
+        Those that stay away for a reason that is recorded.
+    """
+
+    target: Target
+    entry: SegmentEntry
+    kept: tuple[tuple[StoredProjection, ProjectionSpec], ...]
+    missing: tuple[ProjectionSpec, ...]
+    recorded: tuple[NotBuilt, ...]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The segment's file, and the definitions of what its new file holds."""
+        specs = [spec for _, spec in self.kept] + list(self.missing)
+        return (self.entry.file, *((spec.name, spec.definition_hash) for spec in specs))
+
+    @property
+    def replaced(self) -> tuple[SegmentEntry, ...]:
+        """The segment."""
+        return (self.entry,)
+
+    def write(self, file: NewFile, pool: Executor) -> SegmentEntry | None:
+        """Build what is missing and write the file; None if nothing can be built, as before."""
+        snapshot = self.target.snapshot
+        schema = stored_schema(snapshot.properties)
+        segment = open_checked(snapshot.storage, self.entry, schema)
+        base = TableColumns(segment, BASE_TABLE, schema)
+        facts = VersionFacts(snapshot, as_stored=True).of(self.entry)
+        results = list(pool.map(lambda spec: build_from_segment(base, spec, facts), self.missing))
+        is_built = any(isinstance(result, BuiltProjection) for result in results)
+        if not is_built and set(not_built([*results, *self.recorded])) == set(self.entry.not_built):
+            return None
+        copies = [(stored.name, _stored_as(base, stored, spec)) for stored, spec in self.kept]
+        with new_segment(snapshot.storage, file.name, segment.schema) as encoder:
+            contents = SegmentContents(encoder)
+            contents.copy_tables(segment, [(BASE_TABLE, None), *copies])
+            found = add_projections(
+                contents, encoder, results, self.target.layout, self.entry.row_count
+            )
+            for settled in self.recorded:
+                contents.add_not_built(settled)
+            summary = encoder.finish()
+        copied = tuple(replace(stored, name=spec.name) for stored, spec in self.kept)
+        return replace(
+            self.entry,
+            file=file.name,
+            write_id=file.write_id,
+            byte_count=summary.byte_count,
+            footer_checksum=summary.footer_checksum,
+            projections=(*copied, *stored_projections(found, summary)),
+            not_built=not_built([*found, *self.recorded]),
+        )
+
+
+def _stored_as(
+    base: TableColumns, stored: StoredProjection, spec: ProjectionSpec
+) -> tuple[str, str] | None:
+    """Return name and definition of a copied projection; None if both stay.
+
+    A definition that stores the same may be declared under another name. The stored columns stay in
+    the order of the definition that they were built by.
+    """
+    if stored.name == spec.name:
+        return None
+    built_by = from_definition(base.segment.table(stored.name).definition, base.schema.columns)
+    return spec.name, replace(built_by, name=spec.name).definition

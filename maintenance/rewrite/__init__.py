@@ -1,0 +1,1 @@
+"""Segments written anew, by threads or by the tasks of a cluster."""

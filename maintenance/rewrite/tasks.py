@@ -1,0 +1,178 @@
+"""Segments to be written anew, as pieces of work that threads or other processes do.
+
+A piece is known by what is done to the table and by the segments that it replaces, so these are all
+that travels to another process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol
+
+from projseg.table_layer.metadata.listed_file import open_checked
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata.table_schema import stored_schema
+from projseg.table_layer.storage.paths import segment_name
+from projseg.writer.segment_writer import SegmentLayout
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """The file that a task is to write."""
+
+    name: str
+    write_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The table version that segments are written for, and the layout that it declares."""
+
+    snapshot: Snapshot
+    layout: SegmentLayout
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Target:
+        """Return the target that a version is."""
+        return cls(snapshot, SegmentLayout.of(snapshot.properties))
+
+
+class Task(Protocol):
+    """One segment to write, in place of others.
+
+    Equal keys mean that the same is to be written.
+    """
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What is replaced and what is wanted instead."""
+
+    @property
+    def replaced(self) -> tuple[SegmentEntry, ...]:
+        """The listed segments that it replaces."""
+
+    def write(self, file: NewFile, pool: Executor) -> SegmentEntry | None:
+        """Write the segment; None if it would be as what it replaces, and no file is left."""
+
+
+class Rewrite(Protocol):
+    """What is done to the segments of a table; small, and it pickles."""
+
+    def plan(self, target: Target) -> Sequence[Task]:
+        """Return the tasks for a version; none once there is nothing to do."""
+
+    def task(self, target: Target, replaced: tuple[SegmentEntry, ...]) -> Task:
+        """Return the task that replaces these segments, as `plan` makes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkOrder:
+    """Tasks for a runner.
+
+    Parameters
+    ----------
+    rewrite : Rewrite
+        What planned the tasks.
+    operation : str
+        What the table's history calls it.
+    target : Target
+        The version that they were planned for.
+    tasks : sequence of Task
+        At least one.
+    write_id : str
+        Of the commit.
+    first_number : int
+        This commit has used the numbers below for other tasks.
+    files : list of str
+        Takes the names of files, those of a process that may be killed before they are written.
+    on_done : callable
+        To be told how many of the tasks are done.
+    """
+
+    rewrite: Rewrite
+    operation: str
+    target: Target
+    tasks: Sequence[Task]
+    write_id: str
+    first_number: int
+    files: list[str]
+    on_done: Callable[[int], object]
+
+    @property
+    def description(self) -> str:
+        """What a person is told of it."""
+        location = self.target.snapshot.storage.location
+        return f"projseg {self.operation}: {len(self.tasks)} segments of {location}"
+
+    @property
+    def replaced_bytes(self) -> int:
+        """Stored bytes of the segments that its tasks replace."""
+        return sum(entry.byte_count for task in self.tasks for entry in task.replaced)
+
+
+Written = tuple[Task, SegmentEntry | None]
+
+
+class TaskRunner(Protocol):
+    """Does the tasks of an order, in whichever processes."""
+
+    def run(self, order: WorkOrder) -> Generator[Written]:
+        """Yield each task with what was written; the first failure ends it, and the other work."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadRunner:
+    """Threads of this process.
+
+    Parameters
+    ----------
+    at_once : int
+        Tasks that are worked on side by side; each holds its segments in memory.
+    """
+
+    at_once: int = 1
+
+    def run(self, order: WorkOrder) -> Generator[Written]:
+        """Yield each task with what was written, in order."""
+        numbers = range(order.first_number, order.first_number + len(order.tasks))
+        order.files.extend(segment_name(order.write_id, number, 0, 0) for number in numbers)
+        names = order.files[-len(order.tasks) :]
+        # Two pools: a task that waits for its columns must not hold a thread that they need.
+        with (
+            ThreadPoolExecutor(os.cpu_count() or 1) as pool,
+            ThreadPoolExecutor(self.at_once) as outer,
+        ):
+            futures = [
+                outer.submit(written, task, order.target, NewFile(name, order.write_id), pool)
+                for task, name in zip(order.tasks, names, strict=True)
+            ]
+            try:
+                for done, (task, future) in enumerate(zip(order.tasks, futures, strict=True), 1):
+                    entry = future.result()
+                    order.on_done(done)
+                    yield task, entry
+            finally:
+                outer.shutdown(cancel_futures=True)
+
+
+def written(task: Task, target: Target, file: NewFile, pool: Executor) -> SegmentEntry | None:
+    """Write a task's segment, and return it once its file is known to be what will be listed.
+
+    What it replaces leaves the table, so nothing is taken on trust.
+
+    Raises
+    ------
+    CorruptionError
+        If a segment to be replaced is damaged, or the new file is.
+    StorageError
+        If a file cannot be read or written.
+    """
+    entry = task.write(file, pool)
+    if entry is not None:
+        snapshot = target.snapshot
+        open_checked(snapshot.storage, entry, stored_schema(snapshot.properties))
+    return entry

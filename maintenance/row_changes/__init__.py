@@ -1,0 +1,1 @@
+"""Delete, update, merge and erase rows."""

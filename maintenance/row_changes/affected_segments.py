@@ -1,0 +1,209 @@
+"""The segments that hold rows which a change means, and what becomes of each.
+
+A segment of which all rows go leaves the table. Of another, few deleted rows are hidden by a
+deletion vector; if they are many, the rows that are left are written anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.errors import InvalidInputError
+from projseg.maintenance.row_changes.matching_rows import (
+    Condition,
+    is_whole,
+    matched_rows,
+    planned,
+    rows_as_batches,
+)
+from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
+from projseg.reader.sources.open_sources import open_source
+from projseg.reader.sources.segment_source import SegmentSource
+from projseg.segment_format.layout.format_limits import DELETED_ROWS_MAX
+from projseg.table_layer.metadata.change import Replace
+from projseg.table_layer.metadata.deleted_rows import deleted_rows, live_row_ids, with_deleted_rows
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata.table_properties import TableProperties
+from projseg.table_layer.storage.locate_storage import Storage
+
+MAX_DELETED_RATIO: Final = "maxDeletedRatio"
+"""The table property that says which share of a segment's rows a deletion vector may name."""
+
+_MAX_DELETED_RATIO: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class HitSegment:
+    """A segment with rows that a change means.
+
+    Parameters
+    ----------
+    storage : Storage
+        The table.
+    plan : QueryPlan
+        Of a scan of all columns.
+    segment : SegmentPlan
+        The segment, as the plan has it.
+    meant : uint32[k] or None
+        The rows that are meant, ascending, none of them deleted; None: all that are not deleted.
+    """
+
+    storage: Storage
+    plan: QueryPlan
+    segment: SegmentPlan
+    meant: NDArray[np.uint32] | None
+
+    @property
+    def entry(self) -> SegmentEntry:
+        """The segment as it is listed."""
+        return self.segment.entry
+
+    @property
+    def row_count(self) -> int:
+        """How many rows are meant."""
+        return self.entry.live_row_count if self.meant is None else len(self.meant)
+
+    @property
+    def row_ids(self) -> NDArray[np.uint32]:
+        """The rows that are meant."""
+        return live_row_ids(self.storage, self.entry) if self.meant is None else self.meant
+
+    def source(self) -> SegmentSource:
+        """Return the base rows."""
+        return open_source(self.storage, self.entry, self.segment.choice.plans[0], self.plan.schema)
+
+
+def hit_segments(snapshot: Snapshot, condition: Condition) -> Iterator[HitSegment]:
+    """Yield the segments with rows that a condition means.
+
+    Those that metadata prove to be meant whole are not read.
+
+    Raises
+    ------
+    ProjsegError
+        If the condition does not fit the table, or a value of a row.
+    """
+    plan = planned(snapshot, condition)
+    for segment in plan.segments:
+        meant = None
+        if not is_whole(segment):
+            mask = matched_rows(plan, snapshot.storage, segment)
+            meant = np.flatnonzero(mask).astype(np.uint32)
+        hit = HitSegment(snapshot.storage, plan, segment, meant)
+        if hit.row_count:
+            yield hit
+
+
+@dataclass(slots=True)
+class Rewriting:
+    """What is found out while rows are read, for the commit that follows.
+
+    Parameters
+    ----------
+    write_id : str
+        The commit's.
+    files : list of str
+        Gets the files that are written for it.
+    removed : list of SegmentEntry
+        Segments that leave the table.
+    masked : list of (SegmentEntry, SegmentEntry)
+        Segments that stay, as they were listed and with their new deletion vector.
+    deleted, updated, inserted : int
+        Rows.
+    is_preview : bool
+        Whether nothing is to be written.
+    """
+
+    write_id: str
+    files: list[str]
+    removed: list[SegmentEntry] = field(default_factory=list)
+    masked: list[tuple[SegmentEntry, SegmentEntry]] = field(default_factory=list)
+    deleted: int = 0
+    updated: int = 0
+    inserted: int = 0
+    is_preview: bool = False
+
+    def take_out(self, hit: HitSegment, properties: TableProperties) -> Iterator[pa.RecordBatch]:
+        """Take the meant rows out of the table, and yield those that have to be written anew."""
+        entry = hit.entry
+        deleted_count = entry.deleted_row_count + hit.row_count
+        if deleted_count == entry.row_count:
+            self.removed.append(entry)
+            return
+        may_mask = _may_mask(deleted_count, entry.row_count, properties)
+        if self.is_preview:
+            if may_mask:
+                self.masked.append((entry, entry))
+            else:
+                self.removed.append(entry)
+            return
+        deleted = np.union1d(deleted_rows(hit.storage, entry), hit.row_ids)
+        if may_mask:
+            masked = with_deleted_rows(hit.storage, entry, deleted, self.write_id, self.files)
+            self.masked.append((entry, masked))
+            return
+        self.removed.append(entry)
+        is_left = np.ones(entry.row_count, np.bool_)
+        is_left[deleted] = False
+        left = np.flatnonzero(is_left).astype(np.uint32)
+        yield from rows_as_batches(hit.plan, hit.source(), left)
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether a segment is to be listed otherwise."""
+        return bool(self.removed or self.masked)
+
+    def replacing(self, entries: tuple[SegmentEntry, ...], *, depends_on_all: bool) -> Replace:
+        """Return the change that puts new segments in the place of what was taken out."""
+        before = [*self.removed, *(old for old, _ in self.masked)]
+        return Replace(
+            frozenset(entry.listed_as for entry in before),
+            entries,
+            depends_on_all,
+            tuple(new for _, new in self.masked),
+        )
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """What the table's history tells of it."""
+        return {
+            "deleted_rows": self.deleted,
+            "updated_rows": self.updated,
+            "inserted_rows": self.inserted,
+            "removed_segments": len(self.removed),
+            "masked_segments": len(self.masked),
+        }
+
+
+def surviving_rows(
+    snapshot: Snapshot, condition: Condition, done: Rewriting
+) -> Iterator[pa.RecordBatch]:
+    """Take the rows that a condition means out of a version; yield what has to be written anew."""
+    for hit in hit_segments(snapshot, condition):
+        done.deleted += hit.row_count
+        yield from done.take_out(hit, snapshot.properties)
+
+
+def _may_mask(deleted_count: int, row_count: int, properties: TableProperties) -> bool:
+    text = properties.properties.get(MAX_DELETED_RATIO)
+    ratio = _MAX_DELETED_RATIO if text is None else _share(text)
+    return deleted_count < ratio * row_count and deleted_count <= DELETED_ROWS_MAX
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION", f"property {MAX_DELETED_RATIO} {text!r} is not a number 0 to 1"
+        )
+    return share

@@ -1,0 +1,248 @@
+"""Which rows of a segment a condition means, and the rows of a segment as batches to be written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.algebra.expressions.parameters.arguments import (
+    Arguments,
+    ArgumentsLike,
+    check_arguments,
+)
+from projseg.algebra.expressions.parameters.sql_parameters import parameters
+from projseg.algebra.expressions.text.hidden_literals import hide_literals
+from projseg.algebra.expressions.text.sql_words import backquoted
+from projseg.algebra.planning.source_plan import SourcePlan
+from projseg.algebra.query.binding import bind_query
+from projseg.algebra.query.bound_query import QuerySpec
+from projseg.algebra.query.request import IntervalLike, Query, require_text, texts_of
+from projseg.algebra.time.interval import Interval
+from projseg.errors import InvalidInputError
+from projseg.evaluation.rows import RowIds, RowRange, Rows
+from projseg.reader.plan.plan_columns import columns_read
+from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, plan_query
+from projseg.reader.scan.row_scan import Part, batches_of
+from projseg.reader.sources.batches import cut, rows_at_a_time
+from projseg.reader.sources.open_sources import open_source, rows_to_read
+from projseg.reader.sources.segment_source import SegmentSource
+from projseg.reader.sources.selection import select_rows
+from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata.table_properties import TableProperties
+from projseg.table_layer.storage.storage_contract import Storage
+
+_BATCH_ROWS: Final = 2 * PAGE_ROWS_MAX
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """Which rows are meant: those in an interval for which a filter is true.
+
+    Parameters
+    ----------
+    filter : str or None
+        Spark SQL; not empty, since a text that is empty by mistake would mean all rows.
+    interval : str, pair of datetimes, or None
+        Of the time column, half-open.
+    timezone : str
+        Of time functions, and of times without a zone.
+    args : Arguments or None
+        The values of parameters of the filter, and of expressions beside it.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_QUERY, if the filter is empty or no text.
+    """
+
+    filter: str | None = None
+    interval: IntervalLike | None = None
+    timezone: str = "UTC"
+    args: Arguments | None = None
+
+    def __post_init__(self) -> None:
+        require_text("filter", self.filter)
+        if self.filter is not None and not self.filter.strip():
+            raise InvalidInputError(
+                "PROJSEG_BAD_QUERY",
+                "the filter of a change is an empty text; leave it out to change all rows",
+            )
+
+    @property
+    def parameters(self) -> dict[str, str | None]:
+        """The condition as the table's history keeps it: without the values in the filter."""
+        hidden = None if self.filter is None else hide_literals(self.filter)
+        return {"filter": hidden, "interval": self._interval_text}
+
+    def __str__(self) -> str:
+        texts = (text for text in (self.filter, self._interval_text) if text is not None)
+        return " and ".join(texts)
+
+    @property
+    def _interval_text(self) -> str | None:
+        interval = self.interval
+        if interval is not None and not isinstance(interval, Interval):
+            interval = Interval.parse(interval, self.timezone)
+        return None if interval is None else str(interval)
+
+
+def condition_of(
+    filter: str | None,
+    interval: IntervalLike | None = None,
+    timezone: str = "UTC",
+    args: ArgumentsLike | None = None,
+) -> Condition:
+    """Return the condition of a change, with the values of its parameters.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_QUERY; PROJSEG_BAD_ARGUMENT if parameters and values do not fit.
+    """
+    return update_of({}, filter, interval, timezone, args)[1]
+
+
+def update_of(
+    values: Mapping[str, str],
+    filter: str | None,
+    interval: IntervalLike | None = None,
+    timezone: str = "UTC",
+    args: ArgumentsLike | None = None,
+) -> tuple[dict[str, str], Condition]:
+    """Return the expressions and the condition of an update, whose parameters all have names.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_QUERY; PROJSEG_BAD_ARGUMENT if parameters and values do not fit.
+    """
+    require_text("filter", filter)
+    if not isinstance(values, Mapping):
+        raise InvalidInputError(
+            "PROJSEG_BAD_QUERY",
+            f"values of an update are a mapping of columns to expressions, not {values!r}"[:200],
+        )
+    for name, text in values.items():
+        require_text(f"the value of {name}", text)
+    found, arguments = parameters((*values.values(), filter)), Arguments.of(args)
+    check_arguments(found, arguments)
+    *texts, condition = found.texts
+    assigned = {name: text or "" for name, text in zip(values, texts, strict=True)}
+    return assigned, Condition(condition, interval, timezone, arguments)
+
+
+def planned(snapshot: Snapshot, condition: Condition) -> QueryPlan:
+    """Return the plan of a scan of all columns: the segments that may hold a meant row.
+
+    Raises
+    ------
+    ProjsegError
+        If the filter or the interval does not fit the table.
+    """
+    return plan_query(snapshot, scanned(snapshot.properties, condition))
+
+
+def scanned(
+    properties: TableProperties, condition: Condition, values: Mapping[str, str] | None = None
+) -> QuerySpec:
+    """Return a scan of all columns.
+
+    Parameters
+    ----------
+    properties : TableProperties
+        The table's.
+    condition : Condition
+        Which rows are meant.
+    values : mapping of str to str, optional
+        Expressions to return instead of some columns.
+
+    Raises
+    ------
+    ProjsegError
+        If the filter, the interval or an expression does not fit the table.
+    """
+    given = values or {}
+    columns = [
+        f"{given.get(name, backquoted(name))} AS {backquoted(name)}"
+        for name in properties.schema.names
+    ]
+    query = Query(
+        columns=columns,
+        filter=condition.filter,
+        interval=condition.interval,
+        # Rows are known by their numbers among the base rows.
+        context={"timezone": condition.timezone, "noProjections": True},
+    )
+    if condition.args is not None:
+        names = parameters(texts_of(query)).names
+        query = replace(query, args=condition.args.only(names))
+    return bind_query(properties.schema, properties.time_column, query, has_instant=False)
+
+
+def is_whole(segment: SegmentPlan) -> bool:
+    """Whether metadata prove that every row of the segment is meant."""
+    plans = segment.choice.plans
+    return len(plans) == 1 and plans[0].filter is None and plans[0].interval is None
+
+
+def matched_rows(plan: QueryPlan, storage: Storage, segment: SegmentPlan) -> NDArray[np.bool_]:
+    """Return which of a segment's rows are meant, bool[rows]; none that is deleted."""
+    mask = np.zeros(segment.entry.row_count, np.bool_)
+    for _, row_ids in meant_rows(plan, storage, segment):
+        mask[row_ids] = True
+    return mask
+
+
+def meant_rows(
+    plan: QueryPlan, storage: Storage, segment: SegmentPlan
+) -> Iterator[tuple[SegmentSource, NDArray[np.uint32]]]:
+    """Yield which base rows of a segment are meant, with their source; none that is deleted."""
+    for source_plan in segment.choice.plans:
+        for row_range in _ranges(plan, storage, segment, source_plan):
+            source = open_source(storage, segment.entry, source_plan, plan.schema)
+            rows = select_rows(
+                source,
+                row_range,
+                condition=source_plan.filter,
+                interval=source_plan.interval,
+                time_column=source_plan.time_column,
+            ).compact()
+            yield source, row_ids_of(rows)
+
+
+def row_ids_of(rows: Rows) -> NDArray[np.uint32]:
+    """Return the row ids of some rows of a segment, uint32[len(rows)]."""
+    if isinstance(rows.selection, RowIds):
+        return rows.selection.ids
+    return np.arange(rows.selection.start, rows.selection.end, dtype=np.uint32)
+
+
+def _ranges(
+    plan: QueryPlan, storage: Storage, segment: SegmentPlan, source_plan: SourcePlan
+) -> Iterator[RowRange]:
+    source = open_source(storage, segment.entry, source_plan, plan.schema)
+    rows = rows_to_read(segment.entry, source_plan)
+    names, _ = columns_read(plan.query, source_plan)
+    rows_max = rows_at_a_time(source, names)
+    if rows_max is None:
+        yield rows
+    else:
+        yield from cut(rows, rows_max, source, names)
+
+
+def rows_as_batches(
+    plan: QueryPlan, source: SegmentSource, row_ids: NDArray[np.uint32]
+) -> Iterator[pa.RecordBatch]:
+    """Yield a plan's columns of some rows of a segment, uint32[n] ascending, in their order."""
+    rows_max = min(rows_at_a_time(source, plan.schema.names) or _BATCH_ROWS, _BATCH_ROWS)
+    outputs = tuple(named.expression for named in plan.query.columns)
+    for start in range(0, len(row_ids), rows_max):
+        part = row_ids[start : start + rows_max]
+        # A row of a table without rows would make one empty batch.
+        yield from batches_of(plan, Part(Rows(source, RowIds(part)), outputs))

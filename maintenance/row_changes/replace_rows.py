@@ -1,0 +1,178 @@
+"""Replace exactly the rows that a condition means by others that fulfil it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from projseg.algebra.query.bound_query import QuerySpec
+from projseg.errors import CommitConflictError, InvalidInputError
+from projseg.evaluation.arrow_vectors import vector_of_array
+from projseg.evaluation.masks import filter_rows
+from projseg.evaluation.rows import MemorySource, RowRange, Rows
+from projseg.maintenance.row_changes.affected_segments import Rewriting, surviving_rows
+from projseg.maintenance.row_changes.delete_and_update import (
+    REWRITE_TRIES,
+    Corrected,
+    OnSegment,
+    building_all,
+    rewrite,
+)
+from projseg.maintenance.row_changes.matching_rows import Condition, scanned
+from projseg.reader.sources.selection import rows_in_interval
+from projseg.table_layer.commits.cleanup import remove, removed_on_failure
+from projseg.table_layer.commits.commit import commit
+from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.metadata.table_properties import TableProperties
+from projseg.table_layer.storage.paths import parse_segment_name
+from projseg.table_layer.storage.storage_contract import Storage
+from projseg.writer.checked_rows import normalise_batches
+from projseg.writer.table_writer import write_segments
+
+
+def replace_rows(
+    base: Snapshot,
+    batches: Iterable[pa.RecordBatch],
+    condition: Condition,
+    note: CommitNote,
+    *,
+    on_segment: OnSegment | None = None,
+) -> tuple[Snapshot, Corrected]:
+    """Remove the rows that a condition means and add others, in one commit.
+
+    Parameters
+    ----------
+    base : Snapshot
+        The newest version.
+    batches : iterable of pa.RecordBatch
+        The new rows, read once.
+    condition : Condition
+        Which rows they replace; each has to fulfil it.
+    note : CommitNote
+        For the history.
+    on_segment : callable or None
+        Called with each new segment's entry as its file is finished.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_ROWS_OUTSIDE_FILTER if a new row does not, and what is wrong with the rows.
+    CommitError, StorageError
+        As of `rewrite`; it is tried once, as the rows can be read once. Rows that others add
+        meanwhile are a conflict, as they might be such that were to be replaced.
+    """
+
+    def rows_of(now: Snapshot, done: Rewriting) -> Iterator[pa.RecordBatch]:
+        yield from surviving_rows(now, condition, done)
+        for batch in fulfilling(batches, now.properties, condition):
+            done.inserted += batch.num_rows
+            yield batch
+
+    return rewrite(
+        base,
+        rows_of,
+        "overwrite",
+        note.asking(**condition.parameters),
+        depends_on_all=True,
+        tries=1,
+        on_segment=on_segment,
+    )
+
+
+def fulfilling(
+    batches: Iterable[pa.RecordBatch], properties: TableProperties, condition: Condition
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows in the table's columns and types, each of which fulfils a condition.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_ROWS_OUTSIDE_FILTER if a row does not, and what is wrong with the rows.
+    """
+    query = scanned(properties, condition)
+    for batch in normalise_batches(batches, properties.schema, properties.time_column):
+        _require_meant(batch, query, condition)
+        yield batch
+
+
+def replace_by_written(
+    storage: Storage,
+    entries: Sequence[SegmentEntry],
+    condition: Condition,
+    *,
+    write_id: str,
+    metrics: Mapping[str, int],
+    note: CommitNote,
+    txn: tuple[str, int] | None,
+) -> Snapshot:
+    """Commit segments that are written already, in place of the rows that a condition means.
+
+    Parameters
+    ----------
+    storage : Storage
+        The table.
+    entries : sequence of SegmentEntry
+        Segments of rows that fulfil the condition, written under `write_id`.
+    condition : Condition
+        Which rows they replace, of the version that is the newest when it is committed.
+    write_id, metrics, note, txn
+        As `commit` takes them.
+
+    Raises
+    ------
+    CommitConflictError
+        If others changed which rows there are, each time it was tried.
+    CommitError, StorageError
+        If nothing was committed, or it is not known.
+    """
+    partitions = [parsed.partition for e in entries if (parsed := parse_segment_name(e.file))]
+    for attempt in range(REWRITE_TRIES):
+        base = open_snapshot(storage)
+        with removed_on_failure(storage, write_id, base.version) as files:
+            done = Rewriting(write_id, files)
+            survivors = write_segments(
+                surviving_rows(base, condition, done),
+                building_all(base.properties),
+                storage,
+                write_id=write_id,
+                partition=max(partitions, default=-1) + 1,
+                attempt=attempt,
+            )
+            files += [entry.file for entry in survivors]
+            change = done.replacing((*entries, *survivors), depends_on_all=True)
+            counted = ("deleted_rows", "removed_segments", "masked_segments")
+            told = {**metrics, **{name: done.metrics[name] for name in counted}}
+            try:
+                return commit(
+                    storage,
+                    base,
+                    change,
+                    write_id=write_id,
+                    operation="overwrite",
+                    metrics=told,
+                    txn=txn,
+                    note=note.asking(**condition.parameters),
+                )
+            except CommitConflictError:
+                if attempt == REWRITE_TRIES - 1:
+                    raise
+        remove(storage, files)
+    raise AssertionError("the last try returns or raises")
+
+
+def _require_meant(batch: pa.RecordBatch, query: QuerySpec, condition: Condition) -> None:
+    vectors = {name: vector_of_array(batch[name]) for name in batch.schema.names}
+    rows = Rows(MemorySource(batch.num_rows, vectors), RowRange(0, batch.num_rows))
+    meant = filter_rows(rows, query.filter)
+    if query.interval is not None and query.time_column is not None:
+        meant = rows_in_interval(meant, query.time_column, query.interval)
+    outside = batch.num_rows - len(meant)
+    if outside:
+        raise InvalidInputError(
+            "PROJSEG_ROWS_OUTSIDE_FILTER",
+            f"{outside} rows do not fulfil {condition}, the condition of the rows that they were "
+            "to replace; nothing was replaced: keep the rows to it",
+        )

@@ -1,0 +1,1 @@
+"""Verify everything a reader trusts, past every cache."""

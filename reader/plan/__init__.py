@@ -1,0 +1,1 @@
+"""Plan a query: segments pruned, sources chosen, work estimated."""

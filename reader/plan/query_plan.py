@@ -1,0 +1,212 @@
+"""Plan a query over a snapshot's segments, from what the manifests say alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from projseg.algebra.planning.forced_projections import check_excluded, check_forced
+from projseg.algebra.planning.planner import Planner
+from projseg.algebra.planning.separable_conditions import SeparatedQuery, separated
+from projseg.algebra.planning.shared_matching import SharedMatching
+from projseg.algebra.planning.source_plan import SourceChoice
+from projseg.algebra.projection.spec import ProjectionSpec, definition_name
+from projseg.algebra.query.binding import bind_outputs, bind_query, bind_rows
+from projseg.algebra.query.bound_query import QuerySpec
+from projseg.algebra.query.cache_key import (
+    Meaning,
+    depends_on_instant,
+    meaning_of,
+    meaning_of_outputs,
+)
+from projseg.algebra.query.request import Query, with_named_parameters
+from projseg.memory.cache import KEPT, CacheKey
+from projseg.memory.cached_property import cached_property
+from projseg.memory.deadline import check_deadline
+from projseg.reader.plan.version_facts import VersionFacts
+from projseg.reader.sources.combined_sources import Stack, stacked
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata.table_schema import TableSchema, named_schema
+
+
+class SegmentPlan(msgspec.Struct, frozen=True):
+    """One segment that a query must read, and how."""
+
+    entry: SegmentEntry
+    choice: SourceChoice
+
+
+class QueryPlan(msgspec.Struct, frozen=True, dict=True):
+    """Everything that running a query needs; it can be pickled and divided among processes.
+
+    Parameters
+    ----------
+    query : QuerySpec
+        What was asked.
+    schema : TableSchema
+        The snapshot's.
+    segments : tuple of SegmentPlan
+        Segments to read.
+    pruned_count : int
+        Segments whose metadata proves that no row matches.
+    """
+
+    query: QuerySpec
+    schema: TableSchema
+    segments: tuple[SegmentPlan, ...]
+    pruned_count: int = 0
+
+    @property
+    def row_count(self) -> int:
+        """Base rows of the segments to read, without those that are deleted."""
+        return sum(segment.entry.live_row_count for segment in self.segments)
+
+    @cached_property
+    def stacks(self) -> tuple[Stack, ...]:
+        """The sources to fold, as they are to be read."""
+        return tuple(stacks_of(self.segments))
+
+
+def stacks_of(segments: Iterable[SegmentPlan]) -> Iterator[Stack]:
+    """Yield the sources of some of a plan's segments as they are to be read."""
+    return stacked((one.entry, source) for one in segments for source in one.choice.plans)
+
+
+# Approximate memory of a plan, and of each segment in it beyond what the manifests hold.
+_PLAN_BYTES: Final = 8192
+_SEGMENT_PLAN_BYTES: Final = 2048
+
+
+def plan_query(
+    snapshot: Snapshot, query: QuerySpec, entries: Sequence[SegmentEntry] | None = None
+) -> QueryPlan:
+    """Choose a source for each segment of a snapshot, or for some of them.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The table at one version.
+    query : QuerySpec
+        What is asked.
+    entries : sequence of SegmentEntry or None
+        Those of the snapshot's segments that are to be read; None: all.
+
+    Raises
+    ------
+    ProjectionNotUsableError
+        If `useProjection` or `forceProjections` cannot be met for a segment that must be read.
+    """
+    if entries is not None:
+        return _plan(snapshot, query, entries, len(entries))
+    plan: QueryPlan = KEPT.get_or_load(
+        _key("plan", snapshot, query), lambda: _plan_of_all(snapshot, query), _byte_count
+    )
+    return plan
+
+
+def plan_asked(snapshot: Snapshot, query: Query) -> QueryPlan:
+    """Bind a query to a snapshot's columns, and choose a source for each segment.
+
+    Dashboards ask the same queries again, so plans are cached by the queries' texts: a version's
+    columns and segments never change. What calls `now()` is bound anew each time.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The table at one version.
+    query : Query
+        What is asked.
+
+    Raises
+    ------
+    ProjsegError
+        As of `bind_query` and `plan_query`.
+    """
+    meaning = meaning_of(query)
+    key = _key("plan", snapshot, meaning)
+    plan: QueryPlan | None = KEPT.get(key)
+    if plan is not None:
+        return plan
+    properties = snapshot.properties
+    if depends_on_instant(query):
+        bound = bind_query(properties.schema, properties.time_column, query)
+        return plan_query(snapshot, bound)
+    query = with_named_parameters(query)
+    outputs: QuerySpec = KEPT.get_or_load(
+        _key("outputs", snapshot, meaning_of_outputs(query)),
+        lambda: bind_outputs(properties.schema, properties.time_column, query),
+        lambda _: _PLAN_BYTES,
+    )
+    plan = _plan_of_all(snapshot, bind_rows(outputs, properties.schema, query))
+    KEPT.put(key, plan, _byte_count(plan) + meaning.byte_count)
+    return plan
+
+
+def _key(
+    kind: str, snapshot: Snapshot, what: QuerySpec | Meaning | SeparatedQuery | None = None
+) -> CacheKey:
+    """Return the key of what is cached of a version, which names it by its commit."""
+    location, write_id = snapshot.storage.location, snapshot.file.write_id
+    return (kind, location, snapshot.version, write_id, what)
+
+
+def _byte_count(plan: QueryPlan) -> int:
+    return _PLAN_BYTES + _SEGMENT_PLAN_BYTES * len(plan.segments)
+
+
+def _plan_of_all(snapshot: Snapshot, query: QuerySpec) -> QueryPlan:
+    return _plan(snapshot, query, _candidates(snapshot, query), len(snapshot.segments))
+
+
+def _plan(
+    snapshot: Snapshot, query: QuerySpec, entries: Iterable[SegmentEntry], entry_count: int
+) -> QueryPlan:
+    facts = VersionFacts(snapshot)
+    planner = Planner(query, matching=_matching(snapshot, facts, query))
+    planned = (_segment_plan(planner, facts, entry) for entry in entries)
+    to_read = tuple(plan for plan in planned if not plan.choice.is_empty)
+    check_excluded(query, _projection_names(snapshot, facts.declared_specs(), to_read))
+    check_forced(query, {plan.entry.file: plan.choice for plan in to_read})
+    pruned_count = entry_count - len(to_read)
+    return QueryPlan(query, named_schema(snapshot.properties), to_read, pruned_count)
+
+
+def _matching(snapshot: Snapshot, facts: VersionFacts, query: QuerySpec) -> SharedMatching:
+    """Return the matching that a query shares with those that ask for other values."""
+    decided: frozenset[str] = KEPT.get_or_load(
+        _key("decided", snapshot), facts.decided_columns, lambda _: _SEGMENT_PLAN_BYTES
+    )
+    common = separated(query, decided)
+    if common.is_whole:
+        return SharedMatching(common, facts.declared_specs())
+    found: SharedMatching = KEPT.get_or_load(
+        _key("matching", snapshot, common),
+        lambda: SharedMatching(common, facts.declared_specs()),
+        lambda _: _PLAN_BYTES,
+    )
+    return found
+
+
+def _segment_plan(planner: Planner, facts: VersionFacts, entry: SegmentEntry) -> SegmentPlan:
+    check_deadline()
+    return SegmentPlan(entry, planner.choose(facts.of(entry)))
+
+
+def _projection_names(
+    snapshot: Snapshot, declared: Iterable[ProjectionSpec], planned: Iterable[SegmentPlan]
+) -> Iterator[str]:
+    """Yield the names of projections that the table declares or declared, or a segment holds."""
+    yield from (known.name for known in declared)
+    yield from map(definition_name, snapshot.definitions.values())
+    for plan in planned:
+        yield from plan.choice.rejected
+
+
+def _candidates(snapshot: Snapshot, query: QuerySpec) -> Iterable[SegmentEntry]:
+    """Return the segments whose time may lie in the query's interval; others are not decoded."""
+    if query.interval is None:
+        return snapshot.segments
+    return snapshot.segments_between(query.interval.start_us, query.interval.end_us)

@@ -1,0 +1,192 @@
+"""What each source of a plan reads, as planned or as measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from projseg.algebra.planning.source_plan import (
+    Reason,
+    SourceChoice,
+    SourcePlan,
+    TakenBack,
+)
+from projseg.algebra.time.interval import Interval, micros_to_iso
+from projseg.reader.answer import answer
+from projseg.reader.plan.plan_columns import columns_read
+from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
+from projseg.reader.plan.version_facts import column_bytes
+from projseg.reader.run.run_plan import run_partial
+from projseg.reader.scan.row_scan import scan_table
+from projseg.reader.sources.open_sources import listed_projection, source_row_count
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.storage.locate_storage import Storage
+
+BASE_ROWS: Final = "base"
+"""What base rows are called where sources are named."""
+
+
+class SourceRead(msgspec.Struct, frozen=True):
+    """One source of one segment.
+
+    Parameters
+    ----------
+    segment : str
+        The file.
+    interval : str or None
+        The time that this source answers for; None for the whole segment, or without a time column.
+    source : str or None
+        A projection's name, None for base rows, `metadata`.
+    row_count, byte_count : int
+        Rows scanned, and stored bytes of the columns touched in proportion to them; with the
+        deleted rows whose part is taken back from a projection's.
+    rejected : mapping of str to Reason
+        Why each other source is not used.
+    cost : int
+        The estimate by which planning chose, about a nanosecond of one processor each.
+    milliseconds : float or None
+        How long it took, if it was measured.
+    """
+
+    segment: str
+    interval: str | None
+    source: str | None
+    row_count: int
+    byte_count: int
+    rejected: Mapping[str, Reason]
+    cost: int = 0
+    milliseconds: float | None = None
+
+
+def planned_reads(plan: QueryPlan) -> Iterator[SourceRead]:
+    """Yield what every source of a plan is expected to read."""
+    for segment in plan.segments:
+        for source in segment.choice.plans:
+            yield _planned(plan, segment, source)
+
+
+class PlanFigures(msgspec.Struct, frozen=True):
+    """Figures of a plan, known before it runs: what it reads and returns.
+
+    Parameters
+    ----------
+    segments : int
+        Segments to read.
+    pruned_segments : int
+        Segments that metadata proves to hold no matching row.
+    rows : int
+        Rows to read, of projections and base tables.
+    bytes : int
+        Stored bytes of their columns that the query touches.
+    rows_returned_max : int
+        Rows that the answer has at most.
+    """
+
+    segments: int
+    pruned_segments: int
+    rows: int
+    bytes: int
+    rows_returned_max: int
+
+
+def plan_figures(plan: QueryPlan, reads: Sequence[SourceRead]) -> PlanFigures:
+    """Return the figures of a plan, whose reads are `planned_reads` or were measured."""
+    query = plan.query
+    rows = sum(read.row_count for read in reads)
+    is_total = not query.keys and not query.is_row_scan
+    returned = 1 if is_total else rows
+    return PlanFigures(
+        segments=len(plan.segments),
+        pruned_segments=plan.pruned_count,
+        rows=rows,
+        bytes=sum(read.byte_count for read in reads),
+        rows_returned_max=returned if query.limit is None else min(returned, query.limit),
+    )
+
+
+def run_and_measure(storage: Storage, plan: QueryPlan) -> tuple[list[SourceRead], float]:
+    """Run a plan; return each source's read, timed alone, and the whole query's milliseconds."""
+    start = time.perf_counter()
+    answer(storage, plan)
+    total = (time.perf_counter() - start) * 1000
+    return [_measured(storage, plan, read) for read in _single_reads(plan)], total
+
+
+def _single_reads(plan: QueryPlan) -> Iterator[tuple[SegmentPlan, SourcePlan]]:
+    for segment in plan.segments:
+        for source in segment.choice.plans:
+            yield segment, source
+
+
+def _measured(
+    storage: Storage, plan: QueryPlan, read: tuple[SegmentPlan, SourcePlan]
+) -> SourceRead:
+    segment, source = read
+    alone = replace(segment, choice=replace(segment.choice, plans=(source,)))
+    start = time.perf_counter()
+    if plan.query.is_row_scan:
+        scan_table(storage, replace(plan, segments=(alone,)))
+    else:
+        run_partial(storage, plan, (alone,), threads=1)
+    took = (time.perf_counter() - start) * 1000
+    return replace(_planned(plan, segment, source), milliseconds=took)
+
+
+def _planned(plan: QueryPlan, segment: SegmentPlan, source: SourcePlan) -> SourceRead:
+    held = source_row_count(segment.entry, source)
+    row_count = 0 if source.is_metadata else min(source.row_count or held, held)
+    byte_count = int(_byte_count(plan, segment.entry, source) * row_count / max(held, 1))
+    if source.taken_back is not None:
+        deleted = _deleted(plan, segment, source.taken_back)
+        row_count, byte_count = row_count + deleted.row_count, byte_count + deleted.byte_count
+    return SourceRead(
+        segment=segment.entry.file,
+        interval=_interval(segment.entry, source.interval),
+        source=source.source_name,
+        row_count=row_count,
+        byte_count=byte_count,
+        rejected=_rejected(segment.choice),
+        cost=source.cost,
+    )
+
+
+def _rejected(choice: SourceChoice) -> Mapping[str, Reason]:
+    if choice.base_rejected is None:
+        return choice.rejected
+    return {BASE_ROWS: choice.base_rejected, **choice.rejected}
+
+
+def _deleted(plan: QueryPlan, segment: SegmentPlan, taken: TakenBack) -> SourceRead:
+    """Return what is read of the deleted rows that a projection's answer is freed of."""
+    rows = replace(taken.rows, feeds=taken.rows.feeds[: len(plan.query.primitives)])
+    return _planned(plan, segment, rows)
+
+
+def _interval(entry: SegmentEntry, interval: Interval | None) -> str | None:
+    if interval is not None:
+        return str(interval)
+    if entry.interval is None:
+        return None
+    start, end = entry.interval
+    return f"{micros_to_iso(start)}/{micros_to_iso(end)}"
+
+
+def _byte_count(plan: QueryPlan, entry: SegmentEntry, source: SourcePlan) -> int:
+    """Return the stored bytes of the columns that the plan reads."""
+    if source.is_metadata:
+        return 0
+    grouping, states = columns_read(plan.query, source)
+    names = grouping | states
+    sizes = _column_sizes(plan, entry, source)
+    return sum(size for name, size in sizes.items() if name in names)
+
+
+def _column_sizes(plan: QueryPlan, entry: SegmentEntry, source: SourcePlan) -> Mapping[str, int]:
+    listed = listed_projection(entry, source)
+    if source.source is None or listed is None:
+        return {name: zone.bytes for name, zone in plan.schema.zones(entry).items()}
+    return column_bytes(listed, source.source)

@@ -1,0 +1,1 @@
+"""Run a plan: read, fold, merge and finish."""

@@ -1,0 +1,330 @@
+"""Run a planned query: partials side by side, then one merge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import reduce
+from math import gcd, prod
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+from msgspec.structs import replace
+
+from projseg.aggregation.fold import fold, known_partial, stored_partial
+from projseg.aggregation.merge import merge_partials, regrouped
+from projseg.aggregation.partial import FoldedPartial, Partial
+from projseg.aggregation.states.state_table import new_state
+from projseg.aggregation.subtract_deleted import without
+from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.expressions.predicates import conjuncts
+from projseg.algebra.expressions.tree import Column
+from projseg.algebra.planning.source_plan import MergeStates, SourcePlan, TakenBack
+from projseg.algebra.projection.stored_names import state_column_name, stored_column
+from projseg.algebra.query.bound_query import QuerySpec
+from projseg.evaluation.arrow_vectors import grouping_vector
+from projseg.evaluation.masks import mask_by_all
+from projseg.evaluation.rows import MaskedRows, MemorySource, RowRange, Rows, all_rows
+from projseg.memory.deadline import check_deadline
+from projseg.reader.plan.plan_columns import columns_read
+from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, stacks_of
+from projseg.reader.run.fetch_ahead import fetch_source, fetched_ahead
+from projseg.reader.run.group_merger import merged_groups
+from projseg.reader.sources.batches import cut, rows_at_a_time
+from projseg.reader.sources.combined_sources import Source, Stack, StackReader
+from projseg.reader.sources.open_sources import open_source, rows_to_read
+from projseg.reader.sources.segment_source import SegmentSource
+from projseg.reader.sources.selection import deleted_rows_of, select_rows
+from projseg.reader.threads import Workers, thread_count_of
+from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
+from projseg.segment_format.vectors.vectors import Ids, Numbers
+from projseg.table_layer.metadata.deleted_rows import deleted_rows
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.table_schema import TableSchema
+from projseg.table_layer.storage.locate_storage import Storage
+
+# A source with fewer rows than this is not worth a second thread.
+_ROWS_A_TASK_MIN: Final = 4 * PAGE_ROWS_MAX
+# Nor is one with fewer rows for each group that there may be.
+_ROWS_A_GROUP_MIN: Final = 8
+# All sources together with fewer rows than this are not worth a thread at all.
+_ROWS_INLINE_MAX: Final = 1 << 14
+
+
+def run_partial(
+    storage: Storage,
+    plan: QueryPlan,
+    segments: Sequence[SegmentPlan],
+    threads: int | None = None,
+) -> Partial:
+    """Return the groups and states of some of the plan's segments, merged.
+
+    Without grouping columns there is exactly one group, however many segments there are.
+    """
+    query = plan.query
+    thread_count = threads or thread_count_of(query)
+    tasks = list(_tasks(storage, plan, segments, thread_count))
+    is_small = sum(task.row_count for task in tasks) < _ROWS_INLINE_MAX
+    with fetched_ahead(storage, plan, tasks, _sources_to_fetch) as ready:
+        if is_small:
+            # Where stored states are few, merge them once for all segments and not in each
+            # segment first.
+            partials = [task.run(is_merged=len(tasks) > 1) for task in ready]
+            merged = merge_partials(partials, query.primitives) if partials else None
+        elif thread_count == 1 or len(tasks) == 1:
+            merged = merged_groups(map(_run, ready), query.primitives)
+        else:
+            run = _run if len(segments) == 1 else _run_to_merge
+            found = Workers(thread_count).map_ahead(run, ready, ahead=2 * thread_count)
+            with closing(found):
+                merged = merged_groups(found, query.primitives)
+    return _partial_of_no_rows(query) if merged is None else merged
+
+
+def _partial_of_no_rows(query: QuerySpec) -> Partial:
+    group_count = 0 if query.keys else 1
+    keys = [grouping_vector(pa.nulls(0, key.expression.type)) for key in query.keys]
+    states = [new_state(primitive, group_count) for primitive in query.primitives]
+    return FoldedPartial(keys, states, None, group_count)
+
+
+class _SourceTask(msgspec.Struct, frozen=True):
+    """Fold part of one source of one segment."""
+
+    storage: Storage
+    query: QuerySpec
+    schema: TableSchema
+    entry: SegmentEntry
+    plan: SourcePlan
+    row_range: RowRange
+
+    @property
+    def row_count(self) -> int:
+        """Rows that the task reads."""
+        return len(self.row_range)
+
+    def sources_to_fetch(self) -> Sequence[Source]:
+        """Return what the task reads."""
+        return [(self.entry, self.plan)]
+
+    def run(self, *, is_merged: bool = False) -> Partial:
+        """Return the groups; with `is_merged` they may repeat, because the caller merges them."""
+        plan, primitives = self.plan, self.query.primitives
+        if plan.is_metadata:
+            only = MaskedRows(Rows(MemorySource(1, {}), self.row_range))
+            return _folded([only], plan, primitives)
+        source = open_source(self.storage, self.entry, plan, self.schema)
+        if plan.taken_back is not None:
+            return self._without_deleted(source, plan.taken_back)
+        batches = self._batches(source, plan, primitives)
+        is_answer = is_stored_answer(plan, primitives) or (is_merged and merges_states(plan))
+        if len(batches) == 1 and is_answer:
+            rows = self._select(source, batches[0]).compact()
+            return stored_partial(rows, plan.keys, primitives, plan.feeds)
+        return _folded((self._select(source, part) for part in batches), plan, primitives)
+
+    def _without_deleted(self, source: SegmentSource, taken: TakenBack) -> Partial:
+        """Return a projection's groups without what deleted rows contributed."""
+        reversal = taken.reversal
+        primitives = reversal.primitives
+        plan = replace(self.plan, feeds=(*self.plan.feeds, *reversal.feeds))
+        batches = self._batches(source, plan, primitives)
+        stored = _folded((self._select(source, part) for part in batches), plan, primitives)
+        base = open_source(self.storage, self.entry, taken.rows, self.schema)
+        deleted = _folded(self._deleted(base, taken), taken.rows, primitives)
+        return without(
+            stored,
+            deleted,
+            primitives,
+            row_count=reversal.row_count,
+            value_counts=reversal.value_counts,
+            path=f"{self.storage.location}/{self.entry.file}",
+        )
+
+    def _deleted(self, base: SegmentSource, taken: TakenBack) -> Iterator[MaskedRows]:
+        """Yield the deleted rows that the query would have asked for, some at a time."""
+        row_ids, plan = deleted_rows(self.storage, self.entry), taken.rows
+        names, _ = columns_read(self.query, plan, taken.reversal.primitives)
+        step = rows_at_a_time(base, names) or len(row_ids)
+        for start in range(0, len(row_ids), step):
+            yield deleted_rows_of(
+                base,
+                row_ids[start : start + step],
+                condition=plan.filter,
+                interval=plan.interval,
+                time_column=plan.time_column,
+            )
+
+    def _batches(
+        self, source: SegmentSource, plan: SourcePlan, primitives: Sequence[Primitive]
+    ) -> Sequence[RowRange]:
+        """Return the ranges of rows to decode one after the other."""
+        names, states = columns_read(self.query, plan, primitives)
+        batch_rows = rows_at_a_time(source, names, states)
+        if batch_rows is None:
+            return [self.row_range]
+        return list(cut(self.row_range, batch_rows, source, names))
+
+    def _select(self, source: SegmentSource, row_range: RowRange) -> MaskedRows:
+        check_deadline()
+        selected = select_rows(
+            source,
+            row_range,
+            condition=self.plan.filter,
+            interval=self.plan.interval,
+            time_column=self.plan.time_column,
+        )
+        return selected if self.plan.present is None else _counted(selected, self.plan.present)
+
+
+class _StackTask(msgspec.Struct, frozen=True):
+    """Fold small sources of several segments together."""
+
+    storage: Storage
+    query: QuerySpec
+    schema: TableSchema
+    stack: Stack
+
+    @property
+    def row_count(self) -> int:
+        """Rows that the task reads."""
+        return self.stack.row_count
+
+    def sources_to_fetch(self) -> Sequence[Source]:
+        """Return what the task reads; nothing if all columns are in memory."""
+        is_held = self.stack.plan.is_metadata or self._reader().holds_all()
+        return () if is_held else self.stack.sources
+
+    def run(self, *, is_merged: bool = False) -> Partial:
+        """Return the groups; with `is_merged` they may repeat, because the caller merges them."""
+        check_deadline()
+        primitives = self.query.primitives
+        if self.stack.plan.is_metadata:
+            known = known_partial([plan for _, plan in self.stack.sources], primitives)
+            return known if is_merged else regrouped(known, known.keys, primitives)
+        source = self._reader().read()
+        if source is None:
+            return merge_partials([task.run(is_merged=True) for task in self._single()], primitives)
+        plan = replace(self.stack.plan, keys=self.stack.keys)
+        selected = mask_by_all(MaskedRows(all_rows(source)), conjuncts(plan.filter))
+        if plan.present is not None:
+            selected = _counted(selected, plan.present)
+        if is_merged and merges_states(plan):
+            return stored_partial(selected.compact(), plan.keys, primitives, plan.feeds)
+        return _folded([selected], plan, primitives)
+
+    def _reader(self) -> StackReader:
+        columns = columns_read(self.query, self.stack.plan)
+        return StackReader(self.storage, self.schema, self.stack, *columns)
+
+    def _single(self) -> Iterator[_SourceTask]:
+        for entry, plan in self.stack.sources:
+            rows = rows_to_read(entry, plan)
+            yield _SourceTask(self.storage, self.query, self.schema, entry, plan, rows)
+
+
+_Task = _SourceTask | _StackTask
+
+
+def _run(task: _Task) -> Partial:
+    return task.run()
+
+
+def _run_to_merge(task: _Task) -> Partial:
+    """Run a task, and decode the values by which its groups are merged with other segments'."""
+    found = task.run()
+    for key in found.keys:
+        if isinstance(key, Ids):
+            _ = key.dictionary.values
+    return found
+
+
+def _sources_to_fetch(task: _Task) -> Sequence[Source]:
+    return task.sources_to_fetch()
+
+
+def _counted(selected: MaskedRows, count: str) -> MaskedRows:
+    """Return the rows of a projection whose stored count is not 0."""
+    rows = selected.compact()
+    counts = rows.vector(state_column_name(count, "count"), is_state=True)
+    assert isinstance(counts, Numbers)
+    return MaskedRows(rows.where(counts.wide() > 0) if len(rows) else rows)
+
+
+def _folded(
+    selected: Iterable[MaskedRows], plan: SourcePlan, primitives: Sequence[Primitive]
+) -> Partial:
+    """Fold rows batch by batch, at least one, and merge the results."""
+    found = (
+        fold(batch.rows, plan.keys, primitives, plan.feeds, mask=batch.mask) for batch in selected
+    )
+    return reduce(lambda before, partial: merge_partials([before, partial], primitives), found)
+
+
+def is_stored_answer(plan: SourcePlan, primitives: Sequence[Primitive]) -> bool:
+    """Whether the source's rows are the query's groups, with states of the sizes asked for."""
+    if plan.source is None or not plan.keys or len(plan.keys) != len(plan.source.grouping):
+        return False
+    stored = {stored_column(named.expression) for named in plan.source.grouping}
+    if stored != set(plan.keys) or not merges_states(plan):
+        return False
+    states = dict(plan.source.states)
+    return all(
+        isinstance(feed, MergeStates) and states[feed.prefix].parameters == primitive.parameters
+        for primitive, feed in zip(primitives, plan.feeds, strict=True)
+    )
+
+
+def merges_states(plan: SourcePlan) -> bool:
+    """Whether every row of the source holds states, and nothing else is asked of it."""
+    holds_rows = plan.is_metadata or (plan.source is not None and plan.source.holds_rows)
+    return not holds_rows and all(
+        isinstance(feed, MergeStates) and feed.filter is None for feed in plan.feeds
+    )
+
+
+def _tasks(
+    storage: Storage, plan: QueryPlan, segments: Sequence[SegmentPlan], thread_count: int
+) -> Iterator[_Task]:
+    stacks = plan.stacks if segments is plan.segments else tuple(stacks_of(segments))
+    # Deal whole sources evenly to the threads; split only the remainder into row ranges.
+    left_count = len(stacks) % thread_count
+    parts_of_left = thread_count // gcd(left_count, thread_count)
+    for number, stack in enumerate(stacks):
+        if len(stack.sources) > 1:
+            yield _StackTask(storage, plan.query, plan.schema, stack)
+            continue
+        ((entry, source_plan),) = stack.sources
+        is_left = number >= len(stacks) - left_count
+        parts = parts_of_left if is_left and source_plan.taken_back is None else 1
+        if parts > 1 and _has_many_groups(storage, plan, entry, source_plan):
+            parts = 1
+        for row_range in _ranges(rows_to_read(entry, source_plan), parts):
+            yield _SourceTask(storage, plan.query, plan.schema, entry, source_plan, row_range)
+
+
+def _has_many_groups(
+    storage: Storage, plan: QueryPlan, entry: SegmentEntry, source_plan: SourcePlan
+) -> bool:
+    """Whether groups may be so many that merging two halves costs more than folding a whole."""
+    if source_plan.is_metadata:
+        return False
+    if storage.is_remote:
+        fetch_source(storage, plan, entry, source_plan)
+    source = open_source(storage, entry, source_plan, plan.schema)
+    names = [key.name for key in source_plan.keys if isinstance(key, Column)]
+    dictionaries = [source.dictionary(name) for name in names]
+    group_count = prod(len(dictionary) for dictionary in dictionaries if dictionary is not None)
+    return group_count * _ROWS_A_GROUP_MIN > source.row_count
+
+
+def _ranges(rows: RowRange, parts_wanted: int) -> Iterator[RowRange]:
+    part_count = max(1, min(parts_wanted, len(rows) // _ROWS_A_TASK_MIN))
+    page_count = -(-len(rows) // PAGE_ROWS_MAX)
+    pages_a_part = -(-page_count // part_count)
+    if len(rows) == 0:
+        yield rows
+        return
+    for start in range(rows.start, rows.end, pages_a_part * PAGE_ROWS_MAX):
+        yield RowRange(start, min(rows.end, start + pages_a_part * PAGE_ROWS_MAX))

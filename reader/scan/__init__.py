@@ -1,0 +1,1 @@
+"""Row scans: matching rows as record batches."""

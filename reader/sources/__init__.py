@@ -1,0 +1,1 @@
+"""Sources that plans choose: tables of open segments."""

@@ -1,0 +1,389 @@
+"""One table of a stored segment as a source of columns, decoded on demand and cached."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.evaluation.concat import concat_vectors
+from projseg.evaluation.rows import MaskedRows, RowRange, Rows
+from projseg.memory.cache import KEPT, CacheKey, Owner
+from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.file.column_view import ColumnView
+from projseg.segment_format.file.segment_file import SegmentFile
+from projseg.segment_format.indexes.bitmap_index import BitmapIndex
+from projseg.segment_format.layout.file_ending import ENDING_BYTES
+from projseg.segment_format.layout.footer import BASE_TABLE, ROW_NUMBER, Role
+from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX, expanded_bytes_max
+from projseg.segment_format.pages.zone_map import PageZones
+from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector
+from projseg.table_layer.commits.fetched_ranges import FetchedRanges
+from projseg.table_layer.commits.verify_entries import listed_ending
+from projseg.table_layer.metadata.footer_match import (
+    footer_mismatches,
+    projection_mismatches,
+    require_match,
+)
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.table_schema import TableSchema
+from projseg.table_layer.storage.locate_storage import ByteRange, Storage
+
+# Below this share of a column's pages, only those pages are decoded.
+_PAGE_SHARE_MAX: Final = 0.25
+# Bytes of one decoded row, an upper bound for most columns.
+_ROW_BYTES: Final = 8
+# A local file of no more bytes is read at once: a read costs more than its bytes.
+_WHOLE_BYTES_MAX: Final = 2 * ENDING_BYTES
+# Row ids that spread wider than this are fetched in pieces, if the column is not decoded whole.
+_SPARSE_ROWS_MIN: Final = 4 * PAGE_ROWS_MAX
+
+
+class _Opened(msgspec.Struct, frozen=True):
+    """An open segment, and the entry and the specs that it was already compared with."""
+
+    segment: SegmentFile
+    entry: SegmentEntry
+    specs: dict[str, ProjectionSpec] = msgspec.field(default_factory=dict)
+
+    def require(self, entry: SegmentEntry, schema: TableSchema) -> None:
+        if self.entry is not entry and self.entry != entry:
+            require_match(footer_mismatches(entry, self.segment, schema), self.segment.path)
+
+    def require_projection(self, spec: ProjectionSpec) -> None:
+        name = spec.table_name or spec.name
+        if self.specs.get(name) is not spec:
+            where = f"{self.segment.path}: projection '{name}'"
+            table = self.segment.table(name)
+            require_match(projection_mismatches(spec.as_stored, table), where)
+            self.specs[name] = spec
+
+
+def open_segment(
+    storage: Storage,
+    entry: SegmentEntry,
+    schema: TableSchema,
+    spec: ProjectionSpec | None = None,
+    *,
+    holds_ending: bool = False,
+) -> SegmentFile:
+    """Return a listed segment, its footer read and checked once for each process.
+
+    Parameters
+    ----------
+    storage : Storage
+        The table.
+    entry : SegmentEntry
+        The segment as listed.
+    schema : TableSchema
+        The snapshot's.
+    spec : ProjectionSpec or None
+        The projection that will be read, under the name it is stored by.
+    holds_ending : bool
+        Whether bytes at the end of the file that are read to open it are held, as parts will be
+        read soon; of an object store they always are.
+
+    Raises
+    ------
+    CorruptTableError
+        If the file is missing, or is not what the entry, the schema and the definition say.
+    """
+    key = ("segment", storage.location, entry.file)
+    opened: _Opened | None = KEPT.get(key)
+    if opened is None:
+        owner = Owner(key)
+        opened = _open(
+            storage, entry, schema, owner, holds_ending=holds_ending or storage.is_remote
+        )
+        opened = KEPT.put(
+            key,
+            opened,
+            opened.segment.held_bytes,
+            stands_for=owner,
+            parts_bytes_max=expanded_bytes_max(entry.byte_count),
+        )
+    assert opened is not None
+    opened.require(entry, schema)
+    if spec is not None:
+        opened.require_projection(spec)
+    return opened.segment
+
+
+def _open(
+    storage: Storage, entry: SegmentEntry, schema: TableSchema, owner: Owner, *, holds_ending: bool
+) -> _Opened:
+    read_range = FetchedRanges(storage, entry)
+    path = f"{storage.location}/{entry.file}"
+    is_read_whole = holds_ending and not storage.is_remote and entry.byte_count <= _WHOLE_BYTES_MAX
+    ending = listed_ending(storage, entry, entry.byte_count if is_read_whole else ENDING_BYTES)
+    if holds_ending:
+        read_range.hold_ending(ending)
+    segment = SegmentFile.open(read_range, entry.byte_count, path=path, owner=owner, ending=ending)
+    require_match(footer_mismatches(entry, segment, schema), path)
+    return _Opened(segment, entry)
+
+
+class SegmentSource(msgspec.Struct, frozen=True):
+    """The base table or a projection of one segment.
+
+    Parameters
+    ----------
+    segment : SegmentFile or ColumnView
+        The open file, or its columns by the names that are asked for.
+    table_name : str
+        `__base`, or the stored projection's name.
+    row_count : int
+        Rows of that table.
+    schema : TableSchema
+        The snapshot's schema: types of columns that this segment does not have.
+    deleted : uint32[k] or None
+        Base rows that no answer counts, ascending; None: there are none. Of a projection of groups
+        it is None, as its states are freed of them.
+    part : RowRange or None
+        The rows that will be read; pages of others are not decoded. None: any.
+    """
+
+    segment: SegmentFile | ColumnView
+    table_name: str
+    row_count: int
+    schema: TableSchema
+    deleted: NDArray[np.uint32] | None = None
+    part: RowRange | None = None
+
+    def live(self, rows: Rows) -> MaskedRows:
+        """Return some rows of this source without those that are deleted."""
+        if self.deleted is None or len(rows) == 0:
+            return MaskedRows(rows)
+        if self.table_name != BASE_TABLE:
+            return MaskedRows(rows, ~np.isin(row_numbers(rows), self.deleted))
+        selection = rows.selection
+        mask = np.ones(len(rows), np.bool_)
+        if isinstance(selection, RowRange):
+            ends = np.array([selection.start, selection.end], np.uint32)
+            first, end = np.searchsorted(self.deleted, ends)
+            mask[self.deleted[first:end] - np.uint32(selection.start)] = False
+        else:
+            places = np.searchsorted(self.deleted, selection.ids)
+            places[places == len(self.deleted)] = 0
+            mask = self.deleted[places] != selection.ids
+        return MaskedRows(rows, mask)
+
+    @property
+    def page_count(self) -> int:
+        """Pages of a column that has no oversized values."""
+        return -(-self.row_count // PAGE_ROWS_MAX)
+
+    @property
+    def whole_bytes_max(self) -> int:
+        """Bytes that columns decoded whole may take: a fixed multiple of the file's size."""
+        return expanded_bytes_max(self.segment.byte_count)
+
+    def is_sorted_by(self, name: str) -> bool:
+        """Whether the rows ascend by a column that is no state, nulls first."""
+        return self.segment.is_sorted_by(self.table_name, self._role(is_state=False), name)
+
+    def value_bytes(self, name: str, *, is_state: bool = False) -> int:
+        """Return the bytes of one decoded row of a column, an upper bound for most columns."""
+        role = self._role(is_state)
+        if not self.segment.has_column(self.table_name, role, name):
+            return 1
+        return self.segment.value_bytes(self.table_name, role, name)
+
+    def is_whole(self, name: str, *, is_state: bool = False) -> bool:
+        """Whether the column is decoded and kept whole, and not some pages at a time."""
+        value_bytes = self.value_bytes(name, is_state=is_state)
+        return self.row_count * value_bytes <= self.whole_bytes_max
+
+    def vector(self, name: str, *, is_state: bool = False, may_keep: bool = True) -> Vector:
+        """Return a whole column; one that the segment lacks is null.
+
+        It is kept for later queries, unless `may_keep` is false.
+        """
+        role = self._role(is_state)
+        if not self.segment.has_column(self.table_name, role, name):
+            return null_vector(self.schema.field(name).type, self.row_count)
+        key = self._cache_key("column", role, name)
+        known: Vector | None = KEPT.get(key)
+        if known is not None:
+            return known
+        if not may_keep:
+            return self.segment.column(self.table_name, role, name)
+        return self._kept(key, self._load(role, name))
+
+    def _kept(self, key: CacheKey, vector: Vector) -> Vector:
+        owner = self.segment.owner
+        assert owner is not None, "segments of a table are opened to be kept"
+        kept: Vector = KEPT.put(key, vector, vector.nbytes, owners=(owner,))
+        return kept
+
+    def _load(self, role: Role, name: str) -> Vector:
+        vector = self.segment.column(self.table_name, role, name)
+        return vector.with_bounds() if isinstance(vector, Numbers) else vector
+
+    def vector_of_rows(
+        self, name: str, row_ids: NDArray[np.uint32], *, is_state: bool = False
+    ) -> Vector:
+        """Return a column at `row_ids`, uint32[k] ascending; pages without them are not decoded."""
+        if len(row_ids) == 0:
+            return self.vector_of_range(name, 0, 0, is_state=is_state)
+        first, end = int(row_ids[0]), int(row_ids[-1]) + 1
+        if end - first > _SPARSE_ROWS_MIN and not self.is_whole(name, is_state=is_state):
+            return self._vector_of_few_rows(name, row_ids, is_state)
+        vector = self.vector_of_range(name, first, end, is_state=is_state)
+        return vector.take(row_ids - np.uint32(first) if first else row_ids)
+
+    def _vector_of_few_rows(self, name: str, row_ids: NDArray[np.uint32], is_state: bool) -> Vector:
+        """Return a column at row ids that lie far apart, some pages at a time."""
+        pages = row_ids // _SPARSE_ROWS_MIN
+        cuts = np.flatnonzero(pages[1:] != pages[:-1]) + 1
+        pieces = [
+            self.vector_of_rows(name, part, is_state=is_state) for part in np.split(row_ids, cuts)
+        ]
+        return concat_vectors(pieces)
+
+    def vector_of_range(self, name: str, first: int, end: int, *, is_state: bool = False) -> Vector:
+        """Return the rows [first, end) of a column, without decoding pages outside."""
+        role = self._role(is_state)
+        if not self.segment.has_column(self.table_name, role, name):
+            return null_vector(self.schema.field(name).type, end - first)
+        if first >= end:
+            return self.segment.column(self.table_name, role, name, 0, 0)
+        rows, key = RowRange(first, end), self._cache_key("column", role, name)
+        if key not in KEPT:
+            pages, part = self._pages_of(role, name, rows), self._pages_of(role, name, self.part)
+            is_whole = self.is_whole(name, is_state=is_state)
+            if not is_whole or (
+                len(pages) < len(part) * _PAGE_SHARE_MAX
+                and self._pages_key(role, name, part) not in KEPT
+            ):
+                return self._of_pages(role, name, pages, rows, may_keep=is_whole)
+            if self.part is not None:
+                return self._of_pages(role, name, part, rows, may_keep=True)
+        return _part(self.vector(name, is_state=is_state), rows, key)
+
+    def _pages_of(self, role: Role, name: str, rows: RowRange | None) -> range:
+        """Return which pages of a column hold rows; None: all."""
+        starts = self.segment.directory(self.table_name, role, name).row_starts
+        if rows is None:
+            return range(len(starts) - 1)
+        first_page = int(np.searchsorted(starts, rows.start, side="right")) - 1
+        return range(first_page, int(np.searchsorted(starts, rows.end, side="left")))
+
+    def _pages_key(self, role: Role, name: str, pages: range) -> CacheKey:
+        return (*self._cache_key("pages", role, name), pages.start, pages.stop)
+
+    def _of_pages(
+        self, role: Role, name: str, pages: range, rows: RowRange, *, may_keep: bool
+    ) -> Vector:
+        """Return rows of neighbouring pages, which are kept if the cache has room for them."""
+        key = self._pages_key(role, name, pages)
+        decoded: Vector | None = KEPT.get(key) if may_keep else None
+        if decoded is None:
+            decoded = self.segment.column(self.table_name, role, name, pages.start, pages.stop)
+            if may_keep and KEPT.has_room(decoded.nbytes):
+                decoded = self._kept(key, decoded)
+        start = int(self.segment.directory(self.table_name, role, name).row_starts[pages.start])
+        return _part(decoded, RowRange(rows.start - start, rows.end - start), key)
+
+    def keep(self, name: str) -> None:
+        """Decode now what is to be read of a column, if the cache has room for it."""
+        rows = self.part or RowRange(0, self.row_count)
+        has_room = KEPT.has_room(_ROW_BYTES * len(rows))
+        if not has_room or self.is_cached(name) or not self.is_whole(name):
+            return
+        if self.part is None:
+            self.vector(name)
+        else:
+            self.vector_of_range(name, rows.start, rows.end)
+
+    def forget_ending(self) -> None:
+        """Hold no bytes of the file that were read ahead."""
+        if isinstance(self.segment.read_range, FetchedRanges):
+            self.segment.read_range.forget()
+
+    def is_cached(self, name: str, *, is_state: bool = False) -> bool:
+        """Whether the whole column is in memory already."""
+        role = self._role(is_state)
+        if not self.segment.has_column(self.table_name, role, name):
+            return False
+        return self._cache_key("column", role, name) in KEPT
+
+    def ranges_to_read(self, name: str, *, is_state: bool = False) -> list[ByteRange]:
+        """Return the reads that a column takes; none if it is in memory or missing."""
+        role = self._role(is_state)
+        is_there = self.segment.has_column(self.table_name, role, name)
+        if not is_there or self.is_cached(name, is_state=is_state):
+            return []
+        pages = self._pages_of(role, name, self.part)
+        ranges = self.segment.ranges_of(self.table_name, role, name, pages.start, pages.stop)
+        return [ByteRange(*one) for one in ranges]
+
+    def zones(self, name: str) -> PageZones | None:
+        """Return the zone maps of a column's pages; None if it has none or the segment lacks it."""
+        role = self._role(is_state=False)
+        if not self.segment.has_column(self.table_name, role, name) or self.is_opaque(name):
+            return None
+        return self.segment.page_zones(self.table_name, role, name)
+
+    def raw_bytes(self, name: str, rows: RowRange) -> int:
+        """Return the decompressed bytes of a column's pages that hold any of `rows`."""
+        role = self._role(is_state=False)
+        pages = self._pages_of(role, name, rows)
+        records = self.segment.directory(self.table_name, role, name).records
+        return int(records["raw_bytes"][pages.start : pages.stop].sum(dtype=np.int64))
+
+    def is_opaque(self, name: str) -> bool:
+        """Whether the column is stored without ids and without numbers."""
+        role = self._role(is_state=False)
+        if not self.segment.has_column(self.table_name, role, name):
+            return False
+        return self.segment.column_entry(self.table_name, role, name).kind == "opaque"
+
+    def dictionary(self, name: str) -> Dictionary | None:
+        """Return the dictionary that a column's ids are of; None if it has none."""
+        role = self._role(is_state=False)
+        if not self.segment.has_column(self.table_name, role, name):
+            return None
+        return self.segment.column_dictionary(self.table_name, role, name)
+
+    def bitmap_index(self, name: str) -> BitmapIndex | None:
+        """Return a column's bitmap index; None if none was worth storing."""
+        role = self._role(is_state=False)
+        if not self.segment.has_column(self.table_name, role, name):
+            return None
+        return self.segment.bitmap_index(self.table_name, role, name)
+
+    def _cache_key(self, kind: str, role: Role, name: str) -> CacheKey:
+        if isinstance(self.segment, ColumnView):
+            return (kind, *self.segment.key_of(self.table_name, role, name))
+        return (kind, self.segment.path, self.table_name, role, name)
+
+    def _role(self, is_state: bool) -> Role:
+        if self.table_name == BASE_TABLE:
+            return "base"
+        return "state" if is_state else "grouping"
+
+
+def row_numbers(rows: Rows) -> NDArray[np.int64]:
+    """Return which base row each row of a projection of rows is, int64[n]."""
+    vector = rows.vector(ROW_NUMBER, is_state=True)
+    assert isinstance(vector, Numbers), "proved when the file was opened"
+    numbers: NDArray[np.int64] = vector.wide()
+    return numbers
+
+
+def null_vector(arrow_type: pa.DataType, row_count: int) -> Vector:
+    """Return a column of nulls."""
+    return Ids(np.zeros(row_count, np.uint8), Dictionary(pa.nulls(1, arrow_type)))
+
+
+def _part(whole: Vector, rows: RowRange, key: CacheKey) -> Vector:
+    """Return some rows: a view, or a copy where a view would keep a far larger array alive."""
+    part = whole.slice(rows.start, rows.end)
+    if 2 * len(part) >= len(whole) or key in KEPT:
+        return part
+    return part.take(np.arange(len(part), dtype=np.uint32))

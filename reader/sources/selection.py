@@ -1,0 +1,218 @@
+"""Find a source's matching rows: page zones first, then bitmaps, then the values themselves."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.algebra.expressions.predicates import conjuncts
+from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.time.interval import Interval
+from projseg.evaluation.masks import allowed_ids, mask_by_all
+from projseg.evaluation.ranges import value_range
+from projseg.evaluation.rows import MaskedRows, RowIds, RowRange, Rows
+from projseg.reader.sources.segment_source import SegmentSource
+from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
+from projseg.segment_format.layout.logical_types import MICROS_A_DAY, arrow_to_numbers
+from projseg.segment_format.vectors.vectors import Ids, Numbers
+
+# Row ids from a bitmap pay while they are at most this share of the rows.
+_BITMAP_SHARE_MAX: Final = 0.05
+
+Pages = NDArray[np.bool_]
+
+
+def select_rows(
+    source: SegmentSource,
+    row_range: RowRange,
+    *,
+    condition: Expression | None,
+    interval: Interval | None,
+    time_column: str | None,
+) -> MaskedRows:
+    """Return the rows of `row_range` that lie in `interval` and for which `condition` is true.
+
+    Deleted rows are left out before conditions are evaluated, which might raise an error on them.
+    Pages whose zone maps prove that no row matches are never decoded.
+    """
+    if condition is None and interval is None:
+        return source.live(Rows(source, row_range))
+    parts = () if condition is None else conjuncts(condition)
+    pages = _every_page(source)
+    if interval is not None and time_column is not None:
+        pages &= _pages_in_interval(source, time_column, interval)
+    residual = []
+    row_ids: NDArray[np.uint32] | None = None
+    for part in parts:
+        found = _rows_by_bitmap(source, part)
+        if found is None:
+            pages &= _pages_that_may_match(source, part)
+            residual.append(part)
+        else:
+            row_ids = found if row_ids is None else np.intersect1d(row_ids, found)
+    rows = _initial_rows(source, row_range, pages, row_ids)
+    if interval is not None and time_column is not None:
+        is_sorted = source.is_sorted_by(time_column)
+        rows = rows_in_interval(rows, time_column, interval, is_sorted=is_sorted)
+    return mask_by_all(source.live(rows), residual)
+
+
+def deleted_rows_of(
+    source: SegmentSource,
+    row_ids: NDArray[np.uint32],
+    *,
+    condition: Expression | None,
+    interval: Interval | None,
+    time_column: str | None,
+) -> MaskedRows:
+    """Return those of a source's deleted rows, uint32[k], that a query would have asked for."""
+    rows = Rows(source, RowIds(row_ids))
+    if interval is not None and time_column is not None:
+        rows = rows_in_interval(rows, time_column, interval)
+    return mask_by_all(MaskedRows(rows), conjuncts(condition))
+
+
+def _initial_rows(
+    source: SegmentSource, row_range: RowRange, pages: Pages, row_ids: NDArray[np.uint32] | None
+) -> Rows:
+    if row_ids is not None:
+        inside = (row_ids >= row_range.start) & (row_ids < row_range.end)
+        inside &= pages[row_ids // PAGE_ROWS_MAX]
+        return Rows(source, RowIds(row_ids[inside]))
+    page_ids = np.arange(row_range.start // PAGE_ROWS_MAX, -(-row_range.end // PAGE_ROWS_MAX))
+    kept = page_ids[pages[page_ids]]
+    if len(kept) == 0:
+        return Rows(source, RowRange(row_range.start, row_range.start))
+    starts = np.maximum(kept * PAGE_ROWS_MAX, row_range.start)
+    ends = np.minimum((kept + 1) * PAGE_ROWS_MAX, row_range.end)
+    if len(kept) == kept[-1] - kept[0] + 1:
+        return Rows(source, RowRange(int(starts[0]), int(ends[-1])))
+    runs = [np.arange(a, b, dtype=np.uint32) for a, b in zip(starts, ends, strict=True)]
+    return Rows(source, RowIds(np.concatenate(runs)))
+
+
+def _pages_in_interval(source: SegmentSource, time_column: str, interval: Interval) -> Pages:
+    zones = source.zones(time_column)
+    if zones is None:
+        return _every_page(source)
+    low, high = zones.minimum, zones.maximum
+    dictionary = source.dictionary(time_column)
+    if dictionary is not None:
+        times = times_by_id(dictionary)
+        low, high = times[low], times[high]
+    elif time_column in source.schema.names and pa.types.is_date32(
+        source.schema.field(time_column).type  # a projection's buckets are timestamps
+    ):
+        low, high = low * MICROS_A_DAY, high * MICROS_A_DAY
+    may_match: Pages = (high >= interval.start_us) & (low < interval.end_us) & zones.has_bounds
+    return may_match
+
+
+def rows_in_interval(
+    rows: Rows, time_column: str, interval: Interval, *, is_sorted: bool = False
+) -> Rows:
+    """Return the rows whose time lies in an interval; a null does not.
+
+    With `is_sorted` the source's rows ascend by time, nulls first.
+    """
+    if len(rows) == 0:
+        return rows
+    vector = rows.vector(time_column)
+    values: NDArray[Any]
+    if isinstance(vector, Ids):
+        times = times_by_id(vector.dictionary)
+        low, high = np.searchsorted(times, (interval.start_us, interval.end_us)).tolist()
+        values, validity = vector.ids, None
+    else:
+        assert isinstance(vector, Numbers)
+        unit = MICROS_A_DAY if pa.types.is_date32(vector.type) else 1
+        low = -(-interval.start_us // unit) - vector.base
+        high = -(-interval.end_us // unit) - vector.base
+        values, validity = vector.values, vector.validity
+    if is_sorted and validity is None and isinstance(rows.selection, RowRange):
+        return rows.slice(_first_at_least(values, low), _first_at_least(values, high))
+    inside = np.ones(len(rows), np.bool_) if validity is None else validity.copy()
+    bounds = np.iinfo(values.dtype)
+    if low > bounds.min:
+        inside &= values >= low if low <= bounds.max else False
+    if high <= bounds.max:
+        inside &= values < high if high > bounds.min else False
+    return rows.where(inside)
+
+
+def _first_at_least(values: NDArray[Any], bound: int) -> int:
+    """Return the place of the first of ascending integers that is no less, else their number."""
+    bounds = np.iinfo(values.dtype)
+    if bound <= bounds.min:
+        return 0
+    if bound > bounds.max:
+        return len(values)
+    return int(np.searchsorted(values, values.dtype.type(bound)))
+
+
+def times_by_id(dictionary: Dictionary) -> NDArray[np.int64]:
+    """Return the instants of a time column's dictionary, int64[ids] in microseconds.
+
+    A null is earlier than any interval.
+    """
+    values, validity = arrow_to_numbers(dictionary.values)
+    micros = values * MICROS_A_DAY if pa.types.is_date32(dictionary.type) else values
+    return micros if validity is None else np.where(validity, micros, np.iinfo(np.int64).min)
+
+
+def _every_page(source: SegmentSource) -> Pages:
+    return np.ones(source.page_count, np.bool_)
+
+
+def _pages_that_may_match(source: SegmentSource, condition: Expression) -> Pages:
+    if len(condition.columns) != 1 or source.page_count <= 1:
+        return _every_page(source)
+    (name,) = condition.columns
+    zones = source.zones(name)
+    if zones is None:
+        return _every_page(source)
+    allowed = _allowed_ids(source, name, condition)
+    if allowed is not None:
+        kept = np.flatnonzero(allowed)
+        first = np.searchsorted(kept, zones.minimum, side="left")
+        may_match: Pages = np.searchsorted(kept, zones.maximum, side="right") > first
+        return may_match
+    number_range = value_range(condition)
+    if number_range is None or source.is_opaque(name):
+        return _every_page(source)
+    may_match = number_range.may_match(zones.minimum, zones.maximum) & zones.has_bounds
+    may_match |= zones.holds_wide()
+    # NaN is greater than every number, so only an upper bound excludes it.
+    return may_match | zones.has_nan if number_range.high is None else may_match
+
+
+def _allowed_ids(
+    source: SegmentSource, name: str, condition: Expression
+) -> NDArray[np.bool_] | None:
+    """Return which dictionary ids satisfy a condition on one column; None without dictionary."""
+    dictionary = source.dictionary(name)
+    return None if dictionary is None else allowed_ids([condition], name, dictionary)
+
+
+def _rows_by_bitmap(source: SegmentSource, condition: Expression) -> NDArray[np.uint32] | None:
+    if len(condition.columns) != 1:
+        return None
+    (name,) = condition.columns
+    # Comparing ids in memory is faster than reading bitmaps; of a source that is read in batches
+    # all row ids would be found anew for each.
+    if source.is_cached(name) or not source.is_whole(name):
+        return None
+    index = source.bitmap_index(name)
+    if index is None:
+        return None
+    allowed = _allowed_ids(source, name, condition)
+    if allowed is None:
+        return None
+    ids = np.flatnonzero(allowed)
+    if index.count(ids) > source.row_count * _BITMAP_SHARE_MAX:
+        return None
+    return index.row_ids(ids)

@@ -1,0 +1,1 @@
+"""Dictionaries: the sorted distinct values of a column, in pages, by hash."""

@@ -1,0 +1,124 @@
+"""The protocols of encodings, one for each kind of values: offer a page, encode it, decode it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.kernels.pages.page_statistics import PageStatistics
+from projseg.segment_format.encodings.int64_offsets import Int64s
+from projseg.segment_format.layout.byte_reader import ByteReader
+
+
+class Offer(NamedTuple):
+    """The exact size of a page in one encoding, and the function that makes its bytes."""
+
+    byte_count: int
+    make: Callable[[], bytes]
+
+
+def composed(header: bytes, *parts: Offer) -> Offer:
+    """Return the offer of a header followed by parts."""
+    size = len(header) + sum(part.byte_count for part in parts)
+    return Offer(size, lambda: b"".join([header, *(part.make() for part in parts)]))
+
+
+class IntegerEncoding(Protocol):
+    """An encoding of integers: int64 when written, as narrow as the caller's array when read."""
+
+    def offer(self, values: Int64s, facts: PageStatistics) -> Offer | None:
+        """Return the offer for int64[n], n >= 1, or None if the encoding does not hold the page.
+
+        Equal pages make equal bytes.
+        """
+
+    def decode_into(self, reader: ByteReader, out: NDArray[Any], base: int) -> None:
+        """Fill `out` with value - base, modulo the size of its dtype.
+
+        `out` is uint8[n], uint16[n], uint32[n] or int64[n], contiguous and not empty.
+
+        Raises
+        ------
+        CorruptSegmentError
+            If the part is malformed.
+        """
+
+
+class WideIntegerEncoding(Protocol):
+    """An encoding of integers of which some exceed 64 bits."""
+
+    def offer(self, values: NDArray[Any]) -> Offer:
+        """Return the offer for object[n] of Python integers, n >= 1.
+
+        Raises
+        ------
+        LimitExceededError
+            If an integer does not fit.
+        """
+
+    def decode(self, reader: ByteReader, value_count: int) -> NDArray[Any]:
+        """Return WIDE[n], or raise CorruptSegmentError."""
+
+
+class FloatEncoding(Protocol):
+    """An encoding of floats or doubles, bit for bit."""
+
+    def offer(self, values: NDArray[Any]) -> Offer | None:
+        """Return the offer for float32[n] or float64[n], n >= 1, or None if it holds not all."""
+
+    def decode_into(self, reader: ByteReader, out: NDArray[Any]) -> None:
+        """Fill float32[n] or float64[n], or raise CorruptSegmentError."""
+
+
+class TextEncoding(Protocol):
+    """An encoding of strings and binary values."""
+
+    def offer(self, array: pa.Array, *, is_sorted: bool) -> Offer | None:
+        """Return the offer for a string or binary array of at least one row, or None.
+
+        Parameters
+        ----------
+        array : pa.Array
+            Null rows are stored as empty texts.
+        is_sorted : bool
+            The texts ascend strictly; a null, if there is one, comes first.
+
+        Raises
+        ------
+        LimitExceededError
+            If one value is too large.
+        """
+
+    def decode(self, reader: ByteReader, row_count: int) -> tuple[NDArray[Any], Any]:
+        """Return (offsets int32[n + 1], bytes) of n >= 1 values, or raise CorruptSegmentError."""
+
+
+class NestedEncoding(Protocol):
+    """An encoding of lists, maps and structs."""
+
+    def offer(self, array: pa.Array) -> Offer:
+        """Return the offer for the values of at least one row; not for the array's own nulls.
+
+        Raises
+        ------
+        LimitExceededError
+            If a level has too many items.
+        """
+
+    def decode(
+        self,
+        reader: ByteReader,
+        arrow_type: pa.DataType,
+        row_count: int,
+        validity: NDArray[Any] | None,
+    ) -> pa.Array:
+        """Return the array of n >= 1 values, which the caller validates.
+
+        Raises
+        ------
+        CorruptSegmentError
+            If the parts are malformed or contradict each other.
+        """

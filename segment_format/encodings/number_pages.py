@@ -1,0 +1,123 @@
+"""Pages of fixed-width values: integers, wide integers or floats, and back.
+
+Floats are encoded as the integers their bits are where values repeat, as decimals where all are
+short decimals, and plain otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.kernels.pages.page_statistics import PageStatistics, page_statistics
+from projseg.segment_format.encodings.encoding import Chosen, Encoding, least
+from projseg.segment_format.encodings.encoding_protocols import FloatEncoding, WideIntegerEncoding
+from projseg.segment_format.encodings.integer_pages import IntegerEncodings
+from projseg.segment_format.layout.byte_reader import ByteReader
+from projseg.segment_format.vectors.wide_integers import WIDE, as_wide
+
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
+class NumberEncodings:
+    """Encodings of fixed-width values by their number.
+
+    Parameters
+    ----------
+    integers : IntegerEncodings
+        For integers that fit int64, and for the bits of floats.
+    wide : iterable of Encoding
+        For integers of which some do not fit int64.
+    floats : iterable of Encoding
+        For floats; one of them must hold any page.
+    """
+
+    def __init__(
+        self,
+        integers: IntegerEncodings,
+        wide: Iterable[Encoding[WideIntegerEncoding]],
+        floats: Iterable[Encoding[FloatEncoding]],
+    ) -> None:
+        self._integers: Final = integers
+        self.wide: Final = {record.number: record for record in wide}
+        self.floats: Final = {record.number: record for record in floats}
+
+    def choose(self, values: NDArray[Any]) -> tuple[Chosen, PageStatistics | None]:
+        """Return the best encoding and its offer, and the facts of integers that all fit int64.
+
+        Parameters
+        ----------
+        values : int64[n], float32[n], float64[n] or object[n] of Python integers
+            n >= 1.
+
+        Raises
+        ------
+        LimitExceededError
+            If an integer is too wide.
+        """
+        if values.dtype.kind == "f":
+            return self._choose_floats(values), None
+        if values.dtype == object:
+            if int(values.max()) > _INT64_MAX or int(values.min()) < _INT64_MIN:
+                wide = self.wide.values()
+                return least((record, record.codec.offer(values)) for record in wide), None
+            values = values.astype(np.int64)
+        facts = page_statistics(values)
+        return self._integers.choose(values, facts), facts
+
+    def _choose_floats(self, values: NDArray[Any]) -> Chosen:
+        bits = values.view(f"u{values.dtype.itemsize}").astype(np.uint64).view(np.int64)
+        as_bits = self._integers.choose(bits)
+        records = self.floats.values()
+        as_floats = least((record, record.codec.offer(values)) for record in records)
+        return min(as_bits, as_floats, key=lambda chosen: chosen.offer.byte_count)
+
+    def has_wide(self, numbers: NDArray[Any]) -> bool:
+        """Return whether one of the encodings uint8[k] is of integers that may pass 64 bits."""
+        return any((numbers == number).any() for number in self.wide)
+
+    def decode_into(self, reader: ByteReader, number: int, out: NDArray[Any], base: int) -> None:
+        """Fill `out` from whichever encoding the page has.
+
+        Parameters
+        ----------
+        reader : ByteReader
+            At the values of the page.
+        number : int
+            The encoding.
+        out : uint8[n], uint16[n], uint32[n], int64[n], float32[n], float64[n] or WIDE[n]
+            Contiguous and not empty.
+        base : int
+            Subtracted from each integer; 0 for floats and WIDE.
+
+        Raises
+        ------
+        CorruptSegmentError
+            If the encoding does not hold such values, or its part is malformed.
+        """
+        if out.dtype == WIDE:
+            out[:] = as_wide(self.decode_integers(reader, number, len(out)))
+        elif out.dtype.kind != "f":
+            self._integers.decode_into(reader, number, out, base)
+        elif number in self.floats:
+            self.floats[number].codec.decode_into(reader, out)
+        else:
+            bits = out.view(np.int64 if out.dtype == np.float64 else np.uint32)
+            self._integers.decode_into(reader, number, bits, 0)
+
+    def decode_integers(self, reader: ByteReader, number: int, value_count: int) -> NDArray[Any]:
+        """Return WIDE[n], or int64[n] if the encoding holds no integers that pass 64 bits.
+
+        Raises
+        ------
+        CorruptSegmentError
+            If the encoding is not one of integers, or its part is malformed.
+        """
+        if number in self.wide:
+            return self.wide[number].codec.decode(reader, value_count)
+        narrow = np.empty(value_count, np.int64)
+        self._integers.decode_into(reader, number, narrow, 0)
+        return narrow

@@ -1,0 +1,1 @@
+"""Whole segment files: encode, open, copy, describe and verify."""

@@ -1,0 +1,1 @@
+"""Indexes of a column's values; the bitmap index is the only kind."""

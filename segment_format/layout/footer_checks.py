@@ -1,0 +1,192 @@
+"""Prove that a footer's entries agree with each other and with the limits, before use.
+
+The checksum only says that the bytes are those written; a file made by a stranger is refused here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import pyarrow as pa
+
+from projseg.errors import InvalidInputError
+from projseg.segment_format.layout.byte_reader import corrupt
+from projseg.segment_format.layout.footer import (
+    BASE_TABLE,
+    ROW_NUMBER,
+    ColumnEntry,
+    DictionaryEntry,
+    Footer,
+    PartEntry,
+    TableEntry,
+    has_zone_rules,
+)
+from projseg.segment_format.layout.format_limits import (
+    COLUMNS_MAX,
+    DICTIONARY_VALUES_MAX,
+    PARTS_MAX,
+    PROJECTIONS_MAX,
+    SEGMENT_ROWS_MAX,
+    name_problem,
+    require_limit,
+)
+from projseg.segment_format.layout.frame import (
+    FILE_ID_BYTES,
+    HEAD_LAYOUT,
+    ROW_PROJECTIONS,
+    ZONE_RULES,
+    Tail,
+)
+from projseg.segment_format.layout.logical_types import (
+    is_fixed_width,
+    is_nested,
+    is_text,
+    parse_type_name,
+)
+from projseg.segment_format.layout.page_directory import PAGE_DTYPE
+
+
+class FooterChecker:
+    """Checks of one footer; every method raises CorruptSegmentError or LimitExceededError.
+
+    Parameters
+    ----------
+    footer : Footer
+        As decoded.
+    tail : Tail
+        Says where parts end and the footer starts, and what a reader must know.
+    path : str
+        For error messages.
+    """
+
+    def __init__(self, footer: Footer, tail: Tail, path: str) -> None:
+        self._footer, self._tail, self._path = footer, tail, path
+
+    def check(self) -> None:
+        """Check everything a footer says that can be checked without reading parts."""
+        footer = self._footer
+        self._require(len(footer.file_id) == FILE_ID_BYTES, "file id has another size")
+        self._check_counts()
+        self._names("field", [field.name for field in footer.fields])
+        self._names("dictionary", [entry.name for entry in footer.dictionaries])
+        self._names("table", [table.name for table in footer.tables])
+        for dictionary in footer.dictionaries:
+            self._check_dictionary(dictionary)
+        for table in footer.tables:
+            self._check_table(table)
+        self._check_rows_of_projections()
+        for extra in footer.extra_sections:
+            self._check_part(extra.section)
+        self._check_schema()
+
+    def _check_counts(self) -> None:
+        footer = self._footer
+        self._require(len(footer.tables) > 0, "no table")
+        self._require(footer.tables[0].name == BASE_TABLE, "table 0 is not the base table")
+        require_limit("number of projections", len(footer.tables) - 1, PROJECTIONS_MAX)
+        directories = [column.pages for table in footer.tables for column in table.columns]
+        directories += [dictionary.pages for dictionary in footer.dictionaries]
+        pages = sum(len(directory) for directory in directories) // PAGE_DTYPE.itemsize
+        require_limit("number of parts", pages, PARTS_MAX)
+
+    def _check_dictionary(self, entry: DictionaryEntry) -> None:
+        require_limit("number of dictionary values", entry.cardinality, DICTIONARY_VALUES_MAX)
+        self._require(entry.cardinality >= 0, "negative cardinality")
+        arrow_type = self._type(entry.type)
+        is_ordered = is_fixed_width(arrow_type) or is_text(arrow_type)
+        self._require(is_ordered or entry.cardinality <= 1, f"a dictionary of {entry.type}")
+        if entry.hashes is not None:
+            self._check_part(entry.hashes)
+            self._require(entry.hashes.byte_count == 8 * entry.cardinality, "hashes are cut short")
+
+    def _check_table(self, table: TableEntry) -> None:
+        require_limit("number of columns", len(table.columns), COLUMNS_MAX)
+        require_limit("number of rows", table.row_count, SEGMENT_ROWS_MAX)
+        self._require(table.row_count >= 0, "negative row count")
+        self._require(
+            table.row_count == 0 or len(table.columns) > 0,
+            f"table '{table.name}' has {table.row_count} rows and no column",
+        )
+        is_base = table.name == BASE_TABLE
+        self._require(
+            all((column.role == "base") == is_base for column in table.columns),
+            f"table '{table.name}' has a column of another kind of table",
+        )
+        ordered = {column.name for column in table.columns if column.role != "state"}
+        self._require(
+            ordered.issuperset(table.sort_order),
+            f"table '{table.name}' is sorted by a column it has not",
+        )
+        for role in ("base", "grouping", "state"):
+            self._names(f"{role} column", [c.name for c in table.columns if c.role == role])
+        for column in table.columns:
+            self._check_column(column)
+
+    def _check_rows_of_projections(self) -> None:
+        """Check that projections of rows are announced, and know which base rows they hold."""
+        base, *projections = self._footer.tables
+        found = [table for table in projections if table.holds_rows]
+        is_announced = bool(self._tail.required_features & ROW_PROJECTIONS)
+        self._require(bool(found) == is_announced, "its features are not those of its projections")
+        has_rules = any(has_zone_rules(table.definition) for table in projections)
+        is_announced = bool(self._tail.required_features & ZONE_RULES)
+        self._require(has_rules == is_announced, "its features are not those of its projections")
+        for table in found:
+            states = [(c.name, c.type, c.kind) for c in table.columns if c.role == "state"]
+            self._require(
+                states == [(ROW_NUMBER, "bigint", "numbers")],
+                f"projection '{table.name}' of rows has no row numbers, or states",
+            )
+            self._require(bool(table.sort_order), f"projection '{table.name}' of rows has no order")
+            self._require(
+                table.row_count <= base.row_count,
+                f"projection '{table.name}' has {table.row_count} of {base.row_count} rows",
+            )
+
+    def _check_column(self, column: ColumnEntry) -> None:
+        arrow_type = self._type(column.type)
+        if column.kind == "ids":
+            known = range(len(self._footer.dictionaries))
+            self._require(column.dictionary in known, f"'{column.name}' has no dictionary")
+            assert column.dictionary is not None
+            stored = self._footer.dictionaries[column.dictionary]
+            self._require(stored.type == column.type, f"'{column.name}' is not of its type")
+            return
+        self._require(column.dictionary is None, f"'{column.name}' names a dictionary")
+        self._require(not column.index_blocks, f"'{column.name}' has an index, but no ids")
+        is_number = is_fixed_width(arrow_type)
+        is_opaque = is_nested(arrow_type) or is_text(arrow_type) or arrow_type == pa.null()
+        fits = is_number if column.kind == "numbers" else is_opaque
+        self._require(fits, f"'{column.name}': {column.type} is not stored as {column.kind}")
+
+    def _check_schema(self) -> None:
+        stored = {c.name: c.type for c in self._footer.tables[0].columns if c.role == "base"}
+        declared = {field.name: field.type for field in self._footer.fields}
+        self._require(stored == declared, "base columns differ from the schema")
+
+    def _check_part(self, entry: PartEntry) -> None:
+        fits = (
+            entry.file_offset >= HEAD_LAYOUT.size
+            and entry.byte_count >= 0
+            and entry.file_offset + entry.byte_count <= self._tail.footer_offset
+        )
+        self._require(fits, f"a part at byte {entry.file_offset} lies outside the file's parts")
+
+    def _type(self, name: str) -> pa.DataType:
+        try:
+            return parse_type_name(name)
+        except InvalidInputError as error:
+            raise corrupt(self._path, "footer", str(error)) from error
+
+    def _names(self, what: str, names: Collection[str]) -> None:
+        self._require(len(set(names)) == len(names), f"two of a {what} name")
+        for problem in _problems(names):
+            raise corrupt(self._path, "footer", f"a {what} name {problem}")
+
+    def _require(self, condition: bool, problem: str) -> None:
+        if not condition:
+            raise corrupt(self._path, "footer", problem)
+
+
+def _problems(names: Iterable[str]) -> Iterable[str]:
+    return (problem for name in names if (problem := name_problem(name)) is not None)

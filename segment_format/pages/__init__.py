@@ -1,0 +1,1 @@
+"""Pages: a run of rows as bytes, compressed, with a zone map."""

@@ -1,0 +1,1 @@
+"""Columns in memory: vectors, wide integers and Arrow arrays."""

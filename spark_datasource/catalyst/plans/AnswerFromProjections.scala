@@ -1,0 +1,233 @@
+package org.apache.spark.sql.projseg
+
+import scala.jdk.CollectionConverters._
+import scala.util.{Left, Right}
+import scala.util.control.NonFatal
+
+import com.fasterxml.jackson.databind.node.ObjectNode
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Count}
+import org.apache.spark.sql.catalyst.planning.PhysicalOperation
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.classic.DataFrame
+import org.apache.spark.sql.functions.expr
+
+/**
+ * Answers aggregates over projseg tables from the engine, and reads of the rest only the columns
+ * and rows that are needed.
+ *
+ * An aggregate whose work is small is answered here and planted as a local relation. A larger one
+ * is read as states of groups, from Spark's tasks, and merged by Spark. What has no exact text for
+ * the engine, or fails there, stays as it is.
+ */
+class AnswerFromProjections(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    val settings = new Settings(conf)
+    if (!settings.isEnabled || !plan.exists { case RowsOf(_) => true; case _ => false }) plan
+    else new Rewriting(session, settings, conf.sessionLocalTimeZone).rewritten(plan)
+  }
+}
+
+private class Rewriting(session: SparkSession, settings: Settings, zone: String) {
+  private val texts = new SqlTexts(zone, ZoneRules.areShared(settings, zone))
+  private val requests = new Requests(settings)
+  private val reads = new PlannedReads(session, settings, zone)
+  private val scans = new Scans(settings, reads, requests, texts)
+  private val belowJoins = new AggregateBelowJoin(session, settings, reads, requests, texts)
+  private val knownKeys = new KnownKeys(texts)
+  /** Why an aggregate over a table's columns is left to Spark. */
+  private val refused = collection.mutable.Map[ExprId, Refusal]()
+
+  def rewritten(plan: LogicalPlan): LogicalPlan =
+    try {
+      val grouped = knownKeys.passed(plan).transformDownWithPruning(_ => true) {
+        case aggregate: Aggregate =>
+          def tables = aggregate.child.collectLeaves().collect { case Table(table) => table }
+          requests.planned.attempt(tables) {
+            aggregated(aggregate).fold(refusal => belowJoins.rewritten(aggregate).toRight(refusal), Right(_))
+          }.fold({ refusal =>
+            tables.flatMap(_.relation.output).foreach(column => refused.put(column.exprId, refusal))
+            aggregate
+          }, answered => answered)
+      }
+      // Answers have keys too, that are known only here.
+      knownKeys.passed(grouped).transformDownWithPruning(_ => true) {
+        case limit @ GlobalLimit(IntegerLiteral(most), local @ LocalLimit(IntegerLiteral(_), child)) =>
+          first(child, most).map(rows => limit.copy(child = local.copy(child = rows))).getOrElse(limit)
+        case scan @ PhysicalOperation(projects, filters, RowsOf(table)) =>
+          val note = table.relation.output.flatMap(column => refused.get(column.exprId)).headOption
+          requests.planned.attempt(Seq(table))(scans.scanned(projects, filters, table, note)).getOrElse(scan)
+      }
+    } finally requests.planned.publish()
+
+  /** What gives the first rows of a scan, sorted or not; Spark still sorts and cuts them. */
+  private def first(plan: LogicalPlan, limit: Int): Either[Refusal, LogicalPlan] = plan match {
+    case sort @ Sort(order, true, PhysicalOperation(projects, filters, Table(table)), _) =>
+      requests.planned.attempt(Seq(table))(scans.first(projects, filters, table, order, limit))
+        .map(rows => sort.copy(child = rows))
+    case PhysicalOperation(projects, filters, Table(table)) =>
+      requests.planned.attempt(Seq(table))(scans.first(projects, filters, table, Nil, limit))
+    case _ => Left(Refusal("it is no scan of a table"))
+  }
+
+  // ---- aggregates
+
+  private def aggregated(aggregate: Aggregate): Either[Refusal, LogicalPlan] = {
+    val grouping = aggregate.groupingExpressions.filterNot(_.foldable)
+    val calls = OutputRewriter.calls(aggregate)
+    // Without keys the engine gives one row of no rows, where groups by a literal would be none.
+    if (grouping.isEmpty && (calls.isEmpty || aggregate.groupingExpressions.nonEmpty))
+      return Left(Refusal("it groups by literals"))
+    val source = aggregate.child match {
+      case Below(below) => groups(below, grouping, calls)
+      case Expand(sets, output, Below(below)) => groupingSets(below, sets, output, grouping, calls)
+      case _ => Left(Refusal("it is not over a single table"))
+    }
+    source.flatMap(outputs(aggregate, grouping, calls, _))
+  }
+
+  /** A table below projections and filters, and expressions over them as expressions over it. */
+  private case class Below(filters: Seq[Expression], table: Table, aliases: AttributeMap[Expression]) {
+    def of(expression: Expression): Expression =
+      expression.transform { case attribute: Attribute => aliases.getOrElse(attribute, attribute) }
+  }
+
+  private object Below {
+    def unapply(plan: LogicalPlan): Option[Below] = plan match {
+      case PhysicalOperation(projects, filters, Table(table)) =>
+        val aliases = projects.collect { case alias: Alias => alias.toAttribute -> alias.child }
+        Some(Below(filters, table, AttributeMap(aliases)))
+      case _ => None
+    }
+  }
+
+  /** A plan whose output is keys and calls, which are over the columns of `below`. */
+  private def groups(below: Below, keys: Seq[Expression], calls: Seq[AggregateExpression])
+      : Either[Refusal, LogicalPlan] = {
+    val keyTexts = keys.map(key => texts.of(below.of(key)))
+    val callTexts = calls.map(call =>
+      texts.of(below.of(call).asInstanceOf[AggregateExpression], settings.approximateDistinct, isWhole = true))
+    val filterTexts = below.filters.map(texts.of)
+    val all = keyTexts ++ callTexts ++ filterTexts
+    if (all.exists(_.isEmpty)) return Left(without(all.zip((keys ++ calls).map(below.of) ++ below.filters)))
+
+    val query = reads.groups(below.table)
+    val request = requests.groups(
+      "answer", below.table, query, keyTexts.flatten, callTexts.flatten, filterTexts.flatten)
+    requests.reply(request).flatMap(taken(_, below.table, keys, calls, query, all.flatten.exists(_.mayFail)))
+  }
+
+  /** A plan of a reply: its rows, or what tasks read, unless Spark would see something else. */
+  private def taken(
+      reply: Reply, table: Table, keys: Seq[Expression], calls: Seq[AggregateExpression], query: ObjectNode,
+      mayFail: Boolean): Either[Refusal, LogicalPlan] = {
+    val wanted = keys ++ calls
+    val types = reply.content.get("types").elements().asScala.map(one => StoredType.of(one.asText)).toSeq
+    if (!table.isAsStored(reply)) Left(Refusal.ofTypes)
+    else if (types != wanted.map(_.dataType)) Left(Refusal("projseg's types are not Spark's"))
+    else if (reply.content.get("answered").asBoolean) Right(planted(wanted, reply))
+    // An error in a task would be projseg's own, and where Spark might not have looked.
+    else if (mayFail) Left(Refusal("an expression may fail, and is too much to compute while planning"))
+    else shared(wanted, query, keys.size, reply, table)
+  }
+
+  /** Names the expression that has no text. */
+  private def without(all: Seq[(Option[SqlText], Expression)]): Refusal = {
+    val unknown = all.collectFirst { case (None, expression) => texts.unknown(expression) }
+    if (texts.hasOtherRules(unknown.get)) return Refusal(s"time zone $zone has other rules in this JVM than in projseg")
+    val named = unknown.get match {
+      case column: Attribute => s"${column.name} of type ${column.dataType.sql}"
+      case other => other.prettyName
+    }
+    Refusal(s"$named has no exact meaning in projseg here")
+  }
+
+  /** As `groups` for each of the grouping sets of an Expand, one after the other. */
+  private def groupingSets(
+      below: Below, sets: Seq[Seq[Expression]], output: Seq[Attribute], keys: Seq[Expression],
+      calls: Seq[AggregateExpression]): Either[Refusal, LogicalPlan] = {
+    val parts = sets.map { set =>
+      val values = AttributeMap(output.zip(set))
+      def over(expression: Expression): Expression =
+        expression.transform { case attribute: Attribute => values.getOrElse(attribute, attribute) }
+      val setKeys = keys.map(over)
+      val setCalls = calls.map(over(_).asInstanceOf[AggregateExpression])
+      val grouped = setKeys.filterNot(_.foldable)
+      // A total of no rows is one row, but a grouping set of no rows is none.
+      val rowCount = Count(Literal(1)).toAggregateExpression()
+      val asked = if (grouped.isEmpty) setCalls :+ rowCount else setCalls
+      groups(below, grouped, asked).map { source =>
+        val left = source.output.iterator
+        val columns = setKeys.map(key => if (key.foldable) key else left.next()) ++ setCalls.map(_ => left.next())
+        val kept = if (grouped.isEmpty) Filter(GreaterThan(left.next(), Literal(0L)), source) else source
+        Project(columns.zipWithIndex.map { case (column, index) => Alias(column, s"c$index")() }, kept)
+      }
+    }
+    parts.collectFirst { case Left(refusal) => Left(refusal) }
+      .getOrElse(Right(Union(parts.collect { case Right(part) => part })))
+  }
+
+  /** The answer's rows, planted into the plan. */
+  private def planted(wanted: Seq[Expression], reply: Reply): LogicalPlan = {
+    val attributes = wanted.zipWithIndex.map { case (expression, index) =>
+      AttributeReference(s"c$index", expression.dataType, expression.nullable)()
+    }
+    ProjsegAnswer.of(attributes, reply, "")
+  }
+
+  /** The groups of all tasks, merged by Spark. */
+  private def shared(
+      wanted: Seq[Expression], query: ObjectNode, keyCount: Int, reply: Reply, table: Table)
+      : Either[Refusal, LogicalPlan] = {
+    val merging = reply.content.get("merging")
+    if (merging.isNull) return Left(Refusal("too much to read while planning, and Spark cannot merge an aggregate's states"))
+    reads.load(table, query.deepCopy().put("aggregation", "partial")).flatMap(merged(_, wanted, keyCount, reply))
+  }
+
+  private def merged(
+      states: DataFrame, wanted: Seq[Expression], keyCount: Int, reply: Reply): Either[Refusal, LogicalPlan] = {
+    val merging = reply.content.get("merging")
+    val keys = (0 until keyCount).map(index => states.col(s"g$index"))
+    val values = merging.elements().asScala.map(one => expr(one.get("value").asText).as(one.get("name").asText)).toSeq
+    val groups =
+      if (values.isEmpty) states.select(keys: _*).distinct()
+      else states.groupBy(keys: _*).agg(values.head, values.tail: _*)
+    val plan = reads.planned(groups, PlanSummary.of(reply.content))
+    val isSame = plan.output.map(_.dataType) == wanted.map(_.dataType)
+    if (isSame) Right(plan) else Left(Refusal("projseg's types are not Spark's"))
+  }
+
+  /** The aggregate's own outputs, over a source of its keys and calls. */
+  private def outputs(
+      aggregate: Aggregate, grouping: Seq[Expression], calls: Seq[AggregateExpression], source: LogicalPlan)
+      : Either[Refusal, LogicalPlan] = {
+    val attributes = source.output
+    def of(expression: Expression, position: Int): Expression = OutputRewriter.as(attributes(position), expression)
+    val found = aggregate.aggregateExpressions.map { output =>
+      val replaced = output.transformDown {
+        case call: AggregateExpression if calls.exists(_.canonicalized == call.canonicalized) =>
+          of(call, grouping.size + calls.indexWhere(_.canonicalized == call.canonicalized))
+        case expression if grouping.exists(_.semanticEquals(expression)) =>
+          of(expression, grouping.indexWhere(_.semanticEquals(expression)))
+      }
+      OutputRewriter.output(replaced, output)
+    }
+    val known = AttributeSet(attributes)
+    if (!found.forall(_.references.subsetOf(known))) Left(Refusal("an output is not over its keys and aggregates"))
+    else Right(source match {
+      case answer: ProjsegAnswer => evaluated(found, answer).getOrElse(Project(found, answer))
+      case _ => Project(found, source)
+    })
+  }
+
+  /** The outputs over an answer, unless Spark has to run them, or they fail and it may not need them. */
+  private def evaluated(outputs: Seq[NamedExpression], answer: ProjsegAnswer): Option[LogicalPlan] =
+    if (!outputs.forall(_.deterministic) || outputs.exists(SubqueryExpression.hasSubquery)) None
+    else try {
+      val project = new InterpretedProjection(outputs, answer.output)
+      Some(ProjsegAnswer(outputs.map(_.toAttribute), answer.rows.map(row => project(row).copy()), answer.told))
+    } catch { case NonFatal(_) => None }
+}

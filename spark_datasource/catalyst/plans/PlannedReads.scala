@@ -1,0 +1,93 @@
+package org.apache.spark.sql.projseg
+
+import java.util.OptionalLong
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
+
+import org.apache.spark.sql.{AnalysisException, SparkSession, classic}
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.statsEstimation.EstimationUtils
+import org.apache.spark.sql.classic.DataFrame
+import org.apache.spark.sql.connector.read.{Batch, Scan, Statistics, SupportsReportStatistics}
+import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
+import org.apache.spark.sql.internal.connector.SupportsMetadata
+import org.apache.spark.sql.types.StructType
+
+/** Why Spark answers by itself. `detail` may hold literals of the query; `words` never do. */
+case class Refusal(words: String, detail: String = "") {
+  override def toString: String = if (detail.isEmpty) words else s"$words: $detail"
+}
+
+object Refusal {
+  val ofEngine: Refusal = Refusal("the engine's process failed")
+  val ofTime: Refusal = Refusal("the engine took longer than spark.projseg.local.timeout")
+  val ofTypes: Refusal = Refusal("columns are declared with other types than stored")
+}
+
+/** What a read touches: in a line, and the most rows and bytes, if they are known. */
+case class PlanSummary(line: String, most: Option[(Long, Long)]) {
+  def and(refusal: Option[Refusal]): PlanSummary = copy(line = (line +: refusal.map(_.toString).toSeq).mkString("; "))
+}
+
+object PlanSummary {
+  def of(reply: JsonNode): PlanSummary =
+    PlanSummary(reply.get("plan").asText, Some(reply.get("rows").asLong -> reply.get("bytes").asLong))
+}
+
+/** Reads of projseg tables by Spark's tasks. */
+class PlannedReads(session: SparkSession, settings: Settings, zone: String) {
+  /** How many tasks run at once, which Spark tells no source that is written in Python. */
+  private def parallelism: String = session.asInstanceOf[classic.SparkSession].leafNodeDefaultParallelism.toString
+
+  /** A query for groups of a table, to be completed. */
+  def groups(table: Table): ObjectNode = {
+    val query = rows()
+    val context = query.get("context").asInstanceOf[ObjectNode]
+    ProjectionHints.context(settings.context, table.options).foreach { case (name, value) => context.put(name, value) }
+    query
+  }
+
+  /** A query for rows, to be completed. No setting about projections concerns it. */
+  def rows(): ObjectNode = {
+    val query = Engine.json.createObjectNode()
+    query.put("projseg_query", 1).putObject("context").put("timezone", zone)
+    query
+  }
+
+  /** A query's answer, unless the source refuses: then Spark reads as it would, or says why not. */
+  def load(table: Table, query: JsonNode): Either[Refusal, DataFrame] = {
+    val reader = session.read.format("projseg").option("query", Engine.json.writeValueAsString(query))
+    table.version.foreach(version => reader.option("versionAsOf", version))
+    reader.option("parallelism", table.parallelism.getOrElse(parallelism))
+    if (table.isNumbered) reader.option(ChangedTable.Numbered, "true")
+    table.storage.foreach { case (key, value) => reader.option(Table.Storage + key, value) }
+    try Right(reader.load(table.location).asInstanceOf[DataFrame])
+    catch { case error: AnalysisException => Left(Refusal("the source refused", error.getMessage)) }
+  }
+
+  /** The plan of a frame that `load` returned, whose scan tells what it reads. */
+  def planned(frame: DataFrame, told: PlanSummary): LogicalPlan = frame.queryExecution.optimizedPlan.transform {
+    case scan: DataSourceV2ScanRelation => scan.copy(scan = new SummarizedScan(scan.scan, scan.output, told))
+  }
+}
+
+/** A scan as it is, that tells in EXPLAIN and in the SQL tab what it reads, and how much at most. */
+class SummarizedScan(scan: Scan, output: Seq[Attribute], told: PlanSummary) extends SupportsReportStatistics with SupportsMetadata {
+  override def description(): String = told.line
+  override def getMetaData(): Map[String, String] = Map("Projseg" -> told.line)
+  override def estimateStatistics(): Statistics = new Statistics {
+    override def sizeInBytes(): OptionalLong = told.most.map { case (rows, bytes) =>
+      OptionalLong.of((EstimationUtils.getSizePerRow(output) * rows).max(bytes).max(1).min(Long.MaxValue).toLong)
+    }.getOrElse(OptionalLong.empty())
+    override def numRows(): OptionalLong =
+      told.most.map { case (rows, _) => OptionalLong.of(rows) }.getOrElse(OptionalLong.empty())
+  }
+  override def readSchema(): StructType = scan.readSchema()
+  override def toBatch: Batch = scan.toBatch
+  override def columnarSupportMode(): Scan.ColumnarSupportMode = scan.columnarSupportMode()
+  override def supportedCustomMetrics(): Array[CustomMetric] = scan.supportedCustomMetrics()
+  override def reportDriverMetrics(): Array[CustomTaskMetric] = scan.reportDriverMetrics()
+}

@@ -1,0 +1,31 @@
+package org.apache.spark.sql.projseg
+
+import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
+
+/** `spark.sql.extensions=org.apache.spark.sql.projseg.ProjsegExtensions`. */
+class ProjsegExtensions extends SparkSessionExtensionsProvider {
+  override def apply(extensions: SparkSessionExtensions): Unit = {
+    Settings.register()
+    extensions.injectHintResolutionRule(session => new StatementsOfDelta(session))
+    // Names of versions may be known at once, or only once Spark has resolved an expression.
+    extensions.injectHintResolutionRule(session => new ResolveByPathAndVersion(session))
+    extensions.injectResolutionRule(session => new ResolveByPathAndVersion(session))
+    extensions.injectResolutionRule(session => new ResolveChangedPaths(session))
+    extensions.injectResolutionRule(_ => NullableColumns)
+    extensions.injectPostHocResolutionRule(session => new CreateSessionTables(session))
+    extensions.injectPostHocResolutionRule(session => new BindCatalogTables(session))
+    extensions.injectPostHocResolutionRule(_ => new ChangeRows)
+    extensions.injectPostHocResolutionRule(_ => new ProjectionHints)
+    extensions.injectPostHocResolutionRule(session => new DescribeCatalogTables(session))
+    extensions.injectPostHocResolutionRule(_ => new PinVersions)
+    extensions.injectPostHocResolutionRule(_ => new RebalanceWrites)
+    extensions.injectPostHocResolutionRule(_ => new DeferCompaction)
+    extensions.injectColumnar(session => new CompactAfterWrites(session))
+    extensions.injectParser((session, parser) => Statements.parser(session, parser))
+    extensions.injectTableFunction(QueryLog.function)
+    extensions.injectPlannerStrategy(_ => PlanAnswers)
+    extensions.injectPlannerStrategy(_ => PlanColumnChanges)
+    extensions.injectPlannerStrategy(session => new PlanCreateLike(session))
+    extensions.injectPreCBORule(session => new AnswerFromProjections(session))
+  }
+}

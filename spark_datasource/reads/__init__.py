@@ -1,0 +1,1 @@
+"""Reads of Spark's data source, batch and streaming."""

@@ -1,0 +1,215 @@
+"""The request of one `spark.read...load()`, as plain text that can be pickled.
+
+Spark reads options in one process, plans in a second and runs tasks in others. The request travels
+between them, and each side binds it to the pinned snapshot again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from projseg.algebra.query.request import Query
+from projseg.errors import InvalidInputError
+from projseg.spark_datasource.options import Options, bad_value, parse_choice
+from projseg.spark_datasource.table_location import read_location
+from projseg.table_layer.metadata.versions import holds_table
+from projseg.table_layer.storage.locate_storage import (
+    NO_OPTIONS,
+    Storage,
+    StorageOptions,
+    is_uri,
+    open_storage,
+)
+
+METADATA_TABLES: Final = ("segments", "projections", "projectionStats", "columns", "history")
+_AGGREGATIONS: Final = ("final", "partial")
+# Options that a read of a metadata table has a use for.
+_OF_METADATA: Final = frozenset(
+    {"path", "paths", "metadataTable", "versionAsOf", "timestampAsOf", "tag", "timezone"}
+    | {"fillMissingColumns"}
+)
+
+# Options that say what to read of which version, and not what to ask of it.
+_BESIDE_WHOLE: Final = (
+    (_OF_METADATA - {"metadataTable", "timezone"}) | {"query", "explain"} | {"parallelism"}
+)
+
+
+@dataclass(frozen=True)
+class ReadRequest:
+    """One scan of one table.
+
+    Parameters
+    ----------
+    location : str
+        The table's location, without a metadata suffix.
+    version : int or None
+        The table version to read; None means the newest, until planning pins it.
+    timestamp : str or None
+        Read the version that was current at this ISO 8601 instant.
+    tag : str or None
+        Read the version of this name.
+    metadata_table : str or None
+        One of `METADATA_TABLES`: rows about the table instead of its rows.
+    is_explain : bool
+        Whether the rows of the plan are wanted instead of the answer.
+    query : Query
+        The query; its time zone is None where the options name none.
+    fills_missing : bool
+        Whether columns that Spark wants and the answer lacks are null.
+    storage_options : StorageOptions
+        Of the object store that the table is in.
+    parallelism : int or None
+        How many tasks run at once; None: as many as the planning machine has processors.
+    """
+
+    location: str
+    version: int | None = None
+    timestamp: str | None = None
+    tag: str | None = None
+    metadata_table: str | None = None
+    is_explain: bool = False
+    query: Query = field(default_factory=Query)
+    fills_missing: bool = False
+    storage_options: StorageOptions = NO_OPTIONS
+    parallelism: int | None = None
+
+    @property
+    def storage(self) -> Storage:
+        """The table's storage."""
+        return open_storage(self.location, self.storage_options)
+
+    def pinned(self, version: int) -> ReadRequest:
+        """Return the same request of exactly one table version."""
+        return replace(self, version=version, timestamp=None, tag=None)
+
+    @property
+    def timezone(self) -> str | None:
+        """The time zone that the options name."""
+        return self.query.query_context.timezone
+
+    def in_zone(self, zone: str) -> ReadRequest:
+        """Return the same request, asked in a time zone."""
+        return replace(self, query=self.query.in_zone(zone))
+
+    def of_base_rows(self) -> ReadRequest:
+        """Return the same request, answered from no projection."""
+        context = {**(self.query.context or {}), "noProjections": True}
+        return replace(self, query=replace(self.query, context=context))
+
+
+def parse_read_request(given: Mapping[str, str]) -> ReadRequest:
+    """Read and check the options of one load.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_OPTION, PROJSEG_BAD_OPTION or PROJSEG_PATH_MISSING.
+    """
+    options = Options(given)
+    options.require_readable()
+    location, metadata_table = _split_suffix(read_location(options))
+    asked_table = options.choice("metadataTable", METADATA_TABLES)
+    if asked_table and metadata_table not in (None, asked_table):
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION",
+            f"option 'metadataTable' is '{asked_table}' and the path ends in '#{metadata_table}'; "
+            "give one of them",
+        )
+    metadata_table = asked_table or metadata_table
+    request = ReadRequest(
+        location=location,
+        version=options.integer("versionAsOf"),
+        timestamp=options.text("timestampAsOf"),
+        tag=options.text("tag"),
+        metadata_table=metadata_table,
+        is_explain=options.flag("explain"),
+        query=_query(options),
+        fills_missing=options.flag("fillMissingColumns"),
+        storage_options=options.storage_options,
+        parallelism=_parallelism(options),
+    )
+    _require_one_version(options)
+    _require_one_answer(request, options)
+    return request
+
+
+def _split_suffix(location: str) -> tuple[str, str | None]:
+    """Split a location from its metadata suffix, unless the whole text locates a table."""
+    base, mark, suffix = location.rpartition("#")
+    if not mark or (not is_uri(location) and holds_table(location)):
+        return location, None
+    return base, parse_choice("metadataTable", suffix, METADATA_TABLES)
+
+
+def _parallelism(options: Options) -> int | None:
+    count = options.integer("parallelism")
+    if count is not None and count < 1:
+        raise bad_value("parallelism", str(count), "1 or more")
+    return count
+
+
+def _query(options: Options) -> Query:
+    whole = options.text("query")
+    if whole is not None:
+        _refuse_beside_whole(options)
+        return Query.from_json(whole)
+    return Query(
+        group_by=options.list("groupBy") or (),
+        aggregators=options.list("aggregators") or (),
+        granularity=options.text("granularity"),
+        filter=options.text("filter"),
+        interval=options.text("interval"),
+        columns=options.list("columns"),
+        aggregation="partial" if _is_partial(options) else "final",
+        context={
+            "useProjection": options.text("useProjection"),
+            "forceProjections": options.flag("forceProjections"),
+            "noProjections": options.flag("noProjections"),
+            "excludeProjections": options.list("excludeProjections"),
+            "timezone": options.text("timezone"),
+            "threads": options.integer("threads"),
+        },
+    )
+
+
+def _is_partial(options: Options) -> bool:
+    return options.choice("aggregation", _AGGREGATIONS) == "partial"
+
+
+def _refuse_beside_whole(options: Options) -> None:
+    for name in options.given_names:
+        if name not in _BESIDE_WHOLE and options.text(name) is not None:
+            raise InvalidInputError(
+                "PROJSEG_BAD_OPTION",
+                f"option '{name}' is given beside option 'query'; put it into the query",
+            )
+
+
+def _require_one_version(options: Options) -> None:
+    naming = ("versionAsOf", "timestampAsOf", "tag")
+    given = [f"'{name}'" for name in naming if options.text(name) is not None]
+    if len(given) > 1:
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION", f"options {' and '.join(given)} each name a version; give one"
+        )
+
+
+def _require_one_answer(request: ReadRequest, options: Options) -> None:
+    """Refuse options of a query where a metadata table is read, instead of ignoring them."""
+    if request.metadata_table is not None:
+        for name in options.given_names:
+            if name not in _OF_METADATA and options.text(name) is not None:
+                raise InvalidInputError(
+                    "PROJSEG_BAD_OPTION",
+                    f"option '{name}' is of a query and metadata table '{request.metadata_table}' "
+                    "is none; leave one out, and select and filter the table's rows in Spark",
+                )
+    if request.query.is_partial and request.query.is_row_scan:
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION",
+            "option 'aggregation' is 'partial' and nothing is aggregated; give 'groupBy' or "
+            "'aggregators', or leave it out to read rows",
+        )

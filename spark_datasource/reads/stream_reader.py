@@ -1,0 +1,172 @@
+"""Reads a table as a stream: its rows first, then the segments that each commit adds.
+
+Spark keeps one reader for a streaming query, which it asks how far it may go, and sends it to the
+tasks. A place in the stream is JSON in the query's checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from projseg.errors import InvalidInputError
+from projseg.spark_datasource.reads.batch_reader import ProjsegReader
+from projseg.spark_datasource.reads.scan import Scan, moment
+from projseg.spark_datasource.reads.stream_request import LATEST, StreamRequest
+from projseg.table_layer.contents.change_feed import Position, RowStream
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxFiles,
+        SupportsTriggerAvailableNow,
+    )
+else:
+    try:
+        from pyspark.sql.streaming.datasource import (
+            ReadAllAvailable,
+            ReadMaxFiles,
+            SupportsTriggerAvailableNow,
+        )
+    except ImportError:  # before Spark 4.2
+
+        class SupportsTriggerAvailableNow:
+            """Says nothing to a Spark that does not ask."""
+
+
+Offset = dict[str, Any]
+
+
+class StreamPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What an offset in a checkpoint says.
+
+    Parameters
+    ----------
+    at : Position
+        Where the stream is.
+    origin : Position or None
+        Where it began; None in the offset that it begins with. Spark does not keep that one: to
+        repeat the first batch after a restart it asks for it again, when the table may have newer
+        versions and another beginning. So the end of each batch says it.
+    """
+
+    at: Position
+    origin: Position | None = None
+
+
+class ProjsegStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One stream.
+
+    Spark before 4.2 tells nothing of where the stream is when it asks how far it may go, so it is
+    always given all that is there.
+
+    Parameters
+    ----------
+    request : StreamRequest
+        What to read.
+    schema : StructType
+        The columns that Spark wants: the table's as the query started, or the user's own choice.
+    """
+
+    def __init__(self, request: StreamRequest, schema: StructType) -> None:
+        self._request = request
+        self._reader = ProjsegReader(request.rows, schema)
+        self._begun: Position | None = None
+        self._end: Position | None = None
+
+    def initialOffset(self) -> Offset:
+        """Return where a new query starts."""
+        return _offset(StreamPlace(self._beginning()))
+
+    def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:
+        """Return how far the next batch may go; Spark before 4.2 gives no arguments."""
+        rows = self._rows()
+        if start is None:
+            begun, newest = self._beginning_if_any(), rows.newest()
+            return _offset(StreamPlace(newest, begun or newest))
+        place = _place(start)
+        many = limit.max_files if isinstance(limit, ReadMaxFiles) else None
+        at = rows.advance(place.at, many, self._end)
+        return _offset(StreamPlace(at, place.origin or place.at))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return the limit that the options set; a segment is a file."""
+        many = self._request.segments_max
+        return ReadAllAvailable() if many is None else ReadMaxFiles(many)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Settle that what is committed from here on is not read."""
+        self._beginning_if_any()
+        self._end = self._rows().newest()
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """Return the work of one batch, as Spark may ask again after a restart."""
+        first, last = _place(start), _place(end)
+        after = first.at if first.origin else last.origin or last.at
+        entries: list[SegmentEntry] = []
+        definitions: dict[str, str] = {}
+        for snapshot, added in self._rows().between(after, last.at):
+            for entry in added:
+                entries.append(entry)
+                definitions |= {one: snapshot.definitions[one] for one in entry.definition_hashes}
+        if not entries:
+            return []
+        # Bound to the newest version, as rows of older segments always are: their columns may have
+        # been joined by others since.
+        return self._reader.partitions_of(Scan(self._request.rows, definitions), entries)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield a task's rows in batches of exactly the schema that Spark asked for."""
+        return self._reader.read(partition)
+
+    def _beginning(self) -> Position:
+        # Spark before 4.2 asks first for the end, and commits may come in between.
+        if self._begun is None:
+            self._begun = self._origin()
+        return self._begun
+
+    def _beginning_if_any(self) -> Position | None:
+        """Return where a new query starts; what it asks for may be gone when it is restarted."""
+        with suppress(InvalidInputError):
+            self._beginning()
+        return self._begun
+
+    def _origin(self) -> Position:
+        request, rows = self._request, self._rows()
+        if request.timestamp is not None:
+            zone = request.rows.timezone
+            return rows.since(moment("startingTimestamp", request.timestamp, zone))
+        if request.version is None:
+            return rows.beginning()
+        return rows.newest() if request.version == LATEST else rows.at_version(int(request.version))
+
+    def _rows(self) -> RowStream:
+        return RowStream(
+            self._request.rows.storage,
+            passes_deletes=self._request.ignores_deletes,
+            rereads_changes=self._request.ignores_changes,
+        )
+
+
+def _offset(place: StreamPlace) -> Offset:
+    offset: Offset = msgspec.to_builtins(place)
+    return offset
+
+
+def _place(offset: Offset) -> StreamPlace:
+    try:
+        return msgspec.convert(offset, StreamPlace)
+    except msgspec.ValidationError as error:
+        raise InvalidInputError(
+            "PROJSEG_BAD_OFFSET",
+            f"the checkpoint's offset {offset} is not one of a stream of projseg ({error}); use a "
+            "checkpoint for one query only",
+        ) from None

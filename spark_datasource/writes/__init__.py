@@ -1,0 +1,1 @@
+"""Writes of Spark's data source, batch and streaming."""

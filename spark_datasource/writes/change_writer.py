@@ -1,0 +1,166 @@
+"""Writes a change of rows in one commit: the extension has Spark compute which, and their values.
+
+Each row that comes says what is done: a row is deleted, updated or inserted. Its number says which
+row of the table that is, and the other columns are the new values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import zstandard
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from projseg.maintenance.row_changes.delete_and_update import building_all
+from projseg.maintenance.row_changes.numbered_rows import NumberedChange, Numbers, commit_numbered
+from projseg.spark_datasource.schemas import stored_schema
+from projseg.spark_datasource.writes.commit_message import SegmentsWritten
+from projseg.spark_datasource.writes.write_job import WriteJob
+from projseg.spark_datasource.writes.write_request import WriteRequest
+from projseg.spark_datasource.writes.write_target import WriteTarget, find_target
+from projseg.table_layer.metadata.entry_codec import warn_of_releases
+from projseg.table_layer.metadata.snapshot import open_snapshot
+from projseg.writer.checked_rows import check_schema
+
+# As Spark's RowDeltaUtils has them.
+_DELETE: Final = 1
+_UPDATE: Final = 2
+
+
+class RowChange(msgspec.Struct, frozen=True):
+    """What the extension says of a change, by an option.
+
+    Parameters
+    ----------
+    write_id : str
+        Names the commit and every file of it.
+    operation : str
+        For the history.
+    depends_on_all : bool
+        Whether rows that others add meanwhile are a conflict.
+    asked : dict of str to str
+        For the history.
+    version : int or None
+        That the rows were read of; None: there is no table yet.
+    """
+
+    write_id: str
+    operation: str
+    depends_on_all: bool
+    asked: dict[str, str]
+    version: int | None = None
+
+
+@dataclass(frozen=True)
+class _RowsChanged(WriterCommitMessage):
+    """What one task did: the segments that it wrote, and the numbers of rows that leave, packed."""
+
+    written: SegmentsWritten
+    gone: bytes
+    updated: int
+    inserted: int
+
+
+class ChangeWriter(DataSourceArrowWriter):
+    """One change.
+
+    Parameters
+    ----------
+    request : WriteRequest
+        The options.
+    change : str
+        `RowChange` as JSON.
+    schema : StructType
+        The operation, the number, and the table's columns if any row is to be written.
+    """
+
+    def __init__(self, request: WriteRequest, change: str, schema: StructType) -> None:
+        self._change = msgspec.json.decode(change, type=RowChange)
+        values = stored_schema(StructType(schema.fields[2:]))
+        self._has_values = bool(values.names)
+        target = self._target(request, values)
+        self._job = WriteJob(request, target, overwrite=False, write_id=self._change.write_id)
+
+    def _target(self, request: WriteRequest, values: pa.Schema) -> WriteTarget:
+        if self._change.version is None:
+            return find_target(request, values, overwrite=False)
+        storage = request.storage
+        storage.check_writable()
+        snapshot = open_snapshot(storage, self._change.version)
+        if self._has_values:
+            check_schema(values, snapshot.properties.schema)
+        return WriteTarget(storage, snapshot.version, building_all(snapshot.properties))
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write one task's rows as segments, and say which rows leave the table."""
+        gone: list[Numbers] = []
+        counts = {_UPDATE: 0, None: 0}
+
+        def values() -> Iterator[pa.RecordBatch]:
+            for batch in iterator:
+                operations = batch.column(0)
+                numbers = batch.column(1).filter(pc.less_equal(operations, _UPDATE))
+                gone.append(np.unique(numbers.to_numpy(zero_copy_only=False).astype(np.int64)))
+                is_kept = pc.not_equal(operations, _DELETE)
+                kept = pc.sum(is_kept).as_py() or 0
+                updated = pc.sum(pc.equal(operations, _UPDATE)).as_py() or 0
+                counts[_UPDATE] += updated
+                counts[None] += kept - updated
+                if kept:
+                    rows = batch.filter(is_kept)
+                    yield rows.select(rows.schema.names[2:])
+
+        if self._has_values:
+            entries = self._job.write(values())
+        else:
+            entries = []
+            for _ in values():
+                pass
+        return _RowsChanged(
+            SegmentsWritten.of(entries), _packed(gone), counts[_UPDATE], counts[None]
+        )
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Publish what the attempts that won did, in one table version."""
+        told = [message for message in messages if isinstance(message, _RowsChanged)]
+        written = [message.written for message in told]
+        if self._change.version is None:
+            self._job.publish(written)
+            return
+        warn_of_releases(message.release for message in written)
+        change = NumberedChange(
+            gone=_unpacked([message.gone for message in told]),
+            entries=[entry for message in written for entry in message.unpacked()],
+            updated=sum(message.updated for message in told),
+            inserted=sum(message.inserted for message in told),
+        )
+        commit_numbered(
+            open_snapshot(self._job.target.storage, self._change.version),
+            change,
+            write_id=self._change.write_id,
+            operation=self._change.operation,
+            depends_on_all=self._change.depends_on_all,
+            note=self._job.request.note.asking(**self._change.asked),
+        )
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Log it and delete nothing: Spark also aborts if the answer of a commit was lost."""
+        self._job.log_abort(sum(message is not None for message in messages))
+
+
+def _packed(numbers: Sequence[Numbers]) -> bytes:
+    """Return numbers as steps, which are small, compressed."""
+    sorted_once = np.unique(np.concatenate([np.empty(0, np.int64), *numbers]))
+    return zstandard.compress(np.diff(sorted_once, prepend=np.int64(0)).tobytes())
+
+
+def _unpacked(parts: Sequence[bytes]) -> Numbers:
+    found = [np.cumsum(np.frombuffer(zstandard.decompress(part), np.int64)) for part in parts]
+    return np.unique(np.concatenate([np.empty(0, np.int64), *found]))

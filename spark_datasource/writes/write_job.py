@@ -1,0 +1,200 @@
+"""One write of rows to a table: tasks make whole segments, and one commit publishes them all.
+
+Spark plans in one process, runs tasks in others and commits in yet another. The job is made where
+Spark plans, with the write id that all segments share, and travels to the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from projseg.algebra.time.interval import Interval
+from projseg.errors import InvalidInputError
+from projseg.maintenance.compaction.auto_compaction import after_commit
+from projseg.maintenance.row_changes.interval_overwrite import with_cut_segments
+from projseg.maintenance.row_changes.replace_rows import fulfilling, replace_by_written
+from projseg.spark_datasource.writes.commit_message import SegmentsWritten
+from projseg.spark_datasource.writes.write_request import WriteRequest
+from projseg.spark_datasource.writes.write_target import WriteTarget, overtaken_target
+from projseg.table_layer.columns.column_changes import ColumnChanges
+from projseg.table_layer.commits.cleanup import remove, removed_on_failure
+from projseg.table_layer.commits.commit import commit, create_table
+from projseg.table_layer.metadata.change import Append, Change, Overwrite
+from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.entry_codec import LOGGER, warn_of_releases
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.snapshot import open_snapshot
+from projseg.table_layer.storage.paths import new_write_id
+from projseg.writer.table_writer import write_segments
+
+
+@dataclass(frozen=True)
+class WriteJob:
+    """What the tasks of a write and its commit must agree on.
+
+    Parameters
+    ----------
+    request : WriteRequest
+        The options.
+    target : WriteTarget
+        The table that segments are written for.
+    overwrite : bool
+        Replace the whole table, or the request's interval.
+    write_id : str
+        Names the commit and every file of it.
+    """
+
+    request: WriteRequest
+    target: WriteTarget
+    overwrite: bool
+    write_id: str = field(default_factory=new_write_id)
+
+    def within(self, transaction: tuple[str, int], note: CommitNote) -> WriteJob:
+        """Return the same job, to be published at most once under an application's number."""
+        return replace(self, request=replace(self.request, transaction=transaction, note=note))
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> list[SegmentEntry]:
+        """Write the rows of the task this is called in, under names no other attempt can have.
+
+        Raises
+        ------
+        InvalidInputError
+            If the rows do not fit the table.
+        StorageError
+            If a file cannot be written.
+        """
+        context = TaskContext.get()
+        assert context is not None
+        target, rows = self.target, batches
+        if target.condition is not None:
+            rows = fulfilling(batches, target.properties, target.condition)
+        return list(
+            write_segments(
+                rows,
+                target.properties,
+                target.storage,
+                write_id=self.write_id,
+                partition=context.partitionId(),
+                attempt=context.taskAttemptId(),
+                threads=context.cpus(),
+            )
+        )
+
+    def publish(self, written: Sequence[SegmentsWritten]) -> None:
+        """Publish the segments of the attempts that won, in one table version.
+
+        Raises
+        ------
+        InvalidInputError
+            If the rows do not fit the table as another write has made it meanwhile.
+        CommitError
+            If nothing was committed; the segments are removed, but for CommitStateUnknownError.
+        """
+        warn_of_releases(message.release for message in written)
+        entries = tuple(entry for message in written for entry in message.unpacked())
+        target = self.target
+        with removed_on_failure(target.storage, self.write_id, target.base_version) as files:
+            files += [entry.file for entry in entries]
+            self._publish(entries, files)
+
+    def _publish(self, entries: tuple[SegmentEntry, ...], files: list[str]) -> None:
+        """Commit to the table, or make it by its first commit."""
+        change = self._change(self.target, entries)  # refuses rows outside the interval
+        metrics = {
+            "added_segments": len(entries),
+            "added_rows": sum(entry.row_count for entry in entries),
+        }
+        target = self.target
+        if target.base_version is None:
+            overtaken = self._make_table(entries, metrics)
+            if overtaken is None:
+                return
+            target, change = overtaken, self._change(overtaken, entries)
+        if target.reason_to_skip:
+            self._discard(files, target.reason_to_skip)
+            return
+        if target.condition is not None:
+            replace_by_written(
+                target.storage,
+                entries,
+                target.condition,
+                write_id=self.write_id,
+                metrics=metrics,
+                note=self.request.note,
+                txn=self.request.transaction,
+            )
+            return
+        base = open_snapshot(target.storage, target.base_version)
+        if isinstance(change, Overwrite):
+            change = with_cut_segments(base, change, self.write_id, files)
+        landed = commit(
+            target.storage,
+            base,
+            change,
+            write_id=self.write_id,
+            operation="overwrite" if self.overwrite else "append",
+            metrics=metrics,
+            txn=self.request.transaction,
+            note=self._note(target),
+        )
+        if landed.file.write_id != self.write_id:
+            self._discard(files, f"version {landed.version} is the same transaction")
+        elif not self.request.is_compacted_later:
+            after_commit(landed, entries)
+
+    def _discard(self, files: Sequence[str], reason: str) -> None:
+        LOGGER.warning("write %s published nothing: %s", self.write_id, reason)
+        remove(self.target.storage, files)
+
+    def log_abort(self, finished: int) -> None:
+        """Say that Spark gave the write up after so many tasks, and delete nothing.
+
+        Spark also aborts if the answer of a commit was lost. A task that failed and a commit that
+        was refused have removed their own files; what other tasks wrote stays, and no table version
+        lists it unless the commit succeeded.
+        """
+        LOGGER.warning(
+            "write %s to %s was aborted after %d tasks; files that no table version lists stay",
+            self.write_id,
+            self.target.storage.location,
+            finished,
+        )
+
+    def _change(self, target: WriteTarget, entries: tuple[SegmentEntry, ...]) -> Change:
+        if self.overwrite:
+            return Overwrite(entries, target.interval, target.columns)
+        assert isinstance(target.columns, ColumnChanges), "only an overwrite replaces all columns"
+        return Append(entries, target.columns)
+
+    def _note(self, target: WriteTarget) -> CommitNote:
+        note = self.request.note
+        return (
+            note
+            if target.interval is None
+            else note.asking(interval=str(Interval(*target.interval)))
+        )
+
+    def _make_table(
+        self, entries: tuple[SegmentEntry, ...], metrics: dict[str, int]
+    ) -> WriteTarget | None:
+        """Make the table, with its rows in it, or return the one that another write made first."""
+        target = self.target
+        try:
+            create_table(
+                target.storage,
+                target.properties,
+                entries=entries,
+                write_id=self.write_id,
+                metrics=metrics,
+                txn=self.request.transaction,
+                note=self.request.note,
+            )
+        except InvalidInputError as error:
+            if error.code != "PROJSEG_TABLE_EXISTS":
+                raise
+            return overtaken_target(self.request, target, overwrite=self.overwrite)
+        return None

@@ -1,0 +1,193 @@
+"""The request of one `df.write...save()`: the table's properties and how to publish."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from projseg.algebra.time.interval import Interval
+from projseg.errors import InvalidInputError
+from projseg.spark_datasource.option_record import COMPACT_SINCE
+from projseg.spark_datasource.options import Options
+from projseg.spark_datasource.session_zone import depends_on_zone, zone_missing
+from projseg.spark_datasource.table_location import write_location
+from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote
+from projseg.table_layer.storage.locate_storage import (
+    NO_OPTIONS,
+    Storage,
+    StorageOptions,
+    open_storage,
+)
+
+IF_EXISTS: Final = ("append", "error", "ignore")
+_OF_ONE_WRITE: Final = (
+    "ifExists",
+    "replaceInterval",
+    "replaceWhere",
+    "overwriteSchema",
+    "txnAppId",
+    "txnVersion",
+)
+
+
+@dataclass(frozen=True)
+class WriteRequest:
+    """One write to one table; a property that was not given is None.
+
+    Parameters
+    ----------
+    location : str
+        The table's location.
+    time_column, segment_granularity : str or None
+        Properties of a new table; for an existing one they must agree with it.
+    cluster_by : tuple of str or None
+        Sort order of the rows of a segment.
+    target_segment_rows : int or None
+        Rows at which a segment is closed.
+    projections : tuple of declarations or None
+        Each a JSON object as `Table.create` takes it.
+    if_exists : str
+        One of `IF_EXISTS`: what the write does where there is a table already.
+    replace_interval : (int, int) or None
+        Replace exactly the rows of `[start, end)`, in microseconds UTC.
+    replace_where : str or None
+        Replace exactly the rows for which this Spark SQL is true.
+    timezone : str or None
+        The time zone that the options name.
+    merges_schema : bool
+        Whether columns that the table lacks are added to it, and narrower ones widened.
+    overwrites_schema : bool
+        Whether the columns of the rows replace the table's.
+    transaction : (str, int) or None
+        Application and number under which this write happens at most once.
+    note : CommitNote
+        What the table's history is to say of the commit.
+    storage_options : StorageOptions
+        Of the object store that the table is in.
+    is_compacted_later : bool
+        Whether the extension does what follows the commit.
+    """
+
+    location: str
+    time_column: str | None = None
+    segment_granularity: str | None = None
+    cluster_by: tuple[str, ...] | None = None
+    target_segment_rows: int | None = None
+    projections: tuple[Any, ...] | None = None
+    if_exists: str = "append"
+    replace_interval: tuple[int, int] | None = None
+    replace_where: str | None = None
+    timezone: str | None = None
+    merges_schema: bool = False
+    overwrites_schema: bool = False
+    transaction: tuple[str, int] | None = None
+    note: CommitNote = NO_NOTE
+    storage_options: StorageOptions = NO_OPTIONS
+    is_compacted_later: bool = False
+
+    @property
+    def storage(self) -> Storage:
+        """Where the table is or will be."""
+        return open_storage(self.location, self.storage_options)
+
+
+def parse_write_request(given: Mapping[str, str]) -> WriteRequest:
+    """Read and check the options of one save.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_OPTION, PROJSEG_BAD_OPTION or PROJSEG_PATH_MISSING.
+    """
+    options = Options(given)
+    options.require_writable()
+    target_rows = options.integer("targetSegmentRows")
+    if target_rows is not None and target_rows < 1:
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION",
+            f"option 'targetSegmentRows' is {target_rows}; it must be 1 or more",
+        )
+    return WriteRequest(
+        location=write_location(options),
+        time_column=options.text("timeColumn"),
+        segment_granularity=options.text("segmentGranularity"),
+        cluster_by=options.list("clusterBy"),
+        target_segment_rows=target_rows,
+        projections=_projections(options.text("projections")),
+        if_exists=options.choice("ifExists", IF_EXISTS) or "append",
+        replace_interval=_interval(options),
+        replace_where=options.text("replaceWhere"),
+        timezone=options.text("timezone"),
+        merges_schema=options.flag("mergeSchema"),
+        overwrites_schema=options.flag("overwriteSchema"),
+        transaction=_transaction(options),
+        note=CommitNote({}, options.text("userName"), options.text("userMetadata")),
+        storage_options=options.storage_options,
+        is_compacted_later=COMPACT_SINCE in given,
+    )
+
+
+def parse_stream_write_request(given: Mapping[str, str]) -> WriteRequest:
+    """Read and check the options of a stream's batches.
+
+    Raises
+    ------
+    InvalidInputError
+        As of `parse_write_request`, and PROJSEG_BAD_OPTION for an option of a single write.
+    """
+    options = Options(given)
+    for name in _OF_ONE_WRITE:
+        if options.text(name) is not None:
+            raise InvalidInputError(
+                "PROJSEG_BAD_OPTION",
+                f"option '{name}' is of a single write and a stream makes many, each exactly once; "
+                "leave it out, or write each batch by foreachBatch",
+            )
+    return parse_write_request(given)
+
+
+def _interval(options: Options) -> tuple[int, int] | None:
+    text, zone = options.text("replaceInterval"), options.text("timezone")
+    if text is None:
+        return None
+
+    def meaning(zone: str) -> Interval:
+        return Interval.parse(text, zone)
+
+    if zone is None and depends_on_zone(meaning):
+        raise zone_missing("replaceInterval", text)
+    interval = meaning(zone or "UTC")
+    return interval.start_us, interval.end_us
+
+
+def _projections(text: str | None) -> tuple[Any, ...] | None:
+    if text is None:
+        return None
+    try:
+        declared = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION",
+            f"option 'projections' is not JSON ({error}); give an array of declarations",
+        ) from None
+    many = declared if isinstance(declared, list) else [declared]
+    if not all(isinstance(one, dict) for one in many):
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION",
+            "option 'projections' must be a JSON array of objects, one for each projection",
+        )
+    return tuple(many)
+
+
+def _transaction(options: Options) -> tuple[str, int] | None:
+    application, number = options.text("txnAppId"), options.integer("txnVersion")
+    if application is None and number is None:
+        return None
+    if application is None or number is None:
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION",
+            "options 'txnAppId' and 'txnVersion' name a transaction together; give both",
+        )
+    return application, number

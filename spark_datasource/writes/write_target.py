@@ -1,0 +1,247 @@
+"""The table that a write changes or makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from projseg.declarations import check_declared, declare_properties
+from projseg.errors import InvalidInputError
+from projseg.maintenance.row_changes.matching_rows import Condition, scanned
+from projseg.spark_datasource.session_zone import depends_on_zone, zone_missing
+from projseg.spark_datasource.writes.write_request import WriteRequest
+from projseg.table_layer.columns.column_changes import (
+    NO_CHANGES,
+    ColumnChanges,
+    NewColumns,
+    merged_columns,
+    with_changes,
+)
+from projseg.table_layer.metadata.snapshot import Snapshot, holds_table, open_snapshot
+from projseg.table_layer.metadata.table_properties import TableProperties, columns_of
+from projseg.table_layer.metadata.table_schema import stored_by_name
+from projseg.table_layer.storage.locate_storage import Storage
+from projseg.writer.checked_rows import check_schema
+
+_WRITE_AGAIN: Final = "write again, as an append to that table"
+
+
+@dataclass(frozen=True)
+class WriteTarget:
+    """A table to write to; it pickles, so every task gets the same.
+
+    Parameters
+    ----------
+    storage : Storage
+        Where the table is or will be.
+    base_version : int or None
+        The version that the write builds on; None if the commit must make the table.
+    properties : TableProperties
+        The properties that segments are written for: the table's, with the columns that this write
+        adds.
+    columns : ColumnChanges or NewColumns
+        How the columns of an existing table change.
+    interval : (int, int) or None
+        `[start, end)` to replace, in microseconds UTC.
+    condition : Condition or None
+        Which rows to replace.
+    reason_to_skip : str
+        Why nothing is to be written, or empty.
+    """
+
+    storage: Storage
+    base_version: int | None
+    properties: TableProperties
+    columns: ColumnChanges | NewColumns = NO_CHANGES
+    interval: tuple[int, int] | None = None
+    condition: Condition | None = None
+    reason_to_skip: str = ""
+
+
+def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) -> WriteTarget:
+    """Return the target of a write of rows of `schema`, or refuse before anything is written.
+
+    Raises
+    ------
+    InvalidInputError
+        If the options or the columns contradict the table, or cannot be a new table's.
+    StorageError
+        If files can certainly not be written there.
+    """
+    storage = request.storage
+    storage.check_writable()
+    _check_mode(request, overwrite=overwrite)
+    interval = request.replace_interval
+    if not holds_table(request.location, request.storage_options):
+        properties = _new_properties(request, schema)
+        condition = _condition(request, properties)
+        return WriteTarget(storage, None, properties, interval=interval, condition=condition)
+    snapshot = open_snapshot(storage)
+    properties = snapshot.properties
+    if reason := _reason_to_skip(request, snapshot):
+        return WriteTarget(storage, snapshot.version, properties, reason_to_skip=reason)
+    check_declared(
+        properties,
+        time_column=request.time_column,
+        segment_granularity=request.segment_granularity,
+        cluster_by=request.cluster_by,
+        target_segment_rows=request.target_segment_rows,
+        projections=request.projections or (),
+    )
+    columns = _columns(request, properties, schema)
+    properties = with_changes(properties, columns)
+    check_schema(schema, properties.schema)
+    condition = _condition(request, properties)
+    return WriteTarget(storage, snapshot.version, properties, columns, interval, condition)
+
+
+def overtaken_target(request: WriteRequest, wanted: WriteTarget, *, overwrite: bool) -> WriteTarget:
+    """Return the target of a first write whose table another write has made meanwhile.
+
+    The segments are written already, for the table that was wanted. The table that is there must
+    have their columns, their types and their layout.
+
+    Raises
+    ------
+    InvalidInputError
+        As `find_target`, and if the two tables differ in what the segments depend on.
+    """
+    found = find_target(request, wanted.properties.schema, overwrite=overwrite)
+    if found.reason_to_skip:
+        return found
+    made = found.properties
+    # The segments have each column under its own name.
+    stored = stored_by_name(made)
+    types = {c.name: c.type for c in made.columns if stored[c.name] == c.name}
+    for column in wanted.properties.columns:
+        if types.get(column.name) != column.type:
+            there = f"is {types[column.name]} in" if column.name in types else "is not in"
+            raise InvalidInputError(
+                "PROJSEG_SCHEMA_MISMATCH",
+                f"column '{column.name}' is {column.type} in these rows and {there} the table "
+                f"that another write has just made at {found.storage.location}; {_WRITE_AGAIN}",
+            )
+    for option in ("time_column", "segment_granularity", "cluster_by"):
+        mine, others = getattr(wanted.properties, option), getattr(made, option)
+        if mine != others:
+            raise InvalidInputError(
+                "PROJSEG_OPTION_CONTRADICTS_TABLE",
+                f"these rows were written with {option}={mine!r} and the table that another write "
+                f"has just made at {found.storage.location} has {option}={others!r}; "
+                f"{_WRITE_AGAIN}",
+            )
+    return found
+
+
+def _reason_to_skip(request: WriteRequest, existing: Snapshot) -> str:
+    """Return why a write leaves the table that is there alone, or an empty text.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_TABLE_EXISTS if it was to make the table.
+    """
+    if request.transaction is not None:
+        application, number = request.transaction
+        newest = existing.file.transactions.get(application)
+        if newest is not None and newest.version >= number:
+            return f"transaction {number} of {application} was written before"
+    if request.if_exists == "append":
+        return ""
+    where = f"{existing.storage.location} is a projseg table already"
+    if request.if_exists == "error":
+        raise InvalidInputError(
+            "PROJSEG_TABLE_EXISTS",
+            f"{where} and ifExists is 'error'; append to it, overwrite it, or choose another path",
+        )
+    return f"{where} and ifExists is 'ignore'"
+
+
+def _new_properties(request: WriteRequest, schema: pa.Schema) -> TableProperties:
+    given: dict[str, Any] = {
+        "time_column": request.time_column,
+        "segment_granularity": request.segment_granularity,
+        "cluster_by": request.cluster_by,
+        "target_segment_rows": request.target_segment_rows,
+        "projections": request.projections,
+    }
+    options = {name: value for name, value in given.items() if value is not None}
+    if request.replace_interval is not None and request.time_column is None:
+        raise InvalidInputError(
+            "PROJSEG_NO_TIME_COLUMN",
+            f"option 'replaceInterval' needs a time column and {request.location} is not made yet; "
+            "give option 'timeColumn' too",
+        )
+    return declare_properties(schema, **options)
+
+
+def _condition(request: WriteRequest, properties: TableProperties) -> Condition | None:
+    """Return which rows are to be replaced, having bound it to the table's columns."""
+    text, zone = request.replace_where, request.timezone
+    if text is None:
+        return None
+
+    def meaning(zone: str) -> object:
+        query = scanned(properties, Condition(text, timezone=zone))
+        return query.filter, query.interval
+
+    if zone is None and depends_on_zone(meaning):
+        raise zone_missing("replaceWhere", text)
+    meaning(zone or "UTC")
+    return Condition(text, timezone=zone or "UTC")
+
+
+def _columns(
+    request: WriteRequest, properties: TableProperties, schema: pa.Schema
+) -> ColumnChanges | NewColumns:
+    """Return how the columns of the table change for rows of `schema`."""
+    if request.overwrites_schema:
+        return NewColumns(columns_of(schema))
+    return merged_columns(properties, schema) if request.merges_schema else NO_CHANGES
+
+
+def _check_mode(request: WriteRequest, *, overwrite: bool) -> None:
+    if overwrite and request.if_exists != "append":
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION",
+            f"option 'ifExists' is '{request.if_exists}' and the mode is 'overwrite'; use mode "
+            "'append', which makes a table that is not there",
+        )
+    replaced = {
+        "replaceInterval": request.replace_interval,
+        "replaceWhere": request.replace_where,
+    }
+    given = [name for name, value in replaced.items() if value is not None]
+    if given and not overwrite:
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION",
+            f"option '{given[0]}' needs mode('overwrite'); mode('append') replaces nothing",
+        )
+    _check_new_columns(request, given, overwrite=overwrite)
+    if request.replace_where is not None and (len(given) > 1 or request.merges_schema):
+        other = "replaceInterval" if len(given) > 1 else "mergeSchema"
+        raise InvalidInputError(
+            "PROJSEG_BAD_OPTION",
+            f"options 'replaceWhere' and '{other}' do not go together; "
+            + (
+                "put the time into the condition"
+                if len(given) > 1
+                else "add the columns by an append first"
+            ),
+        )
+
+
+def _check_new_columns(request: WriteRequest, replaced: Sequence[str], *, overwrite: bool) -> None:
+    if not request.overwrites_schema:
+        return
+    others = [*replaced, *(["mergeSchema"] if request.merges_schema else [])]
+    if not overwrite:
+        problem = "needs mode('overwrite'); mode('append') adds columns with option 'mergeSchema'"
+    elif others:
+        problem = f"and '{others[0]}' do not go together: new columns need all rows replaced"
+    else:
+        return
+    raise InvalidInputError("PROJSEG_BAD_OPTION", f"option 'overwriteSchema' {problem}")

@@ -1,0 +1,1 @@
+"""The process that Spark's extension asks: answers, statements, jobs, catalog."""

@@ -1,0 +1,233 @@
+"""What the engine process replies about queries: an answer, or what tasks have to read and why."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.text.sql_words import backquoted
+from projseg.algebra.query.binding import bind_query
+from projseg.algebra.query.bound_query import QuerySpec
+from projseg.algebra.query.request import Query
+from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError
+from projseg.reader.answer import answer
+from projseg.reader.plan.group_estimate import GROUPS_SHARE_MAX, is_reducing
+from projseg.reader.plan.query_plan import QueryPlan, plan_asked, plan_query
+from projseg.reader.plan_figures import plan_figures, planned_reads
+from projseg.segment_format.layout.logical_types import type_name
+from projseg.spark_engine.statement_requests import Reply, arrow_stream
+from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.storage.locate_storage import Storage, open_storage
+
+_REFUSALS_TOLD: Final = 8
+
+
+def answered(request: Mapping[str, Any]) -> Reply:
+    """Answer a query if it is small enough, and else tell how tasks share it.
+
+    Parameters
+    ----------
+    request : mapping
+        `location`, `version`, `query`, and at most `max_bytes` to read and to return, and
+        `max_rows` to return.
+
+    Returns
+    -------
+    tuple of dict and bytes
+        What is read (`_told`), and with rows, an Arrow stream. The first has `types` of the
+        answer's columns and, without rows, `merging`: for each aggregate its states and the SQL of
+        its value, or null if Spark cannot merge one of them.
+
+    Raises
+    ------
+    ProjsegError
+        Whatever opening, binding, planning and answering raise.
+    """
+    snapshot = snapshot_of(request)
+    query = _query_of(request)
+    bound = _bound(snapshot, query)
+    plan = plan_query(snapshot, bound)
+    told = _told(snapshot, plan)
+    told["types"] = [type_name(field.type) for field in bound.output_schema]
+    if told["bytes"] <= request["max_bytes"]:
+        rows, told["milliseconds"] = _timed_answer(storage_of(request), plan)
+        if _is_small(rows, request):
+            return {**told, "answered": True}, arrow_stream(rows)
+    return {**told, "answered": False, "merging": _merging(snapshot, query, bound)}, b""
+
+
+def states_to_join(request: Mapping[str, Any]) -> Reply:
+    """Give the states of groups that Spark is to join, if these are few against their rows.
+
+    Parameters
+    ----------
+    request : mapping
+        As of `answered`; the query is partial.
+
+    Returns
+    -------
+    tuple of dict and bytes
+        `reducing`, and if that is true: what is read (`_told`), `types` of the columns, `states`,
+        the names of those after the keys, `merging` as of `answered`, and `answered`, whether the
+        rows come with it.
+
+    Raises
+    ------
+    ProjsegError
+        Whatever opening, binding, planning and answering raise; PROJSEG_NOT_MERGEABLE if Spark
+        cannot merge the states.
+    """
+    snapshot = snapshot_of(request)
+    bound = _bound(snapshot, _query_of(request))
+    merging = [{"name": one.name, "value": one.value} for one in bound.mergeable]
+    plan = plan_query(snapshot, bound)
+    if not is_reducing(plan):
+        return {"reducing": False}, b""
+    told = {"reducing": True, "answered": False, **_told(snapshot, plan)}
+    told["types"] = [type_name(field.type) for field in bound.output_schema]
+    told["states"] = bound.output_schema.names[len(bound.keys) :]
+    told["merging"] = merging
+    if told["bytes"] <= request["max_bytes"]:
+        rows, told["milliseconds"] = _timed_answer(storage_of(request), plan)
+        if len(rows) > GROUPS_SHARE_MAX * plan.row_count:
+            return {"reducing": False}, b""
+        if _is_small(rows, request):
+            return {**told, "answered": True}, arrow_stream(rows)
+    return told, b""
+
+
+def scanned(request: Mapping[str, Any]) -> Reply:
+    """Tell how rows are scanned: which conditions are applied, and what is read.
+
+    If the query has a limit and all conditions are applied, a small answer comes with it.
+
+    Parameters
+    ----------
+    request : mapping
+        `location`, `version`, a `query` without filter and columns, names of `columns`, and
+        `conditions`: each a `text` and the `columns` that it needs if it is not applied;
+        `max_bytes` and `max_rows` as of `answered`.
+
+    Returns
+    -------
+    tuple of dict and bytes
+        What is read (`_told`), `accepted` conditions by position, the `query`, and `answered`.
+
+    Raises
+    ------
+    ProjsegError
+        Whatever opening, binding and planning raise.
+    """
+    snapshot = snapshot_of(request)
+    query = _query_of(request)
+    conditions = request["conditions"]
+    accepted = [
+        position
+        for position, condition in enumerate(conditions)
+        if _is_condition(condition["text"], snapshot, query)
+    ]
+    needed = set(request["columns"])
+    for position, condition in enumerate(conditions):
+        needed |= set() if position in accepted else set(condition["columns"])
+    fields = [field.name for field in snapshot.properties.schema]
+    columns = [name for name in fields if name in needed] or fields[:1]
+    query = replace(
+        query,
+        filter=" AND ".join(conditions[position]["text"] for position in accepted) or None,
+        columns=[backquoted(name) for name in columns],
+    )
+    plan = plan_asked(snapshot, query)
+    told = _told(snapshot, plan)
+    told |= {"accepted": accepted, "query": json.loads(query.to_json()), "answered": False}
+    is_whole = len(accepted) == len(conditions)
+    # The first rows in stored order are found without reading the rest.
+    is_cheap = not (conditions or query.order_by) or told["bytes"] <= request["max_bytes"]
+    if query.limit is not None and is_whole and is_cheap:
+        rows, told["milliseconds"] = _timed_answer(storage_of(request), plan)
+        if _is_small(rows, request):
+            return {**told, "answered": True}, arrow_stream(rows)
+    return told, b""
+
+
+def _timed_answer(storage: Storage, plan: QueryPlan) -> tuple[pa.Table, float]:
+    started = time.perf_counter()
+    rows = answer(storage, plan)
+    return rows, (time.perf_counter() - started) * 1000
+
+
+def _is_small(rows: pa.Table, request: Mapping[str, Any]) -> bool:
+    """Whether the driver should hold an answer, which may be far more bytes than were read."""
+    return bool(len(rows) <= request["max_rows"] and rows.nbytes <= request["max_bytes"])
+
+
+def snapshot_of(request: Mapping[str, Any]) -> Snapshot:
+    """Return the version of a table that a request names, or the newest."""
+    return open_snapshot(storage_of(request), request.get("version"))
+
+
+def storage_of(request: Mapping[str, Any]) -> Storage:
+    """Return the storage of the table that a request names, with its `storage_options` if any."""
+    return open_storage(request["location"], request.get("storage_options"))
+
+
+def _query_of(request: Mapping[str, Any]) -> Query:
+    query = Query.from_json(json.dumps(request["query"]))
+    if query.query_context.timezone is None:
+        raise InvalidInputError("PROJSEG_BAD_QUERY", "a query of the engine must name its timezone")
+    return query
+
+
+def _bound(snapshot: Snapshot, query: Query) -> QuerySpec:
+    properties = snapshot.properties
+    return bind_query(properties.schema, properties.time_column, query)
+
+
+def _is_condition(text: str, snapshot: Snapshot, query: Query) -> bool:
+    try:
+        bound = bind(text, snapshot.properties.schema, timezone=query.query_context.zone)
+    except ProjsegError:
+        return False
+    return bool(pa.types.is_boolean(bound.type))
+
+
+def _merging(snapshot: Snapshot, query: Query, bound: QuerySpec) -> list[dict[str, Any]] | None:
+    try:
+        found = bound.mergeable
+        _bound(snapshot, replace(query, aggregation="partial"))
+    except (UnsupportedFeatureError, InvalidInputError):
+        return None
+    return [{"name": one.name, "value": one.value} for one in found]
+
+
+def _told(snapshot: Snapshot, plan: QueryPlan) -> dict[str, Any]:
+    """Return what a plan reads: in a line, and as figures; and the table's columns.
+
+    The line may hold literals of the query; `sources`, reads by name, and `refused`, codes of
+    reasons by projections, never do.
+    """
+    reads = list(planned_reads(plan))
+    figures = plan_figures(plan, reads)
+    sources = Counter(read.source or "base rows" for read in reads)
+    reasons = {
+        name: reason
+        for read in reads
+        if read.source is None
+        for name, reason in read.rejected.items()
+    }
+    line = ", ".join(f"{count} x {name}" for name, count in sources.items()) or "no segment"
+    refusals = [f"not {name}: {reason}" for name, reason in list(reasons.items())[:_REFUSALS_TOLD]]
+    return {
+        "plan": "; ".join([line, f"{plan.pruned_count} pruned", *refusals]),
+        "sources": dict(sources),
+        "refused": {name: str(reason.code) for name, reason in reasons.items()},
+        "rows": figures.rows,
+        "bytes": figures.bytes,
+        "columns": {field.name: type_name(field.type) for field in snapshot.properties.schema},
+    }

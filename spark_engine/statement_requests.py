@@ -1,0 +1,362 @@
+"""What the engine process does for SQL statements about projections, segments and versions.
+
+Each takes the content of a request and replies with rows, whose columns are those of the statement
+in `spark_datasource/catalyst/statements/Statements.scala`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from projseg.algebra.expressions.text.sql_words import backquoted
+from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
+from projseg.maintained_table import bounds_of
+from projseg.maintenance.compaction.auto_compaction import after_commit, is_automatic
+from projseg.spark_engine.warehouse import options_of
+from projseg.table import Table
+from projseg.table_columns import adding, change_columns, dropping, renaming, widening
+from projseg.table_layer.columns.column_changes import ColumnChanges
+from projseg.table_layer.commits.version_diff import effect_of
+from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.snapshot import (
+    Snapshot,
+    holds_table,
+    latest_version,
+    open_snapshot,
+)
+from projseg.table_layer.storage.locate_storage import open_storage
+
+if TYPE_CHECKING:
+    from projseg.maintenance.rewrite.tasks import TaskRunner
+    from projseg.spark_engine.rewrite_runner_jvm import RunJob
+    from projseg.table_layer.metadata.segment_entry import SegmentEntry
+
+Reply = tuple[dict[str, Any], bytes]
+
+_INSTANT: Final = pa.timestamp("us", tz="UTC")
+_COUNTS: Final = [("rows", pa.int64()), ("bytes", pa.int64())]
+_PROJECTIONS: Final = pa.schema(
+    [(name, pa.string()) for name in ("name", "group_by", "aggregators", "filter")]
+    + [("segments", pa.int64()), ("segments_missing", pa.int64()), *_COUNTS]
+)
+_PROPERTIES: Final = pa.schema([("property", pa.string()), ("value", pa.string())])
+_SEGMENTS: Final = pa.schema(
+    [
+        ("segment", pa.string()),
+        ("min_time", _INSTANT),
+        ("max_time", _INSTANT),
+        *_COUNTS,
+        ("projections", pa.string()),
+    ]
+)
+_VERSION: Final = pa.schema([("version", pa.int64())])
+_COMMIT: Final = pa.schema([*_VERSION, ("segments", pa.int64()), ("rows", pa.int64())])
+_AFFECTED_ROWS: Final = "num_affected_rows"
+_AFFECTED: Final = pa.schema([(_AFFECTED_ROWS, pa.int64())])
+_CHANGES: Final = ("updated", "deleted", "inserted")
+_MERGED: Final = pa.schema(
+    [("min_time", _INSTANT), ("max_time", _INSTANT), ("segments", pa.int64()), *_COUNTS]
+)
+_OPTIONS: Final = pa.schema([("name", pa.string()), ("text", pa.string())])
+_FILES: Final = pa.schema([("file", pa.string()), ("bytes", pa.int64())])
+_TEXTS: Final = pa.map_(pa.string(), pa.string())
+_VERSIONS: Final = pa.schema(
+    [
+        *_VERSION,
+        ("timestamp", _INSTANT),
+        ("userName", pa.string()),
+        ("operation", pa.string()),
+        ("operationParameters", _TEXTS),
+        ("operationMetrics", _TEXTS),
+        ("engineInfo", pa.string()),
+        ("userMetadata", pa.string()),
+        ("readVersion", pa.int64()),
+        ("isBlindAppend", pa.bool_()),
+        *_COUNTS,
+    ]
+)
+
+
+def arrow_stream(rows: pa.Table) -> bytes:
+    """Return rows as an Arrow stream, without metadata of the schema."""
+    sink = pa.BufferOutputStream()
+    plain = rows.replace_schema_metadata(None)
+    with pa.ipc.new_stream(sink, plain.schema) as writer:
+        writer.write_table(plain)
+    return bytes(sink.getvalue())
+
+
+def _projections(request: Mapping[str, Any]) -> Reply:
+    """Tell a table's declared projections."""
+    return _rows(_declared(_table(request)), _PROJECTIONS)
+
+
+def _projection(request: Mapping[str, Any]) -> Reply:
+    """Tell one projection's properties."""
+    table = _table(request)
+    found = {row["name"]: row for row in _declared(table)}
+    name = request["name"]
+    if name not in found:
+        raise InvalidInputError(
+            "PROJSEG_UNKNOWN_PROJECTION",
+            f"{table.location} declares no projection '{name}'{did_you_mean(name, found)}",
+        )
+    told = [(key, value) for key, value in found[name].items() if value is not None]
+    return _rows([{"property": key, "value": str(value)} for key, value in told], _PROPERTIES)
+
+
+def _segments(request: Mapping[str, Any]) -> Reply:
+    """Tell a table's segments."""
+    listed = _table(request).segments().to_pylist()
+    for row in listed:
+        row["projections"] = ", ".join(row["projections"] or ())
+    return _rows(listed, _SEGMENTS)
+
+
+def _history(request: Mapping[str, Any]) -> Reply:
+    """Tell a table's versions, newest first."""
+    return _rows(_table(request).history().to_pylist(), _VERSIONS)
+
+
+def _add_projection(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
+    """Declare a projection; tell the version written, or the present one if it is there."""
+    table = _table(request)
+    if request["lenient"] and request["name"] in table.projections()["name"].to_pylist():
+        return _written(table.version)
+    declaration = {"name": request["name"], "sql": request["sql"]}
+    version = table.add_projection(declaration, build=request["build"])
+    if request["materialize"]:
+        version = _materialized(table, request, run_job)[0].version
+    return _written(version)
+
+
+def _drop_projection(request: Mapping[str, Any]) -> Reply:
+    """Drop a projection; tell the version written, or the present one if it is not there."""
+    table = _table(request)
+    if request["lenient"] and request["name"] not in table.projections()["name"].to_pylist():
+        return _written(table.version)
+    return _written(table.drop_projection(request["name"]))
+
+
+def _materialize_projection(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
+    """Build a projection where it is missing; tell what was written."""
+    return _rewritten(_materialized(_table(request), request, run_job))
+
+
+def _materialized(
+    table: Table, request: Mapping[str, Any], run_job: RunJob | None
+) -> tuple[Snapshot, Sequence[SegmentEntry]]:
+    # Imported here and below: a process that only asks starts without the modules that write.
+    from projseg.maintenance.projections.materialize import IN_THREADS, Materialization, materialize
+
+    materialization = Materialization(request["name"], _bounds(request))
+    runner = _runner(request, run_job, IN_THREADS)
+    return materialize(table.snapshot, materialization, runner=runner)
+
+
+def _restore(request: Mapping[str, Any]) -> Reply:
+    """Bring an earlier version back; tell the version written."""
+    made = _table(request).restore(request.get("version"), timestamp=request.get("timestamp"))
+    return _written(made.version)
+
+
+def _optimize(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
+    """Merge small segments, or tell what would be merged; tell what was written."""
+    from projseg.maintenance.compaction.compact import IN_THREADS, Compaction, compact
+
+    table, purge = _table(request), request.get("purge", False)
+    if request["dry_run"]:
+        planned = table.compact(request.get("interval"), dry_run=True, purge=purge)
+        return _rows(planned.to_pylist(), _MERGED)
+    compaction = Compaction(_bounds(request), purge=purge)
+    runner = _runner(request, run_job, IN_THREADS)
+    return _rewritten(compact(table.snapshot, compaction, runner=runner))
+
+
+def _policy(request: Mapping[str, Any]) -> Reply:
+    """Tell the newest version, if commits to the table are followed by a compaction."""
+    snapshot = _table(request).snapshot
+    return ({"since": snapshot.version} if is_automatic(snapshot) else {}), b""
+
+
+def _compact_by_policy(request: Mapping[str, Any], run_job: RunJob | None) -> Reply:
+    """Do what follows the commits since a version; tell the version written, or the newest."""
+    from projseg.maintenance.compaction.compact import IN_THREADS
+
+    snapshot = _table(request).snapshot
+    added = [
+        entry
+        for version in range(request["since"] + 1, snapshot.version + 1)
+        if (effect := effect_of(open_snapshot(snapshot.storage, version))) is not None
+        for entry in effect.entries
+    ]
+    runner = _runner(request, run_job, IN_THREADS)
+    return _written(after_commit(snapshot, added, runner).version)
+
+
+def _bounds(request: Mapping[str, Any]) -> tuple[int, int] | None:
+    interval = request.get("interval")
+    return None if interval is None else bounds_of(interval)
+
+
+def _runner(request: Mapping[str, Any], run_job: RunJob | None, threads: TaskRunner) -> TaskRunner:
+    if run_job is None:
+        return threads
+    from projseg.spark_engine.rewrite_runner_jvm import JobRunner
+
+    options = request.get("storage_options") or {}
+    return JobRunner(run_job, options, threads, request["small_bytes"])
+
+
+def _delete(request: Mapping[str, Any]) -> Reply:
+    """Remove rows, and tell how many; tell nothing if that is too much to read, or not for here."""
+    from projseg.maintenance.row_changes.matching_rows import Condition, is_whole, planned
+
+    storage_options = request.get("storage_options")
+    if not holds_table(request["location"], storage_options):
+        return {"counts": {_AFFECTED_ROWS: 0}}, b""
+    table = _table(request)
+    condition = Condition(request.get("filter"), timezone=request["timezone"])
+    try:
+        segments = planned(table.snapshot, condition).segments
+    except (InvalidInputError, UnsupportedFeatureError):
+        return {"counts": None}, b""
+    read_bytes = sum(one.entry.byte_count for one in segments if not is_whole(one))
+    if read_bytes > request["max_bytes"]:
+        return {"counts": None}, b""
+    made = table.delete(condition.filter, timezone=condition.timezone)
+    return {"counts": {_AFFECTED_ROWS: made.deleted_rows}}, b""
+
+
+def _changed(request: Mapping[str, Any]) -> Reply:
+    """Tell how many rows a write after a version changed, by its id; none if it made no version."""
+    storage = open_storage(request["location"], request.get("storage_options"))
+    first = request.get("since", -1) + 1
+    newest = latest_version(storage) if holds_table(storage.location) else -1
+    for version in range(newest, first - 1, -1):
+        snapshot = open_snapshot(storage, version)
+        if snapshot.file.write_id == request["write_id"]:
+            counts = {name: snapshot.metrics.get(f"{name}_rows", 0) for name in _CHANGES}
+            if version == 0:
+                counts["inserted"] = snapshot.metrics.get("added_rows", 0)
+            told = {f"num_{name}_rows": count for name, count in counts.items()}
+            return {"counts": {_AFFECTED_ROWS: sum(counts.values()), **told}}, b""
+    return {"counts": {}}, b""
+
+
+def _truncate(request: Mapping[str, Any]) -> Reply:
+    """Remove all rows; tell how many."""
+    count = _table(request).truncate().deleted_rows
+    return _rows([{_AFFECTED_ROWS: count}], _AFFECTED)
+
+
+def _vacuum(request: Mapping[str, Any]) -> Reply:
+    """Remove what no kept version needs, or tell it only; tell the files."""
+    hours = {name: request[name] for name in ("retention_hours",) if name in request}
+    force = request.get("force", False)
+    told = _table(request).vacuum(**hours, dry_run=request["dry_run"], force=force)
+    return _rows(told.files.to_pylist(), _FILES)
+
+
+def _change_columns(request: Mapping[str, Any]) -> Reply:
+    """Change columns in one commit; tell the options that declare the table."""
+    table = _table(request)
+    change_columns_as_told(table, request["changes"])
+    told = options_of(table.properties).items()
+    return _rows([{"name": name, "text": text} for name, text in told], _OPTIONS)
+
+
+def change_columns_as_told(table: Table, changes: Sequence[Mapping[str, Any]]) -> None:
+    """Make the changes of one ALTER TABLE, in one commit, and in another give new columns values.
+
+    Parameters
+    ----------
+    table : Table
+        The newest version; it moves to the one written.
+    changes : sequence of mapping
+        `{"add": name, "type": type}`, perhaps with `"value"`, the expression that rows which are
+        there get in the column; `{"rename": name, "to": name}`, `{"drop": name, "lenient":
+        whether it may be missing}` or `{"widen": name, "type": type}`.
+    """
+    properties = table.properties
+    known = {name.casefold() for name in table.schema.names}
+    dropped = [
+        one["drop"]
+        for one in changes
+        if "drop" in one and not (one["lenient"] and one["drop"].casefold() not in known)
+    ]
+    if not dropped and all("drop" in one for one in changes):
+        return
+    added = [one["add"] for one in changes if "add" in one]
+    if len({name.casefold() for name in added}) < len(added):
+        raise InvalidInputError(
+            "PROJSEG_DUPLICATE_NAME", f"a column is added twice by one statement: {added}"
+        )
+    renamed = [renaming(properties, one["rename"], one["to"]) for one in changes if "to" in one]
+    widened = [widening(properties, one["widen"], one["type"]) for one in changes if "widen" in one]
+    asked = ColumnChanges(
+        rename=tuple(pair for one in renamed for pair in one.rename),
+        drop=dropping(properties, dropped).drop,
+        widen=tuple(column for one in widened for column in one.widen),
+        add=adding(properties, {one["add"]: one["type"] for one in changes if "add" in one}).add,
+    )
+    change_columns(table.snapshot, asked, CommitNote())
+    table.refresh()
+    values = {one["add"]: one["value"] for one in changes if "value" in one}
+    if values and table.segments().num_rows:
+        # Who writes meanwhile and knows the columns has values of his own.
+        unset = " AND ".join(f"{backquoted(name)} IS NULL" for name in values)
+        table.update(values, unset)
+
+
+def _table(request: Mapping[str, Any]) -> Table:
+    return Table(request["location"], storage_options=request.get("storage_options"))
+
+
+def _declared(table: Table) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = table.projections().to_pylist()
+    for row in listed:
+        row |= {name: ", ".join(row[name] or ()) for name in ("group_by", "aggregators")}
+        row |= {name: ", ".join(row[name]) for name in ("columns", "order_by") if row[name]}
+    return listed
+
+
+def _written(version: int) -> Reply:
+    return _rows([{"version": version}], _VERSION)
+
+
+def _rewritten(made: tuple[Snapshot, Sequence[SegmentEntry]]) -> Reply:
+    snapshot, entries = made
+    row_count = sum(entry.row_count for entry in entries)
+    told = {"version": snapshot.version, "segments": len(entries), "rows": row_count}
+    return _rows([told], _COMMIT)
+
+
+def _rows(rows: list[dict[str, Any]], schema: pa.Schema) -> Reply:
+    return {}, arrow_stream(pa.Table.from_pylist(rows, schema))
+
+
+STATEMENTS: Final[dict[str, Callable[[Mapping[str, Any]], Reply]]] = {
+    "projections": _projections,
+    "projection": _projection,
+    "segments": _segments,
+    "history": _history,
+    "drop_projection": _drop_projection,
+    "delete": _delete,
+    "changed": _changed,
+    "truncate": _truncate,
+    "restore": _restore,
+    "vacuum": _vacuum,
+    "change_columns": _change_columns,
+    "policy": _policy,
+}
+REWRITES: Final[dict[str, Callable[[Mapping[str, Any], RunJob | None], Reply]]] = {
+    "add_projection": _add_projection,
+    "materialize_projection": _materialize_projection,
+    "optimize": _optimize,
+    "compact_by_policy": _compact_by_policy,
+}
+"""Statements that write segments anew."""

@@ -1,0 +1,316 @@
+"""A warehouse: tables as folders, `<warehouse>/<namespace>/<table>`, and nothing but the folders.
+
+Names are looked up without regard to case, and two that differ in nothing else cannot stand side by
+side. A folder whose name begins with a dot is none: a table lies there while it is made, replaced
+or removed, so that what stands under a name is always a whole table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from projseg.algebra.expressions.text.sql_words import backquoted
+from projseg.errors import InvalidInputError, UnsupportedFeatureError
+from projseg.segment_format.layout.format_limits import name_problem
+from projseg.segment_format.layout.logical_types import type_name
+from projseg.table import Table
+from projseg.table_layer.columns.projection_names import declared_spec
+from projseg.table_layer.commits.commit import commit
+from projseg.table_layer.metadata.change import SetProperties
+from projseg.table_layer.metadata.table_properties import (
+    TARGET_SEGMENT_ROWS,
+    ProjectionDeclaration,
+    TableProperties,
+)
+from projseg.table_layer.storage.locate_storage import open_storage
+from projseg.table_layer.storage.paths import METADATA_PREFIX, new_write_id
+
+DEFAULT_NAMESPACE: Final = "default"
+_NAME_BYTES_MAX: Final = 200
+_NOT_IN_NAMES: Final = "/\\:#%"
+
+
+class Warehouse:
+    """The tables below one folder.
+
+    Parameters
+    ----------
+    folder : str or path
+        A directory or `file:` URI; it need not exist.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_STORAGE for a prefix of an object store.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        storage = open_storage(folder)
+        if storage.is_remote:
+            raise UnsupportedFeatureError(
+                "PROJSEG_UNSUPPORTED_STORAGE",
+                f"a warehouse is a folder, because stores cannot rename one; {storage.location} is "
+                "none: name each table in the store by its location",
+            )
+        self._folder = Path(storage.location)
+
+    def namespaces(self) -> list[str]:
+        """Return the names of the namespaces; `default` is always one."""
+        return sorted({DEFAULT_NAMESPACE, *_names(self._folder)})
+
+    def namespace(self, name: str) -> Path:
+        """Return the folder of a namespace.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_BAD_NAME.
+        """
+        found = _child(self._folder, name)
+        if found is None and name.casefold() == DEFAULT_NAMESPACE:
+            return self._folder / DEFAULT_NAMESPACE
+        if found is None:
+            raise InvalidInputError(
+                "PROJSEG_UNKNOWN_NAMESPACE",
+                f"warehouse {self._folder} has no namespace '{name}'; create it first",
+            )
+        return found
+
+    def create_namespace(self, name: str) -> None:
+        """Make a namespace.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_NAMESPACE_EXISTS, PROJSEG_BAD_NAME.
+        """
+        if (found := _child(self._folder, name)) is not None:
+            raise InvalidInputError(
+                "PROJSEG_NAMESPACE_EXISTS",
+                f"warehouse {self._folder} has namespace '{found.name}' already; use it",
+            )
+        (self._folder / name).mkdir(parents=True)
+
+    def drop_namespace(self, name: str, *, cascade: bool) -> None:
+        """Remove a namespace, and with `cascade` its tables.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_BAD_NAME; PROJSEG_NAMESPACE_NOT_EMPTY.
+        """
+        folder = self.namespace(name)
+        if not folder.exists():
+            return
+        if not cascade and (tables := self.tables(name)):
+            raise InvalidInputError(
+                "PROJSEG_NAMESPACE_NOT_EMPTY",
+                f"namespace '{name}' holds {len(tables)} tables, such as '{tables[0]}'; drop them "
+                "first, or drop it with CASCADE",
+            )
+        _remove(folder)
+
+    def tables(self, namespace: str) -> list[str]:
+        """Return the names of a namespace's tables.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_BAD_NAME.
+        """
+        folder = self.namespace(namespace)
+        return sorted(name for name in _names(folder) if _is_table(folder / name))
+
+    def table(self, namespace: str, name: str) -> Path:
+        """Return the folder of a table.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_NOT_A_TABLE, PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_BAD_NAME.
+        """
+        folder = self.namespace(namespace)
+        found = _child(folder, name)
+        if found is None or not _is_table(found):
+            raise InvalidInputError("PROJSEG_NOT_A_TABLE", f"{folder / name} holds no table")
+        return found
+
+    def staged(self, namespace: str) -> Path:
+        """Return a new place beside a namespace's tables, where one can be made out of sight.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_BAD_NAME.
+        """
+        return _aside(self.namespace(namespace), "staged")
+
+    def discard(self, staged: str) -> None:
+        """Remove what was made at a place of `staged`, if anything was."""
+        shutil.rmtree(staged, ignore_errors=True)
+
+    def publish(self, staged: str, namespace: str, name: str, *, replace: bool) -> None:
+        """Give a table that was made out of sight its name.
+
+        Parameters
+        ----------
+        staged : str
+            Where it is.
+        namespace, name : str
+            Where it is to stand.
+        replace : bool
+            Whether it takes the place of a table that stands there.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_TABLE_EXISTS unless it replaces; PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_BAD_NAME.
+        """
+        folder = self.namespace(namespace)
+        found = _child(folder, name)
+        if found is None or not replace:
+            self._move(Path(staged), folder, name)
+            return
+        replaced = _aside(folder, "replaced")
+        found.rename(replaced)
+        try:
+            Path(staged).rename(found)
+        except OSError:
+            replaced.rename(found)
+            raise
+        shutil.rmtree(replaced)
+
+    def rename(self, namespace: str, name: str, new_namespace: str, new_name: str) -> None:
+        """Give a table another name.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_TABLE_EXISTS, PROJSEG_NOT_A_TABLE, PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_BAD_NAME.
+        """
+        self._move(self.table(namespace, name), self.namespace(new_namespace), new_name)
+
+    def drop(self, namespace: str, name: str) -> None:
+        """Remove a table and its files.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_NOT_A_TABLE, PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_BAD_NAME.
+        """
+        _remove(self.table(namespace, name))
+
+    def _move(self, table: Path, folder: Path, name: str) -> None:
+        found = _child(folder, name)
+        if found is not None and found != table:
+            raise InvalidInputError(
+                "PROJSEG_TABLE_EXISTS", f"{found} is there already; choose another name"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        table.rename(folder / name)
+
+
+def options_of(properties: TableProperties) -> dict[str, str]:
+    """Return a table's declarations as the options of the write that would make it so.
+
+    Options that a write would take for granted are left out.
+    """
+    projections = [_declaration(projection, properties) for projection in properties.projections]
+    granularity, rows = properties.segment_granularity, properties.target_segment_rows
+    options = {
+        "timeColumn": properties.time_column,
+        "segmentGranularity": granularity if granularity.casefold() != "all" else None,
+        "clusterBy": json.dumps(properties.cluster_by) if properties.cluster_by else None,
+        "targetSegmentRows": str(rows) if rows != TARGET_SEGMENT_ROWS else None,
+        "projections": json.dumps(projections) if projections else None,
+    }
+    return {name: text for name, text in options.items() if text is not None}
+
+
+def _declaration(projection: ProjectionDeclaration, properties: TableProperties) -> dict[str, Any]:
+    definition = json.loads(declared_spec(projection, properties).definition)
+    texts = {
+        key: [f"{text} AS {backquoted(name)}" for name, text in definition[key]]
+        for key in ("groupBy", "aggregators")
+    }
+    where = {} if definition.get("filter") is None else {"filter": definition["filter"]}
+    return {"name": projection.name, **texts, **where}
+
+
+def described(table: Table) -> dict[str, Any]:
+    """Return what a catalog tells of a table: its location, version, columns and declarations."""
+    return {
+        "location": table.location,
+        "version": table.version,
+        "columns": {field.name: type_name(field.type) for field in table.schema},
+        "options": options_of(table.properties),
+        "properties": table.properties.properties,
+    }
+
+
+def set_properties(table: Table, changes: Mapping[str, str | None]) -> None:
+    """Set free properties of a table, and remove those whose text is None.
+
+    Raises
+    ------
+    CommitError, StorageError
+        As of `Table.append`.
+    """
+    base = table.snapshot
+    change = SetProperties(
+        properties={name: text for name, text in changes.items() if text is not None},
+        drop_properties=tuple(name for name, text in changes.items() if text is None),
+    )
+    commit(base.storage, base, change, write_id=new_write_id(), operation="set properties")
+
+
+def _is_table(folder: Path) -> bool:
+    """Whether a table lies in a folder, be it damaged."""
+    return (folder / METADATA_PREFIX).is_dir()
+
+
+def _names(folder: Path) -> list[str]:
+    """Return the names of folders within one that need not exist."""
+    found = folder.iterdir() if folder.exists() else ()
+    return [path.name for path in found if path.is_dir() and not path.name.startswith(".")]
+
+
+def _child(folder: Path, name: str) -> Path | None:
+    """Return the folder of a name, in whatever case it is written, or None."""
+    _check_name(name)
+    if (folder / name).is_dir():
+        return folder / name
+    folded = name.casefold()
+    return next((folder / other for other in _names(folder) if other.casefold() == folded), None)
+
+
+def _check_name(name: str) -> None:
+    problem = name_problem(name)
+    if problem is None and len(name.encode()) > _NAME_BYTES_MAX:
+        problem = f"has more than {_NAME_BYTES_MAX} bytes of UTF-8"
+    if problem is None and name.startswith("."):
+        problem = "begins with a dot"
+    if problem is None and (found := [letter for letter in _NOT_IN_NAMES if letter in name]):
+        problem = f"contains '{found[0]}'"
+    if problem is not None:
+        raise InvalidInputError(
+            "PROJSEG_BAD_NAME",
+            f"'{name[:80]}' cannot be the name of a table's or namespace's folder: it {problem}",
+        )
+
+
+def _aside(folder: Path, why: str) -> Path:
+    return folder / f".{why}-{uuid.uuid4().hex}"
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder at once, for all who look, and then its files."""
+    removed = _aside(folder.parent, "dropped")
+    folder.rename(removed)
+    shutil.rmtree(removed)

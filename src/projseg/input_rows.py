@@ -1,0 +1,178 @@
+"""Rows in whatever form a caller has them, as Arrow batches.
+
+pandas and polars are not imported: their frames are recognised by their attributes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from projseg.errors import InvalidInputError
+from projseg.segment_format.layout.logical_types import type_name
+
+RowsLike: TypeAlias = Any
+"""A pa.Table, RecordBatch, RecordBatchReader or another object with `__arrow_c_stream__` (polars,
+DuckDB), a pandas frame, a mapping of column names to values, or an iterable of batches or of
+mappings from column names to a row's values."""
+
+_NUMPY_FLOATS: Final = ("float64", "float32")
+_ROWS_A_BATCH: Final = 1 << 16
+_FORMS: Final = (
+    "give a pyarrow Table, a frame of pandas or polars, a dict of lists, a list of dicts, or an "
+    "iterable of RecordBatches"
+)
+
+
+def batches_of(rows: RowsLike, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
+    """Return rows as batches; columns and types are still the caller's.
+
+    Python values get the type that Arrow infers from them; only numbers take the floating type of
+    the table's column. So 1.5 is not cut for an integer column, and a time without a zone is not
+    taken for one in UTC.
+
+    Parameters
+    ----------
+    rows : see `RowsLike`
+        Memory is bounded if they are an iterator or a stream.
+    schema : pa.Schema
+        The table's columns.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_ROWS if they are in no form that holds rows, PROJSEG_SCHEMA_MISMATCH if a value
+        does not fit its column.
+    """
+    batches: Iterable[pa.RecordBatch]
+    if isinstance(rows, pa.RecordBatchReader):
+        batches = rows  # not by its stream, which would lose the class of an error in it
+    elif isinstance(rows, pa.RecordBatch):
+        batches = [rows]
+    elif _is_pandas(rows):
+        batches = [_from_columns(_columns_of_pandas(rows, schema), schema)]
+    elif hasattr(rows, "__arrow_c_stream__"):
+        batches = pa.RecordBatchReader.from_stream(rows)
+    elif isinstance(rows, Mapping):
+        batches = [_from_columns(rows, schema)]
+    elif isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
+        raise _no_rows(rows)
+    else:
+        batches = _from_items(iter(rows), schema)
+    return batches
+
+
+def _from_items(items: Iterator[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for first in items:
+        if isinstance(first, Mapping):
+            rows = list(islice(chain([first], items), _ROWS_A_BATCH))
+            yield _from_row_mappings(rows, schema)
+        elif isinstance(first, pa.RecordBatch):
+            yield first
+        elif isinstance(first, pa.Table):
+            yield from first.to_batches()
+        else:
+            raise _no_rows(first, "an iterable of ")
+
+
+def _from_row_mappings(rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
+    names: dict[str, None] = {}
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise _no_rows(row, "an iterable of mappings and ")
+        names.update(dict.fromkeys(row))
+    return _from_columns({name: [row.get(name) for row in rows] for name in names}, schema)
+
+
+def _from_columns(columns: Mapping[Any, Any], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = {str(name): _array(str(name), values, schema) for name, values in columns.items()}
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        shortest, longest = (end(lengths, key=lengths.__getitem__) for end in (min, max))
+        raise InvalidInputError(
+            "PROJSEG_BAD_ROWS",
+            f"column '{shortest}' has {lengths[shortest]} values and column '{longest}' "
+            f"{lengths[longest]}; give every column a value for each row, None for none",
+        )
+    return pa.record_batch(list(arrays.values()), names=list(arrays))
+
+
+def _array(name: str, values: Any, schema: pa.Schema) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks()
+    if isinstance(values, pa.Array):
+        return values
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise InvalidInputError(
+            "PROJSEG_BAD_ROWS",
+            f"column '{name}' holds a {type(values).__name__} where a list of values belongs; one "
+            "row is written [{'column': value}]",
+        )
+    target = _type_in_table(name, schema)
+    try:
+        return _converted(values, target)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        kind = "one type" if target is None else type_name(target)
+        raise InvalidInputError(
+            "PROJSEG_SCHEMA_MISMATCH",
+            f"column '{name}' holds values that are not all of {kind}: "
+            f"{str(error).splitlines()[0]}",
+        ) from error
+
+
+def _converted(values: Any, target: pa.DataType | None) -> pa.Array:
+    """Return values in the type inferred from them, or in the table's where that is safe.
+
+    Given a type, Arrow cuts 1.5 to an integer, so a type is given only where Arrow checks values.
+    """
+    is_pandas = _is_pandas(values)
+    if target is None:
+        return pa.array(values, from_pandas=is_pandas)
+    if "map<" in type_name(target):
+        return pa.array(values, type=target, from_pandas=is_pandas)
+    if pa.types.is_integer(target) and str(getattr(values, "dtype", "")) in _NUMPY_FLOATS:
+        # How pandas keeps integers of which some are missing.
+        return pa.array(values, type=target, from_pandas=is_pandas)
+    values = values if hasattr(values, "__len__") else list(values)
+    found = pa.array(values, from_pandas=is_pandas)
+    if pa.types.is_binary(found.type) and any(isinstance(value, str) for value in values):
+        raise TypeError("a text stands among binary values, which Arrow would take as its bytes")
+    is_number = pa.types.is_integer(found.type) or pa.types.is_floating(found.type)
+    if not pa.types.is_floating(target) or not is_number:
+        return found
+    numbers = found.cast(target)
+    if pc.sum(pc.is_inf(numbers)) != pc.sum(pc.is_inf(found)):
+        raise ValueError(f"a number is too large for {type_name(target)}")
+    return numbers
+
+
+def _type_in_table(name: str, schema: pa.Schema) -> pa.DataType | None:
+    known = {field.name.casefold(): field.type for field in schema}
+    return known.get(name.casefold())
+
+
+def _is_pandas(value: object) -> bool:
+    """Whether a value is a frame, series or index of pandas, which is not imported for this."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, (pandas.DataFrame, pandas.Series, pandas.Index))
+
+
+def _columns_of_pandas(frame: Any, schema: pa.Schema) -> dict[Any, Any]:
+    """Return a frame's columns, and those levels of its index that are columns of the table."""
+    if not hasattr(frame, "columns"):
+        raise _no_rows(frame)
+    levels = [frame.index.get_level_values(number) for number in range(frame.index.nlevels)]
+    known = {name.casefold() for name in schema.names}
+    named = {level.name: level for level in levels if str(level.name).casefold() in known}
+    return {**named, **{name: frame[name] for name in frame.columns}}
+
+
+def _no_rows(found: object, within: str = "") -> InvalidInputError:
+    return InvalidInputError(
+        "PROJSEG_BAD_ROWS", f"{within}{type(found).__name__} holds no rows; {_FORMS}"
+    )

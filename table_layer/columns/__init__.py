@@ -1,0 +1,1 @@
+"""Columns of a table over time: changed, renamed, widened."""

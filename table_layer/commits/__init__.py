@@ -1,0 +1,1 @@
+"""Commits: new versions, published atomically and rebased on conflict."""

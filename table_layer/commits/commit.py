@@ -1,0 +1,344 @@
+"""Publish a new table version, or nothing. SPEC.md "Table", commits.
+
+The version is taken by creating its snapshot file, which storage lets one writer do. A loser
+applies its change to the winner's version and tries the next one. When storage does not say
+whether the file was created, its write id is read back; when even that fails, the caller gets
+CommitStateUnknownError and every file stays. Only a commit that certainly did not happen removes
+files, the manifests that it wrote itself.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from projseg.errors import CommitConflictError, CommitError, InvalidInputError, StorageError
+from projseg.table_layer.commits.cleanup import remove, removed_on_failure
+from projseg.table_layer.commits.next_version import CommitLabel, NewManifests, next_file, now_us
+from projseg.table_layer.commits.publish import probe, publish
+from projseg.table_layer.commits.rebase import rebase
+from projseg.table_layer.commits.verify_entries import verify_entries, verify_masked
+from projseg.table_layer.metadata.change import (
+    Append,
+    Change,
+    added_entries,
+    kind_of,
+    masked_entries,
+)
+from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote
+from projseg.table_layer.metadata.metadata_limits import COMMIT_TRIES_MAX, REMOTE_COMMIT_TRIES_MAX
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.snapshot import (
+    Snapshot,
+    SnapshotFile,
+    latest_version,
+    read_version,
+)
+from projseg.table_layer.metadata.table_properties import TableProperties, check_properties
+from projseg.table_layer.storage.paths import new_write_id
+from projseg.table_layer.storage.storage_contract import Storage
+from projseg.table_layer.storage.storage_errors import storage_error
+
+_RANDOM: Final = random.SystemRandom()
+_FIRST_PAUSE_SECONDS: Final = 0.002
+_LONGEST_PAUSE_SECONDS: Final = 1.0
+# A store gives nobody a turn: who waits longer than a commit takes is overtaken again and again.
+_REMOTE_PAUSE_SECONDS: Final = 0.2
+
+
+def create_table(
+    storage: Storage,
+    properties: TableProperties,
+    *,
+    entries: Sequence[SegmentEntry] = (),
+    write_id: str | None = None,
+    operation: str = "create",
+    metrics: Mapping[str, int] | None = None,
+    txn: tuple[str, int] | None = None,
+    note: CommitNote = NO_NOTE,
+) -> Snapshot:
+    """Publish version 0 of a new table: empty, or with its first segments.
+
+    Parameters
+    ----------
+    storage : Storage
+        Where the table is to be.
+    properties : TableProperties
+        The table's declaration.
+    entries : sequence of SegmentEntry
+        Segments written under `write_id`.
+    write_id, operation, metrics, txn, note
+        As `commit` takes them; a write id is made if there are no entries.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_TABLE_EXISTS, or if the properties or entries cannot be a table's.
+    CorruptTableError
+        If the location holds remains of a table.
+    CommitError
+        If the storage refuses, or cannot create a file atomically.
+    CommitStateUnknownError
+        If the table may or may not have been created.
+    """
+    check_properties(properties)
+    label = CommitLabel(write_id or new_write_id(), operation, metrics or {}, txn, note)
+    with removed_on_failure(storage, label.write_id, None) as files:
+        try:
+            refuse_existing(storage)
+            verify_entries(storage, entries, label.write_id)
+            probe_file = probe(storage, files)
+            created = _publish_first(storage, properties, entries, label, files)
+        except OSError as error:
+            raise not_committed(storage, error) from error
+        if created is None:
+            raise _exists(storage)
+    remove(storage, [probe_file])
+    return created
+
+
+def _publish_first(
+    storage: Storage,
+    properties: TableProperties,
+    entries: Sequence[SegmentEntry],
+    label: CommitLabel,
+    files: list[str],
+) -> Snapshot | None:
+    """Publish the version that follows nothing; None if another commit made the table."""
+    nothing = Snapshot(
+        storage,
+        SnapshotFile(
+            kind="snapshot",
+            version=-1,
+            timestamp_us=now_us(),
+            write_id=label.write_id,
+            change="create",
+            operation=label.operation,
+            properties=properties,
+        ),
+    )
+    draft = replace(rebase(Append(tuple(entries)), nothing, ()), kind="create")
+    created = publish(storage, next_file(draft, nothing, nothing, label, NewManifests(files)))
+    winner = created or read_version(storage, 0)
+    is_ours = winner is not None and winner.file.write_id == label.write_id
+    return winner if is_ours else None
+
+
+def commit(
+    storage: Storage,
+    base: Snapshot,
+    change: Change,
+    *,
+    write_id: str,
+    operation: str,
+    metrics: Mapping[str, int] | None = None,
+    txn: tuple[str, int] | None = None,
+    note: CommitNote = NO_NOTE,
+) -> Snapshot:
+    """Publish `change` as the version after the newest, and return that version.
+
+    Parameters
+    ----------
+    storage : Storage
+        The table.
+    base : Snapshot
+        The version that the change was made for.
+    change : Change
+        The change to publish.
+    write_id : str
+        Names this commit, and every file it adds.
+    operation : str
+        Text for the table's history.
+    metrics : mapping of str to int, optional
+        Counts for the table's history.
+    txn : (str, int), optional
+        Application id and its version. If the table has that version already, nothing is done and
+        the version that it made is returned.
+    note : CommitNote, optional
+        What the table's history is to say of it besides.
+
+    Raises
+    ------
+    CommitConflictError
+        If another commit changed what this one depends on, or others won every try.
+    CommitStateUnknownError
+        If the commit may or may not have happened.
+    CommitError
+        If it did not happen, for any other reason.
+    InvalidInputError
+        If the change contradicts the table.
+    """
+    label = CommitLabel(write_id, operation, metrics or {}, txn, note)
+    with removed_on_failure(storage, write_id, base.version) as files:
+        try:
+            return _PendingCommit(storage, base, change, label, NewManifests(files)).run()
+        except OSError as error:
+            raise not_committed(storage, error) from error
+
+
+def append(
+    storage: Storage, base: Snapshot, entries: Sequence[SegmentEntry], *, write_id: str
+) -> Snapshot:
+    """Publish new segments: `commit` of a plain `Append`."""
+    rows = sum(entry.row_count for entry in entries)
+    metrics = {"added_segments": len(entries), "added_rows": rows}
+    change = Append(tuple(entries))
+    return commit(storage, base, change, write_id=write_id, operation="append", metrics=metrics)
+
+
+@dataclass(slots=True)
+class _PendingCommit:
+    """A commit that is being tried, and what earlier tries left.
+
+    Parameters
+    ----------
+    storage, base, change, label
+        As `commit` was given them.
+    manifests : NewManifests
+        The manifests that earlier tries have written.
+    since : list of Snapshot
+        Every version after the base, as far as they are known.
+    """
+
+    storage: Storage
+    base: Snapshot
+    change: Change
+    label: CommitLabel
+    manifests: NewManifests
+    since: list[Snapshot] = field(default_factory=list)
+
+    @property
+    def current(self) -> Snapshot:
+        """The newest version known."""
+        return self.since[-1] if self.since else self.base
+
+    def run(self) -> Snapshot:
+        """Try until the change is in some version.
+
+        Raises
+        ------
+        CommitConflictError
+            If other writers took every version that was tried.
+        """
+        self.catch_up()
+        landed = self.find_landed()
+        if landed is not None:
+            return landed
+        verify_entries(self.storage, added_entries(self.change), self.label.write_id)
+        verify_masked(self.storage, masked_entries(self.change), self.label.write_id)
+        is_remote = self.storage.is_remote
+        tries_max = REMOTE_COMMIT_TRIES_MAX if is_remote else COMMIT_TRIES_MAX
+        for failed_tries in range(tries_max):
+            _pause(failed_tries, _REMOTE_PAUSE_SECONDS if is_remote else _LONGEST_PAUSE_SECONDS)
+            with self.storage.turn():
+                landed = self.try_once()
+            if landed is not None:
+                return landed
+        raise CommitConflictError(
+            "PROJSEG_COMMIT_CONFLICT",
+            f"nothing was committed to {self.storage.location}: other writers took "
+            f"{tries_max} versions in a row; try again",
+        )
+
+    def try_once(self) -> Snapshot | None:
+        """Return the version that holds the change, or None if another commit was faster."""
+        self.catch_up()
+        landed = self.find_landed()
+        if landed is not None:
+            return landed
+        draft = rebase(self.change, self.base, self.since)
+        file = next_file(draft, self.base, self.current, self.label, self.manifests)
+        return publish(self.storage, file)
+
+    def catch_up(self) -> None:
+        """Read every version published since the newest known.
+
+        Raises
+        ------
+        CommitConflictError
+            If a version since the base is gone, or the table was created anew.
+        """
+        version = self.current.version
+        newest = latest_version(self.storage)
+        while version < newest:
+            version += 1
+            snapshot = read_version(self.storage, version)
+            if snapshot is None:
+                raise CommitConflictError(
+                    "PROJSEG_COMMIT_CONFLICT",
+                    f"nothing was committed: version {version} of {self.storage.location} is no "
+                    "longer kept, so it cannot be compared; open the table and try again",
+                )
+            self.since.append(snapshot)
+        if version > newest:
+            raise CommitConflictError(
+                "PROJSEG_COMMIT_CONFLICT",
+                f"nothing was committed: {self.storage.location} was at version {version} and is "
+                f"now at {newest}; it was created anew or restored: open it and try again",
+            )
+
+    def find_landed(self) -> Snapshot | None:
+        """Return the version that this very commit has made already, if it has."""
+        kind = kind_of(self.change)
+        for snapshot in (self.base, *self.since):
+            if snapshot.file.write_id == self.label.write_id and snapshot.file.change == kind:
+                _check_same(snapshot, self.change, self.label)
+                return snapshot
+        if self.label.txn is None:
+            return None
+        known = self.current.file.transactions.get(self.label.txn[0])
+        if known is None or known.version < self.label.txn[1]:
+            return None
+        return read_version(self.storage, known.table_version) or self.current
+
+
+def _check_same(landed: Snapshot, change: Change, label: CommitLabel) -> None:
+    """Refuse a second commit under a used write id: it would be taken for the first and lost."""
+    listed = (*added_entries(change), *masked_entries(change))
+    missing = {entry.listed_as for entry in listed}
+    for reference in reversed(landed.file.manifests):
+        if not missing:
+            return
+        missing.difference_update(landed.load(reference).listed())
+    if missing:
+        raise InvalidInputError(
+            "PROJSEG_WRITE_ID_REUSED",
+            f"write id {label.write_id} made version {landed.version} of "
+            f"{landed.storage.location}, which does not list {min(missing)}; use a new write id "
+            "for each commit",
+        )
+
+
+def _pause(failed_tries: int, most: float) -> None:
+    if failed_tries:
+        longest = min(most, _FIRST_PAUSE_SECONDS * 2**failed_tries)
+        time.sleep(_RANDOM.uniform(0, longest))
+
+
+def refuse_existing(storage: Storage) -> None:
+    """Raise InvalidInputError if the location holds a table, before anything is written to it."""
+    try:
+        latest_version(storage)
+    except InvalidInputError as error:
+        if error.code == "PROJSEG_NOT_A_TABLE":
+            return
+        raise
+    raise _exists(storage)
+
+
+def _exists(storage: Storage) -> InvalidInputError:
+    return InvalidInputError(
+        "PROJSEG_TABLE_EXISTS",
+        f"{storage.location} is a projseg table already; append to it, overwrite it, or choose "
+        "another location",
+    )
+
+
+def not_committed(storage: Storage, error: OSError) -> CommitError:
+    """Return the CommitError for a storage failure that prevented a commit."""
+    if not isinstance(error, StorageError):
+        error = storage_error(error, "write", str(error.filename or storage.location))
+    return CommitError(error.code, f"nothing was committed to {storage.location}: {error.message}")

@@ -1,0 +1,307 @@
+"""Apply a change to the newest snapshot, or say with what it conflicts. SPEC.md "Table", commits.
+
+Manifests are read here; nothing is written, which is left to `commit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
+
+from msgspec.structs import replace
+
+from projseg.errors import InvalidInputError, did_you_mean
+from projseg.table_layer.columns.column_changes import NewColumns
+from projseg.table_layer.columns.rebase_columns import (
+    check_entries,
+    check_reads,
+    conflict,
+    rebased_columns,
+    without_forgetting,
+)
+from projseg.table_layer.metadata.change import (
+    Append,
+    Change,
+    ChangeColumns,
+    ChangeKind,
+    Expire,
+    Overwrite,
+    Replace,
+    Restore,
+    SetProperties,
+    SetTags,
+    added_entries,
+    masked_entries,
+)
+from projseg.table_layer.metadata.manifest import ManifestReference
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata.table_properties import (
+    ProjectionDeclaration,
+    TableProperties,
+    check_projection_count,
+    check_properties,
+)
+from projseg.table_layer.metadata.table_schema import named_schema
+from projseg.table_layer.metadata.tags import changed_tags
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The next version, before its manifests are written.
+
+    Parameters
+    ----------
+    kind : ChangeKind
+        As the snapshot is to state it.
+    properties : TableProperties
+        The table's declaration after the change.
+    kept : sequence of ManifestReference
+        Manifests of the current version that stay as they are.
+    entries : sequence of SegmentEntry
+        Segments to list in new manifests.
+    interval : (int, int) or None
+        The interval that an overwrite replaced.
+    definitions : mapping of str to str
+        Definitions that neither the base nor the current version need have, by hash.
+    tags : mapping of str to int, or None
+        All tags after the change; None: as they are.
+    kept_from : int or None
+        The oldest version that stays in the log; None: as it is.
+    """
+
+    kind: ChangeKind
+    properties: TableProperties
+    kept: Sequence[ManifestReference]
+    entries: Sequence[SegmentEntry]
+    interval: tuple[int, int] | None = None
+    definitions: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, int] | None = None
+    kept_from: int | None = None
+
+
+def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
+    """Return the draft of the version after the newest.
+
+    Parameters
+    ----------
+    change : Change
+        As its writer made it, looking at `base`.
+    base : Snapshot
+        The version the writer had pinned.
+    since : sequence of Snapshot
+        Every version after it, in order; empty if it is still the newest.
+
+    Raises
+    ------
+    CommitConflictError
+        If another commit changed what this one depends on.
+    InvalidInputError
+        If the change contradicts the table.
+    """
+    current = since[-1] if since else base
+    if current.properties.table_id != base.properties.table_id:
+        conflict("the table was dropped and created anew")
+    match change:
+        case Append():
+            properties = rebased_columns(change.columns, base.properties, current.properties)
+            draft = Draft("append", properties, current.file.manifests, change.entries)
+        case Overwrite():
+            draft = _overwritten(change, base, since, current)
+        case ChangeColumns():
+            properties = rebased_columns(change.columns, base.properties, current.properties)
+            draft = replace_fields(_unchanged(current), properties=properties)
+        case Replace():
+            draft = _replaced(change, since, current)
+        case Restore():
+            _require_kept(current, change.version)
+            draft = _restored(change, current.properties)
+        case SetTags() | Expire():
+            draft = _retained(change, base, current)
+        case SetProperties():
+            properties = _changed_properties(change, base.properties, current.properties)
+            draft = Draft("set_properties", properties, current.file.manifests, ())
+    check_properties(draft.properties)
+    check_entries(added_entries(change), base, since, draft.properties)
+    return draft
+
+
+def _overwritten(
+    change: Overwrite, base: Snapshot, since: Sequence[Snapshot], current: Snapshot
+) -> Draft:
+    for snapshot in since:
+        other = snapshot.file.change_interval
+        if snapshot.file.change == "overwrite" and _intersect(change.interval, other):
+            conflict(f"version {snapshot.version} overwrote the same time")
+        if isinstance(change.columns, NewColumns) and snapshot.file.change != "set_properties":
+            conflict(f"version {snapshot.version} added rows of the columns to be replaced")
+    if change.interval is None:
+        removed, kept_whole = _everything_of(base, current)
+        kept, survivors = _without(current, removed, kept_whole)
+    else:
+        removed = _inside(base, change.interval, has_cut=change.cut is not None)
+        removed |= frozenset[str]() if change.cut is None else change.cut.removed
+        kept, survivors = _without(current, removed)
+    properties = rebased_columns(change.columns, base.properties, current.properties)
+    entries = (*survivors, *added_entries(change), *masked_entries(change))
+    return Draft("overwrite", properties, kept, entries, change.interval)
+
+
+def _retained(change: SetTags | Expire, base: Snapshot, current: Snapshot) -> Draft:
+    if isinstance(change, Expire):
+        kept_from = max(change.kept_from, current.kept_from)
+        return replace_fields(_unchanged(current), kept_from=kept_from)
+    for version in change.add.values():
+        _require_kept(current, version)
+    tags = changed_tags(base.tags, current.tags, change.add, change.drop)
+    return replace_fields(_unchanged(current), tags=tags)
+
+
+def _unchanged(current: Snapshot) -> Draft:
+    return Draft("set_properties", current.properties, current.file.manifests, ())
+
+
+def _replaced(change: Replace, since: Sequence[Snapshot], current: Snapshot) -> Draft:
+    for snapshot in since:
+        if change.depends_on_all and snapshot.file.change != "set_properties":
+            conflict(f"version {snapshot.version} changed which rows there are")
+    kept, survivors = _without(current, change.removed)
+    entries = (*survivors, *change.entries, *change.masked)
+    return Draft("replace", current.properties, kept, entries)
+
+
+def _require_kept(current: Snapshot, version: int) -> None:
+    if not current.keeps(version):
+        conflict(f"version {version} is no longer kept: a vacuum removes its files")
+
+
+def _restored(change: Restore, current: TableProperties) -> Draft:
+    # Whatever was committed meanwhile is replaced, as by an overwrite of the whole table.
+    properties = without_forgetting(change.properties, current)
+    return Draft("overwrite", properties, change.manifests, (), definitions=change.definitions)
+
+
+def _intersect(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
+    if one is None or other is None:
+        return True
+    return one[0] < other[1] and other[0] < one[1]
+
+
+def _everything_of(
+    base: Snapshot, current: Snapshot
+) -> tuple[frozenset[str], tuple[ManifestReference, ...]]:
+    """Return (segments of base manifests rewritten since, current manifests made since)."""
+    before = {reference.name for reference in base.file.manifests}
+    now = {reference.name for reference in current.file.manifests}
+    rewritten = (reference for reference in base.file.manifests if reference.name not in now)
+    removed = frozenset(name for reference in rewritten for name in base.load(reference).listed())
+    newer = tuple(r for r in current.file.manifests if r.name not in before)
+    return removed, newer
+
+
+def _inside(base: Snapshot, interval: tuple[int, int], *, has_cut: bool) -> frozenset[str]:
+    """Return the segments whose rows all lie in an interval; refuse others unless they are cut."""
+    if base.properties.time_column is None:
+        raise InvalidInputError(
+            "PROJSEG_NO_TIME_COLUMN",
+            f"table {base.storage.location} has no timeColumn, so no interval of it can be "
+            "overwritten; overwrite the whole table",
+        )
+    found = base.segments_between(*interval)
+    inside = [entry for entry in found if lies_inside(entry, interval, base.properties)]
+    if len(inside) < len(found) and not has_cut:
+        entry = next(entry for entry in found if entry not in inside)
+        raise InvalidInputError(
+            "PROJSEG_INTERVAL_NOT_ALIGNED",
+            f"segment {entry.file} also holds rows outside the interval; choose one that "
+            f"covers whole chunks of {base.properties.segment_granularity}, or delete first",
+        )
+    return frozenset(entry.listed_as for entry in inside)
+
+
+def lies_inside(
+    entry: SegmentEntry, interval: tuple[int, int], properties: TableProperties
+) -> bool:
+    """Whether each row of a segment has a time in `[start, end)`, microseconds UTC."""
+    zone = named_schema(properties).zones(entry).get(properties.time_column or "")
+    first, last = entry.min_time_us, entry.max_time_us
+    if first is None or last is None or (zone is not None and zone.null_count > 0):
+        return False
+    return interval[0] <= first and last < interval[1]
+
+
+def _without(
+    current: Snapshot,
+    removed: frozenset[str],
+    references: Sequence[ManifestReference] | None = None,
+) -> tuple[list[ManifestReference], list[SegmentEntry]]:
+    """Return (manifests without a removed segment, what is left of the others)."""
+    kept: list[ManifestReference] = []
+    survivors: list[SegmentEntry] = []
+    missing = set(removed)
+    for reference in current.file.manifests if references is None else references:
+        manifest = current.load(reference) if missing else None
+        listed = () if manifest is None else manifest.listed()
+        if manifest is None or missing.isdisjoint(listed):
+            kept.append(reference)
+            continue
+        survivors += [manifest.entry(i) for i in range(len(listed)) if listed[i] not in removed]
+        missing.difference_update(listed)
+    if missing:
+        conflict(f"segment {min(missing)} was replaced or removed by another commit")
+    return kept, survivors
+
+
+def _changed_properties(
+    change: SetProperties, base: TableProperties, current: TableProperties
+) -> TableProperties:
+    declared = {projection.name: projection for projection in current.projections}
+    for name in change.drop_projections:
+        _check_droppable(name, base, current)
+        del declared[name]
+    for projection in change.add_projections:
+        _check_addable(projection, base, declared)
+        check_reads(projection, current)
+        declared[projection.name] = projection
+    for key in (*change.properties, *change.drop_properties):
+        if current.properties.get(key) != base.properties.get(key):
+            conflict(f"property '{key}' was changed by another commit")
+    stay = {k: v for k, v in current.properties.items() if k not in change.drop_properties}
+    changed = replace(
+        current,
+        projections=tuple(declared.values()),
+        properties={**stay, **change.properties},
+    )
+    if change.add_projections:
+        check_projection_count(changed)
+    return changed
+
+
+def _check_droppable(name: str, base: TableProperties, current: TableProperties) -> None:
+    before = next((p for p in base.projections if p.name == name), None)
+    now = next((p for p in current.projections if p.name == name), None)
+    if before is None:
+        near = did_you_mean(name, (p.name for p in base.projections))
+        raise InvalidInputError(
+            "PROJSEG_UNKNOWN_PROJECTION", f"projection '{name}' is not declared{near}"
+        )
+    if now != before:
+        conflict(f"projection '{name}' was dropped or redefined by another commit")
+
+
+def _check_addable(
+    projection: ProjectionDeclaration,
+    base: TableProperties,
+    declared: dict[str, ProjectionDeclaration],
+) -> None:
+    other = declared.get(projection.name, projection)
+    if other.definition_hash == projection.definition_hash:
+        return
+    if any(p.name == projection.name for p in base.projections):
+        raise InvalidInputError(
+            "PROJSEG_PROJECTION_EXISTS",
+            f"projection '{projection.name}' is declared otherwise; drop it first or choose "
+            "another name",
+        )
+    conflict(f"projection '{projection.name}' was declared otherwise by another commit")

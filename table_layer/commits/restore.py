@@ -1,0 +1,115 @@
+"""Bring back an old version's content, as a new version."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from projseg.errors import CommitError, CorruptionError, CorruptTableError
+from projseg.memory.request_pool import side_by_side
+from projseg.table_layer.commits.commit import commit
+from projseg.table_layer.metadata.change import Restore
+from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.deleted_rows import read_deleted_rows
+from projseg.table_layer.metadata.listed_file import open_checked
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata.table_schema import stored_schema
+from projseg.table_layer.storage.paths import new_write_id
+from projseg.table_layer.storage.storage_contract import Storage
+
+_NAMED_MAX: Final = 5
+
+
+class Restored(NamedTuple):
+    """The version that a restore made, and the segments that the version before it had not."""
+
+    snapshot: Snapshot
+    entries: list[SegmentEntry]
+
+
+def restore(current: Snapshot, old: Snapshot, note: CommitNote) -> Restored:
+    """Publish a version that declares and lists what `old` does.
+
+    Parameters
+    ----------
+    current : Snapshot
+        The newest version known.
+    old : Snapshot
+        An earlier version of the same table.
+    note : CommitNote
+        For the history.
+
+    Raises
+    ------
+    CommitError
+        PROJSEG_SEGMENT_MISSING, naming files of the old version that are gone.
+    CorruptTableError
+        PROJSEG_SEGMENT_DIFFERS, naming files whose footers or deleted rows are damaged.
+    CommitConflictError, CommitStateUnknownError
+        As of `commit`.
+    """
+    listed = {entry.listed_as for entry in current.segments}
+    restored = [entry for entry in old.segments if entry.listed_as not in listed]
+    _require_sound(old, restored)
+    segment_count = len(old.segments)
+    metrics = {
+        "restored_segments": len(restored),
+        "restored_rows": sum(entry.live_row_count for entry in restored),
+        "removed_segments": len(listed) - (segment_count - len(restored)),
+        "segments": segment_count,
+        "rows": old.row_count,
+    }
+    change = Restore(old.version, old.properties, old.definitions, old.file.manifests)
+    snapshot = commit(
+        current.storage,
+        current,
+        change,
+        write_id=new_write_id(),
+        operation="restore",
+        metrics=metrics,
+        note=note,
+    )
+    return Restored(snapshot, restored)
+
+
+def _require_sound(old: Snapshot, entries: Sequence[SegmentEntry]) -> None:
+    """Refuse a version whose files are gone, or whose footers are not what it lists."""
+    storage, schema = old.storage, stored_schema(old.properties)
+
+    def problem(entry: SegmentEntry) -> CorruptionError | None:
+        try:
+            open_checked(storage, entry, schema)
+            read_deleted_rows(storage, entry)
+        except CorruptionError as error:
+            return error
+        return None
+
+    checked = side_by_side(problem, entries) if storage.is_remote else map(problem, entries)
+    found = [(e, error) for e, error in zip(entries, checked, strict=True) if error is not None]
+    where = f"version {old.version} of {storage.location} cannot be restored"
+    advice = "nothing was committed: copy them back, or restore another version"
+    missing = [file for e, _ in found for file in e.files if not _is_present(storage, file)]
+    if missing:
+        raise CommitError(
+            "PROJSEG_SEGMENT_MISSING", f"{where}: its files {_listed(missing)} are gone; {advice}"
+        )
+    if found:
+        names = _listed([entry.file for entry, _ in found])
+        raise CorruptTableError(
+            "PROJSEG_SEGMENT_DIFFERS",
+            f"{where}: its files {names} are damaged ({found[0][1].message}); {advice}",
+        )
+
+
+def _listed(files: Sequence[str]) -> str:
+    more = f" and {len(files) - _NAMED_MAX} more" if len(files) > _NAMED_MAX else ""
+    return ", ".join(files[:_NAMED_MAX]) + more
+
+
+def _is_present(storage: Storage, file: str) -> bool:
+    try:
+        storage.size(file)
+    except FileNotFoundError:
+        return False
+    return True

@@ -1,0 +1,197 @@
+"""Check new segments before a snapshot lists them: names re-derived, files there, bytes as stated.
+
+What executors report is not trusted: a name must be one that this commit's attempts could have
+made, one attempt for each partition, and the file must exist whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from projseg.errors import (
+    CommitError,
+    CorruptSegmentError,
+    CorruptTableError,
+    InvalidInputError,
+    ProjsegError,
+)
+from projseg.memory.request_pool import side_by_side
+from projseg.segment_format.layout.frame import TAIL_LAYOUT, parse_tail
+from projseg.table_layer.metadata.entry_checks import entry_problem
+from projseg.table_layer.metadata.manifest import is_storable
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.storage.paths import (
+    SegmentName,
+    parse_segment_name,
+    parse_vector_name,
+    segment_name,
+)
+from projseg.table_layer.storage.storage_contract import ByteRange, Storage
+
+_LOST: Final = "removed by hand, or by a vacuum if this version is old? restore it from a copy"
+
+
+def verify_entries(storage: Storage, entries: Iterable[SegmentEntry], write_id: str) -> None:
+    """Refuse entries that are not this commit's, or whose files are not as they state.
+
+    Raises
+    ------
+    InvalidInputError
+        If a name was not made from `write_id`, is repeated, or a partition has two attempts.
+    CommitError
+        If a file is missing, has another size, or ends in another footer checksum.
+    """
+    attempts: dict[int, int] = {}
+    files: set[str] = set()
+    checked = list(entries)
+    for entry in checked:
+        name = _derived_name(entry, write_id)
+        if entry.file in files:
+            raise _refused(entry, "is listed twice")
+        if attempts.setdefault(name.partition, name.attempt) != name.attempt:
+            raise _refused(entry, f"is a second attempt at partition {name.partition}")
+        files.add(entry.file)
+        _check_values(entry)
+    check_file = partial(_ending, storage)
+    for _ in side_by_side(check_file, checked) if storage.is_remote else map(check_file, checked):
+        pass
+
+
+def verify_masked(storage: Storage, entries: Iterable[SegmentEntry], write_id: str) -> None:
+    """Refuse segments with a deletion vector that is not this commit's, or not as they state.
+
+    Raises
+    ------
+    InvalidInputError
+        If a vector's name was not made from `write_id`, or an entry contradicts itself.
+    CommitError
+        If a vector's file is missing or has another size.
+    """
+    for entry in entries:
+        vector = entry.deletion_vector
+        if vector is None or parse_vector_name(vector.file) != write_id:
+            raise _refused(entry, f"has no deletion vector of write id {write_id}")
+        _check_values(entry)
+        where = f"{storage.location}/{vector.file} was to be committed and"
+        try:
+            size = storage.size(vector.file)
+        except FileNotFoundError as missing:
+            raise CommitError(
+                "PROJSEG_SEGMENT_MISSING", f"{where} is missing; write it again"
+            ) from missing
+        if size != vector.byte_count:
+            raise CommitError(
+                "PROJSEG_SEGMENT_DIFFERS",
+                f"{where} has {size} bytes, not the {vector.byte_count} its writer reported; write "
+                "it again",
+            )
+
+
+def _derived_name(entry: SegmentEntry, write_id: str) -> SegmentName:
+    name = parse_segment_name(entry.file)
+    if name is None:
+        raise _refused(entry, "is not a segment file's name")
+    derived = segment_name(write_id, name.partition, name.attempt, name.number)
+    if derived != entry.file or entry.write_id != write_id:
+        raise _refused(entry, f"does not belong to write id {write_id}")
+    return name
+
+
+def _check_values(entry: SegmentEntry) -> None:
+    if (problem := entry_problem(entry)) is not None:
+        raise _refused(entry, problem)
+    if not is_storable(entry):
+        raise _refused(entry, "states a number or a bound that a manifest cannot hold")
+
+
+def listed_ending(storage: Storage, entry: SegmentEntry, size: int = TAIL_LAYOUT.size) -> bytes:
+    """Return the last bytes of a listed segment; refuse a file that is not the committed one.
+
+    One small read: the checksum of the footer tells whether the file is the committed one.
+
+    Parameters
+    ----------
+    storage : Storage
+        The table.
+    entry : SegmentEntry
+        The segment as listed.
+    size : int
+        Bytes wanted, at least a tail's; all if the file has fewer.
+
+    Raises
+    ------
+    CorruptTableError
+        If the file is missing, has another size, or ends in another footer checksum.
+    CorruptSegmentError
+        If it does not end as a segment does.
+    """
+    return _ending(storage, entry, size, CorruptTableError, "was committed and", _LOST)
+
+
+def read_listed(storage: Storage, entry: SegmentEntry, offset: int, size: int) -> bytes:
+    """Return `size` bytes of a listed segment.
+
+    Raises
+    ------
+    CorruptTableError
+        If the file is missing or too short.
+    StorageError
+        If it cannot be read.
+    """
+    return read_listed_ranges(storage, entry, [ByteRange(offset, size)])[0]
+
+
+def read_listed_ranges(
+    storage: Storage, entry: SegmentEntry, ranges: Sequence[ByteRange]
+) -> list[bytes]:
+    """Return several ranges of a listed segment; errors as of `read_listed`."""
+    try:
+        if len(ranges) == 1:
+            return [storage.read_range(entry.file, *ranges[0])]
+        return storage.read_ranges(entry.file, ranges)
+    except FileNotFoundError as missing:
+        raise CorruptTableError(
+            "PROJSEG_SEGMENT_MISSING",
+            f"{storage.location}/{entry.file} was committed and is missing; {_LOST}",
+        ) from missing
+
+
+def _ending(
+    storage: Storage,
+    entry: SegmentEntry,
+    wanted: int = TAIL_LAYOUT.size,
+    error: type[ProjsegError] = CommitError,
+    what: str = "was to be committed and",
+    advice: str = "write it again",
+) -> bytes:
+    where = f"{storage.location}/{entry.file}"
+    start = max(0, entry.byte_count - wanted)
+    try:
+        ending, size = storage.read_sized(entry.file, start, entry.byte_count - start)
+    except FileNotFoundError as missing:
+        raise error("PROJSEG_SEGMENT_MISSING", f"{where} {what} is missing; {advice}") from missing
+    if size != entry.byte_count:
+        raise error(
+            "PROJSEG_SEGMENT_DIFFERS",
+            f"{where} {what} has {size} bytes, not the {entry.byte_count} its writer reported; "
+            f"{advice}",
+        )
+    if size < TAIL_LAYOUT.size:
+        raise CorruptSegmentError("PROJSEG_CORRUPT_SEGMENT", f"{where}: {size} bytes hold no tail")
+    stated = parse_tail(memoryview(ending)[-TAIL_LAYOUT.size :], size, where)[1]
+    if stated != entry.footer_checksum:
+        raise error(
+            "PROJSEG_SEGMENT_DIFFERS",
+            f"{where} {what} has footer checksum {stated:#x}, not the "
+            f"{entry.footer_checksum:#x} its writer reported; {advice}",
+        )
+    return ending
+
+
+def _refused(entry: SegmentEntry, problem: str) -> InvalidInputError:
+    return InvalidInputError(
+        "PROJSEG_BAD_COMMIT_ENTRY",
+        f"segment {entry.file[:200]!r} cannot be committed: it {problem}",
+    )

@@ -1,0 +1,1 @@
+"""What a table's files hold: changes, projections built, metadata tables."""

@@ -1,0 +1,246 @@
+"""Read a table's rows as they come: those of one version first, then those that each commit adds.
+
+A position is a place in that order and says all that is needed to go on from there, so it can be
+kept for years. Whatever lies between two positions is the same segments each time it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NoReturn
+
+import msgspec
+from msgspec.structs import replace
+
+from projseg.errors import InvalidInputError
+from projseg.table_layer.commits.open_version import version_at
+from projseg.table_layer.commits.version_diff import VersionEffect, effect_of
+from projseg.table_layer.metadata.segment_entry import Count, SegmentEntry
+from projseg.table_layer.metadata.snapshot import Snapshot, latest_version, read_version
+from projseg.table_layer.metadata.versions import list_versions
+from projseg.table_layer.storage.storage_contract import Storage
+
+_ANEW: Final = "start a new stream, with a checkpoint of its own"
+
+
+class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A place in the order of a table's rows; all before it has been read.
+
+    Parameters
+    ----------
+    table : str
+        The table's id.
+    version : int
+        The version that is read next.
+    index : int
+        Segments of this version that have been read.
+    whole : bool
+        Whether all rows of this version are read, and not only those that it added.
+    """
+
+    table: str
+    version: Count
+    index: Count = 0
+    whole: bool = False
+
+    def after(self) -> Position:
+        """Return the position behind this version."""
+        return Position(self.table, self.version + 1)
+
+
+class RowStream:
+    """The rows of a table in the order in which they were committed.
+
+    Parameters
+    ----------
+    storage : Storage
+        The table.
+    passes_deletes : bool
+        Whether versions that only took rows away are passed over instead of refused.
+    rereads_changes : bool
+        Whether of versions that replaced rows all segments that they added are read, with rows that
+        were read before; such versions are refused otherwise. Deletes are passed over as well.
+    """
+
+    def __init__(
+        self, storage: Storage, *, passes_deletes: bool = False, rereads_changes: bool = False
+    ) -> None:
+        self._storage = storage
+        self._passes_deletes = passes_deletes or rereads_changes
+        self._rereads_changes = rereads_changes
+
+    def newest(self) -> Position:
+        """Return the position behind all that is committed."""
+        snapshot = self._version(latest_version(self._storage))
+        return Position(snapshot.properties.table_id, snapshot.version).after()
+
+    def beginning(self) -> Position:
+        """Return the position before all rows of the newest version."""
+        snapshot = self._version(latest_version(self._storage))
+        return Position(snapshot.properties.table_id, snapshot.version, whole=True)
+
+    def at_version(self, version: int) -> Position:
+        """Return the position before what a version added; it may be the one that comes next.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_VERSION if it is later than that, or no longer kept.
+        """
+        newest = self.newest()
+        if version > newest.version:
+            raise InvalidInputError(
+                "PROJSEG_UNKNOWN_VERSION",
+                f"a stream was to start at version {version} of {self._storage.location}, whose "
+                f"newest is {newest.version - 1}; start at most at the one after it",
+            )
+        if version < newest.version:
+            self._version(version)
+        return replace(newest, version=version)
+
+    def since(self, instant: int) -> Position:
+        """Return the position before the first version committed at or after an instant.
+
+        Parameters
+        ----------
+        instant : int
+            Microseconds UTC. If no version is as late, the position is behind all of them.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_VERSION if versions as late may be no longer kept.
+        """
+        newest, oldest = self.newest(), min(list_versions(self._storage))
+        if oldest == 0 and self._version(0).timestamp_us >= instant:
+            return replace(newest, version=0)
+        return replace(newest, version=version_at(self._storage, instant - 1).version + 1)
+
+    def advance(
+        self, start: Position, segments_max: int | None = None, end: Position | None = None
+    ) -> Position:
+        """Return how far a reader may go from a position.
+
+        Versions that add no rows are passed. A version that is refused ends the way before it, and
+        is an error only where it comes first.
+
+        Parameters
+        ----------
+        start : Position
+            From where.
+        segments_max : int or None
+            How many segments may lie between the two; None: all that are there.
+        end : Position or None
+            Where to stop at the latest; None: behind all that is committed.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_ROWS_CHANGED, PROJSEG_UNKNOWN_VERSION or PROJSEG_BAD_OFFSET.
+        """
+        behind = self._behind(start)
+        if end is not None:
+            behind = min(behind, end.version)
+        position, left = start, segments_max
+        while position.version < behind:
+            try:
+                found = len(self._segments_at(position)[1]) - position.index
+            except InvalidInputError:
+                if position == start:
+                    raise
+                return position
+            if left is not None and found > left:
+                return replace(position, index=position.index + left)
+            left = None if left is None else left - found
+            position = position.after()
+        return position
+
+    def between(
+        self, start: Position, end: Position
+    ) -> Iterator[tuple[Snapshot, Sequence[SegmentEntry]]]:
+        """Yield the segments between two positions, with the version that lists them.
+
+        Raises
+        ------
+        InvalidInputError
+            As of `advance`.
+        """
+        self._behind(start)
+        self._behind(end)
+        position = start
+        while position.version < end.version:
+            snapshot, entries = self._segments_at(position)
+            yield snapshot, entries[position.index :]
+            position = position.after()
+        if position.version == end.version and position.index < end.index:
+            snapshot, entries = self._segments_at(position)
+            yield snapshot, entries[position.index : end.index]
+
+    def _behind(self, position: Position) -> int:
+        """Return the version after the newest, having checked that a position is of this table."""
+        newest = self.newest()
+        if position.table != newest.table:
+            raise InvalidInputError(
+                "PROJSEG_BAD_OFFSET",
+                f"a stream was at version {position.version} of another table than the one that is "
+                f"at {self._storage.location}, which was created anew; {_ANEW}",
+            )
+        if position.version > newest.version:
+            raise InvalidInputError(
+                "PROJSEG_BAD_OFFSET",
+                f"a stream was at version {position.version} of {self._storage.location}, whose "
+                f"newest is {newest.version - 1}: an older copy was put in its place; {_ANEW}",
+            )
+        return newest.version
+
+    def _segments_at(self, position: Position) -> tuple[Snapshot, Sequence[SegmentEntry]]:
+        snapshot = self._version(position.version)
+        entries: Sequence[SegmentEntry] = snapshot.segments
+        if not position.whole:
+            effect = effect_of(snapshot)
+            if effect is None:
+                self._refuse_missing(position.version - 1)
+            entries = self._wanted(snapshot, effect)
+        if position.index > len(entries):
+            raise InvalidInputError(
+                "PROJSEG_BAD_OFFSET",
+                f"a stream was behind segment {position.index} of version {position.version} of "
+                f"{self._storage.location}, which has {len(entries)} for it; restore the "
+                f"checkpoint from a copy, or {_ANEW}",
+            )
+        return snapshot, entries
+
+    def _wanted(self, snapshot: Snapshot, effect: VersionEffect) -> Sequence[SegmentEntry]:
+        if effect.effect == "delete" and not self._passes_deletes:
+            self._refuse(
+                snapshot,
+                "took rows away that a stream may have read",
+                "option ignoreDeletes to 'true' passes over it",
+            )
+        if effect.effect == "rewrite" and not self._rereads_changes:
+            self._refuse(
+                snapshot,
+                "replaced rows that a stream may have read",
+                "option ignoreChanges to 'true' reads all segments that it wrote, with rows that "
+                "were read before",
+            )
+        return effect.entries
+
+    def _refuse(self, snapshot: Snapshot, what: str, remedy: str) -> NoReturn:
+        raise InvalidInputError(
+            "PROJSEG_ROWS_CHANGED",
+            f"version {snapshot.version} of {self._storage.location} ({snapshot.operation}) "
+            f"{what}; {remedy}, or {_ANEW}",
+        )
+
+    def _version(self, version: int) -> Snapshot:
+        snapshot = read_version(self._storage, version)
+        return self._refuse_missing(version) if snapshot is None else snapshot
+
+    def _refuse_missing(self, version: int) -> NoReturn:
+        raise InvalidInputError(
+            "PROJSEG_UNKNOWN_VERSION",
+            f"a stream needs version {version} of {self._storage.location}, which is no longer "
+            f"kept: a vacuum removed it before it was read; {_ANEW}, or vacuum with a longer "
+            "retention",
+        )

@@ -1,0 +1,233 @@
+"""A table's metadata as rows: segments, projections, columns, history.
+
+How far each projection is built is in `projection_coverage`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from projseg.segment_format.layout.logical_types import TIMESTAMP
+from projseg.table_layer.columns.projection_names import declared_spec
+from projseg.table_layer.metadata.snapshot import Snapshot, kept_versions
+from projseg.table_layer.metadata.table_schema import named_schema
+from projseg.table_layer.retention.still_stored import (
+    as_table,
+    in_earlier_versions,
+    in_own_segments,
+)
+from projseg.table_layer.storage.locate_storage import Storage
+
+_HISTORY = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("timestamp", TIMESTAMP),
+        ("userName", pa.string()),
+        ("operation", pa.string()),
+        ("operationParameters", pa.map_(pa.string(), pa.string())),
+        ("operationMetrics", pa.map_(pa.string(), pa.string())),
+        ("engineInfo", pa.string()),
+        ("userMetadata", pa.string()),
+        ("readVersion", pa.int64()),
+        ("isBlindAppend", pa.bool_()),
+        ("metrics", pa.map_(pa.string(), pa.int64())),
+        ("write_id", pa.string()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
+_TAGS = pa.schema([("tag", pa.string()), ("version", pa.int64())])
+_SEGMENTS = pa.schema(
+    [
+        ("segment", pa.string()),
+        ("interval_start", TIMESTAMP),
+        ("interval_end", TIMESTAMP),
+        ("min_time", TIMESTAMP),
+        ("max_time", TIMESTAMP),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("projections", pa.list_(pa.string())),
+        ("not_built", pa.map_(pa.string(), pa.string())),
+        ("deleted_rows", pa.int64()),
+    ]
+)
+_PROJECTIONS = pa.schema(
+    [
+        ("name", pa.string()),
+        ("group_by", pa.list_(pa.string())),
+        ("aggregators", pa.list_(pa.string())),
+        ("columns", pa.list_(pa.string())),
+        ("order_by", pa.list_(pa.string())),
+        ("filter", pa.string()),
+        ("definition_hash", pa.string()),
+        ("segments", pa.int64()),
+        ("segments_missing", pa.int64()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
+_COLUMNS = pa.schema(
+    [
+        ("column", pa.string()),
+        ("type", pa.string()),
+        ("bytes", pa.int64()),
+        ("null_count", pa.int64()),
+        ("segments", pa.int64()),
+    ]
+)
+
+
+def history(storage: Storage) -> pa.Table:
+    """Return one row per kept version, newest first.
+
+    What the commits of earlier releases did not say of themselves is null.
+    """
+    rows = [_commit_row(snapshot) for snapshot in kept_versions(storage)]
+    return pa.Table.from_pylist(rows, _HISTORY)
+
+
+def _commit_row(snapshot: Snapshot) -> dict[str, Any]:
+    metrics = snapshot.metrics
+    row = {
+        "version": snapshot.version,
+        "timestamp": snapshot.timestamp_us,
+        "operation": snapshot.operation,
+        "operationMetrics": [(name, str(count)) for name, count in metrics.items()],
+        "isBlindAppend": snapshot.file.change in ("create", "append"),
+        "metrics": list(metrics.items()),
+        "write_id": snapshot.file.write_id,
+        "rows": snapshot.row_count,
+        "bytes": snapshot.data_bytes,
+    }
+    info = snapshot.commit_info
+    if info is not None:
+        row |= {
+            "userName": info.user_name,
+            "operationParameters": list(info.parameters.items()),
+            "engineInfo": info.engine,
+            "userMetadata": info.user_metadata,
+            "readVersion": info.read_version,
+        }
+    return row
+
+
+def tags(newest: Snapshot) -> pa.Table:
+    """Return one row per tag, by name."""
+    rows = [{"tag": name, "version": version} for name, version in newest.tags.items()]
+    return pa.Table.from_pylist(rows, _TAGS)
+
+
+_DETAIL_VERSIONS_MAX: Final = 100
+"""How many earlier versions `detail` looks at, so that it stays quick where all are kept."""
+
+
+def detail(snapshot: Snapshot) -> dict[str, Any]:
+    """Return the table's declaration and its totals."""
+    own = in_own_segments(snapshot)
+    oldest = max(snapshot.kept_from, snapshot.version - _DETAIL_VERSIONS_MAX)
+    earlier = in_earlier_versions(snapshot, oldest, "vacuum removes what was replaced long ago")
+    properties = snapshot.properties
+    return {
+        "location": snapshot.storage.location,
+        "table_id": properties.table_id,
+        "version": snapshot.version,
+        "columns": {column.name: column.type for column in properties.columns},
+        "time_column": properties.time_column,
+        "segment_granularity": properties.segment_granularity,
+        "cluster_by": list(properties.cluster_by),
+        "target_segment_rows": properties.target_segment_rows,
+        "projections": [projection.name for projection in properties.projections],
+        "properties": dict(properties.properties),
+        "segments": len(snapshot.segments),
+        "rows": snapshot.row_count,
+        "bytes": snapshot.data_bytes,
+        "dead_bytes": sum(one.bytes for one in own),
+        "still_stored": as_table([*own, *earlier]).to_pylist(),
+    }
+
+
+def segments(snapshot: Snapshot) -> pa.Table:
+    """Return one row per segment, ordered by time."""
+    rows = [
+        {
+            "segment": entry.file,
+            "interval_start": entry.interval[0] if entry.interval else None,
+            "interval_end": entry.interval[1] if entry.interval else None,
+            "min_time": entry.min_time_us,
+            "max_time": entry.max_time_us,
+            "rows": entry.live_row_count,
+            "deleted_rows": entry.deleted_row_count,
+            "bytes": entry.byte_count,
+            "projections": [projection.name for projection in entry.projections],
+            "not_built": [(name, reason) for name, _, reason in entry.not_built],
+        }
+        for entry in snapshot.segments
+    ]
+    return pa.Table.from_pylist(rows, _SEGMENTS)
+
+
+def projections(snapshot: Snapshot) -> pa.Table:
+    """Return one row per declared projection, with the number of segments that hold it."""
+    segment_count: Counter[str] = Counter()
+    row_count: Counter[str] = Counter()
+    byte_count: Counter[str] = Counter()
+    for entry in snapshot.segments:
+        for stored in entry.projections:
+            segment_count[stored.definition_hash] += 1
+            row_count[stored.definition_hash] += stored.row_count
+            byte_count[stored.definition_hash] += stored.byte_count
+    rows = []
+    for declared in snapshot.properties.projections:
+        content = json.loads(declared_spec(declared, snapshot.properties).definition)
+        found = segment_count[declared.definition_hash]
+        rows.append(
+            {
+                "name": declared.name,
+                "group_by": _outputs(content, "groupBy"),
+                "aggregators": _outputs(content, "aggregators"),
+                "columns": _outputs(content, "columns"),
+                "order_by": content.get("orderBy"),
+                "filter": content["filter"],
+                "definition_hash": declared.definition_hash,
+                "segments": found,
+                "segments_missing": len(snapshot.segments) - found,
+                "rows": row_count[declared.definition_hash],
+                "bytes": byte_count[declared.definition_hash],
+            }
+        )
+    return pa.Table.from_pylist(rows, _PROJECTIONS)
+
+
+def _outputs(content: Mapping[str, Any], key: str) -> list[str] | None:
+    """Return the outputs of a definition under a key, None if it has none of these."""
+    outputs = content.get(key)
+    return None if outputs is None else [f"{sql} AS {name}" for name, sql in outputs]
+
+
+def columns(snapshot: Snapshot) -> pa.Table:
+    """Return one row per column, with its bytes and nulls over all segments."""
+    byte_count: Counter[str] = Counter()
+    null_count: Counter[str] = Counter()
+    segment_count: Counter[str] = Counter()
+    schema = named_schema(snapshot.properties)
+    for entry in snapshot.segments:
+        for name, zone in schema.zones(entry).items():
+            byte_count[name] += zone.bytes
+            null_count[name] += zone.null_count
+            segment_count[name] += 1
+    rows = [
+        {
+            "column": column.name,
+            "type": column.type,
+            "bytes": byte_count[column.name],
+            "null_count": null_count[column.name],
+            "segments": segment_count[column.name],
+        }
+        for column in snapshot.properties.columns
+    ]
+    return pa.Table.from_pylist(rows, _COLUMNS)

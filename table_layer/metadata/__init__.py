@@ -1,0 +1,1 @@
+"""A table's metadata: snapshots, manifests and segment entries."""

@@ -1,0 +1,175 @@
+"""The kinds of change a commit makes to a table; each has its own conflict rule in `rebase`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from projseg.algebra.time.interval import Interval
+from projseg.errors import InvalidInputError
+from projseg.table_layer.columns.column_changes import NO_CHANGES, ColumnChanges, NewColumns
+from projseg.table_layer.metadata.manifest import ManifestReference
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.table_properties import ProjectionDeclaration, TableProperties
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Add segments, and make the changes of columns that they were written for.
+
+    Applies unless others changed the same columns, or replaced all columns.
+    """
+
+    entries: tuple[SegmentEntry, ...]
+    columns: ColumnChanges = NO_CHANGES
+
+
+class Replace(msgspec.Struct, frozen=True):
+    """Replace segments by others that hold the same rows, or fewer if rows are deleted.
+
+    Conflicts unless every removed segment is still listed, with the same deleted rows. For
+    compaction, materialisation, deletes.
+
+    Parameters
+    ----------
+    removed : frozenset of str
+        How the segments that leave the table are listed: `SegmentEntry.listed_as`.
+    entries : tuple of SegmentEntry
+        The new segments.
+    depends_on_all : bool
+        Whether what was added depends on every row of the base, so that segments which others
+        listed since then are a conflict too.
+    masked : tuple of SegmentEntry
+        Segments whose files stay, listed anew with a deletion vector of this commit; as they were
+        listed before, they are among `removed`.
+    """
+
+    removed: frozenset[str]
+    entries: tuple[SegmentEntry, ...] = ()
+    depends_on_all: bool = False
+    masked: tuple[SegmentEntry, ...] = ()
+
+
+class Overwrite(msgspec.Struct, frozen=True):
+    """Replace the segments that the base lists in `interval`, or all of them, by new ones.
+
+    Rows that others appended after the base stay, as if the overwrite came before them. It
+    conflicts if a segment it replaces was replaced by others, or if others overwrote the same time.
+
+    Parameters
+    ----------
+    entries : tuple of SegmentEntry
+        The new segments.
+    interval : (int, int) or None
+        `[start, end)` in microseconds UTC, and no entry has rows outside it; None for the whole
+        table.
+    columns : ColumnChanges or NewColumns
+        The changes of columns that the new segments were written for. With new columns the whole
+        table is replaced, and whatever others committed since the base is a conflict.
+    cut : Replace or None
+        What becomes of the base's segments that hold rows in the interval and others; None: there
+        are none.
+    """
+
+    entries: tuple[SegmentEntry, ...]
+    interval: tuple[int, int] | None = None
+    columns: ColumnChanges | NewColumns = NO_CHANGES
+    cut: Replace | None = None
+
+    def __post_init__(self) -> None:
+        if self.interval is None:
+            return
+        start, end = self.interval
+        for entry in self.entries:
+            first, last = entry.min_time_us, entry.max_time_us
+            if first is None or last is None or first < start or last >= end:
+                raise InvalidInputError(
+                    "PROJSEG_ROWS_OUTSIDE_INTERVAL",
+                    f"rows of {entry.file} lie outside {Interval(start, end)}, which they were to "
+                    "replace; nothing was replaced: keep the rows to the interval",
+                )
+
+
+class SetProperties(msgspec.Struct, frozen=True):
+    """Change what the table declares; segments stay as they are.
+
+    Conflicts if others gave one of the names another meaning since the base.
+    """
+
+    add_projections: tuple[ProjectionDeclaration, ...] = ()
+    drop_projections: tuple[str, ...] = ()
+    properties: Mapping[str, str] = msgspec.field(default_factory=dict)
+    drop_properties: tuple[str, ...] = ()
+
+
+class ChangeColumns(msgspec.Struct, frozen=True):
+    """Change the table's columns; segments stay as they are.
+
+    Conflicts if others changed one of them otherwise since the base, or declared what reads it.
+    """
+
+    columns: ColumnChanges
+
+
+class Restore(msgspec.Struct, frozen=True):
+    """Make the table what it was at an earlier version, whatever is listed now. Always applies.
+
+    Parameters
+    ----------
+    version : int
+        The earlier version.
+    properties, definitions, manifests
+        What it declares and lists.
+    """
+
+    version: int
+    properties: TableProperties
+    definitions: Mapping[str, str]
+    manifests: tuple[ManifestReference, ...]
+
+
+class SetTags(msgspec.Struct, frozen=True):
+    """Give versions names, or take names away.
+
+    Conflicts if others gave one of the names another meaning, or if a version is no longer kept.
+    """
+
+    add: Mapping[str, int] = msgspec.field(default_factory=dict)
+    drop: tuple[str, ...] = ()
+
+
+class Expire(msgspec.Struct, frozen=True):
+    """Keep no version before this one, unless it has a tag. Always applies."""
+
+    kept_from: int
+
+
+Change = Append | Overwrite | SetProperties | ChangeColumns | Replace | Restore | SetTags | Expire
+ChangeKind = Literal["create", "append", "overwrite", "set_properties", "replace"]
+
+
+def added_entries(change: Change) -> tuple[SegmentEntry, ...]:
+    """Return the segments a change adds."""
+    if isinstance(change, Overwrite) and change.cut is not None:
+        return (*change.entries, *change.cut.entries)
+    return change.entries if isinstance(change, Append | Overwrite | Replace) else ()
+
+
+def masked_entries(change: Change) -> tuple[SegmentEntry, ...]:
+    """Return the segments that a change lists anew with a deletion vector."""
+    replaced = change.cut if isinstance(change, Overwrite) else change
+    return replaced.masked if isinstance(replaced, Replace) else ()
+
+
+def kind_of(change: Change) -> ChangeKind:
+    """Return the word that a snapshot states for this kind of change."""
+    match change:
+        case Append():
+            return "append"
+        case Overwrite() | Restore():
+            return "overwrite"
+        case SetProperties() | ChangeColumns() | SetTags() | Expire():
+            return "set_properties"
+        case Replace():
+            return "replace"

@@ -1,0 +1,106 @@
+"""Compare what a manifest says of a segment with the segment's own footer.
+
+Planning trusts the manifest and opens no file. A reader that opens the file compares the two first:
+a row or column that only one of them knows would make a wrong answer. SPEC.md "Table", manifests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.algebra.projection.stored_names import stored_column
+from projseg.errors import CorruptTableError
+from projseg.segment_format.file.segment_file import SegmentFile
+from projseg.segment_format.layout.footer import Role, TableEntry
+from projseg.segment_format.layout.logical_types import type_name
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.table_schema import TableSchema
+
+
+class Mismatch(NamedTuple):
+    """One thing on which the table and a segment's file disagree."""
+
+    what: str
+    expected: object
+    found: object
+
+    def __str__(self) -> str:
+        return f"{self.what}: expected {self.expected}, found {self.found}"
+
+
+def footer_mismatches(
+    entry: SegmentEntry, segment: SegmentFile, schema: TableSchema
+) -> Iterator[Mismatch]:
+    """Yield where an entry, or the table's schema, contradicts the footer of the entry's file.
+
+    Parameters
+    ----------
+    entry : SegmentEntry
+        As listed.
+    segment : SegmentFile
+        The file, open.
+    schema : TableSchema
+        The table's; it may have columns that were added after the segment was written.
+    """
+    base, *projections = segment.tables
+    if entry.row_count != base.row_count:
+        yield Mismatch("rows", entry.row_count, base.row_count)
+    fields = {field.name: field.type for field in segment.footer.fields}
+    if entry.columns.keys() != fields.keys():
+        yield Mismatch("columns", sorted(entry.columns), sorted(fields))
+    for name in fields.keys() & schema.stored_types.keys():
+        wanted = schema.stored_types[name]
+        if fields[name] != wanted:
+            yield Mismatch(f"type of column '{name}'", wanted, fields[name])
+    listed = [(p.name, p.definition_hash, p.row_count) for p in entry.projections]
+    stored = [(t.name, t.definition_hash, t.row_count) for t in projections]
+    if listed != stored:
+        yield Mismatch("projections (name, definition hash, rows)", listed, stored)
+    not_built = tuple((n.name, n.definition_hash, n.reason) for n in segment.footer.not_built)
+    if entry.not_built != not_built:
+        yield Mismatch("projections not built", entry.not_built, not_built)
+
+
+def projection_mismatches(spec: ProjectionSpec, table: TableEntry) -> Iterator[Mismatch]:
+    """Yield where a stored projection differs from a definition in hash, columns or types."""
+    if table.definition_hash != spec.definition_hash:
+        yield Mismatch("definition hash", spec.definition_hash, table.definition_hash)
+    expected = stored_types(spec)
+    found = {(column.role, column.name): column.type for column in table.columns}
+    if found != expected:
+        yield Mismatch("columns", _shown(expected), _shown(found))
+    if spec.holds_rows and table.sort_order != spec.stored_order:
+        yield Mismatch("order of rows", spec.stored_order, table.sort_order)
+
+
+def stored_types(spec: ProjectionSpec) -> dict[tuple[Role, str], str]:
+    """Return the type of each column that a projection stores, by role and name."""
+    columns = [stored_column(named.expression) for named in spec.grouping]
+    types: dict[tuple[Role, str], str] = {
+        ("grouping", column.name): type_name(column.type) for column in columns
+    }
+    for name, arrow_type in spec.state_columns:
+        types["state", name] = type_name(arrow_type)
+    return types
+
+
+def require_match(mismatches: Iterator[Mismatch], path: str) -> None:
+    """Refuse a segment that is not what the table lists.
+
+    Raises
+    ------
+    CorruptTableError
+        For the first mismatch.
+    """
+    for mismatch in mismatches:
+        raise CorruptTableError(
+            "PROJSEG_SEGMENT_DIFFERS",
+            f"{path} is not what the table lists: {mismatch}; restore the file, or the table's "
+            "metadata, from a copy",
+        )
+
+
+def _shown(types: Mapping[tuple[Role, str], str]) -> list[str]:
+    return sorted(f"{role} {name} {type_text}" for (role, name), type_text in types.items())

@@ -1,0 +1,330 @@
+"""Manifests: immutable lists of segment entries that snapshots share. SPEC.md "Table", manifests.
+
+A manifest keeps the time range of its segments as plain columns and each entry as JSON that is
+decoded only when somebody asks for that segment, so a planner prunes before it decodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.errors import CorruptTableError
+from projseg.table_layer.metadata.checksummed_json import (
+    SealedFile,
+    checksum_of,
+    read_sealed,
+    seal,
+    unseal,
+)
+from projseg.table_layer.metadata.entry_checks import entry_problem
+from projseg.table_layer.metadata.metadata_limits import MANIFEST_BYTES_MAX, MANIFEST_SEGMENTS_MAX
+from projseg.table_layer.metadata.segment_entry import (
+    Count,
+    DeletionVector,
+    Micros,
+    SegmentEntry,
+    encode_entry,
+    listed_as,
+)
+from projseg.table_layer.storage.paths import new_manifest_name, parse_segment_name
+from projseg.table_layer.storage.put_once_local import create_unique
+from projseg.table_layer.storage.storage_contract import Storage
+
+NO_TIME_MIN: Final = 2**63 - 1
+NO_TIME_MAX: Final = -(2**63)
+"""The empty time range (its end before its start) of a segment that holds no time value."""
+
+DELETION_VECTORS: Final = "deletion_vectors"
+"""The feature of a manifest with an entry that has deleted rows: others would return them."""
+
+
+class ManifestReference(
+    msgspec.Struct, frozen=True, array_like=True, kw_only=True, forbid_unknown_fields=True
+):
+    """A snapshot's entry for one manifest: enough to prune it whole and to check its bytes."""
+
+    name: str
+    byte_count: Count
+    checksum: str
+    segment_count: Count
+    row_count: Count
+    data_bytes: Count
+    min_time_us: Micros
+    max_time_us: Micros
+    definition_hashes: tuple[str, ...]
+
+
+class _ManifestFile(SealedFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str
+    min_time_us: list[Micros]
+    max_time_us: list[Micros]
+    entries: list[msgspec.Raw]
+
+
+class _Identity(msgspec.Struct, frozen=True, array_like=True):
+    """The first and the last field of an entry, the others not decoded."""
+
+    file: str
+    _1: msgspec.Raw
+    _2: msgspec.Raw
+    _3: msgspec.Raw
+    _4: msgspec.Raw
+    _5: msgspec.Raw
+    _6: msgspec.Raw
+    _7: msgspec.Raw
+    _8: msgspec.Raw
+    _9: msgspec.Raw
+    _10: msgspec.Raw
+    deletion_vector: DeletionVector | None = None
+
+
+_MANIFEST_DECODER: Final = msgspec.json.Decoder(_ManifestFile)
+_ENTRY_DECODER: Final = msgspec.json.Decoder(SegmentEntry)
+_IDENTITY_DECODER: Final = msgspec.json.Decoder(_Identity)
+
+
+class Manifest:
+    """A loaded manifest.
+
+    Parameters
+    ----------
+    name : str
+        Its file.
+    min_times, max_times : int64[n]
+        The segments' time ranges, largest value included; `NO_TIME_MIN`, `NO_TIME_MAX` for none.
+    raw_entries : sequence of n msgspec.Raw
+        The encoded entries.
+    features : sequence of str
+        Those that a reader has to know.
+
+    Attributes
+    ----------
+    decoded_count : int
+        Entries that are held decoded as well.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        min_times: NDArray[np.int64],
+        max_times: NDArray[np.int64],
+        raw_entries: Sequence[msgspec.Raw],
+        features: Sequence[str] = (),
+    ) -> None:
+        self.name = name
+        self.min_times = min_times
+        self.max_times = max_times
+        self.raw_entries = raw_entries
+        self.decoded_count = 0
+        self._entries: list[SegmentEntry | None] = [None] * len(raw_entries)
+        self._features = features
+        self._identities: tuple[_Identity, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.raw_entries)
+
+    def entry(self, index: int) -> SegmentEntry:
+        """Return one entry, decoded and checked once.
+
+        Raises
+        ------
+        CorruptTableError
+            If it is not an entry that projseg could have written.
+        """
+        entry = self._entries[index]
+        if entry is None:
+            entry = self._entries[index] = self._decode(index)
+            self.decoded_count += 1
+        return entry
+
+    def listed(self) -> tuple[str, ...]:
+        """Return each entry's `listed_as` in order, without decoding the entries.
+
+        Raises
+        ------
+        CorruptTableError
+            If an entry has no file name.
+        """
+        return tuple(listed_as(one.file, one.deletion_vector) for one in self._identified())
+
+    def files(self) -> Iterator[str]:
+        """Yield the names of the files that the entries need, without decoding the entries.
+
+        Raises
+        ------
+        CorruptTableError
+            If an entry has no file name.
+        """
+        for one in self._identified():
+            yield one.file
+            if one.deletion_vector is not None:
+                yield one.deletion_vector.file
+
+    def segment_files(self) -> list[str]:
+        """Return each entry's segment file in order, without decoding the entries.
+
+        Raises
+        ------
+        CorruptTableError
+            If an entry has no file name.
+        """
+        return [one.file for one in self._identified()]
+
+    def _identified(self) -> tuple[_Identity, ...]:
+        if self._identities is None:
+            try:
+                found = tuple(map(_IDENTITY_DECODER.decode, self.raw_entries))
+            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                raise self._corrupt(str(error)) from error
+            if any(one.deletion_vector for one in found) != (DELETION_VECTORS in self._features):
+                raise self._corrupt("it tells of deleted rows and has none, or the other way round")
+            self._identities = found
+        return self._identities
+
+    def overlapping(self, start_us: int, end_us: int) -> NDArray[np.int64]:
+        """Return the indexes, intp[k], of segments that may hold a time in `[start_us, end_us)`."""
+        may_match = (self.min_times < end_us) & (self.max_times >= start_us)
+        return np.flatnonzero(may_match)
+
+    def _decode(self, index: int) -> SegmentEntry:
+        raw = self.raw_entries[index]
+        try:
+            entry = _ENTRY_DECODER.decode(raw)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise self._corrupt(f"entry {index}: {error}") from error
+        name = parse_segment_name(entry.file)
+        if name is None or name.write_id != entry.write_id:
+            raise self._corrupt(f"entry {index}: {entry.file[:200]!r} is not a segment's name")
+        if time_range(entry) != (self.min_times[index], self.max_times[index]):
+            raise self._corrupt(f"entry {index} states another time range than the manifest")
+        if entry.deletion_vector is not None and DELETION_VECTORS not in self._features:
+            raise self._corrupt(f"entry {index} has deleted rows, which the manifest does not tell")
+        if encode_entry(entry) != bytes(raw):
+            raise self._corrupt(f"entry {index} is not in canonical form")
+        if (problem := entry_problem(entry)) is not None:
+            raise self._corrupt(f"entry {index} {problem}")
+        return entry
+
+    def _corrupt(self, problem: str) -> CorruptTableError:
+        return CorruptTableError(
+            "PROJSEG_CORRUPT_TABLE", f"{self.name}: {problem}; restore it from a copy"
+        )
+
+
+def is_storable(entry: SegmentEntry) -> bool:
+    """Whether a manifest gives an entry back unchanged: not one with a NaN bound, for example."""
+    try:
+        return _ENTRY_DECODER.decode(encode_entry(entry)) == entry
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError):
+        return False
+
+
+def time_range(entry: SegmentEntry) -> tuple[int, int]:
+    """Return (smallest, largest) time of an entry, or the empty range if it has none."""
+    if entry.min_time_us is None or entry.max_time_us is None:
+        return NO_TIME_MIN, NO_TIME_MAX
+    return entry.min_time_us, entry.max_time_us
+
+
+def load_manifest(storage: Storage, reference: ManifestReference) -> Manifest:
+    """Read and check the manifest a snapshot lists.
+
+    Raises
+    ------
+    CorruptTableError
+        If it is missing, damaged, or not the one the snapshot means.
+    """
+    name = reference.name
+    try:
+        payload = read_sealed(storage, name)
+    except FileNotFoundError as error:
+        raise CorruptTableError(
+            "PROJSEG_CORRUPT_TABLE",
+            f"{storage.location}/{name} is listed by a snapshot and missing; removed by hand, or "
+            "by a vacuum? read another version or restore it from a copy",
+        ) from error
+    file = unseal(payload, _MANIFEST_DECODER, "manifest", f"{storage.location}/{name}")
+    manifest = Manifest(
+        name,
+        np.array(file.min_time_us, dtype=np.int64),
+        np.array(file.max_time_us, dtype=np.int64),
+        file.entries,
+        file.required_features,
+    )
+    lengths = {len(file.entries), len(file.min_time_us), len(file.max_time_us)}
+    stated = (file.name, len(payload), file.checksum, len(file.entries))
+    listed = (name, reference.byte_count, reference.checksum, reference.segment_count)
+    if stated != listed or len(lengths) != 1:
+        raise CorruptTableError(
+            "PROJSEG_CORRUPT_TABLE",
+            f"{storage.location}/{name} is not the manifest that the snapshot lists; restore it "
+            "from a copy",
+        )
+    return manifest
+
+
+def write_manifests(
+    storage: Storage, entries: Sequence[SegmentEntry], files: list[str]
+) -> list[ManifestReference]:
+    """Publish manifests that list these entries, ordered by time, and return how to list them.
+
+    Each name is added to `files` before its manifest is written, so that a caller whose commit
+    fails knows what to remove.
+
+    Raises
+    ------
+    OSError
+        If the storage refuses a manifest, or does not say whether it holds one.
+    """
+    ordered = sorted(entries, key=lambda entry: (*time_range(entry), entry.file))
+    references: list[ManifestReference] = []
+    for start in range(0, len(ordered), MANIFEST_SEGMENTS_MAX):
+        references += _write_chunk(storage, ordered[start : start + MANIFEST_SEGMENTS_MAX], files)
+    return references
+
+
+def _write_chunk(
+    storage: Storage, entries: Sequence[SegmentEntry], files: list[str]
+) -> list[ManifestReference]:
+    name = new_manifest_name()
+    ranges = [time_range(entry) for entry in entries]
+    payload = seal(
+        _ManifestFile(
+            kind="manifest",
+            required_features=(
+                (DELETION_VECTORS,) if any(entry.deletion_vector for entry in entries) else ()
+            ),
+            name=name,
+            min_time_us=[smallest for smallest, _ in ranges],
+            max_time_us=[largest for _, largest in ranges],
+            entries=[msgspec.Raw(encode_entry(entry)) for entry in entries],
+        )
+    )
+    if len(payload) > MANIFEST_BYTES_MAX and len(entries) > 1:
+        half = len(entries) // 2
+        first = _write_chunk(storage, entries[:half], files)
+        return first + _write_chunk(storage, entries[half:], files)
+    files.append(name)
+    create_unique(storage, name, payload)
+    return [
+        ManifestReference(
+            name=name,
+            byte_count=len(payload),
+            checksum=checksum_of(payload),
+            segment_count=len(entries),
+            row_count=sum(entry.live_row_count for entry in entries),
+            data_bytes=sum(entry.byte_count for entry in entries),
+            min_time_us=min(smallest for smallest, _ in ranges),
+            max_time_us=max(largest for _, largest in ranges),
+            definition_hashes=_all_hashes(entries),
+        )
+    ]
+
+
+def _all_hashes(entries: Iterable[SegmentEntry]) -> tuple[str, ...]:
+    return tuple(sorted(set().union(*(entry.definition_hashes for entry in entries))))

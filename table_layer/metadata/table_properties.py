@@ -1,0 +1,258 @@
+"""A table's declaration: what is fixed when it is created, and its projections.
+
+SPEC.md "Table", table properties.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from projseg.algebra.time.granularity import Granularity
+from projseg.errors import InvalidInputError, did_you_mean
+from projseg.segment_format.layout.format_limits import name_problem
+from projseg.segment_format.layout.logical_types import (
+    is_nested,
+    normal_type,
+    parse_type_name,
+    type_name,
+)
+from projseg.table_layer.metadata.metadata_limits import COLUMNS_MAX, PROJECTIONS_MAX
+from projseg.table_layer.metadata.stored_columns import (
+    ColumnDeclaration,
+    StoredColumns,
+    stored_columns_problem,
+)
+
+TARGET_SEGMENT_ROWS: Final = 3_000_000
+_TARGET_SEGMENT_ROWS_MAX: Final = 2**32 - 1
+
+
+class ProjectionDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A projection that new segments are to embed.
+
+    Parameters
+    ----------
+    name : str
+        Its name in the table.
+    definition_hash : str
+        The hash that segments state for what they embed.
+    definition : str
+        The canonical JSON that was hashed.
+    """
+
+    name: str
+    definition_hash: str
+    definition: str
+
+
+class TableProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table's declaration, as its snapshots carry it; `declare` makes a checked one."""
+
+    table_id: str
+    columns: tuple[ColumnDeclaration, ...]
+    time_column: str | None = None
+    segment_granularity: str = "all"
+    cluster_by: tuple[str, ...] = ()
+    target_segment_rows: int = TARGET_SEGMENT_ROWS
+    projections: tuple[ProjectionDeclaration, ...] = ()
+    properties: dict[str, str] = msgspec.field(default_factory=dict)
+    stored_columns: StoredColumns | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns as an Arrow schema, in projseg's normal types; every column is nullable."""
+        return schema_of_columns(self.columns)
+
+    @classmethod
+    def declare(
+        cls,
+        schema: pa.Schema,
+        *,
+        time_column: str | None = None,
+        segment_granularity: str = "all",
+        cluster_by: Iterable[str] = (),
+        target_segment_rows: int = TARGET_SEGMENT_ROWS,
+        projections: Iterable[ProjectionDeclaration] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> TableProperties:
+        """Return the properties of a new table.
+
+        Raises
+        ------
+        InvalidInputError
+            If a name, a type or an option cannot be those of a table.
+        UnsupportedFeatureError
+            If a column's type cannot be stored.
+        """
+        if properties is not None and not isinstance(properties, Mapping):
+            raise InvalidInputError(
+                "PROJSEG_BAD_OPTION", f"properties are {properties!r}; give a mapping of texts"
+            )
+        declared = cls(
+            table_id=uuid.uuid4().hex,
+            columns=columns_of(schema),
+            time_column=time_column,
+            segment_granularity=segment_granularity,
+            cluster_by=tuple(cluster_by),
+            target_segment_rows=target_segment_rows,
+            projections=tuple(projections),
+            properties=dict(properties or {}),
+        )
+        check_properties(declared)
+        check_projection_count(declared)
+        return declared
+
+
+@lru_cache(maxsize=1024)
+def schema_of_columns(columns: tuple[ColumnDeclaration, ...]) -> pa.Schema:
+    """Return declared columns as an Arrow schema."""
+    return pa.schema([(column.name, parse_type_name(column.type)) for column in columns])
+
+
+def columns_of(schema: pa.Schema) -> tuple[ColumnDeclaration, ...]:
+    """Return the declarations of a schema's columns, in projseg's normal types."""
+    return tuple(
+        ColumnDeclaration(name=field.name, type=type_name(normal_type(field.type)))
+        for field in schema
+    )
+
+
+def check_properties(properties: TableProperties) -> None:
+    """Raise InvalidInputError unless these properties can be a table's."""
+    schema = properties.schema
+    _require(
+        len(schema) <= COLUMNS_MAX,
+        "PROJSEG_TOO_MANY_NAMES",
+        f"{len(schema)} columns were declared; a table has at most {COLUMNS_MAX}",
+    )
+    _check_names("column", schema.names)
+    _require(len(schema) > 0, "PROJSEG_EMPTY_SCHEMA", "a table needs at least one column")
+    if properties.stored_columns is not msgspec.UNSET:
+        problem = stored_columns_problem(properties.stored_columns, properties.columns)
+        _require(problem is None, "PROJSEG_BAD_SCHEMA", f"stored columns {problem}")
+        _check_names("stored column", [form.name for form in properties.stored_columns.every])
+    _check_names("projection", [p.name for p in properties.projections])
+    if properties.time_column is not None:
+        time_type = _column_type(schema, properties.time_column, "timeColumn")
+        _require(
+            pa.types.is_timestamp(time_type) or pa.types.is_date(time_type),
+            "PROJSEG_BAD_TIME_COLUMN",
+            f"timeColumn '{properties.time_column}' is {type_name(time_type)}; "
+            "it must be timestamp, timestamp_ntz or date",
+        )
+    granularity = Granularity.parse(properties.segment_granularity)
+    _require(
+        properties.time_column is not None or granularity.is_all,
+        "PROJSEG_BAD_TIME_COLUMN",
+        f"segmentGranularity '{properties.segment_granularity}' needs a timeColumn",
+    )
+    for name in properties.cluster_by:
+        _require(
+            not is_nested(_column_type(schema, name, "clusterBy")),
+            "PROJSEG_NESTED_CLUSTER_COLUMN",
+            f"clusterBy column '{name}' is an array, struct or map, which has no sort order",
+        )
+    _require(
+        isinstance(properties.target_segment_rows, int)
+        and 1 <= properties.target_segment_rows <= _TARGET_SEGMENT_ROWS_MAX,
+        "PROJSEG_BAD_OPTION",
+        f"targetSegmentRows {properties.target_segment_rows!r} is not between 1 and "
+        f"{_TARGET_SEGMENT_ROWS_MAX}",
+    )
+
+
+def check_projection_count(properties: TableProperties) -> None:
+    """Refuse to declare more projections than a segment can embed.
+
+    Only new declarations are checked: a stored table that declares more can be read and appended
+    to, and each of its segments lists the projections that it lacks.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_TOO_MANY_NAMES.
+    """
+    count = len(properties.projections)
+    _require(
+        count <= PROJECTIONS_MAX,
+        "PROJSEG_TOO_MANY_NAMES",
+        f"{count} projections were declared; a segment embeds at most {PROJECTIONS_MAX}: keep "
+        "those that queries use",
+    )
+
+
+def check_options(properties: TableProperties, /, **given: Any) -> None:
+    """Raise InvalidInputError if an option given for an existing table contradicts it.
+
+    Parameters
+    ----------
+    properties : TableProperties
+        Of the table as it is.
+    **given : object
+        `time_column`, `segment_granularity`, `cluster_by` (names in order),
+        `target_segment_rows`, `properties`; None means not given.
+    """
+    fixed = ("time_column", "segment_granularity", "cluster_by", "target_segment_rows")
+    for option, value in given.items():
+        _require(
+            option in (*fixed, "properties"),
+            "PROJSEG_UNKNOWN_OPTION",
+            f"'{option}' is not an option of a table{did_you_mean(option, fixed)}",
+        )
+        if value is None:
+            continue
+        actual = getattr(properties, option)
+        if option == "properties":
+            actual = {key: actual.get(key) for key in value}
+        _require(
+            _comparable(option, value) == _comparable(option, actual),
+            "PROJSEG_OPTION_CONTRADICTS_TABLE",
+            f"option {option}={_shown(value)} contradicts the table, which has "
+            f"{option}={_shown(actual)}; leave the option out or write to another table",
+        )
+
+
+def _comparable(option: str, value: Any) -> Any:
+    if option == "segment_granularity":
+        return Granularity.parse(str(value))
+    return tuple(value) if option == "cluster_by" else value
+
+
+def _shown(value: Any) -> str:
+    return repr(list(value)) if isinstance(value, tuple) else repr(value)
+
+
+def _check_names(what: str, names: Sequence[str]) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        if (problem := name_problem(name)) is not None:
+            raise InvalidInputError("PROJSEG_BAD_NAME", f"{what} name {name[:80]!r} {problem}")
+        other = seen.get(name.casefold())
+        if other is not None:
+            raise InvalidInputError(
+                "PROJSEG_DUPLICATE_NAME",
+                f"{what} '{name}' was declared twice (as '{other}'); names must differ in more "
+                "than case",
+            )
+        seen[name.casefold()] = name
+
+
+def _column_type(schema: pa.Schema, name: str, option: str) -> pa.DataType:
+    if name not in schema.names:
+        raise InvalidInputError(
+            "PROJSEG_UNKNOWN_COLUMN",
+            f"{option} names {name!r}, which is not a column"
+            f"{did_you_mean(str(name), schema.names)}",
+        )
+    return schema.field(name).type
+
+
+def _require(condition: bool, code: str, message: str) -> None:
+    if not condition:
+        raise InvalidInputError(code, message)

@@ -1,0 +1,162 @@
+"""Where removed values are still stored: in which versions' files, how many bytes, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from projseg.errors import CorruptionError
+from projseg.memory.request_pool import side_by_side
+from projseg.table_layer.metadata.manifest import ManifestReference
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.snapshot import Snapshot, read_version
+from projseg.table_layer.retention.dead_parts import LiveParts
+from projseg.table_layer.storage.locate_storage import Storage
+
+_SCHEMA: Final = pa.schema(
+    [
+        ("versions", pa.string()),
+        ("tag", pa.string()),
+        ("segments", pa.int64()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("dropped_columns", pa.list_(pa.string())),
+        ("dropped_projections", pa.list_(pa.string())),
+        ("why", pa.string()),
+    ]
+)
+
+
+class StillStored(msgspec.Struct, frozen=True):
+    """Removed values that a version, several versions or a tag keep.
+
+    Parameters
+    ----------
+    versions : str
+        `7`, or `3 to 6`; empty for files that no version lists.
+    tag : str or None
+        The tag that keeps the version.
+    segments, rows, bytes : int
+        Of a version's own segments: those with removed values, their deleted rows, and the dead
+        bytes. Of earlier versions: the segments that are no longer listed, whole.
+    dropped_columns, dropped_projections : sequence of str
+        Stored names.
+    why : str
+        Why they are stored, and what removes them.
+    """
+
+    versions: str
+    tag: str | None
+    segments: int
+    rows: int
+    bytes: int
+    dropped_columns: Sequence[str]
+    dropped_projections: Sequence[str]
+    why: str
+
+
+def as_table(found: Iterable[StillStored]) -> pa.Table:
+    """Return one row for each."""
+    return pa.Table.from_pylist([msgspec.structs.asdict(one) for one in found], _SCHEMA)
+
+
+def in_own_segments(snapshot: Snapshot) -> list[StillStored]:
+    """Return what the segments of a version store that it does not have; none or one."""
+    live = LiveParts.of(snapshot)
+    dead = [parts for entry in snapshot.segments if (parts := live.dead(entry))]
+    if not dead:
+        return []
+    return [
+        StillStored(
+            versions=str(snapshot.version),
+            tag=None,
+            segments=len(dead),
+            rows=sum(parts.deleted_rows for parts in dead),
+            bytes=sum(parts.byte_count for parts in dead),
+            dropped_columns=sorted({name for parts in dead for name in parts.columns}),
+            dropped_projections=sorted({name for parts in dead for name in parts.projections}),
+            why="not compacted since: run compact, or compact with purge",
+        )
+    ]
+
+
+def in_earlier_versions(snapshot: Snapshot, kept_from: int, why: str) -> list[StillStored]:
+    """Return which earlier versions keep segments that a version no longer lists.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The version.
+    kept_from : int
+        The first earlier version to look at; tagged ones are looked at in any case.
+    why : str
+        Why versions without a tag are kept.
+    """
+    storage, live = snapshot.storage, LiveParts.of(snapshot)
+    listed = {file for r in snapshot.file.manifests for file in snapshot.load(r).segment_files()}
+    log = range(kept_from, snapshot.version)
+    tags = {tag: version for tag, version in snapshot.tags.items() if version < snapshot.version}
+    wanted = sorted({*log, *tags.values()})
+    read = partial(_readable, storage)
+    opened = list(side_by_side(read, wanted) if storage.is_remote else map(read, wanted))
+    found = dict(zip(wanted, opened, strict=True))
+    told = [_of_versions([found[v] for v in log], listed, live, _span(log), None, why)]
+    for tag, version in tags.items():
+        reason = f"the tag keeps it: drop_tag('{tag}'), then vacuum"
+        told.append(_of_versions([found[version]], listed, live, str(version), tag, reason))
+    return [one for one in told if one is not None]
+
+
+def _readable(storage: Storage, version: int) -> Snapshot | str | None:
+    """Return a version, why it cannot be read, or None if it is gone."""
+    try:
+        return read_version(storage, version)
+    except CorruptionError as error:
+        return f"version {version} cannot be read: {error.message}"
+
+
+def _of_versions(
+    snapshots: Iterable[Snapshot | str | None],
+    listed: set[str],
+    live: LiveParts,
+    versions: str,
+    tag: str | None,
+    why: str,
+) -> StillStored | None:
+    references: dict[str, ManifestReference] = {}
+    problems: list[str] = []
+    for snapshot in snapshots:
+        if isinstance(snapshot, str):
+            problems.append(snapshot)
+        elif snapshot is not None:
+            references |= {reference.name: reference for reference in snapshot.file.manifests}
+    entries: dict[str, SegmentEntry] = {}
+    for reference in references.values():
+        try:
+            manifest = live.snapshot.load(reference)
+            for index, file in enumerate(manifest.segment_files()):
+                if file not in listed and file not in entries:
+                    entries[file] = manifest.entry(index)
+        except CorruptionError as error:
+            problems.append(error.message)
+    if not entries and not problems:
+        return None
+    dead = [live.dead(entry) for entry in entries.values()]
+    return StillStored(
+        versions=versions,
+        tag=tag,
+        segments=len(entries),
+        rows=sum(entry.row_count for entry in entries.values()),
+        bytes=sum(entry.byte_count for entry in entries.values()),
+        dropped_columns=sorted({name for parts in dead for name in parts.columns}),
+        dropped_projections=sorted({name for parts in dead for name in parts.projections}),
+        why="; ".join([why, *problems]),
+    )
+
+
+def _span(log: range) -> str:
+    return str(log.start) if len(log) == 1 else f"{log.start} to {log.stop - 1}"

@@ -1,0 +1,255 @@
+"""Remove the files that no version needs which is still kept. SPEC.md "Table", retention.
+
+The commit that says which versions are gone comes before the first deletion, and a version's own
+file goes before the files that it lists. So a vacuum that dies leaves versions that are whole,
+versions that are gone, and files that the next vacuum finds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from projseg.errors import InvalidInputError
+from projseg.segment_format.layout.logical_types import TIMESTAMP
+from projseg.table_layer.commits.commit import commit
+from projseg.table_layer.commits.next_version import now_us
+from projseg.table_layer.metadata.change import Expire
+from projseg.table_layer.metadata.checksummed_json import read_sealed
+from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.manifest import load_manifest
+from projseg.table_layer.metadata.snapshot import Snapshot, list_versions, open_snapshot
+from projseg.table_layer.retention.still_stored import (
+    StillStored,
+    as_table,
+    in_earlier_versions,
+    in_own_segments,
+)
+from projseg.table_layer.storage.paths import (
+    DATA_PREFIX,
+    MANIFEST_PREFIX,
+    METADATA_PREFIX,
+    SNAPSHOT_PREFIX,
+    kept_name,
+    new_write_id,
+    parse_kept_name,
+    parse_segment_name,
+    parse_snapshot_name,
+    snapshot_name,
+)
+from projseg.table_layer.storage.storage_contract import PutOutcomeUnknownError, Storage, StoredFile
+from projseg.table_layer.storage.storage_errors import storage_error
+
+SAFE_RETENTION_HOURS: Final = 24
+"""A day: longer than a write from its first file to its commit, and than a query, should take."""
+
+_HOUR_US: Final = 3_600_000_000
+_FILES: Final = pa.schema([("file", pa.string()), ("bytes", pa.int64()), ("modified", TIMESTAMP)])
+
+
+@dataclass(frozen=True, slots=True)
+class Vacuumed:
+    """What a vacuum removed, or would remove.
+
+    Parameters
+    ----------
+    is_dry_run : bool
+        Whether nothing was removed.
+    version : int or None
+        The table version written; None if none was.
+    versions : int
+        How many versions are no longer kept.
+    file_count, bytes : int
+        How many files, and their size.
+    files : pa.Table
+        file, bytes, modified: one row for each.
+    still_stored : pa.Table
+        versions, tag, segments, rows, bytes, dropped_columns, dropped_projections, why: the deleted
+        rows and dropped values that stay stored, and what keeps them. For the newest version, the
+        dead bytes of its segments; for earlier ones and tags, the segments that only they list.
+    """
+
+    is_dry_run: bool
+    version: int | None
+    versions: int
+    file_count: int
+    bytes: int
+    files: pa.Table = field(repr=False)
+    still_stored: pa.Table = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    kept_from: int
+    versions: list[int]
+    files: list[StoredFile]
+    young: list[StoredFile]
+
+
+def vacuum(
+    current: Snapshot, retention_hours: float, note: CommitNote, *, dry_run: bool, force: bool
+) -> tuple[Snapshot, Vacuumed]:
+    """Stop keeping versions that were replaced long ago, and remove what no other version needs.
+
+    Parameters
+    ----------
+    current : Snapshot
+        The newest version.
+    retention_hours : float
+        A version that was current since then is kept, and so is a younger file, listed or not.
+    note : CommitNote
+        For the history.
+    dry_run : bool
+        Only say what would be removed.
+    force : bool
+        Whether less than `SAFE_RETENTION_HOURS` is meant.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_ARGUMENT, PROJSEG_RETENTION_TOO_SHORT.
+    CommitError, StorageError
+        As of `commit`; what was not removed, the next vacuum finds.
+    """
+    cutoff = now_us() - _retention_us(retention_hours, force=force)
+    plan = _plan(current, _expired_before(current, cutoff), cutoff)
+    why = f"versions of the last {retention_hours:g} hours are kept: vacuum later, or with less"
+    if dry_run or not (plan.files or plan.versions):
+        left = _still_stored(current, plan, why)
+        return current, _told(plan, None, left, is_dry_run=dry_run)
+    metrics = {
+        "removed_versions": len(plan.versions),
+        "removed_files": len(plan.files),
+        "removed_bytes": sum(file.size for file in plan.files),
+    }
+    done = commit(
+        current.storage,
+        current,
+        Expire(plan.kept_from),
+        write_id=new_write_id(),
+        operation="vacuum",
+        metrics=metrics,
+        note=note.asking(retention_hours=f"{retention_hours:g}"),
+    )
+    # What others restored or tagged before this commit is needed; afterwards they cannot.
+    plan = _plan(done, done.kept_from, cutoff)
+    _keep_tagged(done)
+    for file in plan.files:
+        done.storage.delete(file.name)
+    return done, _told(plan, done.version, _still_stored(done, plan, why), is_dry_run=False)
+
+
+def _retention_us(hours: float, *, force: bool) -> int:
+    if not (isinstance(hours, int | float) and hours >= 0 and math.isfinite(hours)):
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT", f"retention_hours is {hours!r}; give hours, 0 or more"
+        )
+    if hours < SAFE_RETENTION_HOURS and not force:
+        raise InvalidInputError(
+            "PROJSEG_RETENTION_TOO_SHORT",
+            f"retention_hours is {hours:g}, and files of writes and queries that run may go with "
+            f"less than {SAFE_RETENTION_HOURS}; give more, or force it while nothing else runs",
+        )
+    return int(hours * _HOUR_US)
+
+
+def _expired_before(newest: Snapshot, cutoff: int) -> int:
+    """Return the first version that was current at the cutoff or later."""
+    storage = newest.storage
+    listed = {file.name: file.modified_us for file in storage.list_names(SNAPSHOT_PREFIX)}
+    for version in list_versions(storage):
+        if version >= newest.version:
+            break
+        following = version + 1
+        # The later one of two clocks: the writer's, and the storage's.
+        moment = listed.get(snapshot_name(following), cutoff)
+        if moment >= cutoff or open_snapshot(storage, following).timestamp_us >= cutoff:
+            return max(version, newest.kept_from)
+    return newest.version
+
+
+def _plan(newest: Snapshot, kept_from: int, cutoff: int) -> _Plan:
+    storage = newest.storage
+    expired = [version for version in list_versions(storage) if version < kept_from]
+    tagged = set(newest.tags.values())
+    needed = _needed(newest, kept_from)
+    logs: list[StoredFile] = []
+    others: list[StoredFile] = []
+    young: list[StoredFile] = []
+    for file in _own_files(storage):
+        version = parse_snapshot_name(file.name)
+        if version is not None:
+            if version < kept_from:
+                logs.append(file)
+        elif file.name not in needed and parse_kept_name(file.name) not in tagged:
+            (others if file.modified_us < cutoff else young).append(file)
+    # The log stays without gaps, and no manifest is left that lists what is gone.
+    logs.sort(key=lambda file: file.name)
+    others.sort(key=lambda file: not file.name.startswith(MANIFEST_PREFIX))
+    gone = [version for version in expired if version not in tagged]
+    return _Plan(kept_from, gone, logs + others, young)
+
+
+def _still_stored(newest: Snapshot, plan: _Plan, why: str) -> pa.Table:
+    found = [*in_own_segments(newest), *in_earlier_versions(newest, plan.kept_from, why)]
+    segments = [file for file in plan.young if parse_segment_name(file.name) is not None]
+    if segments:
+        size = sum(file.size for file in segments)
+        reason = "no version lists them, and a write that runs may: vacuum when they are older"
+        found.append(StillStored("", None, len(segments), 0, size, (), (), reason))
+    return as_table(found)
+
+
+def _own_files(storage: Storage) -> Iterator[StoredFile]:
+    yield from storage.list_names(METADATA_PREFIX)
+    yield from storage.list_names(DATA_PREFIX)
+
+
+def _needed(newest: Snapshot, kept_from: int) -> set[str]:
+    """Return the manifests of every version that is kept or tagged, and what they list."""
+    storage = newest.storage
+    references = {reference.name: reference for reference in newest.file.manifests}
+    for version in {*range(kept_from, newest.version), *newest.tags.values()}:
+        snapshot = open_snapshot(storage, version)
+        references |= {reference.name: reference for reference in snapshot.file.manifests}
+    needed = set(references)
+    for reference in references.values():
+        needed.update(load_manifest(storage, reference).files())
+    return needed
+
+
+def _keep_tagged(newest: Snapshot) -> None:
+    """Copy the tagged versions whose files are about to leave the log."""
+    storage = newest.storage
+    logged = set(list_versions(storage))
+    for version in sorted(set(newest.tags.values())):
+        if version < newest.kept_from and version in logged:
+            copy = kept_name(version)
+            try:
+                storage.put_if_absent(copy, read_sealed(storage, snapshot_name(version)))
+            except FileExistsError:
+                continue
+            except PutOutcomeUnknownError as error:
+                # Nothing is removed yet, and nothing may be while the copy is in doubt.
+                raise storage_error(error, "write", f"{storage.location}/{copy}") from error
+
+
+def _told(
+    plan: _Plan, version: int | None, still_stored: pa.Table, *, is_dry_run: bool
+) -> Vacuumed:
+    rows = [
+        {"file": file.name, "bytes": file.size, "modified": file.modified_us} for file in plan.files
+    ]
+    return Vacuumed(
+        is_dry_run=is_dry_run,
+        version=version,
+        versions=len(plan.versions),
+        file_count=len(plan.files),
+        bytes=sum(file.size for file in plan.files),
+        files=pa.Table.from_pylist(rows, _FILES),
+        still_stored=still_stored,
+    )

@@ -1,0 +1,1 @@
+"""Where a table lives: a directory or an object store."""

@@ -1,0 +1,390 @@
+"""A table in a local directory. SPEC.md "Table", publishing on a local file system.
+
+A file appears under its name only whole and durable: temporary file with O_EXCL, write, fsync,
+`link`, unlink of the temporary name, fsync of the directory. `link` is the commit because it
+refuses an existing name; rename would replace it. Directories are entered one by one without
+following symbolic links, so a table copied from elsewhere cannot point outside itself.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import random
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from projseg.errors import CorruptTableError, StorageError
+from projseg.table_layer.storage.paths import (
+    DATA_PREFIX,
+    MANIFEST_PREFIX,
+    METADATA_PREFIX,
+    check_name,
+    check_prefix,
+    is_own_name,
+    temporary_name,
+)
+from projseg.table_layer.storage.storage_contract import (
+    ByteRange,
+    PutNotDurableError,
+    PutOutcomeUnknownError,
+    SizedRead,
+    StoredFile,
+)
+from projseg.table_layer.storage.storage_errors import explained, storage_error
+
+_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_RANDOM: Final = random.SystemRandom()
+_TURN_SECONDS_MAX: Final = 2.0
+_FIRST_PAUSE_SECONDS: Final = 0.001
+_LONGEST_PAUSE_SECONDS: Final = 0.02
+
+_LINK_REFUSED: Final = frozenset(
+    {errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMLINK}
+    | {errno.ENOENT, errno.ENOTSUP, errno.EXDEV}
+)
+"""Errors after which `link` certainly made no name; after any other it may have."""
+
+
+@dataclass(frozen=True)
+class LocalStorage:
+    """A directory as a `Storage`; holds a path and nothing open."""
+
+    root: str
+
+    @property
+    def is_remote(self) -> bool:
+        """A call takes microseconds."""
+        return False
+
+    @property
+    def location(self) -> str:
+        """The directory's absolute path."""
+        return self.root
+
+    def size(self, name: str) -> int:
+        """Return the size in bytes of a regular file."""
+        with self._explained("read", name), _parent(self.root, check_name(name)) as found:
+            folder, base = found
+            return _regular_size(os.stat(base, dir_fd=folder, follow_symlinks=False))
+
+    def read_range(self, name: str, offset: int, size: int) -> bytes:
+        """Return exactly `size` bytes; the file's length is compared before memory is taken.
+
+        Raises
+        ------
+        CorruptTableError
+            If the file is shorter.
+        FileNotFoundError
+            If there is no such file.
+        StorageError
+            If the system refuses to read it.
+        """
+        with self._opened(name) as (descriptor, length):
+            return self._read_exactly(descriptor, length, name, ByteRange(offset, size))
+
+    def read_sized(self, name: str, offset: int, size: int) -> SizedRead:
+        """Return at most `size` bytes, and the file's size."""
+        with self._opened(name) as (descriptor, length):
+            there = max(0, min(size, length - offset))
+            return SizedRead(_read_fully(descriptor, offset, there), length)
+
+    def read_ranges(self, name: str, ranges: Sequence[ByteRange]) -> list[bytes]:
+        """Return several ranges of a file that is opened once; errors as of `read_range`."""
+        with self._opened(name) as (descriptor, length):
+            return [self._read_exactly(descriptor, length, name, one) for one in ranges]
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[tuple[int, int]]:
+        """Yield (descriptor, length) of a regular file."""
+        with self._explained("read", name):
+            with _parent(self.root, check_name(name)) as (folder, base):
+                descriptor = os.open(base, _READ_FLAGS, dir_fd=folder)
+            try:
+                yield descriptor, _regular_size(os.fstat(descriptor))
+            finally:
+                os.close(descriptor)
+
+    def _read_exactly(self, descriptor: int, length: int, name: str, wanted: ByteRange) -> bytes:
+        offset, size = wanted
+        if not 0 <= offset <= offset + size <= length:
+            raise _cut_short(self.root, name, offset + size, length)
+        content = _read_fully(descriptor, offset, size)
+        if len(content) < size:
+            raise _cut_short(self.root, name, offset + size, offset + len(content))
+        return content
+
+    def put_if_absent(self, name: str, payload: bytes) -> None:
+        """Publish a whole file by `link`."""
+        with self.create(name) as sink:
+            sink.write(payload)
+            sink.commit()
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[LocalSink]:
+        """Open a temporary file beside `name`, for `LocalSink.commit` to publish.
+
+        Raises
+        ------
+        FileExistsError
+            If the name is taken.
+        StorageError
+            If the system refuses to create a file.
+        """
+        with ExitStack() as stack:
+            with explained("write", f"{self.root}/{name}", FileExistsError):
+                parent = _parent(self.root, check_name(name), create=True)
+                folder, base = stack.enter_context(parent)
+                if _exists(base, folder):
+                    raise FileExistsError(errno.EEXIST, "the name is taken", name)
+                temporary = temporary_name(name).rpartition("/")[2]
+                sink = LocalSink(folder, base, temporary, f"{self.root}/{name}")
+            stack.callback(sink.abort)
+            yield sink
+
+    def list_names(self, prefix: str, after: str = "") -> Iterator[StoredFile]:
+        """Yield own files under a prefix; foreign names and symbolic links are passed over."""
+        inside = check_prefix(prefix).rpartition("/")[0]
+        try:
+            with self._explained("list", inside), _parent(self.root, f"{inside}/") as (folder, _):
+                listed = _list_folder(folder, inside, prefix)
+                yield from (file for file in listed if file.name > after)
+        except FileNotFoundError:
+            return
+        except StorageError as error:
+            if error.code != "PROJSEG_NOT_A_FILE" or os.path.isdir(self.root):
+                raise
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait for other committers of this machine, by an advisory lock on the log's folder.
+
+        The kernel releases the lock of a process that dies. A stopped process delays others by
+        `_TURN_SECONDS_MAX` at most: `link` keeps the order, not this lock.
+        """
+        with ExitStack() as stack:
+            with suppress(OSError):
+                folder, _ = stack.enter_context(_parent(self.root, METADATA_PREFIX))
+                _lock(folder)
+                stack.callback(fcntl.flock, folder, fcntl.LOCK_UN)
+            yield
+
+    def delete(self, name: str) -> None:
+        """Remove a file and make the removal durable."""
+        with (
+            suppress(FileNotFoundError),
+            self._explained("remove", name),
+            _parent(self.root, check_name(name)) as (folder, base),
+        ):
+            os.unlink(base, dir_fd=folder)
+            os.fsync(folder)
+
+    def check_writable(self) -> None:
+        """Ask the system whether files can be made where the table keeps or will keep them.
+
+        Raises
+        ------
+        StorageError
+            If the system says no.
+        """
+        for name in (DATA_PREFIX, METADATA_PREFIX, MANIFEST_PREFIX):
+            folder = os.path.join(self.root, name)
+            while not os.path.lexists(folder):
+                folder = os.path.dirname(folder)
+            as_effective_user = os.access in os.supports_effective_ids
+            if not os.path.isdir(folder):
+                raise storage_error(OSError(errno.ENOTDIR, ""), "write to", folder)
+            if not os.access(folder, os.W_OK | os.X_OK, effective_ids=as_effective_user):
+                is_read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+                refused = OSError(errno.EROFS if is_read_only else errno.EACCES, "")
+                raise storage_error(refused, "write to", folder)
+
+    def _explained(self, action: str, name: str) -> AbstractContextManager[None]:
+        return explained(action, f"{self.root}/{name}")
+
+
+class LocalSink:
+    """A file being written: it has a temporary name until `commit` publishes it."""
+
+    def __init__(self, folder: int, base: str, temporary: str, path: str) -> None:
+        self._folder = folder
+        self._base = base
+        self._temporary = temporary
+        self._path = path
+        self._descriptor = os.open(temporary, _CREATE_FLAGS, 0o644, dir_fd=folder)
+
+    def write(self, payload: bytes | bytearray | memoryview) -> None:
+        """Append all bytes, however many calls that takes."""
+        rest = memoryview(payload).cast("B")
+        with explained("write", self._path, FileExistsError):
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+
+    def commit(self) -> None:
+        """Make the bytes durable, then the name.
+
+        A failed fsync is never repeated on the same file: the kernel may have dropped the pages
+        and would report success.
+
+        Raises
+        ------
+        FileExistsError
+            If the name is taken.
+        PutNotDurableError
+            If the file is there and may not survive a power cut.
+        StorageError
+            If the file was certainly not published.
+        """
+        with explained("write", self._path, FileExistsError):
+            os.fsync(self._descriptor)
+            self._close()
+            self._link()
+        self._remove_temporary()
+        try:
+            os.fsync(self._folder)
+        except OSError as error:
+            raise PutNotDurableError(error.errno, error.strerror, self._path) from error
+
+    def _link(self) -> None:
+        try:
+            os.link(self._temporary, self._base, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            if error.errno in _LINK_REFUSED:
+                raise
+            raise PutOutcomeUnknownError(error.errno, error.strerror, self._path) from error
+
+    def abort(self) -> None:
+        """Close and remove the temporary file; a published file stays."""
+        with suppress(OSError):
+            self._close()
+        self._remove_temporary()
+
+    def _close(self) -> None:
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+    def _remove_temporary(self) -> None:
+        # A temporary file that cannot be removed now does no harm: no version lists it.
+        if self._temporary:
+            temporary, self._temporary = self._temporary, ""
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=self._folder)
+
+
+@contextmanager
+def _parent(root: str, name: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
+    """Yield (descriptor of the directory that holds `name`, the name's last part)."""
+    *folders, base = name.split("/")
+    if create and not os.path.isdir(os.path.join(root, folders[0])):
+        _make_durably(root)
+    descriptor = os.open(root, _FOLDER_FLAGS)
+    try:
+        for folder in folders:
+            if create:
+                _make_folder(folder, descriptor)
+            inner = os.open(folder, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=descriptor)
+            outer, descriptor = descriptor, inner
+            os.close(outer)
+        yield descriptor, base
+    finally:
+        os.close(descriptor)
+
+
+def _make_folder(folder: str, parent: int) -> None:
+    # Synced even if the folder exists: who made it may have died before it was durable.
+    if not _exists(folder, parent):
+        with suppress(FileExistsError):
+            os.mkdir(folder, dir_fd=parent)
+    os.fsync(parent)
+
+
+def _make_durably(root: str) -> None:
+    parent = os.path.dirname(root)
+    if not os.path.isdir(root):
+        if not os.path.isdir(parent):
+            _make_durably(parent)
+        with suppress(FileExistsError):
+            os.mkdir(root)
+    with suppress(PermissionError):  # a parent that only lets us pass was made by its owner
+        descriptor = os.open(parent, _FOLDER_FLAGS)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _lock(folder: int) -> None:
+    deadline = time.monotonic() + _TURN_SECONDS_MAX
+    pause = _FIRST_PAUSE_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_RANDOM.uniform(0, pause))
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        else:
+            return
+
+
+def _exists(base: str, folder: int) -> bool:
+    try:
+        os.stat(base, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _regular_size(status: os.stat_result) -> int:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EISDIR, "not a regular file")
+    return status.st_size
+
+
+def _read_fully(descriptor: int, offset: int, size: int) -> bytes:
+    pieces = []
+    while size and (piece := os.pread(descriptor, size, offset)):
+        pieces.append(piece)
+        offset, size = offset + len(piece), size - len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _cut_short(root: str, name: str, wanted: int, found: int) -> CorruptTableError:
+    return CorruptTableError(
+        "PROJSEG_FILE_CUT_SHORT",
+        f"{root}/{name} should have at least {wanted} bytes and has {found}; restore it from "
+        "a copy",
+    )
+
+
+def _list_folder(folder: int, inside: str, prefix: str) -> Iterator[StoredFile]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = f"{inside}/{entry.name}"
+            if f"{name}/" == MANIFEST_PREFIX and prefix == METADATA_PREFIX:
+                inner = os.open(entry.name, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
+                try:
+                    yield from _list_folder(inner, name, MANIFEST_PREFIX)
+                finally:
+                    os.close(inner)
+            elif name.startswith(prefix) and is_own_name(name):
+                status = _status(entry)
+                if status is not None and stat.S_ISREG(status.st_mode):
+                    yield StoredFile(name, status.st_size, status.st_mtime_ns // 1000)
+
+
+def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
+    try:
+        return entry.stat(follow_symlinks=False)
+    except FileNotFoundError:  # deleted since the directory was read
+        return None

@@ -1,0 +1,121 @@
+"""The seam between a table and where it lives: `open_storage(location)`."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from projseg.errors import InvalidInputError, UnsupportedFeatureError
+from projseg.table_layer.storage.local_storage import LocalStorage
+from projseg.table_layer.storage.storage_contract import (
+    ByteRange,
+    PutNotDurableError,
+    PutOutcomeUnknownError,
+    SegmentSink,
+    SizedRead,
+    Storage,
+    StoredFile,
+)
+from projseg.table_layer.storage.storage_options import (
+    NO_OPTIONS,
+    StorageOptions,
+    StorageOptionsLike,
+)
+from projseg.table_layer.storage.store_location import STORE_SCHEMES, parse_store_location
+
+__all__ = [
+    "NO_OPTIONS",
+    "ByteRange",
+    "PutNotDurableError",
+    "PutOutcomeUnknownError",
+    "SegmentSink",
+    "SizedRead",
+    "Storage",
+    "StorageOptions",
+    "StorageOptionsLike",
+    "StoredFile",
+    "open_storage",
+]
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+
+
+def open_storage(
+    location: str | os.PathLike[str], options: StorageOptionsLike | None = None
+) -> Storage:
+    """Return the storage of a location: a path, a `file:` URI, or a prefix of an object store.
+
+    Touches nothing.
+
+    Parameters
+    ----------
+    location : str or path
+        Schemes are `file` and those of `STORE_SCHEMES`.
+    options : mapping of str to (str, int or bool), or None
+        Of an object store, by obstore's key names.
+
+    Raises
+    ------
+    InvalidInputError
+        If the location is empty, holds a NUL, or names another host; PROJSEG_BAD_STORAGE_OPTION.
+    UnsupportedFeatureError
+        If it has a scheme that this release does not read.
+    MissingPackageError
+        If it is in an object store and obstore is not installed.
+    """
+    text = os.fspath(location) if isinstance(location, str | os.PathLike) else location
+    if not isinstance(text, str) or not text.strip() or "\0" in text or not _is_path(text):
+        raise InvalidInputError(
+            "PROJSEG_BAD_LOCATION", f"{text!r} is not a location; give a path or a URI"
+        )
+    found = _SCHEME.match(text)
+    scheme = None if found is None else found[1].lower()
+    known = options if isinstance(options, StorageOptions) else StorageOptions(options)
+    if scheme in STORE_SCHEMES:
+        # Imported here: tables in folders do without what an object store needs.
+        from projseg.table_layer.storage.object_storage import ObjectStorage
+
+        storage = ObjectStorage(parse_store_location(text), known)
+        storage.check_options()
+        return storage
+    if known:
+        raise InvalidInputError(
+            "PROJSEG_BAD_STORAGE_OPTION",
+            f"storage option '{next(iter(known))}' has no meaning for {text}, which is no object "
+            "store; leave it out",
+        )
+    if scheme not in (None, "file"):
+        raise UnsupportedFeatureError(
+            "PROJSEG_UNSUPPORTED_STORAGE",
+            f"location {text!r} has scheme '{scheme}'; this release reads paths, file: URIs and "
+            f"the stores {', '.join(STORE_SCHEMES)}",
+        )
+    return LocalStorage(os.path.abspath(text) if scheme is None else _path_of_uri(text))
+
+
+def _is_path(text: str) -> bool:
+    """Whether the file system can be asked for a text: for most halves of characters it cannot."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_uri(location: str) -> bool:
+    """Return whether a location begins with a scheme, so that `#` ends its path."""
+    return _SCHEME.match(location) is not None
+
+
+def _path_of_uri(text: str) -> str:
+    parts = urlsplit(text)
+    path = unquote(parts.path)
+    is_local = parts.netloc in ("", "localhost") and not parts.query and not parts.fragment
+    if not is_local or not path.startswith("/") or "\0" in path:
+        raise InvalidInputError(
+            "PROJSEG_BAD_LOCATION",
+            f"{text!r} is not a file: URI of this machine; write file:///absolute/path",
+        )
+    return os.path.abspath(path)

@@ -1,0 +1,94 @@
+"""Turn errors of the operating system into messages: which file, why, what to do."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from projseg.errors import StorageError
+from projseg.table_layer.storage.storage_contract import PutOutcomeUnknownError
+
+
+class _Meaning(NamedTuple):
+    code: str
+    problem: str
+    remedy: str
+
+
+_FULL: Final = _Meaning(
+    "PROJSEG_STORAGE_FULL", "the disk or its quota is full", "free some space and try again"
+)
+_FORBIDDEN: Final = _Meaning(
+    "PROJSEG_NO_PERMISSION",
+    "this process has no permission",
+    "give its user the right, or run it as another user",
+)
+_READ_ONLY: Final = _Meaning(
+    "PROJSEG_READ_ONLY_STORAGE",
+    "the file system is mounted read-only",
+    "mount it writable, or write to another location",
+)
+_NOT_A_FILE: Final = _Meaning(
+    "PROJSEG_NOT_A_FILE",
+    "something else stands where a file or folder of the table belongs",
+    "remove it or choose another location; symbolic links inside a table are not followed",
+)
+_TOO_MANY_OPEN: Final = _Meaning(
+    "PROJSEG_TOO_MANY_OPEN_FILES",
+    "too many files are open",
+    "raise the limit (ulimit -n), or close what is not needed",
+)
+_MEANINGS: Final = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
+    errno.EROFS: _READ_ONLY,
+    errno.ENOTDIR: _NOT_A_FILE,
+    errno.EISDIR: _NOT_A_FILE,
+    errno.ELOOP: _NOT_A_FILE,
+    errno.EMFILE: _TOO_MANY_OPEN,
+    errno.ENFILE: _TOO_MANY_OPEN,
+}
+
+
+def storage_error(error: OSError, action: str, path: str) -> StorageError:
+    """Return the error of a failed system call, in a user's words.
+
+    Parameters
+    ----------
+    error : OSError
+        As the system call raised it.
+    action : str
+        The action on the file, such as `read`.
+    path : str
+        The file, as the user would name it.
+    """
+    unknown = _Meaning(
+        "PROJSEG_STORAGE_FAILED",
+        error.strerror or type(error).__name__,
+        "try again when the storage works",
+    )
+    code, problem, remedy = _MEANINGS.get(error.errno or 0, unknown)
+    return StorageError(code, f"cannot {action} {path}: {problem}; {remedy}", error.errno)
+
+
+@contextmanager
+def explained(action: str, path: str, answer: type[OSError] = FileNotFoundError) -> Iterator[None]:
+    """Raise StorageError for an OSError inside, unless it is an answer and no failure.
+
+    Parameters
+    ----------
+    action, path : str
+        As `storage_error` takes them.
+    answer : type
+        An expected error that passes through: that there is no such file, or that there is one.
+    """
+    try:
+        yield
+    except (answer, PutOutcomeUnknownError, StorageError):
+        raise
+    except OSError as error:
+        raise storage_error(error, action, path) from error
