@@ -1,42 +1,58 @@
 """Whether the source that a query is answered from is the quickest of those that could.
 
-    python -m projseg.benchmarks.choices --workload lineitem --scale 1 --output choices.json
+    projseg bench choices --questions 100 --output choices.json
+    projseg bench choices --workload lineitem --scale 1 --output choices.json
 
-A table has the workload's projections and some that tempt: they fit, but hold nearly as many rows
-as the table, or more columns than are asked for. Every query is run as it is planned, and with each
-source forced that can answer it. A line a query tells the chosen source, the quickest, and the
-ratio of their times; then each source's estimated cost beside its time. Times are processor time of
-one thread, so that a busy machine changes them little.
+Random questions are asked of random tables (`random_questions`). Of a workload, a table has its
+projections and some that tempt: they fit, but hold nearly as many rows as the table, or more
+columns than are asked for. Every query is run as it is planned, and with each source forced that
+can answer it. A line a query tells the chosen source, the quickest, and the ratio of their times;
+then each source's estimated cost beside its time. The last line tells for how many queries the
+chosen source takes at most 1.3 times as long as the quickest. Times are processor time of one
+thread, so that a busy machine changes them little.
 """
 
 from __future__ import annotations
 
-import argparse
+import math
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 import projseg
+from projseg.algebra.query.request import Query
 from projseg.benchmarks.figures import format_ms, format_ratio
-from projseg.benchmarks.generator import EditStream
-from projseg.benchmarks.lineitem import LineitemRows
 from projseg.benchmarks.peers.projseg_engine import declared, query_arguments
 from projseg.benchmarks.publish import publish
 from projseg.benchmarks.question import Question, Rollup
+from projseg.benchmarks.random_questions import random_questions, random_table
 from projseg.benchmarks.staging import RowsToStage
 from projseg.benchmarks.turn import take_turn
-from projseg.benchmarks.workload import WORKLOADS, Workload, workload_named
+from projseg.benchmarks.workload import Workload
 from projseg.errors import ProjectionNotUsableError
+from projseg.reader.plan import plan_asked
 
-__all__ = ["TEMPTING", "MeasuredChoice", "TimedSource", "choices_of", "load", "main"]
+__all__ = [
+    "TEMPTING",
+    "MeasuredChoice",
+    "TimedSource",
+    "choices_of",
+    "load",
+    "measure_choices",
+    "random_choices",
+]
 
-SLOWER_BY_AT_MOST: Final = 1.2
+SLOWER_BY_AT_MOST: Final = 1.3
 _ROUNDS: Final = 3
+_NANOSECONDS: Final = 1e6  # in a millisecond
+_HOPELESS: Final = 4.0
+"""A source that takes so many times as long as the quickest is not timed again."""
+_QUESTIONS_A_TABLE: Final = 10
 _EDITS: Final = ("sum(added) AS total_added", "sum(deleted) AS total_deleted", "count(*) AS edits")
 _LINES: Final = ("sum(l_quantity) AS quantity", "count(*) AS lines")
 TEMPTING: Final[dict[str, tuple[Rollup, ...]]] = {
@@ -87,33 +103,36 @@ class MeasuredChoice(msgspec.Struct, frozen=True):
         return own.milliseconds / self.offers[0].milliseconds
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print the table and write what was measured."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--workload", choices=list(WORKLOADS), default="lineitem")
-    parser.add_argument("--rows", type=int, default=2_000_000, help="edits")
-    parser.add_argument("--scale", type=float, default=1.0, help="of lineitem")
-    parser.add_argument("--queries", default="", help="separated by commas")
-    parser.add_argument("--output", type=Path)
-    asked = parser.parse_args(arguments)
-    workload = workload_named(asked.workload)
-    names = [name for name in asked.queries.split(",") if name]
-    with tempfile.TemporaryDirectory() as folder:
-        rows = _rows(asked, Path(folder))
-        table = load(workload, rows, Path(folder) / "table")
-        found = list(choices_of(table, workload.select(names)))
-        row_count = rows.row_count
+def measure_choices(
+    found: Iterable[MeasuredChoice], about: Mapping[str, Any], output: Path | None
+) -> None:
+    """Print a line for each choice, and what they come to; keep that as JSON."""
+    choices = []
     for choice in found:
         sys.stdout.write(f"{_line(choice)}\n")
+        choices.append(choice)
+    near = sum(choice.ratio <= SLOWER_BY_AT_MOST for choice in choices)
     figures = {
-        "workload": workload.name,
-        "rows": row_count,
-        "slower by more than a fifth": [
-            one.query for one in found if one.ratio > SLOWER_BY_AT_MOST
-        ],
-        "choices": msgspec.to_builtins(found),
+        **about,
+        "questions": len(choices),
+        f"within {SLOWER_BY_AT_MOST} of the quickest": near,
+        "worst ratio": max((choice.ratio for choice in choices), default=1.0),
+        "choices": msgspec.to_builtins(choices),
     }
-    publish("python -m projseg.benchmarks.choices", figures, asked.output)
+    publish("projseg bench choices", figures, output)
+    sys.stdout.write(f"{near} of {len(choices)} within {SLOWER_BY_AT_MOST} of the quickest\n")
+
+
+def random_choices(folder: Path, seed: int, count: int) -> Iterator[MeasuredChoice]:
+    """Yield the choices of random questions that more than one source can answer."""
+    left, number = count, seed
+    while left > 0:
+        table, projections = random_table(folder / str(number), number)
+        questions = random_questions(projections, number, 2 * _QUESTIONS_A_TABLE)
+        for choice in islice(choices_of(table, questions), min(left, _QUESTIONS_A_TABLE)):
+            left -= 1
+            yield choice
+        number += 1
 
 
 def load(workload: Workload, rows: RowsToStage, folder: Path) -> projseg.Table:
@@ -130,7 +149,7 @@ def load(workload: Workload, rows: RowsToStage, folder: Path) -> projseg.Table:
     return table
 
 
-def choices_of(table: projseg.Table, queries: Sequence[Question]) -> Iterator[MeasuredChoice]:
+def choices_of(table: projseg.Table, queries: Iterable[Question]) -> Iterator[MeasuredChoice]:
     """Yield the choice among the sources of each query that has more than one."""
     names = table.projection_stats()["projection"].to_pylist()
     forced = [{"noProjections": True}]
@@ -160,18 +179,22 @@ def _way(table: projseg.Table, query: Question, context: dict[str, Any]) -> _Way
     """Return the way that a context wants, None if the source cannot answer."""
     arguments = {**query_arguments(query), "context": {**context, "threads": 1}}
     try:
-        reads = table.explain(**arguments, analyze=True).segments
+        segments = plan_asked(table.snapshot, Query(**arguments)).segments
     except ProjectionNotUsableError:
         return None
-    source = "+".join(sorted({name or "base" for name in reads["source"].to_pylist()}))
-    return _Way(source, sum(reads["estimated_milliseconds"].to_pylist()), arguments)
+    plans = [plan for segment in segments for plan in segment.choice.plans]
+    source = "+".join(sorted({plan.source_name or "base" for plan in plans}))
+    return _Way(source, sum(plan.cost for plan in plans) / _NANOSECONDS, arguments)
 
 
 def _timed(table: projseg.Table, ways: Sequence[_Way]) -> tuple[TimedSource, ...]:
     """Ask all ways in turn, again and again, and keep the least time of each."""
-    least = dict.fromkeys((way.source for way in ways), float("inf"))
-    for _ in range(_ROUNDS):
+    least = dict.fromkeys((way.source for way in ways), math.inf)
+    for turns in range(_ROUNDS):
+        hopeless = _HOPELESS * min(least.values())
         for way in ways:
+            if turns and least[way.source] > hopeless:
+                continue
             turn = take_turn(partial(table.query, **way.arguments))
             least[way.source] = min(least[way.source], turn.cpu_milliseconds)
     offers = (TimedSource(way.source, way.estimated_ms, least[way.source]) for way in ways)
@@ -186,13 +209,3 @@ def _line(choice: MeasuredChoice) -> str:
     )
     ratio = format_ratio(choice.ratio)
     return f"{mark} {choice.query:28} {choice.chosen:32} {ratio:>6}   {'; '.join(offers)}"
-
-
-def _rows(asked: argparse.Namespace, folder: Path) -> RowsToStage:
-    if asked.workload == "edits":
-        return EditStream(asked.rows)
-    return LineitemRows.made(folder / "made", asked.scale)
-
-
-if __name__ == "__main__":
-    main()

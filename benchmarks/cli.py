@@ -1,4 +1,4 @@
-"""`projseg bench run|compare|report|table|profile`."""
+"""`projseg bench run|compare|report|table|profile|choices`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
+from projseg.benchmarks.choices import choices_of, load, measure_choices, random_choices
 from projseg.benchmarks.comparison import SLOWER_BY_MORE_THAN, compare_runs
 from projseg.benchmarks.dataset import EDITS
 from projseg.benchmarks.environment import checkout
@@ -156,6 +157,34 @@ def profile(
         asked = profile_queries(workload, chosen, source, place, with_projections=projections)
         for found in asked:
             console.print(profile_table(found, functions))
+
+
+@app.command()
+def choices(
+    *,
+    workload_name: Annotated[
+        str, typer.Option("--workload", help="`random`, `edits` or `lineitem`.")
+    ] = "random",
+    questions: Annotated[int, typer.Option(min=1, help="Random questions.")] = 100,
+    rows: _RowCount = 2_000_000,
+    scale: _Scale = 1.0,
+    queries: Annotated[
+        str, typer.Option(help="Queries of a workload, separated by commas; all by default.")
+    ] = "",
+    seed: _Seed = 2015,
+    output: Annotated[Path | None, typer.Option(help="JSON file for the results.")] = None,
+) -> None:
+    """Answer queries from each source that can, and tell whether planning chose the quickest."""
+    about = {"workload": workload_name, "seed": seed}
+    with tempfile.TemporaryDirectory(prefix="projseg-bench-") as folder:
+        place = Path(folder)
+        if workload_name == "random":
+            measure_choices(random_choices(place, seed, questions), about, output)
+            return
+        workload = workload_named(workload_name)
+        made = _rows(workload, place, rows, seed, scale)
+        found = choices_of(load(workload, made, place / "table"), workload.select(_names(queries)))
+        measure_choices(found, {**about, "rows": made.row_count}, output)
 
 
 def _rows(workload: Workload, folder: Path, rows: int, seed: int, scale: float) -> RowsToStage:
