@@ -35,7 +35,7 @@ from projseg.benchmarks.staging import RowsToStage
 from projseg.benchmarks.turn import take_turn
 from projseg.benchmarks.workload import Workload
 from projseg.errors import ProjectionNotUsableError
-from projseg.reader.plan import plan_asked
+from projseg.reader.plan.query_plan import plan_asked
 
 __all__ = [
     "TEMPTING",

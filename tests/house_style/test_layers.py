@@ -16,6 +16,7 @@ LAYERS = [
     {"segment_format"},
     {"algebra"},
     {"evaluation"},
+    {"evaluation"},
     {"aggregation"},
     {"table_layer"},
     {"writer", "reader"},
