@@ -8,27 +8,22 @@ regressed when both its median and its minimum did, which one disturbed round ca
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from projseg.benchmarks.figures import format_ms
-from projseg.benchmarks.records import EngineRun, Ingest, Run, Timing
+from projseg.benchmarks.report import format_measure
+from projseg.benchmarks.results import Figure, ScenarioResults
 from projseg.errors import InvalidInputError
 
-__all__ = ["Comparison", "Regression", "compare_runs"]
+__all__ = ["Comparison", "compare_results"]
 
 SLOWER_BY_MORE_THAN: Final = 0.25
 LARGER_BY_MORE_THAN: Final = 0.02
-NOISE_MS: Final = 0.1  # smaller differences are noise
+_NOISE: Final = {"ms": 0.1, "s": 0.1}  # smaller differences are noise
+_FREE: Final = {"rounds", "peers", "queries"}  # arguments in which compared runs may differ
 
-
-@dataclass(frozen=True, slots=True)
-class Regression:
-    """One figure that got worse."""
-
-    engine: str
-    subject: str  # a query's name, `ingest`, `size`
-    problem: str
+_Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,109 +31,97 @@ class Comparison:
     """What comparing two runs found."""
 
     drift: float  # how much slower the machine was in the later run, by the peers
-    ratios: dict[tuple[str, str], float]  # (engine, query) -> later / earlier, drift removed
-    regressions: tuple[Regression, ...]
+    ratios: dict[_Key, float]  # (table, case, way) -> later / earlier of the first measure
+    regressions: tuple[str, ...]  # a sentence each
 
 
-def compare_runs(earlier: Run, later: Run, *, tolerance: float = SLOWER_BY_MORE_THAN) -> Comparison:
-    """Compare projseg's figures of two runs over the same rows.
+def compare_results(
+    earlier: ScenarioResults, later: ScenarioResults, *, tolerance: float = SLOWER_BY_MORE_THAN
+) -> Comparison:
+    """Compare projseg's figures of two runs of one scenario over the same rows.
 
     Parameters
     ----------
-    earlier, later : Run
-        Of equal workload, row count, seed, threads and answers in a turn.
+    earlier, later : ScenarioResults
+        With equal arguments but for rounds, engines and queries.
     tolerance : float
         Share by which a time may grow.
 
     Returns
     -------
     Comparison
-        Regressions in time, size, ingest and correctness; queries that only one run has are not
-        compared.
+        Cases that only one run has are not compared.
 
     Raises
     ------
     InvalidInputError
-        If the runs are over different rows or were timed by different rules.
+        If the runs are of other scenarios or other arguments.
     """
-    for field in ("workload", "row_count", "seed", "thread_count", "answers_per_turn"):
-        before, after = getattr(earlier, field), getattr(later, field)
+    plans = [{"scenario": one.scenario, **one.arguments} for one in (earlier, later)]
+    for name in sorted((plans[0].keys() | plans[1].keys()) - _FREE):
+        before, after = (plan.get(name) for plan in plans)
         if before != after:
             raise InvalidInputError(
                 "PROJSEG_BAD_ARGUMENT",
-                f"the runs differ in {field}: {before} and {after}; compare runs of equal plans",
+                f"the runs differ in {name}: {before} and {after}; compare runs of equal arguments",
             )
-    drift = _drift(earlier, later)
-    ratios: dict[tuple[str, str], float] = {}
-    regressions: list[Regression] = []
-    for engine in earlier.engines:
-        successor = next((other for other in later.engines if other.name == engine.name), None)
-        if engine.is_peer or engine.missing or successor is None:
+    pairs = list(_pairs(earlier, later))
+    changes = [
+        _least(after, measure) / _least(before, measure)
+        for before, after in pairs
+        if before.way in earlier.peers and (measure := _time_of(before)) and _least(before, measure)
+    ]
+    drift = statistics.median(changes) if changes else 1.0
+    ratios: dict[_Key, float] = {}
+    problems: list[str] = []
+    for before, after in pairs:
+        if before.way in earlier.peers:
             continue
-        if successor.missing:
-            regressions.append(Regression(engine.name, "start", successor.missing))
+        measure = _time_of(before)
+        if measure and (first := before.number(measure)):
+            ratio = (after.number(measure) or 0.0) / drift / first
+            ratios[before.table, before.case, before.way] = ratio
+        problems += _worse(before, after, drift, tolerance)
+    problems += [problem for problem in later.problems if problem not in earlier.problems]
+    return Comparison(drift, ratios, tuple(problems))
+
+
+def _pairs(earlier: ScenarioResults, later: ScenarioResults) -> Iterator[tuple[Figure, Figure]]:
+    found = {(one.table, one.case, one.way): one for one in later.figures}
+    for one in earlier.figures:
+        if (other := found.get((one.table, one.case, one.way))) is not None:
+            yield one, other
+
+
+def _time_of(figure: Figure) -> str | None:
+    """Return the first measure where it is a time that both runs can compare."""
+    measure = next(iter(figure.values), "")
+    return measure if measure.rpartition(" ")[2] in _NOISE and figure.number(measure) else None
+
+
+def _least(figure: Figure, measure: str) -> float:
+    value: Any = figure.values.get(measure) or 0.0
+    return float(min(value)) if isinstance(value, list) else float(value)
+
+
+def _worse(before: Figure, after: Figure, drift: float, tolerance: float) -> Iterator[str]:
+    """Yield a sentence for each measure that grew too much: the time, and bytes that are stored."""
+    subject = " ".join(filter(None, (before.way, before.table, before.case)))
+    time = _time_of(before)
+    for measure in before.values.keys() & after.values.keys():
+        first, second = before.number(measure), after.number(measure)
+        if first is None or second is None:
             continue
-        regressions += _stored_regressions(engine, successor, drift, tolerance)
-        for query in engine.timings.keys() & successor.timings.keys():
-            before, after = engine.timings[query], successor.timings[query]
-            if before.median_ms and after.median_ms:
-                ratios[engine.name, query] = after.median_ms / drift / before.median_ms
-            problem = _query_problem(before, after, drift, tolerance)
-            if problem:
-                regressions.append(Regression(engine.name, query, problem))
-    regressions.sort(key=lambda regression: (regression.engine, regression.subject))
-    return Comparison(drift, ratios, tuple(regressions))
-
-
-def _drift(earlier: Run, later: Run) -> float:
-    """Return the median ratio of the peers' minimum times; 1 without common peers."""
-    ratios = []
-    for engine in earlier.present:
-        successor = later.engine(engine.name)
-        if not engine.is_peer or successor is None:
-            continue
-        for query in engine.timings.keys() & successor.timings.keys():
-            before = engine.timings[query].minimum_ms
-            after = successor.timings[query].minimum_ms
-            if before and after:
-                ratios.append(after / before)
-    return statistics.median(ratios) if ratios else 1.0
-
-
-def _query_problem(before: Timing, after: Timing, drift: float, tolerance: float) -> str | None:
-    if after.failure and not before.failure:
-        return f"fails: {after.failure}"
-    if before.agrees and after.agrees is False:
-        return f"gives another answer than the reference: {after.difference or 'approximation'}"
-    pairs = ((before.median_ms, after.median_ms), (before.minimum_ms, after.minimum_ms))
-    if all(
-        first is not None and second is not None and _is_slower(first, second / drift, tolerance)
-        for first, second in pairs
-    ):
-        times = f"{format_ms(before.median_ms)} ms became {format_ms(after.median_ms)} ms"
-        return f"{times} (drift {drift:.2f})"
-    return None
-
-
-def _is_slower(before_ms: float, after_ms: float, tolerance: float) -> bool:
-    return after_ms > before_ms * (1.0 + tolerance) and after_ms - before_ms > NOISE_MS
-
-
-def _stored_regressions(
-    before: EngineRun, after: EngineRun, drift: float, tolerance: float
-) -> list[Regression]:
-    if before.ingest is None or after.ingest is None:
-        return []
-    problems = _ingest_problems(before.ingest, after.ingest, drift, tolerance)
-    return [Regression(before.name, subject, problem) for subject, problem in problems.items()]
-
-
-def _ingest_problems(
-    before: Ingest, after: Ingest, drift: float, tolerance: float
-) -> dict[str, str]:
-    problems = {}
-    if _is_slower(before.seconds * 1000.0, after.seconds * 1000.0 / drift, tolerance):
-        problems["ingest"] = f"{before.seconds:.1f} s became {after.seconds:.1f} s"
-    if after.stored_bytes > before.stored_bytes * (1.0 + LARGER_BY_MORE_THAN):
-        problems["size"] = f"{before.stored_bytes:,} bytes became {after.stored_bytes:,} bytes"
-    return problems
+        if measure == time:
+            noise = _NOISE[measure.rpartition(" ")[2]]
+            least = (_least(before, measure), _least(after, measure))
+            is_worse = all(
+                new / drift > old * (1.0 + tolerance) and new / drift - old > noise
+                for old, new in ((first, second), least)
+            )
+        else:
+            is_stored = measure.endswith("bytes")
+            is_worse = is_stored and second > first * (1.0 + LARGER_BY_MORE_THAN)
+        if is_worse:
+            texts = (format_measure(measure, value) for value in (first, second))
+            yield f"{subject}: {measure} {' became '.join(texts)} (drift {drift:.2f})"

@@ -6,7 +6,7 @@ same arguments give the same rows in every run, and a worker can make any block 
 
 | column | type | values |
 |---|---|---|
-| time | timestamp[us, UTC] | 30 days from 2015-09-01, whole milliseconds, see `TimeOrder` |
+| time | timestamp[us, UTC] | from 2015-09-01, whole milliseconds, each up to ten seconds late |
 | channel, page, user, country, device | string | 50, 200 k, 500 k, 200, 5 values, Zipf |
 | robot | boolean | 35 % true |
 | added, deleted | int32 | 30 % and 60 % zeros, else log-uniform up to 10,000 |
@@ -21,25 +21,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from projseg.benchmarks import vocabulary
 from projseg.errors import InvalidInputError
 
-__all__ = ["ROWS_PER_BLOCK", "SCHEMA", "SPAN_US", "START_US", "EditStream", "TimeOrder"]
+__all__ = ["DAY_US", "ROWS_PER_BLOCK", "SCHEMA", "SPAN_US", "START_US", "EditStream"]
 
 ROWS_PER_BLOCK: Final = 131_072
 START_US: Final = 1_441_065_600_000_000  # 2015-09-01T00:00:00Z
-SPAN_US: Final = 30 * 86_400_000_000
-LATENESS_US: Final = 10_000_000  # in stream order an edit arrives at most this much late
+DAY_US: Final = 86_400_000_000
+SPAN_US: Final = 30 * DAY_US
+LATENESS_US: Final = 10_000_000  # an edit arrives at most this much late
 SCHEMA: Final = pa.schema(
     [
         ("time", pa.timestamp("us", tz="UTC")),
@@ -56,31 +54,23 @@ SCHEMA: Final = pa.schema(
 )
 
 
-class TimeOrder(StrEnum):
-    """How the times of successive rows relate."""
-
-    STREAM = "stream"  # as they arrive: rising, each edit up to ten seconds late
-    SORTED = "sorted"
-    RANDOM = "random"  # independent of the row's position
-
-
 @dataclass(frozen=True, slots=True)
 class EditStream:
-    """Edits to generate: how many, from which seed, in which order of time.
+    """Edits to generate: how many, from which seed, over which time.
 
     Parameters
     ----------
     row_count : int
-        Rows of the whole stream; they spread evenly over the 30 days.
+        Rows of the whole stream; they spread evenly over its time.
     seed : int
         Different seeds give different rows over the same vocabularies.
-    time_order : TimeOrder
-        Order of the `time` column.
+    span_us : int
+        The time, in microseconds.
     """
 
     row_count: int
     seed: int = 2015
-    time_order: TimeOrder = TimeOrder.STREAM
+    span_us: int = SPAN_US
 
     def __post_init__(self) -> None:
         if self.row_count < 0:
@@ -125,42 +115,9 @@ class EditStream:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
-    def write_parquet(self, folder: Path, *, rows_per_file: int = 5_000_000) -> list[Path]:
-        """Write the stream as snappy Parquet files `part-00000.parquet` and so on.
-
-        Parameters
-        ----------
-        folder : Path
-            Made when absent; files of the same names are replaced.
-        rows_per_file : int
-            Rows after which a new file starts, rounded up to whole blocks.
-
-        Returns
-        -------
-        list of Path
-            The files, in the stream's order.
-        """
-        folder.mkdir(parents=True, exist_ok=True)
-        blocks_per_file = max(1, -(-rows_per_file // ROWS_PER_BLOCK))
-        paths: list[Path] = []
-        for first in range(0, self.block_count, blocks_per_file):
-            path = folder / f"part-{len(paths):05d}.parquet"
-            with pq.ParquetWriter(path, SCHEMA, compression="snappy") as writer:
-                for start in range(first, min(first + blocks_per_file, self.block_count), 8):
-                    end = min(start + 8, first + blocks_per_file, self.block_count)
-                    # Eight blocks make a row group of a million rows, pyarrow's own default.
-                    writer.write_table(pa.Table.from_batches(map(self.block, range(start, end))))
-            paths.append(path)
-        return paths
-
     def _times(self, draw: _Draw, start: int) -> pa.Array:
-        offsets: NDArray[np.floating]
-        if self.time_order is TimeOrder.RANDOM:
-            offsets = draw.uniform("time") * SPAN_US
-        else:
-            offsets = np.arange(start, start + draw.row_count) * (SPAN_US / self.row_count)
-        if self.time_order is TimeOrder.STREAM:
-            offsets = np.maximum(offsets - draw.uniform("time") * LATENESS_US, 0.0)
+        offsets = np.arange(start, start + draw.row_count) * (self.span_us / self.row_count)
+        offsets = np.maximum(offsets - draw.uniform("time") * LATENESS_US, 0.0)
         micros = offsets.astype(np.int64) // 1000 * 1000 + START_US
         return pa.array(micros).cast(SCHEMA.field("time").type)
 

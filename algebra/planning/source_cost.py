@@ -1,6 +1,6 @@
 """The cost of a source: bytes to read, and work on rows expressed in bytes.
 
-The figures only need to be right in relation to each other, which `projseg.benchmarks.choices`
+The figures only need to be right in relation to each other, which `projseg bench run choices`
 measures. One byte-equivalent is about the time in which a core reads and decodes a byte: a
 nanosecond.
 """

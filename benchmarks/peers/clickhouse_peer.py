@@ -11,12 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from projseg.benchmarks.peers.engine import Engine
+from projseg.benchmarks.peers.engine import Client, Engine
 from projseg.benchmarks.peers.statements import clickhouse_text, statement
-from projseg.benchmarks.question import Question, Rollup
-from projseg.benchmarks.records import Work
-from projseg.benchmarks.staging import Source
-from projseg.benchmarks.workload import Workload
+from projseg.benchmarks.runner.staging import Source
+from projseg.benchmarks.workloads.question import Question, Rollup, Workload
 
 __all__ = ["ClickHouse", "ClickHouseProjections"]
 
@@ -41,7 +39,6 @@ class ClickHouse(Engine):
     """A MergeTree table ordered by time."""
 
     name = "clickhouse"
-    title = "ClickHouse"
     has_projections = False
 
     def __init__(self, folder: Path, thread_count: int, workload: Workload) -> None:
@@ -53,16 +50,12 @@ class ClickHouse(Engine):
         self._session.query("CREATE DATABASE IF NOT EXISTS bench ENGINE = Atomic")
         self._settings = f"SETTINGS max_threads = {thread_count}, session_timezone = 'UTC'"
 
-    def version(self) -> str:
-        """Return the server's version, not the wrapper's."""
-        return str(self._session.query("SELECT version()", "TSV")).strip()
-
     def load(self, source: Source) -> None:
         """Insert from the mapped Arrow table."""
         definitions = "".join(f", {_projection(spec)}" for spec in self.projections)
         self._session.query(
             f"CREATE TABLE {self._table} ({_COLUMNS[self.workload.name]}{definitions})"
-            f" ENGINE = MergeTree ORDER BY {self.workload.dataset.time_column}"
+            f" ENGINE = MergeTree ORDER BY {self.workload.time_column}"
         )
         arriving = source.table()  # chdb's Python() finds it by this name
         self._session.query(
@@ -93,10 +86,24 @@ class ClickHouse(Engine):
         """Send the rows to ClickHouse's own sink that drops them."""
         self._answer(query, "Null")
 
-    def work(self, query: Question) -> Work:
+    def work(self, query: Question) -> dict[str, Any]:
         """Return rows and uncompressed bytes that the query read from parts."""
         answer = self._answer(query)
-        return Work(answer.storage_rows_read(), answer.storage_bytes_read())
+        return {"rows read": answer.storage_rows_read(), "read bytes": answer.storage_bytes_read()}
+
+    def client(self) -> Client:
+        """Return a connection."""
+        import chdb
+
+        library: Any = chdb
+        connection = library.connect(str(self.folder / "clickhouse"))
+        settings = "SETTINGS max_threads = 1, session_timezone = 'UTC'"
+
+        def ask(query: Question) -> pa.Table:
+            answer = connection.query(f"{self._text(query)} {settings}", "ArrowStream")
+            return pa.ipc.open_stream(answer.bytes()).read_all()
+
+        return ask
 
     def close(self) -> None:
         """End the session."""
@@ -107,8 +114,10 @@ class ClickHouse(Engine):
         return f"bench.{self.workload.name}"
 
     def _answer(self, query: Question, output_format: str = "ArrowStream") -> Any:
-        text = statement(query, "clickhouse").replace(f"FROM {query.table}", f"FROM {self._table}")
-        return self._session.query(f"{text} {self._settings}", output_format)
+        return self._session.query(f"{self._text(query)} {self._settings}", output_format)
+
+    def _text(self, query: Question) -> str:
+        return statement(query, "clickhouse").replace(f"FROM {query.table}", f"FROM {self._table}")
 
     def _number(self, expression: str, table: str) -> int:
         answer = self._session.query(
@@ -123,7 +132,6 @@ class ClickHouseProjections(ClickHouse):
     """The same table with the workload's projections."""
 
     name = "clickhouse-projections"
-    title = "ClickHouse with projections"
     has_projections = True
 
 

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Final, TypeAlias
 
 import pyarrow as pa
 
-from projseg.benchmarks.question import Question, Rollup
-from projseg.benchmarks.records import Work
-from projseg.benchmarks.staging import Source
-from projseg.benchmarks.workload import WORKLOADS, Workload
+from projseg.benchmarks.runner.machine import processor_seconds
+from projseg.benchmarks.runner.staging import Source
+from projseg.benchmarks.runner.turn import TurnTime, ask_at_once, take_turn
+from projseg.benchmarks.workloads.question import Question, Rollup, Workload
 
-__all__ = ["Engine", "NotApplicableError", "stored_bytes"]
+__all__ = ["Client", "Engine", "NotApplicableError", "stored_bytes"]
+
+Client: TypeAlias = Callable[[Question], object]
+_WARM_UP_ANSWERS: Final = 20
 
 
 class NotApplicableError(Exception):
-    """The engine is not meant to answer this query, as a rollup that lacks its columns."""
+    """The engine is not meant to do this, as a rollup that lacks a query's columns."""
 
 
 class Engine(ABC):
     """One engine over one copy of the rows, alone in its process.
 
-    `__init__` imports the engine's library and may raise ImportError, which the harness reports as
-    a missing peer. Then either `load`, `settle` and `sizes`, or `open` and any number of `run`.
+    `__init__` imports the engine's library; what it raises makes the engine a missing one. Then
+    either `load`, `settle` and `sizes`, or `open` and any number of questions.
 
     Parameters
     ----------
@@ -37,11 +42,9 @@ class Engine(ABC):
     """
 
     name: ClassVar[str]
-    title: ClassVar[str]
     is_peer: ClassVar[bool] = True
     runs_on_spark: ClassVar[bool] = False
     has_projections: ClassVar[bool] = True
-    workloads: ClassVar[tuple[str, ...]] = tuple(WORKLOADS)
 
     def __init__(self, folder: Path, thread_count: int, workload: Workload) -> None:
         self.folder, self.thread_count, self.workload = folder, thread_count, workload
@@ -52,12 +55,8 @@ class Engine(ABC):
         return self.workload.projections if self.has_projections else ()
 
     @abstractmethod
-    def version(self) -> str:
-        """Return the library's version."""
-
-    @abstractmethod
     def load(self, source: Source) -> None:
-        """Store all rows durably; the harness times this call."""
+        """Store all rows durably; the caller times this."""
 
     def settle(self) -> None:  # noqa: B027  most engines have nothing to settle
         """Bring the stored rows into the shape in which they are measured."""
@@ -78,6 +77,10 @@ class Engine(ABC):
     def drain(self, query: Question) -> None:
         """Produce every row of a row scan and discard it."""
 
+    def plan(self, query: Question) -> None:
+        """Plan a query without running it."""
+        raise NotApplicableError(f"{self.name} does not plan {query.name} alone")
+
     def answer(self, query: Question) -> pa.Table | None:
         """Answer a query as it is meant: kept and returned, or drained."""
         if not query.is_drained:
@@ -85,10 +88,26 @@ class Engine(ABC):
         self.drain(query)
         return None
 
-    def work(self, query: Question) -> Work | None:
-        """Return the rows and bytes that the engine reports to read, if it reports them."""
+    def turn(self, query: Question) -> TurnTime:
+        """Answer a query a few times; of Spark, the processor time of Java counts too."""
+        cpu = processor_seconds if self.runs_on_spark else time.process_time
+        return take_turn(lambda: self.answer(query), cpu=cpu)
+
+    def client(self) -> Client:
+        """Return what answers one client among several, with one thread a query."""
+        return self.run
+
+    def at_once(self, query: Question, client_count: int, seconds: float) -> dict[str, float]:
+        """Return the rate and latencies of clients that ask at once, after some warm answers."""
+        clients = [self.client() for _ in range(client_count)]
+        for _ in range(_WARM_UP_ANSWERS):
+            clients[0](query)
+        return ask_at_once([lambda ask=ask: ask(query) for ask in clients], seconds)  # type: ignore[misc]
+
+    def work(self, query: Question) -> dict[str, Any]:
+        """Return what the engine reports to read, as measures; most report nothing."""
         del query
-        return None
+        return {}
 
     def close(self) -> None:  # noqa: B027  most engines end with their process
         """Release what the engine holds."""

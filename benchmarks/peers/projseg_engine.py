@@ -1,22 +1,24 @@
-"""projseg through its own `Table.query`, with the benchmark's projections and without."""
+"""projseg through its own `Table.query`, with the workload's projections and without."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from projseg.benchmarks.peers.engine import Engine
-from projseg.benchmarks.question import Question, Rollup
-from projseg.benchmarks.records import Work
-from projseg.benchmarks.staging import Source
-from projseg.benchmarks.workload import Workload
+from projseg.benchmarks.peers.engine import Client, Engine
+from projseg.benchmarks.runner.staging import Source
+from projseg.benchmarks.workloads.question import Question, Rollup, Workload
 
-__all__ = ["ProjsegBase", "ProjsegProjections", "declared", "query_arguments"]
+__all__ = ["ProjsegBase", "ProjsegPool", "ProjsegProjections", "declared", "query_arguments"]
 
 
-class _Projseg(Engine):
+class ProjsegProjections(Engine):
+    """A table with the workload's projections."""
+
+    name = "projseg"
     is_peer = False
 
     def __init__(self, folder: Path, thread_count: int, workload: Workload) -> None:
@@ -26,43 +28,60 @@ class _Projseg(Engine):
         self._projseg: Any = projseg
         self._table: Any = None
 
-    def version(self) -> str:
-        return str(self._projseg.__version__)
-
     def load(self, source: Source) -> None:
         """Create the table and append the Arrow stream."""
+        granularity = self.workload.granularity
         self._table = self._projseg.Table.create(
             self._location,
-            self.workload.dataset.schema,
-            time_column=self.workload.dataset.time_column,
-            projections=declared(self._projseg, self.projections),
+            self.workload.schema,
+            time_column=self.workload.time_column,
+            **({"segment_granularity": granularity} if granularity else {}),
+            projections=declared(self.projections),
         )
         self._table.append(source.reader())
 
+    def sizes(self) -> tuple[int, int]:
+        """Split the files' bytes by what the table knows of its projections."""
+        everything, _ = super().sizes()
+        projections = sum(self._table.projection_stats()["bytes"].to_pylist())
+        return everything - projections, projections
+
     def open(self) -> None:
+        """Open the table."""
         self._table = self._projseg.Table(self._location)
 
     def run(self, query: Question) -> pa.Table:
+        """Ask the table."""
         answer: pa.Table = self._table.query(**query_arguments(query), context=self._context())
         return answer
 
+    def client(self) -> Client:
+        """Share the table."""
+        one = {"threads": 1}
+        return lambda query: self._table.query(**query_arguments(query), context=one)
+
     def drain(self, query: Question) -> None:
+        """Scan."""
         arguments = query_arguments(query)
         wanted = {name: arguments[name] for name in ("columns", "filter", "interval", "limit")}
         for _ in self._table.scan(**wanted, context=self._context()):
             pass
 
-    def work(self, query: Question) -> Work:
-        """Return rows and bytes by `explain(analyze=True)`."""
+    def plan(self, query: Question) -> None:
+        """Explain."""
+        self._table.explain(**query_arguments(query), context=self._context())
+
+    def work(self, query: Question) -> dict[str, Any]:
+        """Return rows, bytes and sources by `explain(analyze=True)`."""
         plan = self._table.explain(
             **query_arguments(query), context=self._context(), analyze=True
         ).segments
-        sources: dict[str, int] = {}
-        for source in plan["source"].to_pylist():
-            name = source or "base rows"
-            sources[name] = sources.get(name, 0) + 1
-        rows, bytes_read = (sum(filter(None, plan[name].to_pylist())) for name in ("rows", "bytes"))
-        return Work(rows, bytes_read, sources)
+        sources = Counter(source or "base rows" for source in plan["source"].to_pylist())
+        return {
+            "rows read": sum(filter(None, plan["rows"].to_pylist())),
+            "read bytes": sum(filter(None, plan["bytes"].to_pylist())),
+            "answered from": ", ".join(f"{source} ({count})" for source, count in sources.items()),
+        }
 
     @property
     def _location(self) -> str:
@@ -72,34 +91,38 @@ class _Projseg(Engine):
         return {"threads": self.thread_count}
 
 
-class ProjsegProjections(_Projseg):
-    """A table with the workload's projections."""
-
-    name = "projseg"
-    title = "projseg with projections"
-
-    def sizes(self) -> tuple[int, int]:
-        """Split the files' bytes by what the table knows of its projections."""
-        everything, _ = super().sizes()
-        projections = sum(self._table.projection_stats()["bytes"].to_pylist())
-        return everything - projections, projections
-
-
-class ProjsegBase(_Projseg):
+class ProjsegBase(ProjsegProjections):
     """A table without projections."""
 
     name = "projseg-base"
-    title = "projseg without projections"
     has_projections = False
 
 
-def declared(library: Any, specs: tuple[Rollup, ...]) -> list[Any]:
-    """Return the benchmark's projections as `projseg.Projection`."""
+class ProjsegPool(ProjsegProjections):
+    """A pool of processes, made of a table that has answered, as its documentation advises."""
+
+    name = "projseg-pool"
+    _pool: Any = None
+
+    def client(self) -> Client:
+        """Share the pool of as many workers as threads."""
+        if self._pool is None:
+            self._pool = self._projseg.QueryPool(self._table, workers=self.thread_count, threads=1)
+        return lambda query: self._pool.query(**query_arguments(query))
+
+    def close(self) -> None:
+        """End the workers."""
+        if self._pool is not None:
+            self._pool.close()
+
+
+def declared(specs: tuple[Rollup, ...]) -> list[Any]:
+    """Return projections as `projseg.Projection`."""
+    import projseg
+
     return [
-        library.Projection(
-            spec.name, group_by=list(spec.group_by), aggregators=list(spec.aggregators)
-        )
-        for spec in specs
+        projseg.Projection(one.name, group_by=list(one.group_by), aggregators=list(one.aggregators))
+        for one in specs
     ]
 
 

@@ -1,36 +1,59 @@
-"""projseg as a Spark data source: by read options, and by plain SQL with the extension."""
+"""projseg's tables in Spark: by plain SQL with the extension, and by read options."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from projseg.benchmarks.peers.engine import stored_bytes
-from projseg.benchmarks.peers.spark_peer import SparkEngine
-from projseg.benchmarks.question import Question
-from projseg.benchmarks.staging import Source
-from projseg.benchmarks.workload import Workload
+from projseg.benchmarks.peers.spark_peer import SparkEngine, SparkParquet
+from projseg.benchmarks.runner.staging import Source
+from projseg.benchmarks.workloads.question import Question, Workload
 
-__all__ = ["ProjsegSparkOptions", "ProjsegSparkSql"]
+__all__ = [
+    "ProjsegSparkOptions",
+    "ProjsegSparkPlain",
+    "ProjsegSparkShared",
+    "ProjsegSparkSql",
+    "SparkParquetExtended",
+]
 
 
-class _ProjsegOnSpark(SparkEngine):
-    is_peer = False
+class SparkParquetExtended(SparkParquet):
+    """Parquet in a session with projseg's extension, which has nothing to do there."""
 
-    def __init__(self, folder: Path, thread_count: int, workload: Workload) -> None:
+    name = "spark-parquet-extended"
+
+    def _configured(self, builder: Any) -> Any:
         import projseg  # imported as a user does, in the engine's process
 
-        self._projseg: Any = projseg
+        return projseg.configure(builder)
+
+
+class ProjsegSparkSql(SparkEngine):
+    """Plain Spark SQL over a view of the table; the extension plants whole answers."""
+
+    name = "projseg-spark-sql"
+    is_peer = False
+    is_enabled: ClassVar[str] = "true"
+    plants_answers: ClassVar[str] = "true"
+
+    def __init__(self, folder: Path, thread_count: int, workload: Workload) -> None:
         super().__init__(folder, thread_count, workload)
-        self._projseg.register(self.spark)
+        import projseg
+
+        projseg.register(self.spark)
 
     def _configured(self, builder: Any) -> Any:
         """Set what docs/spark.md advises."""
-        daemon = "projseg.spark_datasource.daemon"
-        return builder.config("spark.python.daemon.module", daemon)
+        import projseg
+
+        builder = projseg.configure(builder)
+        builder.config("spark.python.daemon.module", "projseg.spark_datasource.daemon")
+        builder.config("spark.projseg.enabled", self.is_enabled)
+        return builder.config("spark.projseg.local.enabled", self.plants_answers)
 
     def load(self, source: Source) -> None:
         """Write the staged Parquet through `df.write`."""
@@ -39,38 +62,35 @@ class _ProjsegOnSpark(SparkEngine):
             {"name": spec.name, "groupBy": spec.group_by, "aggregators": spec.aggregators}
             for spec in self.projections
         ]
-        writer = rows.write.format("projseg").mode("append").option("timeColumn", "time")
+        writer = rows.write.format("projseg").mode("append")
+        writer = writer.option("timeColumn", self.workload.time_column)
         writer.option("projections", json.dumps(declarations)).save(self._location)
 
-    def sizes(self) -> tuple[int, int]:
-        """Return the bytes of the table; `projseg` tells base and projections apart."""
-        return stored_bytes(self.folder / "edits"), 0
-
-    @property
-    def _location(self) -> str:
-        return str(self.folder / "edits")
-
-
-class ProjsegSparkSql(_ProjsegOnSpark):
-    """Plain Spark SQL over a view of the table, accelerated by the Catalyst extension."""
-
-    name = "projseg-spark-sql"
-    title = "projseg by Spark SQL"
-
     def open(self) -> None:
-        """Register the view `edits`."""
-        edits = self.spark.read.format("projseg").load(self._location)
-        edits.createOrReplaceTempView("edits")
-
-    def _configured(self, builder: Any) -> Any:
-        return self._projseg.configure(super()._configured(builder))
+        """Register the view."""
+        rows = self.spark.read.format("projseg").load(self._location)
+        rows.createOrReplaceTempView(self.workload.name)
 
 
-class ProjsegSparkOptions(_ProjsegOnSpark):
+class ProjsegSparkShared(ProjsegSparkSql):
+    """The same, where Spark's tasks share the work of each answer."""
+
+    name = "projseg-spark-shared"
+    plants_answers = "false"
+
+
+class ProjsegSparkPlain(ProjsegSparkSql):
+    """The same without the extension: rows of the data source."""
+
+    name = "projseg-spark-plain"
+    is_enabled = "false"
+    plants_answers = "false"
+
+
+class ProjsegSparkOptions(ProjsegSparkPlain):
     """The query as read options; ordering and limit are Spark's."""
 
     name = "projseg-spark-options"
-    title = "projseg by Spark read options"
 
     def open(self) -> None:
         """Nothing is kept between queries: each load reads the table's newest version."""

@@ -8,9 +8,15 @@ from typing import Final
 from projseg.benchmarks.peers.clickhouse_peer import ClickHouse, ClickHouseProjections
 from projseg.benchmarks.peers.duckdb_peer import DuckDbNative, DuckDbParquet
 from projseg.benchmarks.peers.engine import Engine
-from projseg.benchmarks.peers.projseg_engine import ProjsegBase, ProjsegProjections
-from projseg.benchmarks.peers.projseg_on_spark import ProjsegSparkOptions, ProjsegSparkSql
-from projseg.benchmarks.peers.spark_peer import SparkParquet, SparkRollup
+from projseg.benchmarks.peers.projseg_engine import ProjsegBase, ProjsegPool, ProjsegProjections
+from projseg.benchmarks.peers.projseg_on_spark import (
+    ProjsegSparkOptions,
+    ProjsegSparkPlain,
+    ProjsegSparkShared,
+    ProjsegSparkSql,
+    SparkParquetExtended,
+)
+from projseg.benchmarks.peers.spark_peer import SparkParquet, SparkPrepared, SparkRollup
 from projseg.errors import InvalidInputError, did_you_mean
 
 __all__ = ["ENGINES", "select_engines"]
@@ -18,32 +24,37 @@ __all__ = ["ENGINES", "select_engines"]
 ENGINES: Final[tuple[type[Engine], ...]] = (
     ProjsegProjections,
     ProjsegBase,
+    ProjsegPool,
     DuckDbNative,
     DuckDbParquet,
     ClickHouse,
     ClickHouseProjections,
     SparkParquet,
+    SparkParquetExtended,
     SparkRollup,
+    SparkPrepared,
     ProjsegSparkSql,
+    ProjsegSparkShared,
+    ProjsegSparkPlain,
     ProjsegSparkOptions,
 )
 
 
-def select_engines(names: Iterable[str], workload: str = "edits") -> tuple[type[Engine], ...]:
-    """Return the engines of these names in the list's order; all that take part for no name.
+def select_engines(names: Iterable[str]) -> tuple[type[Engine], ...]:
+    """Return the engines of these names in the list's order.
 
     Raises
     ------
     InvalidInputError
-        For a name that is not in the list, or whose engine does not take part in the workload.
+        For a name that is not in the list.
     """
-    by_name = {engine.name: engine for engine in ENGINES if workload in engine.workloads}
-    wanted = list(names) or list(by_name)
+    by_name = {engine.name: engine for engine in ENGINES}
+    wanted = list(names)
     for name in wanted:
         if name not in by_name:
             raise InvalidInputError(
                 "PROJSEG_BAD_ARGUMENT",
-                f"'{name}' is not an engine over {workload}{did_you_mean(name, by_name)};"
+                f"'{name}' is not an engine{did_you_mean(name, by_name)};"
                 f" there are {', '.join(by_name)}",
             )
     return tuple(engine for engine in ENGINES if engine.name in wanted)

@@ -1,11 +1,13 @@
-"""Spark over Parquet that it wrote itself, and over rollups made by hand."""
+"""Spark over Parquet that it wrote itself, over rollups made by hand, and over ready batches."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -15,13 +17,12 @@ from projseg.benchmarks.peers.statements import (
     rollup_statement,
     spark_statement,
 )
-from projseg.benchmarks.question import Question
-from projseg.benchmarks.staging import Source
-from projseg.benchmarks.workload import Workload
+from projseg.benchmarks.runner.staging import Source
+from projseg.benchmarks.workloads.question import Question, Workload
 
-__all__ = ["SparkEngine", "SparkParquet", "SparkRollup"]
+__all__ = ["SparkEngine", "SparkParquet", "SparkPrepared", "SparkRollup", "local_session"]
 
-_SETTINGS = {
+_SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "4g",
@@ -31,43 +32,54 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.log.level": "ERROR",
 }
+_BATCH_ROWS: Final = 1 << 17  # as projseg's
+
+
+def local_session(folder: Path, thread_count: int, configured: Callable[[Any], Any]) -> Any:
+    """Return a local session of as many threads and shuffle partitions, configured further."""
+    # Workers must be this interpreter, whatever python3 the PATH holds.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession  # starts a JVM: only where it is used
+
+    builder: Any = SparkSession.builder
+    builder = builder.master(f"local[{thread_count}]").appName("projseg-bench")
+    own = {
+        "spark.sql.shuffle.partitions": str(thread_count),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder / "scratch"),
+    }
+    for key, value in (_SETTINGS | own).items():
+        builder = builder.config(key, value)
+    return configured(builder).getOrCreate()
 
 
 class SparkEngine(Engine):
-    """A local session of as many threads, with as many shuffle partitions."""
+    """Plain SQL over a view of the table's name."""
 
     runs_on_spark = True
-    workloads = ("edits",)
 
     def __init__(self, folder: Path, thread_count: int, workload: Workload) -> None:
         super().__init__(folder, thread_count, workload)
-        # Workers must be this interpreter, whatever python3 the PATH holds.
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        from pyspark.sql import SparkSession  # starts a JVM: only in this engine's process
+        self.spark = local_session(folder, thread_count, self._configured)
 
-        builder: Any = SparkSession.builder
-        builder = builder.master(f"local[{thread_count}]").appName("projseg-bench")
-        settings = {
-            **_SETTINGS,
-            "spark.sql.shuffle.partitions": str(thread_count),
-            "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            "spark.local.dir": str(folder / "scratch"),
-        }
-        for key, value in settings.items():
-            builder = builder.config(key, value)
-        self.spark = self._configured(builder).getOrCreate()
+    def _configured(self, builder: Any) -> Any:
+        return builder
 
-    def version(self) -> str:
-        """Return Spark's version."""
-        return str(self.spark.version)
+    @property
+    def _location(self) -> str:
+        return str(self.folder / self.workload.name)
 
     def sizes(self) -> tuple[int, int]:
         """Return the bytes of what was loaded."""
-        return stored_bytes(self.folder / "edits"), 0
+        return stored_bytes(Path(self._location)), 0
 
     def run(self, query: Question) -> pa.Table:
         """Collect the answer of the plain SQL statement as Arrow."""
         return self.spark.sql(spark_statement(query)).toArrow()
+
+    def plan(self, query: Question) -> None:
+        """Make the physical plan."""
+        self.spark.sql(spark_statement(query))._jdf.queryExecution().executedPlan()
 
     def drain(self, query: Question) -> None:
         """Send the rows to Spark's own sink that drops them."""
@@ -78,37 +90,33 @@ class SparkEngine(Engine):
         """Stop the JVM's session."""
         self.spark.stop()
 
-    def _configured(self, builder: Any) -> Any:
-        return builder
-
 
 class SparkParquet(SparkEngine):
     """Plain Spark SQL over snappy Parquet written by Spark from the staged files."""
 
     name = "spark-parquet"
-    title = "Spark on Parquet"
+    has_projections = False
 
     def load(self, source: Source) -> None:
         """Read the staged Parquet and write it again."""
         rows = self.spark.read.parquet(str(source.parquet_folder))
-        rows.write.parquet(str(self.folder / "edits"))
+        rows.write.parquet(self._location)
 
     def open(self) -> None:
-        """Register the view `edits`."""
-        edits = self.spark.read.parquet(str(self.folder / "edits"))
-        edits.createOrReplaceTempView("edits")
+        """Register the view."""
+        rows = self.spark.read.parquet(self._location)
+        rows.createOrReplaceTempView(self.workload.name)
 
 
 class SparkRollup(SparkEngine):
-    """What a careful person would do by hand: one Parquet rollup for each projection."""
+    """What a careful person would do by hand: one Parquet rollup for each projection of edits."""
 
     name = "spark-rollup"
-    title = "Spark on hand-made rollups"
 
     def load(self, source: Source) -> None:
         """Aggregate the staged Parquet once for each rollup."""
-        edits = self.spark.read.parquet(str(source.parquet_folder))
-        edits.createOrReplaceTempView("edits")
+        rows = self.spark.read.parquet(str(source.parquet_folder))
+        rows.createOrReplaceTempView(self.workload.name)
         for projection in self.projections:
             rollup = self.spark.sql(rollup_definition(projection))
             rollup.write.parquet(str(self.folder / "rollups" / projection.name))
@@ -125,11 +133,97 @@ class SparkRollup(SparkEngine):
 
     def run(self, query: Question) -> pa.Table:
         """Answer from the covering rollup, as a person would write it."""
-        text = rollup_statement(query)
-        if text is None:
-            raise NotApplicableError(f"no rollup covers {query.name}")
-        return self.spark.sql(text).toArrow()
+        return self.spark.sql(self._text(query)).toArrow()
+
+    def plan(self, query: Question) -> None:
+        """Make the physical plan."""
+        self.spark.sql(self._text(query))._jdf.queryExecution().executedPlan()
 
     def drain(self, query: Question) -> None:
         """Refuse: a rollup has no rows to scan."""
-        raise NotApplicableError(f"no rollup covers {query.name}")
+        self._text(query)
+
+    def _text(self, query: Question) -> str:
+        text = rollup_statement(query)
+        if text is None:
+            raise NotApplicableError(f"no rollup covers {query.name}")
+        return text
+
+
+class SparkPrepared(SparkEngine):
+    """A source that only hands over batches from a file: Spark's own cost of Python's sources."""
+
+    name = "spark-prepared"
+    has_projections = False
+
+    def __init__(self, folder: Path, thread_count: int, workload: Workload) -> None:
+        super().__init__(folder, thread_count, workload)
+        self.spark.dataSource.register(_prepared_source())
+
+    def load(self, source: Source) -> None:
+        """Write the columns of each scan as batches."""
+        (self.folder / self.workload.name).mkdir()
+        rows = source.table().combine_chunks()
+        for query in self.workload.queries:
+            if query.is_drained:
+                columns = rows.select(query.columns)
+                with pa.ipc.new_file(self._path(query), columns.schema) as writer:
+                    writer.write_table(columns, max_chunksize=_BATCH_ROWS)
+
+    def open(self) -> None:
+        """Nothing is kept between queries."""
+
+    def run(self, query: Question) -> pa.Table:
+        """Refuse: batches are ready for scans alone."""
+        raise NotApplicableError(f"no batches are ready for {query.name}")
+
+    def drain(self, query: Question) -> None:
+        """Send the rows to Spark's own sink that drops them."""
+        reader = self.spark.read.format("prepared").option("tasks", self.thread_count)
+        rows = reader.option("path", self._path(query)).load()
+        rows.write.format("noop").mode("overwrite").save()
+
+    def _path(self, query: Question) -> str:
+        return f"{self._location}/{query.name}.arrow"
+
+
+def _prepared_source() -> Any:
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    def opened(path: str) -> pa.RecordBatchFileReader:
+        return pa.ipc.open_file(pa.memory_map(path))
+
+    @dataclass
+    class Batches(InputPartition):
+        first: int
+        end: int
+
+    @dataclass
+    class Reader(DataSourceReader):
+        path: str
+        tasks: int
+
+        def partitions(self) -> list[InputPartition]:
+            count = opened(self.path).num_record_batches
+            cuts = [count * task // self.tasks for task in range(self.tasks + 1)]
+            return [Batches(cuts[task], cuts[task + 1]) for task in range(self.tasks)]
+
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            assert isinstance(partition, Batches)
+            rows = opened(self.path)
+            for index in range(partition.first, partition.end):
+                yield rows.get_batch(index)
+
+    class PreparedSource(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "prepared"
+
+        def schema(self) -> Any:
+            return from_arrow_schema(opened(self.options["path"]).schema)
+
+        def reader(self, schema: Any) -> DataSourceReader:
+            return Reader(self.options["path"], int(self.options["tasks"]))
+
+    return PreparedSource

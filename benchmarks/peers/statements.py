@@ -8,7 +8,7 @@ from functools import cache
 import sqlglot
 from sqlglot import expressions as sql
 
-from projseg.benchmarks.question import Question, Rollup
+from projseg.benchmarks.workloads.question import Question, Rollup
 
 __all__ = [
     "clickhouse_text",

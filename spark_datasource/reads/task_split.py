@@ -28,7 +28,7 @@ ROWS_WORK_MAX: Final = 400_000_000
 """The same of a task that returns rows: starting one takes some ten milliseconds."""
 
 # What Spark takes for a row that a task returns, and for each of its values, measured by a source
-# that does nothing: `python -m projseg.benchmarks.spark_scans`.
+# that does nothing: `projseg bench run spark-scans`.
 _ROW_WORK: Final = 60
 _VALUE_WORK: Final = 35
 

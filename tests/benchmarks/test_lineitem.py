@@ -8,20 +8,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
-from projseg.benchmarks.answers import find_difference, normalised
-from projseg.benchmarks.cli import app
-from projseg.benchmarks.lineitem import SCHEMA, LineitemRows
 from projseg.benchmarks.peers.registry import select_engines
-from projseg.benchmarks.records import load_run
-from projseg.benchmarks.staging import stage
-from projseg.benchmarks.workload import WORKLOADS
+from projseg.benchmarks.runner.answers import find_difference, normalised
+from projseg.benchmarks.runner.staging import stage
+from projseg.benchmarks.workloads.lineitem_queries import LINEITEM
+from projseg.benchmarks.workloads.lineitem_rows import SCHEMA, LineitemRows
 from projseg.errors import MissingPackageError
 
 pytest.importorskip("duckdb")
 
-LINEITEM = WORKLOADS["lineitem"]
 needs_generator = pytest.mark.skipif(
     not (Path(sys.executable).parent / "tpchgen-cli").exists() and not shutil.which("tpchgen-cli"),
     reason="tpchgen-cli is of the extra [bench]",
@@ -37,10 +33,9 @@ def rows(tmp_path_factory):
 def engines(tmp_path_factory, rows):
     """Three engines over the same rows in one process, by name."""
     folder = tmp_path_factory.mktemp("lineitem")
-    source = stage(rows, folder / "source")
-    assert not source.parquet_folder.exists()
+    source = stage(rows, folder / "source", with_parquet=False)
     found = {}
-    for kind in select_engines(["projseg", "projseg-base", "duckdb"], "lineitem"):
+    for kind in select_engines(["projseg", "projseg-base", "duckdb"]):
         (folder / kind.name).mkdir()
         loading = kind(folder / kind.name, 2, LINEITEM)
         loading.load(source)
@@ -60,7 +55,7 @@ def test_engines_agree(engines, query):
     for name in ("projseg", "projseg-base"):
         found = normalised(engines[name].answer(query), query)
         assert find_difference(expected, found, query) is None, name
-    assert engines["projseg-base"].work(query).sources == {"base rows": 1}
+    assert engines["projseg-base"].work(query)["answered from"] == "base rows (1)"
 
 
 @needs_generator
@@ -88,21 +83,3 @@ def test_a_missing_generator_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     with pytest.raises(MissingPackageError, match="tpchgen-cli"):
         LineitemRows.made(tmp_path, 0.001)
-
-
-@needs_generator
-@pytest.mark.slow
-def test_a_whole_run(tmp_path):
-    output = tmp_path / "run.json"
-    arguments = ["--workload", "lineitem", "--scale", "0.01", "--peers", "projseg,duckdb"]
-    more = ["--rounds", "1", "--output", str(output), "--work-folder", str(tmp_path)]
-    done = CliRunner().invoke(app, ["run", *arguments, *more])
-    assert done.exit_code == 0, done.output
-    assert "every answer agrees" in done.output
-    run = load_run(output)
-    assert (run.workload, run.row_count, run.has_wrong_answers) == ("lineitem", 60_175, False)
-    assert set(run.engine("projseg").timings) == {query.name for query in LINEITEM.queries}
-    printed = CliRunner().invoke(app, ["table", str(output)])
-    assert printed.exit_code == 0
-    assert "| q1 \\* |" in printed.output
-    assert "where a peer is faster" in printed.output

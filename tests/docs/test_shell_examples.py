@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -26,14 +25,10 @@ PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
 def commands(page, with_slow):
     """Return (command, printed) of each `$ ` in a page's blocks, in order."""
     for slow, block in BLOCK.findall(page.read_text()):
-        if slow and (not with_slow or lacks_a_package(block)):
+        if slow and not with_slow:
             continue
         for text in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             yield whole_command(text.splitlines())
-
-
-def lacks_a_package(block):
-    return "bench report" in block and find_spec("matplotlib") is None
 
 
 def whole_command(lines):

@@ -1,6 +1,6 @@
 """What a process that asks one question does without, and that the rest comes when it is asked for.
 
-How long a first answer takes is measured by `python -m projseg.benchmarks.first_answer`.
+How long a first answer takes is measured by `projseg bench run first-answer`.
 """
 
 from __future__ import annotations

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from projseg.benchmarks import tpch_sql
+from projseg.benchmarks.runner.scenario import Bench
+from projseg.benchmarks.scenarios.star_queries import ask_star_queries
 from projseg.errors import MissingPackageError
 
-PLANTED = {"Q1", "Q6", "Q15"}
+PLANTED = {"tpch Q1", "tpch Q6", "tpch Q15"}
 BELOW_JOINS = {"tpch Q14", "tpch Q18", "ssb Q1.1", "ssb Q1.2", "ssb Q1.3"}
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_all_queries_answer_as_of_parquet(spark, tmp_path):
+    bench = Bench({"scale": 0.01, "rounds": 1}, tmp_path, lambda line: None)
     spark.conf.set("spark.projseg.enabled", "true")
     try:
-        found = tpch_sql.run(spark, tmp_path, scale=0.01, runs=1)
+        ask_star_queries(bench, spark)
     except MissingPackageError as error:
         pytest.skip(str(error))
     finally:
         spark.conf.set("spark.projseg.enabled", "false")
-    assert len(found["tpch"]) == 22
-    assert len(found["ssb"]) == 13
-    different = [
-        q for name in ("tpch", "ssb") for q, one in found[name].items() if not one["equal"]
-    ]
-    assert different == []
-    assert {q for q, one in found["tpch"].items() if one["how"] == ["planted"]} >= PLANTED
-    assert set(found["below_joins"]) >= BELOW_JOINS
+    assert bench.problems == []
+    how = {one.case: one.values["answered"] for one in bench.figures if one.way == "projseg"}
+    assert [sum(name.startswith(kind) for name in how) for kind in ("tpch", "ssb")] == [22, 13]
+    assert {name for name in how if how[name] == "planted"} >= PLANTED
+    assert {name for name in how if "below a join" in how[name]} >= BELOW_JOINS

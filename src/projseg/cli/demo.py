@@ -118,12 +118,13 @@ def _made(location: str, row_count: int) -> Iterator[Ask]:
 def _made_by_spark(location: str, row_count: int) -> Iterator[Ask]:
     """Make the table through Spark, and yield what answers queries through it."""
     from projseg.benchmarks.generator import EditStream
+    from projseg.benchmarks.runner.staging import write_parquet
     from projseg.spark_datasource.read_write import read, write
 
     spark = _session()
     try:
         with tempfile.TemporaryDirectory(prefix="projseg-demo-rows-") as folder:
-            EditStream(row_count).write_parquet(Path(folder))
+            write_parquet(EditStream(row_count).reader(), Path(folder) / "rows.parquet")
             started = time.perf_counter()
             rows = spark.read.parquet(folder)
             write(rows, location, projections=PROJECTIONS, **TABLE_OPTIONS)

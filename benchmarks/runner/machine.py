@@ -1,0 +1,156 @@
+"""What figures depend on: machine, libraries, commit, memory bandwidth; and peak memory."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+__all__ = ["checkout", "describe_machine", "peak_memory", "processor_seconds", "read_bandwidth"]
+
+_LIBRARIES: Final = ("projseg", "numpy", "numba", "pyarrow", "duckdb", "chdb", "pyspark")
+_BYTES_PER_THREAD: Final = 512 << 20  # far beyond any cache
+_SAMPLE_SECONDS: Final = 0.02
+
+
+def describe_machine() -> dict[str, Any]:
+    """Return the machine, the libraries and the commit that a run's figures depend on."""
+    root = checkout()
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": _git(root, "rev-parse", "HEAD"),
+        "has_local_changes": bool(_git(root, "status", "--porcelain", "--untracked-files=no")),
+        "cpu": _cpu_name(),
+        "cpu_count": os.cpu_count(),
+        "load_average": round(os.getloadavg()[0], 2),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": _versions(),
+    }
+
+
+def checkout() -> Path | None:
+    """Return the root of the working tree that this code runs from; None when installed."""
+    root = Path(__file__).resolve().parents[2]
+    return root if (root / ".git").exists() else None
+
+
+def read_bandwidth(thread_count: int) -> float:
+    """Return bytes read a second, the best of several reads of 512 MiB a thread."""
+    sources = [np.ones(_BYTES_PER_THREAD // 8, dtype=np.int64) for _ in range(thread_count)]
+    with ThreadPoolExecutor(thread_count) as pool:
+        # A bitwise reduction keeps up with memory, and NumPy releases the GIL in it.
+        seconds = best_seconds(lambda: list(pool.map(np.bitwise_or.reduce, sources)))
+    return thread_count * _BYTES_PER_THREAD / seconds
+
+
+def best_seconds(task: Callable[[], object], repeats: int = 5) -> float:
+    """Return the least time of several."""
+    taken = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        task()
+        taken.append(time.perf_counter() - start)
+    return min(taken)
+
+
+@contextmanager
+def peak_memory(*, is_wanted: bool = True) -> Iterator[list[int]]:
+    """Yield a list that gets the peak bytes of this process and its children; none without psutil.
+
+    Mapped files do not count: they are the page cache's, and staged rows are read by mapping.
+    """
+    found: list[int] = []
+    members, stop = _processes() if is_wanted else None, threading.Event()
+    if members is None:
+        yield found
+        return
+    peak = 0
+
+    def sample() -> None:
+        nonlocal peak
+        is_last = False
+        while not is_last:
+            is_last = stop.wait(_SAMPLE_SECONDS)  # one more sample after the end
+            memory = members(lambda one: one.memory_info())
+            peak = max(peak, sum(one.rss - getattr(one, "shared", 0) for one in memory))
+
+    thread = threading.Thread(target=sample, daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        stop.set()
+        thread.join()
+        found.append(peak)
+
+
+def processor_seconds() -> float:
+    """Return the processor time of this process and its children that are running."""
+    members = _processes()
+    if members is None:
+        return time.process_time()
+    return float(sum(one.user + one.system for one in members(lambda one: one.cpu_times())))
+
+
+def _processes() -> Callable[[Callable[[Any], Any]], list[Any]] | None:
+    """Return a function that asks this process and its children; None without psutil."""
+    try:
+        import psutil  # optional: extra [bench]
+    except ImportError:
+        return None
+    this = psutil.Process()
+
+    def asked(ask: Callable[[Any], Any]) -> list[Any]:
+        found = []
+        for member in (this, *this.children(recursive=True)):
+            try:
+                found.append(ask(member))
+            except psutil.NoSuchProcess:  # ended since it was listed
+                continue
+        return found
+
+    return asked
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for library in _LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
+
+
+def _git(root: Path | None, *arguments: str) -> str | None:
+    """Return what git prints; None outside a checkout or without git."""
+    git = shutil.which("git")
+    if root is None or git is None:
+        return None
+    done = subprocess.run(  # noqa: S603  fixed arguments, no shell
+        [git, "-C", str(root), *arguments], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() if done.returncode == 0 else None

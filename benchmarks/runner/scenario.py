@@ -1,0 +1,189 @@
+"""A scenario: a name, what it measures, its arguments; and what runs one."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from projseg.benchmarks.results import Figure, ScenarioResults
+from projseg.benchmarks.runner.machine import describe_machine
+from projseg.errors import InvalidInputError, did_you_mean
+
+__all__ = ["Bench", "FreshProcess", "Scenario", "run_scenario"]
+
+_TOLERANCE: Final = 1e-9  # of sums of doubles, whose order of addition may change
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One thing to measure.
+
+    Parameters
+    ----------
+    name : str
+        Of the command `projseg bench run NAME`.
+    measures : str
+        What, in a sentence.
+    arguments : mapping
+        Defaults by name; a value that is given has the default's type.
+    run : callable
+        Adds its figures to the `Bench` that it gets.
+    small : mapping
+        Arguments with which it takes seconds, for tests.
+    """
+
+    name: str
+    measures: str
+    arguments: Mapping[str, Any]
+    run: Callable[[Bench], None]
+    small: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_arguments(self, words: Sequence[str]) -> dict[str, Any]:
+        """Return the arguments with those that `NAME=VALUE` words give.
+
+        Raises
+        ------
+        InvalidInputError
+            For a name that the scenario lacks, or a value of another type.
+        """
+        found = dict(self.arguments)
+        for word in words:
+            name, _, text = word.partition("=")
+            if name not in found:
+                raise InvalidInputError(
+                    "PROJSEG_BAD_ARGUMENT",
+                    f"'{name}' is not an argument of {self.name}{did_you_mean(name, found)};"
+                    f" there are {', '.join(found)}",
+                )
+            try:
+                found[name] = type(found[name])(text)
+            except ValueError:
+                kind = type(found[name]).__name__
+                raise InvalidInputError(
+                    "PROJSEG_BAD_ARGUMENT", f"'{word}': give {name} as {kind}"
+                ) from None
+        return found
+
+
+@dataclass
+class FreshProcess:
+    """What a process took from its start to its end, and the JSON value that it printed last."""
+
+    seconds: float
+    cpu_seconds: float
+    printed: Any
+
+
+@dataclass
+class Bench:
+    """The arguments and the place of one run, and what it has found."""
+
+    arguments: Mapping[str, Any]
+    folder: Path
+    progress: Callable[[str], None]
+    figures: list[Figure] = field(default_factory=list)
+    peers: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.arguments[name]
+
+    def names(self, name: str) -> list[str]:
+        """Return an argument's words, which commas separate."""
+        return [word.strip() for word in str(self[name]).split(",") if word.strip()]
+
+    def numbers(self, name: str) -> list[int]:
+        """Return an argument's numbers, which commas separate."""
+        return [int(word) for word in self.names(name)]
+
+    def add(self, table: str, case: str, way: str, values: Mapping[str, Any]) -> None:
+        """Keep a figure, numbers with five digits."""
+        rounded = {
+            measure: [_rounded(one) for one in value]
+            if isinstance(value, list)
+            else _rounded(value)
+            for measure, value in values.items()
+        }
+        self.figures.append(Figure(table, case, way, rounded))
+
+    def require_same(
+        self, wanted: Mapping[str, pa.Table], found: Mapping[str, pa.Table], step: str
+    ) -> None:
+        """Note each answer that a step changed; rows may come in any order."""
+        for name, answer in wanted.items():
+            if not _is_same(answer, found[name]):
+                self.problems.append(f"differs: {name} after {step}")
+
+    def in_new_process(self, code: str) -> FreshProcess:
+        """Run Python code alone; modules that it compiles are kept for the next process."""
+        settings = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        started, used = time.perf_counter(), _used_by_children()
+        done = subprocess.run(  # noqa: S603 - this Python, and code of a scenario
+            [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=settings
+        )
+        taken = time.perf_counter() - started
+        lines = done.stdout.splitlines()
+        printed = json.loads(lines[-1]) if lines else None
+        return FreshProcess(taken, _used_by_children() - used, printed)
+
+
+@contextmanager
+def measured() -> Iterator[dict[str, Any]]:
+    """Yield a dict that gets the seconds of the clock and of the processor."""
+    spent: dict[str, Any] = {}
+    start, processor = time.perf_counter(), time.process_time()
+    yield spent
+    spent["s"] = time.perf_counter() - start
+    spent["cpu s"] = time.process_time() - processor
+
+
+def run_scenario(
+    scenario: Scenario,
+    arguments: Mapping[str, Any],
+    progress: Callable[[str], None],
+    folder: Path | None = None,
+) -> ScenarioResults:
+    """Run a scenario in a temporary folder, which is made in the one given."""
+    machine = describe_machine()
+    with tempfile.TemporaryDirectory(prefix="projseg-bench-", dir=folder) as place:
+        bench = Bench(arguments, Path(place), progress)
+        scenario.run(bench)
+    return ScenarioResults(
+        scenario.name, dict(arguments), machine, bench.figures, bench.peers, bench.problems
+    )
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.5g}") if isinstance(value, float) else value
+
+
+def _used_by_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _is_same(one: pa.Table, other: pa.Table) -> bool:
+    if one.schema != other.schema or len(one) != len(other):
+        return False
+    keys = [(f.name, "ascending") for f in one.schema if not pa.types.is_floating(f.type)]
+    if keys:
+        one, other = one.sort_by(keys), other.sort_by(keys)
+    return all(
+        np.allclose(left.to_numpy(), right.to_numpy(), rtol=_TOLERANCE, equal_nan=True)
+        if pa.types.is_floating(left.type)
+        else left.equals(right)
+        for left, right in zip(one.columns, other.columns, strict=True)
+    )

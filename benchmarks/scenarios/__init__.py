@@ -1,0 +1,55 @@
+"""The closed list of scenarios: what is measured, each a record with its arguments."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from projseg.benchmarks.runner.scenario import Scenario
+from projseg.benchmarks.scenarios.choices import CHOICES
+from projseg.benchmarks.scenarios.column_sizes import COLUMN_SIZES
+from projseg.benchmarks.scenarios.engine_scenarios import ENGINE_SCENARIOS
+from projseg.benchmarks.scenarios.first_answer import FIRST_ANSWER
+from projseg.benchmarks.scenarios.many_segments import MANY_SEGMENTS
+from projseg.benchmarks.scenarios.new_values import NEW_VALUES
+from projseg.benchmarks.scenarios.object_stores import OBJECT_STORES
+from projseg.benchmarks.scenarios.planning import PLANNING
+from projseg.benchmarks.scenarios.profiling import PROFILE
+from projseg.benchmarks.scenarios.star_queries import STAR_QUERIES
+from projseg.benchmarks.scenarios.table_life import LIFE_SCENARIOS
+from projseg.errors import InvalidInputError, did_you_mean
+
+__all__ = ["SCENARIOS", "scenario_named"]
+
+SCENARIOS: Final[dict[str, Scenario]] = {
+    scenario.name: scenario
+    for scenario in (
+        *ENGINE_SCENARIOS,
+        FIRST_ANSWER,
+        STAR_QUERIES,
+        NEW_VALUES,
+        *LIFE_SCENARIOS,
+        OBJECT_STORES,
+        MANY_SEGMENTS,
+        PLANNING,
+        CHOICES,
+        COLUMN_SIZES,
+        PROFILE,
+    )
+}
+
+
+def scenario_named(name: str) -> Scenario:
+    """Return the scenario of a name.
+
+    Raises
+    ------
+    InvalidInputError
+        For a name that is not in the list.
+    """
+    if name not in SCENARIOS:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT",
+            f"'{name}' is not a scenario{did_you_mean(name, SCENARIOS)};"
+            f" there are {', '.join(SCENARIOS)}",
+        )
+    return SCENARIOS[name]

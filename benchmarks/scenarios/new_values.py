@@ -1,0 +1,111 @@
+"""Questions with a new value each time beside the same questions asked again, in one thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+import projseg
+from projseg.benchmarks.runner.scenario import Bench, Scenario
+
+__all__ = ["NEW_VALUES"]
+
+_START: Final = datetime(2024, 1, 1, tzinfo=UTC)
+_COUNTRIES: Final = 400
+_ASKED: Final = 60
+_GROUPS: Final = {"group_by": "channel", "aggregators": "count(*) AS n, sum(added) AS s"}
+_Given = Mapping[str, Any]
+_QUESTIONS: Final[dict[str, tuple[_Given, Callable[[int], dict[str, Any]]]]] = {
+    "covered": (
+        {**_GROUPS, "filter": "country = :c"},
+        lambda n: {"args": {"c": f"country{n}"}},
+    ),
+    "covered, literal": (
+        _GROUPS,
+        lambda n: {"filter": f"country = 'country{n}'"},
+    ),
+    "covered, two values": (
+        {**_GROUPS, "filter": "country = :c AND channel < :d"},
+        lambda n: {"args": {"c": f"country{n}", "d": f"ch{n % 20}"}},
+    ),
+    "covered, in a list": (
+        {**_GROUPS, "filter": "country IN (:c)"},
+        lambda n: {"args": {"c": [f"country{n}", f"country{n + 1}"]}},
+    ),
+    "covered, no such value": (
+        {**_GROUPS, "filter": "country = :c"},
+        lambda n: {"args": {"c": f"country none {n}"}},
+    ),
+    "base rows": (
+        {**_GROUPS, "filter": "page = :p"},
+        lambda n: {"args": {"p": n}},
+    ),
+    "base rows of an hour": (
+        {**_GROUPS, "filter": "time >= :t AND time < :t + INTERVAL 1 HOUR"},
+        lambda n: {"args": {"t": _START + timedelta(hours=n)}},
+    ),
+}
+
+
+def _run(bench: Bench) -> None:
+    for count in bench.numbers("rows"):
+        rows = _rows(count)
+        countries = projseg.Projection(
+            "countries", group_by=["country", "channel"], aggregators=["count(*)", "sum(added)"]
+        )
+        table = projseg.Table.create(
+            bench.folder / str(count),
+            rows.schema,
+            time_column="time",
+            projections=[countries],
+            data=rows,
+        )
+        for name, question in _QUESTIONS.items():
+            figure = _costs(table, *question, bench["rounds"])
+            bench.add(f"{count:,} rows", name, "", figure)
+
+
+def _costs(
+    table: projseg.Table, parts: _Given, values: Callable[[int], dict[str, Any]], rounds: int
+) -> dict[str, float]:
+    """Return the least of the rounds, of processor time a question; one warms the table up."""
+
+    def milliseconds(first: int) -> float:
+        begun = time.process_time()
+        for number in range(first, first + _ASKED):
+            table.query(**parts, **values(number))
+        return (time.process_time() - begun) / _ASKED * 1e3
+
+    milliseconds(0)
+    firsts = [number * _ASKED for number in range(1, rounds + 1)]
+    new, again = (min(map(milliseconds, firsts)) for _ in range(2))
+    return {"new cpu ms": new, "again cpu ms": again, "new / again": new / again}
+
+
+def _rows(row_count: int) -> pa.Table:
+    rng = np.random.default_rng(1)
+    micros = np.sort(rng.integers(0, 30 * 86_400_000_000, row_count))
+    times = np.datetime64(_START.replace(tzinfo=None), "us") + micros.astype("timedelta64[us]")
+    return pa.table(
+        {
+            "time": pa.array(times, pa.timestamp("us", "UTC")),
+            "country": [f"country{n}" for n in rng.integers(0, _COUNTRIES, row_count)],
+            "channel": [f"ch{n}" for n in rng.integers(0, 20, row_count)],
+            "page": pa.array(rng.integers(0, 5000, row_count), pa.int32()),
+            "added": rng.integers(0, 1000, row_count),
+        }
+    )
+
+
+NEW_VALUES: Final = Scenario(
+    "new-values",
+    "Questions with a new value each time, beside the same questions asked again.",
+    {"rows": "20000,1000000", "rounds": 5},
+    _run,
+    {"rows": "2000", "rounds": 1},
+)

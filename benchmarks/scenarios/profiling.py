@@ -1,0 +1,104 @@
+"""Where a query's time goes: processor milliseconds, and the functions that spend them.
+
+Everything runs in one thread, tasks meant for other threads included, so that one profile sees it
+all. Compiled kernels appear by their own names, as Numba reports its calls to the profiler; the
+time of built-in and library functions written in C is that of their callers. Small Python functions
+look more expensive than they are, because the profiler records each call.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from types import CodeType
+from typing import Any, Final
+from unittest.mock import patch
+
+from projseg import errors
+from projseg.benchmarks.generator import EditStream
+from projseg.benchmarks.peers.registry import select_engines
+from projseg.benchmarks.runner.scenario import Bench, Scenario
+from projseg.benchmarks.runner.staging import stage
+from projseg.benchmarks.workloads.edit_queries import EDITS
+from projseg.kernels.runtime.kernel import interpreter
+
+__all__ = ["PROFILE"]
+
+_REPEATS: Final = 5
+_PACKAGE: Final = Path(errors.__file__).parent
+
+
+def _run(bench: Bench) -> None:
+    interpreter.retire()  # stored machine code has no names
+    source = stage(EditStream(bench["rows"]), bench.folder / "source", with_parquet=False)
+    (engine_kind,) = select_engines([bench["engine"]])
+    engine = engine_kind(bench.folder, 1, EDITS)
+    engine.load(source)
+    engine.open()
+    for query in EDITS.select(bench.names("queries")):
+        with patch.object(ThreadPoolExecutor, "submit", _submit_inline):
+            _profile(bench, query.name, partial(engine.answer, query))
+
+
+def _profile(bench: Bench, name: str, ask: Callable[[], object]) -> None:
+    ask()  # decodes and compiles what is kept
+    cpu_ms = statistics.median(_cpu_ms(ask) for _ in range(_REPEATS))
+    profiler = cProfile.Profile(time.process_time, builtins=False)
+    with profiler:
+        for _ in range(_REPEATS):
+            ask()
+    title = f"{name}: {cpu_ms:.3g} ms of processor time"
+    dearest = sorted(profiler.getstats(), key=lambda entry: -entry.inlinetime)
+    for entry in dearest[: bench["functions"]]:
+        values = {
+            "own ms": entry.inlinetime * 1000.0 / _REPEATS,
+            "with callees ms": entry.totaltime * 1000.0 / _REPEATS,
+            "calls": entry.callcount / _REPEATS,
+        }
+        bench.add(title, _place(entry.code), "", values)
+
+
+def _cpu_ms(ask: Callable[[], object]) -> float:
+    start = time.process_time()
+    ask()
+    return (time.process_time() - start) * 1000.0
+
+
+def _place(code: CodeType | str) -> str:
+    """Return where a function stands, from the folder of its layer or its library on."""
+    if isinstance(code, str):
+        return code.strip("<>")  # built in
+    path = Path(code.co_filename)
+    if path.is_relative_to(_PACKAGE):
+        path = path.relative_to(_PACKAGE)
+    elif "site-packages" in path.parts:
+        path = Path(*path.parts[path.parts.index("site-packages") + 1 :])
+    else:
+        path = Path(*path.parts[-2:])
+    return f"{path.as_posix()}:{code.co_firstlineno} {code.co_name}"
+
+
+def _submit_inline(
+    _pool: ThreadPoolExecutor, task: Callable[..., Any], /, *arguments: Any, **named: Any
+) -> Future[Any]:
+    """Do a pool's task at once, in the calling thread."""
+    done: Future[Any] = Future()
+    try:
+        done.set_result(task(*arguments, **named))
+    except Exception as error:  # noqa: BLE001  as in a pool, the caller gets it from the future
+        done.set_exception(error)
+    return done
+
+
+PROFILE: Final = Scenario(
+    "profile",
+    "Where projseg's own time goes, in one thread: processor time and dearest functions.",
+    {"rows": 2_000_000, "engine": "projseg", "queries": "", "functions": 12},
+    _run,
+    {"rows": 3000, "queries": "users_by_channel,rows_of_day"},
+)

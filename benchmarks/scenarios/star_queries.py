@@ -1,0 +1,177 @@
+"""TPC-H's and the star-schema benchmark's queries of projseg tables, and of Parquet.
+
+`lineitem`, `orders` and the tables of the star schema are projseg tables, the rest stays Parquet.
+Rows are compared, and the plan tells how it got them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import projseg
+from projseg.benchmarks.peers.spark_peer import local_session
+from projseg.benchmarks.runner.scenario import Bench, Scenario
+from projseg.benchmarks.workloads.lineitem_rows import generate_tpch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["STAR_QUERIES", "ask_star_queries", "statements_of"]
+
+_REVENUE: Final = "sum(l_extendedprice * (1 - l_discount))"
+_PARQUET_TABLES: Final = ("customer", "nation", "part", "partsupp", "region", "supplier")
+_OPTIONS: Final[dict[str, dict[str, Any]]] = {
+    "lineitem": {
+        "timeColumn": "l_shipdate",
+        "projections": {
+            "pricing": "SELECT l_shipdate, l_returnflag, l_linestatus, sum(l_quantity), "
+            f"sum(l_extendedprice), {_REVENUE}, sum(l_discount), count(*), "
+            "sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)), count(l_quantity), "
+            "count(l_extendedprice), count(l_discount) GROUP BY ALL",
+            "discounts": "SELECT year(l_shipdate) AS y, l_discount, l_quantity, "
+            "sum(l_extendedprice * l_discount), count(*) GROUP BY ALL",
+            "by_supplier": "SELECT date_trunc('MONTH', l_shipdate) AS m, l_suppkey, "
+            f"{_REVENUE}, sum(l_quantity), count(*) GROUP BY ALL",
+            "by_order": "SELECT l_orderkey, sum(l_quantity), count(*) GROUP BY ALL",
+            "by_part": "SELECT l_partkey, sum(l_quantity), count(l_quantity), count(*) "
+            "GROUP BY ALL",
+        },
+    },
+    "orders": {
+        "timeColumn": "o_orderdate",
+        "projections": {
+            "by_customer": "SELECT o_custkey, count(*), sum(o_totalprice) GROUP BY ALL",
+            "by_priority": "SELECT o_orderdate, o_orderpriority, count(*) GROUP BY ALL",
+        },
+    },
+    "lineorder": {
+        "timeColumn": "lo_day",
+        "projections": {
+            "by_day": "SELECT lo_orderdate, lo_discount, sum(lo_extendedprice * lo_discount), "
+            "sum(lo_revenue), count(*) GROUP BY ALL",
+            "by_customer_supplier": "SELECT lo_custkey, lo_suppkey, lo_orderdate, "
+            "sum(lo_revenue), count(*) GROUP BY ALL",
+        },
+    },
+}
+_MARKS: Final = {
+    "below a join": "below a join",
+    "planted": "ProjsegAnswer",
+    "shared": r"BatchScan projseg\[g0#",
+    "scanned": r"BatchScan projseg\[(?!g0#)",
+}
+
+
+def statements_of(name: str) -> dict[str, str]:
+    """Return the statements of a file beside this module, by the names before them."""
+    text = Path(__file__).with_name(f"{name}.sql").read_text(encoding="utf-8")
+    return dict(re.findall(r"^--: (.*)\n(.*?);$", text, re.MULTILINE | re.DOTALL))
+
+
+def ask_star_queries(bench: Bench, spark: SparkSession) -> None:
+    """Make the tables and ask all queries of both, in a session with the extension."""
+    bench.peers.append("parquet")
+    folder = bench.folder
+    generate_tpch(folder / "made", bench["scale"])
+    _make_tpch(spark, folder)
+    _make_ssb(spark, folder)
+    for name in ("tpch", "ssb"):
+        for query, text in statements_of(name).items():
+            if not query.startswith("table "):
+                bench.progress(f"{name} {query}")
+                _ask(bench, spark, f"{name} {query}", text, folder / name)
+
+
+def _run(bench: Bench) -> None:
+    spark = local_session(bench.folder / "spark", bench["threads"], projseg.configure)
+    try:
+        ask_star_queries(bench, spark)
+    finally:
+        spark.stop()
+
+
+def _make_tpch(spark: SparkSession, folder: Path) -> None:
+    for name in ("lineitem", "orders", *_PARQUET_TABLES):
+        path = folder / "made" / f"{name}.parquet"
+        _link(path, folder / "tpch/parquet" / name)
+        if name in _OPTIONS:
+            _write(spark.read.parquet(str(path)), folder / "tpch/projseg" / name)
+        else:
+            _link(path, folder / "tpch/projseg" / name)
+
+
+def _make_ssb(spark: SparkSession, folder: Path) -> None:
+    for name, text in statements_of("ssb").items():
+        kind, _, table = name.partition(" ")
+        if kind == "table":
+            _use(spark, folder / "tpch/parquet")
+            path = folder / "ssb/parquet" / table
+            spark.sql(text).coalesce(2).write.parquet(str(path))
+            _write(spark.read.parquet(str(path)), folder / "ssb/projseg" / table)
+
+
+def _write(rows: DataFrame, path: Path) -> None:
+    options = _OPTIONS.get(path.name, {})
+    made = options.get("projections", {})
+    declared = [{"name": name, "sql": text} for name, text in made.items()]
+    granularity = {"segmentGranularity": "year"} if options else {}
+    projseg.write(rows, path, **{**options, **granularity, "projections": declared})
+
+
+def _link(path: Path, name: Path) -> None:
+    name.parent.mkdir(parents=True, exist_ok=True)
+    name.symlink_to(path)
+
+
+def _use(spark: SparkSession, folder: Path) -> None:
+    """Let names of tables mean the tables of a folder: Parquet, or projseg where it is that."""
+    for path in folder.iterdir():
+        is_parquet = path.is_file() or any(path.glob("*.parquet"))
+        reader = spark.read.format("parquet" if is_parquet else "projseg")
+        reader.load(str(path)).createOrReplaceTempView(path.name)
+
+
+def _ask(bench: Bench, spark: SparkSession, name: str, text: str, folder: Path) -> None:
+    answers = []
+    for way in ("projseg", "parquet"):
+        _use(spark, folder / way)
+        plan = spark.sql(text)._jdf.queryExecution().executedPlan().toString()
+        taken = []
+        rows: list[tuple[Any, ...]] = []
+        for _ in range(bench["rounds"]):
+            started = time.perf_counter()
+            rows = [tuple(row) for row in spark.sql(text).collect()]
+            taken.append((time.perf_counter() - started) * 1000)
+        answers.append(rows)
+        how = ", ".join(kind for kind, mark in _MARKS.items() if re.search(mark, plan))
+        values = {"ms": taken, "rows": len(rows), "answered": how}
+        bench.add("queries", name, way, values)
+    if not _is_same(*answers):
+        bench.problems.append(f"differs: projseg: {name}")
+
+
+def _is_same(found: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> bool:
+    """Whether rows are the same, in order; doubles to 1e-9."""
+    if len(found) != len(expected):
+        return False
+    pairs = zip(sum(found, ()), sum(expected, ()), strict=True)
+    return all(
+        math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
+        if isinstance(one, float) and isinstance(other, float)
+        else one == other and (not isinstance(one, Decimal) or str(one) == str(other))
+        for one, other in pairs
+    )
+
+
+STAR_QUERIES: Final = Scenario(
+    "star-queries",
+    "TPC-H's and the star-schema benchmark's queries in plain Spark SQL, beside Parquet.",
+    {"scale": 0.1, "rounds": 2, "threads": 2},
+    _run,
+    {"scale": 0.001, "rounds": 1},
+)

@@ -1,0 +1,1 @@
+"""Rows, queries and projections that engines are compared by."""

@@ -1,0 +1,147 @@
+"""Questions and projections in one neutral form, and the workloads made of them.
+
+A query is written once, as the arguments of `projseg.Table.query` in Spark SQL expression text. The
+statement for a peer is composed from the same parts, so that no engine is asked something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from projseg.errors import InvalidInputError, did_you_mean
+
+__all__ = ["Question", "Rollup", "Workload"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rollup:
+    """A projection, or a rollup made by hand: grouping columns and aggregators as Spark SQL."""
+
+    name: str
+    group_by: tuple[str, ...]
+    aggregators: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question, as the arguments of `projseg.Table.query`.
+
+    Parameters
+    ----------
+    name : str
+        Stable and unique: results of different runs are compared by it.
+    group_by, aggregators, columns, order_by : tuple of str
+        Spark SQL expression texts; either aggregators or the columns of a row scan.
+    filter : str or None
+        A condition.
+    interval : (str, str) or None
+        Half-open, ISO 8601 in UTC without the zone, of the column `time`.
+    limit : int or None
+        Rows kept after ordering; the order is total, so that one answer is right.
+    covered_by : str or None
+        A projection of the workload that can answer it.
+    is_drained : bool
+        Every row is produced and thrown away: for answers as large as the table.
+    table : str
+        Its table in SQL.
+    """
+
+    name: str
+    group_by: tuple[str, ...] = ()
+    aggregators: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    filter: str | None = None
+    interval: tuple[str, str] | None = None
+    order_by: tuple[str, ...] = ()
+    limit: int | None = None
+    covered_by: str | None = None
+    is_drained: bool = False
+    table: str = "edits"
+
+    @property
+    def title(self) -> str:
+        """The name, with a star where a projection covers the query."""
+        return f"{self.name} *" if self.covered_by else self.name
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The expressions of the answer's columns, in order."""
+        return self.group_by + self.aggregators or self.columns
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """The names of the answer's columns, in order."""
+        return tuple(output.rsplit(" AS ", 1)[-1] for output in self.outputs)
+
+    @property
+    def approximate_outputs(self) -> tuple[str, ...]:
+        """The names of the answer's columns whose values may differ between engines."""
+        return tuple(
+            name
+            for name, output in zip(self.output_names, self.outputs, strict=True)
+            if output.startswith("approx_count_distinct")
+        )
+
+    def exact(self) -> Question:
+        """Return the same question with every approximate distinct count made exact."""
+        exact = (
+            text.replace("approx_count_distinct(", "count(DISTINCT ") for text in self.aggregators
+        )
+        return replace(self, aggregators=tuple(exact))
+
+    def where(self) -> str | None:
+        """Return the filter and the interval as one condition, for peers that know no interval."""
+        parts = [f"({self.filter})"] if self.filter else []
+        if self.interval:
+            start, end = self.interval
+            parts.append(f"time >= TIMESTAMP '{start}' AND time < TIMESTAMP '{end}'")
+        return " AND ".join(parts) or None
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A table, the projections that engines may hold of it, and its queries.
+
+    Parameters
+    ----------
+    name : str
+        Every engine calls its table so.
+    schema : pa.Schema
+        Of the staged rows.
+    time_column : str
+        The column that rows are arranged by, where an engine does so.
+    projections : tuple of Rollup
+        All that engines know of the queries beforehand.
+    queries : tuple of Question
+        In the order of the report.
+    granularity : str or None
+        Of projseg's segments.
+    """
+
+    name: str
+    schema: pa.Schema
+    time_column: str
+    projections: tuple[Rollup, ...]
+    queries: tuple[Question, ...]
+    granularity: str | None = None
+
+    def select(self, names: Iterable[str]) -> tuple[Question, ...]:
+        """Return the queries of these names in the list's order; all of them for no name.
+
+        Raises
+        ------
+        InvalidInputError
+            For a name that is not in the list.
+        """
+        by_name = {query.name: query for query in self.queries}
+        wanted = list(names) or list(by_name)
+        for name in wanted:
+            if name not in by_name:
+                raise InvalidInputError(
+                    "PROJSEG_BAD_ARGUMENT",
+                    f"'{name}' is not a query over {self.name}{did_you_mean(name, by_name)}",
+                )
+        return tuple(query for query in self.queries if query.name in wanted)
