@@ -42,7 +42,7 @@ class Assignment:
 
 
 @dataclass(frozen=True)
-class Call:
+class EngineCall:
     """A call of one of the engine's methods; sampling memory costs a little."""
 
     method: str
@@ -110,7 +110,7 @@ class EngineWorker:
     ) -> Reply:
         """Call a method and wait; a worker that has died is a failure like any other."""
         try:
-            self._pipe.send(Call(method, arguments, answer_path, samples_memory))
+            self._pipe.send(EngineCall(method, arguments, answer_path, samples_memory))
         except OSError:
             return self._ended()
         return self._reply()
@@ -132,7 +132,7 @@ def _serve(pipe: Connection, assignment: Assignment, log_path: Path) -> None:
     _redirect_output(log_path)
     _pin(assignment.thread_count)
     engines: list[Engine] = []
-    call = Call("start")
+    call = EngineCall("start")
     while True:
         pipe.send(_replied(assignment, engines, call))
         if call.method == "close":
@@ -143,7 +143,7 @@ def _serve(pipe: Connection, assignment: Assignment, log_path: Path) -> None:
             return
 
 
-def _replied(assignment: Assignment, engines: list[Engine], call: Call) -> Reply:
+def _replied(assignment: Assignment, engines: list[Engine], call: EngineCall) -> Reply:
     """Serve one call, timed; an engine's exception becomes the reply's failure."""
     reply = Reply()
     try:
