@@ -8,7 +8,7 @@ import pytest
 from projseg.benchmarks.generator import EditStream
 from projseg.benchmarks.peers.registry import select_engines
 from projseg.benchmarks.runner.engine_worker import Assignment, EngineWorker
-from projseg.benchmarks.runner.machine import peak_memory, processor_seconds, read_bandwidth
+from projseg.benchmarks.runner.machine import peak_memory, processor_seconds
 from projseg.benchmarks.runner.scenario import run_scenario
 from projseg.benchmarks.runner.staging import stage
 from projseg.benchmarks.scenarios import SCENARIOS
@@ -97,6 +97,5 @@ def test_peak_memory_sees_an_allocation():
     assert nothing == []
 
 
-def test_processor_time_and_bandwidth_are_measured():
+def test_processor_time_is_measured():
     assert processor_seconds() > 0
-    assert read_bandwidth(1) > 1e8

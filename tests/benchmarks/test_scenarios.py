@@ -20,7 +20,7 @@ from projseg.errors import InvalidInputError
 
 pytest.importorskip("duckdb")
 
-QUICK = ["planning", "column-sizes", "small-segments", "throughput"]
+QUICK = ["planning", "column-sizes", "throughput"]
 NEEDS_TPCHGEN = {"lineitem", "star-queries"}
 HAS_TPCHGEN = shutil.which("tpchgen-cli") or (Path(sys.executable).parent / "tpchgen-cli").exists()
 
