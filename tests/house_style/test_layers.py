@@ -17,6 +17,7 @@ LAYERS = [
     {"algebra"},
     {"evaluation"},
     {"evaluation"},
+    {"evaluation"},
     {"aggregation"},
     {"table_layer"},
     {"writer", "reader"},
