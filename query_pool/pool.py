@@ -97,7 +97,7 @@ class QueryPool:
             raise
 
     def __repr__(self) -> str:
-        names = ", ".join(table.location for table in self._tables.values())
+        names = ", ".join(map(repr, self._tables.values()))
         state = "closed" if self._queue.is_closed else f"{len(self._slots)} workers"
         return f"<QueryPool of {names}: {state}>"
 

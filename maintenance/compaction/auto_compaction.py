@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from projseg.errors import InvalidInputError, ProjsegError
+from projseg.errors import InvalidInputError, ProjsegError, without_secrets
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 
@@ -53,7 +53,7 @@ def after_commit(
         LOGGER.warning(
             "version %d of %s was committed; what follows a commit failed: %s",
             snapshot.version,
-            snapshot.storage.location,
+            without_secrets(snapshot.storage.location),
             error,
         )
     return snapshot
@@ -108,7 +108,7 @@ def _tell(snapshot: Snapshot, entries: Sequence[SegmentEntry]) -> None:
         "%d, and many lie in one time chunk, which slows queries: run compact, set the table "
         "property %s to true, or write larger batches",
         snapshot.version,
-        snapshot.storage.location,
+        without_secrets(snapshot.storage.location),
         len(entries),
         sum(entry.row_count for entry in entries) // len(entries),
         snapshot.properties.target_segment_rows,

@@ -266,7 +266,7 @@ class _Search:
         except (ProjsegError, msgspec.DecodeError, OSError) as error:
             self._add(file.name, versions, "unreadable", 1, str(error))
             return
-        if history := self._count(content.pop("commit", None)):
+        if history := self._count([content.pop(name, None) for name in ("commit", "optional")]):
             self._add(file.name, versions, "history", history, "")
         properties = content.get("properties", {})
         for name in _OF_NO_VALUES:

@@ -19,6 +19,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from projseg.errors import without_secrets
 from projseg.reader.answer import answer
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
 from projseg.reader.scan import row_scan
@@ -132,7 +133,7 @@ class ProjsegReader(DataSourceReader):
         shares = _shares(scan, plan)
         _log(
             "planned",
-            location=self._request.location,
+            location=without_secrets(self._request.location),
             version=scan.snapshot.version,
             segments=len(plan.segments),
             pruned=plan.pruned_count,

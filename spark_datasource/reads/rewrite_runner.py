@@ -14,7 +14,7 @@ from typing import Any, Final
 from pyspark import InheritableThread, SparkContext, SparkStageInfo, TaskContext
 from pyspark.sql import SparkSession
 
-from projseg.errors import InvalidInputError
+from projseg.errors import InvalidInputError, without_secrets
 from projseg.maintenance.rewrite.spark_errors import error_in
 from projseg.maintenance.rewrite.tasks import WorkOrder, Written
 from projseg.maintenance.task_messages import ShippedWork, abandon, collected, pieces_of
@@ -72,7 +72,7 @@ class SparkRunner:
             found = job.run(told.collect, order.on_done)
         except BaseException as error:
             abandon(order)
-            LOGGER.warning("write %s to %s failed", order.write_id, location)
+            LOGGER.warning("write %s to %s failed", order.write_id, without_secrets(location))
             known = error_in(str(error))
             if known is None:
                 raise

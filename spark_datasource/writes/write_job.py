@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from projseg.algebra.time.interval import Interval
-from projseg.errors import InvalidInputError
+from projseg.errors import InvalidInputError, without_secrets
 from projseg.maintenance.compaction.auto_compaction import after_commit
 from projseg.maintenance.row_changes.interval_overwrite import with_cut_segments
 from projseg.maintenance.row_changes.replace_rows import fulfilling, replace_by_written
@@ -160,7 +160,7 @@ class WriteJob:
         LOGGER.warning(
             "write %s to %s was aborted after %d tasks; files that no table version lists stay",
             self.write_id,
-            self.target.storage.location,
+            without_secrets(self.target.storage.location),
             finished,
         )
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from projseg.errors import without_secrets
 from projseg.table_layer.contents import metadata_tables
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties
@@ -32,7 +33,7 @@ class DescribedVersion:
 
     def __repr__(self) -> str:
         segments, rows = len(self._snapshot.segments), self._snapshot.row_count
-        where = f"{self.location} at version {self.version}"
+        where = f"{without_secrets(self.location)} at version {self.version}"
         return f"<Table {where}: {rows:,} rows in {segments:,} segments>"
 
     def _repr_html_(self) -> str:
@@ -41,13 +42,14 @@ class DescribedVersion:
         from projseg import html
         from projseg.segment_format.layout.logical_types import type_name
 
-        name = self.location.rstrip("/").rpartition("/")[2]
+        location = without_secrets(self.location)
+        name = location.rstrip("/").rpartition("/")[2]
         columns = [f"{field.name} {type_name(field.type)}" for field in self.schema]
         return html.titled(
-            name or self.location,
+            name or location,
             html.fields(
                 [
-                    ("location", self.location),
+                    ("location", location),
                     ("version", f"{self.version:,}"),
                     ("rows", f"{self._snapshot.row_count:,}"),
                     ("segments", f"{len(self._snapshot.segments):,}"),

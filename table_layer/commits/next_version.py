@@ -19,7 +19,12 @@ from projseg.table_layer.metadata.metadata_limits import (
     SMALL_MANIFESTS_MAX,
 )
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
-from projseg.table_layer.metadata.snapshot import Snapshot, SnapshotFile, Transaction
+from projseg.table_layer.metadata.snapshot import (
+    Snapshot,
+    SnapshotFile,
+    Transaction,
+    optional_members,
+)
 from projseg.table_layer.storage.paths import check_write_id
 
 
@@ -111,9 +116,9 @@ def next_file(
         definitions=definitions,
         transactions=transactions,
         manifests=(*kept, *manifests.write(current, entries)),
-        commit=label.note.info(base.version),
         tags=tags or UNSET,
         kept_from=kept_from or UNSET,
+        optional=optional_members(label.note.info(base.version)),
     )
     return replace(file, required_features=file.features)
 

@@ -14,7 +14,7 @@ from typing import Final, overload
 
 import msgspec
 
-from projseg.errors import CorruptTableError, InvalidInputError
+from projseg.errors import CorruptTableError, InvalidInputError, without_secrets
 from projseg.segment_format.layout.footer import has_zone_rules, is_definition_of_rows
 from projseg.table_layer.metadata.change import ChangeKind
 from projseg.table_layer.metadata.checksummed_json import SealedFile, read_sealed, seal, unseal
@@ -68,6 +68,7 @@ class SnapshotFile(SealedFile, frozen=True, kw_only=True, forbid_unknown_fields=
     commit: CommitInfo | msgspec.UnsetType = msgspec.UNSET
     tags: dict[str, Count] | msgspec.UnsetType = msgspec.UNSET
     kept_from: Count | msgspec.UnsetType = msgspec.UNSET
+    optional: dict[str, msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -77,6 +78,7 @@ class SnapshotFile(SealedFile, frozen=True, kw_only=True, forbid_unknown_fields=
             COMMIT_INFO: self.commit,
             TAGS: self.tags,
             VACUUM: self.kept_from,
+            OPTIONAL: self.optional,
         }
         names = [name for name, value in found.items() if value is not msgspec.UNSET]
         if any(map(is_definition_of_rows, self.definitions.values())):
@@ -94,7 +96,17 @@ TAGS: Final = "tags"
 VACUUM: Final = "vacuum"
 """Features of tables that were tagged or vacuumed: who does not know them would forget both."""
 
+OPTIONAL: Final = "optional"
+"""The feature of snapshots with members that readers ignore if they do not know them."""
+_COMMIT: Final = "commit"
+
 _DECODER: Final = msgspec.json.Decoder(SnapshotFile)
+_COMMIT_DECODER: Final = msgspec.json.Decoder(CommitInfo)
+
+
+def optional_members(info: CommitInfo) -> dict[str, msgspec.Raw]:
+    """Return what a snapshot states of its commit as members that readers need not know."""
+    return {_COMMIT: msgspec.Raw(msgspec.json.encode(info))}
 
 
 class SegmentList(Sequence[SegmentEntry]):
@@ -145,7 +157,7 @@ class Snapshot:
         self.file = file
 
     def __repr__(self) -> str:
-        return f"Snapshot({self.storage.location!r}, version={self.version})"
+        return f"Snapshot({without_secrets(self.storage.location)!r}, version={self.version})"
 
     @property
     def version(self) -> int:
@@ -170,7 +182,7 @@ class Snapshot:
     @property
     def commit_info(self) -> CommitInfo | None:
         """What the commit said of itself; None if an earlier release made it."""
-        return None if self.file.commit is msgspec.UNSET else self.file.commit
+        return _commit_info(self.file)
 
     @property
     def tags(self) -> dict[str, int]:
@@ -323,10 +335,27 @@ def kept_versions(storage: Storage) -> Iterator[Snapshot]:
         snapshot = read_version(storage, version)
 
 
+def _commit_info(file: SnapshotFile) -> CommitInfo | None:
+    """Return what a snapshot states of its commit, where its release wrote that."""
+    if file.commit is not msgspec.UNSET:
+        return file.commit
+    raw = None if file.optional is msgspec.UNSET else file.optional.get(_COMMIT)
+    if raw is None:
+        return None
+    info = _COMMIT_DECODER.decode(raw)
+    if msgspec.json.encode(info) != bytes(raw):
+        raise ValueError("it is not in canonical form")
+    return info
+
+
 def _check_file(file: SnapshotFile, version: int, where: str) -> None:
     problem = ""
     if file.required_features != file.features:
         problem = f"it names features {list(file.required_features)} and has {list(file.features)}"
+    try:
+        _commit_info(file)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        problem = f"its commit is none: {error}"
     if file.version != version:
         problem = f"it says it is version {file.version}"
     try:

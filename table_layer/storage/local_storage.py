@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass
 from typing import Final
 
-from projseg.errors import CorruptTableError, StorageError
+from projseg.errors import CorruptTableError, StorageError, without_secrets
 from projseg.table_layer.storage.paths import (
     DATA_PREFIX,
     MANIFEST_PREFIX,
@@ -59,6 +59,9 @@ class LocalStorage:
     """A directory as a `Storage`; holds a path and nothing open."""
 
     root: str
+
+    def __repr__(self) -> str:
+        return f"LocalStorage({without_secrets(self.root)!r})"
 
     @property
     def is_remote(self) -> bool:

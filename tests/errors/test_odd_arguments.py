@@ -135,6 +135,25 @@ def test_no_message_repeats_a_secret_of_a_location(location):
 
 
 @pytest.mark.parametrize(
+    "name", ["t?sig=hidden", "t&access_token=hidden", "https:??u:p@h?password=hidden"]
+)
+def test_nothing_that_is_shown_repeats_a_secret_of_a_location(tmp_path, caplog, name):
+    caplog.set_level(0)
+    projection = projseg.Projection("p", group_by=["a"], aggregators=["count(*)"])
+    table = projseg.Table.create(
+        tmp_path / name, {"a": "int"}, data={"a": [1]}, projections=[projection]
+    )
+    table.append({"a": [2]})
+    explained = table.explain("a", "count(*)", analyze=True)
+    with projseg.QueryPool(table, workers=1) as pool:
+        shown = [repr(pool)]
+    shown += [repr(one) for one in (table, table.snapshot, table.snapshot.storage, explained)]
+    shown += [str(explained), table._repr_html_(), explained._repr_html_()]
+    shown += [str(table.history().to_pylist()), str(table.compact()), caplog.text]
+    assert [one for one in shown if "hidden" in one] == []
+
+
+@pytest.mark.parametrize(
     "text", ["abfss://c@a.dfs.core.windows.net/t", "x = 1 AND y = 2", "s3://b/a@b:c", "a?sign=1"]
 )
 def test_what_is_no_secret_is_told(text):

@@ -42,7 +42,12 @@ SNAPSHOT = [
     "manifests",
 ]
 COMMIT = ["read_version", "parameters", "user_name", "user_metadata", "engine"]
-FIELDS_OF_FEATURES = {"commit_info": "commit", "tags": "tags", "vacuum": "kept_from"}
+FIELDS_OF_FEATURES = {
+    "commit_info": "commit",
+    "tags": "tags",
+    "vacuum": "kept_from",
+    "optional": "optional",
+}
 MANIFEST = ["name", "min_time_us", "max_time_us", "entries"]
 PROPERTIES = [
     "table_id",
@@ -150,7 +155,7 @@ def read_snapshot(table):
     found = read_sealed(versions[-1].read_bytes(), "snapshot", SNAPSHOT)
     assert found["version"] == int(versions[-1].stem)
     fields(found["properties"], PROPERTIES)
-    fields(found["commit"], COMMIT)
+    fields(found["optional"]["commit"], COMMIT)
     of_rows = any('"orderBy":' in definition for definition in found["definitions"].values())
     assert of_rows == ("row_projections" in found["required_features"])
     of_zones = any('"timeZones":{' in definition for definition in found["definitions"].values())

@@ -231,7 +231,9 @@ def check(life, done):
         if removed:
             removed_in[file] = removed
         if file.endswith(".json"):
-            parameters = json.loads(open_text(table.location, file)).get("commit") or {}
+            parameters = (
+                json.loads(open_text(table.location, file)).get("optional", {}).get("commit") or {}
+            )
             assert "MK" not in json.dumps(parameters), "a condition's literal in the history"
     assert not removed_in.keys() & own, "the newest version's own files"
     assert removed_in.keys() <= may_keep, "files that no tag is told to keep"

@@ -256,7 +256,7 @@ class TestRepairedChecksums:
         for which, old, new in [
             (0, b'"format_version":1', b'"format_version":999'),
             (1, b'"format_version":1', b'"format_version":999'),
-            (0, b'["commit_info"]', b'["commit_info","time_machine"]'),
+            (0, b'["optional"]', b'["optional","time_machine"]'),
             (1, b'"required_features":[]', b'"required_features":["time_machine"]'),
         ]:
             storage = self.change(table, old, new, which)

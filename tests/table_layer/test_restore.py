@@ -178,15 +178,69 @@ def test_snapshots_of_earlier_releases_are_read_and_say_less(table, tmp_path):
     assert opened.restore(2).rows == 3
 
 
+def rewritten(folder, **changes):
+    """Change the newest snapshot of a table."""
+    newest = max((folder / "_projseg").glob("*.json"))
+    file = msgspec.json.decode(newest.read_bytes(), type=SnapshotFile)
+    newest.write_bytes(checksummed_json.seal(msgspec.structs.replace(file, **changes)))
+
+
+@pytest.mark.folder
+def test_optional_members_of_later_releases_are_ignored(table, tmp_path):
+    before, told = rows_of(table), table.history().to_pylist()
+    file = table.snapshot.file
+    later = msgspec.Raw(b'{ "signed" : [1e3, "\\u00e4", {"by": null}] }')
+    rewritten(tmp_path / "t", optional={"before": later, **file.optional, "later": later})
+    opened = projseg.Table(table.location)
+    assert rows_of(opened) == before
+    assert opened.history().to_pylist() == told
+    opened.append([{"n": 77}])
+    assert list(opened.snapshot.file.optional) == ["commit"]  # they were of the commit before
+    assert rows_of(projseg.Table(table.location)) == [*before, 77]
+
+
+@pytest.mark.folder
+def test_a_reader_that_knows_no_optional_member_reads_the_rows(table, monkeypatch):
+    from projseg.table_layer.metadata import snapshot
+
+    before = rows_of(table)
+    monkeypatch.setattr(snapshot, "_COMMIT", "unknown to this release")
+    opened = projseg.Table(table.location)
+    assert rows_of(opened) == before
+    assert opened.history().to_pylist()[0]["engineInfo"] is None
+    assert opened.restore(2).rows == 3
+
+
+@pytest.mark.folder
+def test_a_commit_is_held_by_its_old_field_too(table, tmp_path):
+    told = table.history().to_pylist()
+    rewritten(
+        tmp_path / "t",
+        commit=table.snapshot.commit_info,
+        optional=msgspec.UNSET,
+        required_features=("commit_info",),
+    )
+    assert projseg.Table(table.location).history().to_pylist() == told
+
+
+@pytest.mark.folder
+@pytest.mark.parametrize("raw", [b"{}", b"3", b"null", b'"x"', None])
+def test_a_commit_that_is_none_is_found(table, tmp_path, raw):
+    spaced = bytes(table.snapshot.file.optional["commit"]).replace(b":", b": ", 1)
+    rewritten(tmp_path / "t", optional={"commit": msgspec.Raw(spaced if raw is None else raw)})
+    with pytest.raises(projseg.errors.CorruptTableError, match="its commit"):
+        projseg.Table(table.location)
+
+
 @pytest.mark.folder
 def test_a_snapshot_names_the_features_it_has(table, tmp_path):
     newest = max((tmp_path / "t" / "_projseg").glob("*.json"))
     payload = newest.read_bytes()
-    assert b'"required_features":["commit_info"]' in payload
+    assert b'"required_features":["optional"]' in payload
     file = msgspec.json.decode(payload, type=SnapshotFile)
     for forged in (
         msgspec.structs.replace(file, required_features=()),
-        msgspec.structs.replace(file, commit=msgspec.UNSET),
+        msgspec.structs.replace(file, optional=msgspec.UNSET),
     ):
         newest.write_bytes(checksummed_json.seal(forged))
         with pytest.raises(projseg.errors.CorruptTableError, match=re.escape("names features")):

@@ -410,7 +410,7 @@ def test_only_what_needs_stored_names_asks_for_a_reader_that_knows_them(table, m
     # What an earlier release, which knows no such feature, makes of it.
     from projseg.table_layer.metadata import checksummed_json
 
-    monkeypatch.setattr(checksummed_json, "SUPPORTED_FEATURES", frozenset({"commit_info"}))
+    monkeypatch.setattr(checksummed_json, "SUPPORTED_FEATURES", frozenset({"optional"}))
     with pytest.raises(UnsupportedFeatureError, match="stored_columns"):
         open_snapshot(table.snapshot.storage)
 
