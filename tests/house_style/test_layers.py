@@ -18,6 +18,7 @@ LAYERS = [
     {"evaluation"},
     {"evaluation"},
     {"evaluation"},
+    {"evaluation"},
     {"aggregation"},
     {"table_layer"},
     {"writer", "reader"},
