@@ -17,6 +17,7 @@ from pyspark.sql.datasource import (
 )
 
 from projseg.spark_datasource.option_record import ROW_CHANGE, ROW_NUMBERS, WORK_OPTION
+from projseg.spark_datasource.plain_errors import in_one_line
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -34,6 +35,7 @@ class ProjsegDataSource(DataSource):
         """Return the format's name."""
         return "projseg"
 
+    @in_one_line
     def schema(self) -> StructType:
         """Return the columns of the answer, and pin the table version that it will come from.
 
@@ -67,6 +69,7 @@ class ProjsegDataSource(DataSource):
         freeze_imports()
         return found
 
+    @in_one_line
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader that yields exactly `schema`, which may be the user's own."""
         if WORK_OPTION in self.options:
@@ -83,6 +86,7 @@ class ProjsegDataSource(DataSource):
             return NumberedReader(request.of_base_rows(), schema)
         return ProjsegReader(request, schema)
 
+    @in_one_line
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader of a table's rows as they are committed."""
         from projseg.spark_datasource.reads.stream_reader import ProjsegStreamReader
@@ -90,6 +94,7 @@ class ProjsegDataSource(DataSource):
 
         return ProjsegStreamReader(parse_stream_request(self.options), schema)
 
+    @in_one_line
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows of `schema`; `overwrite` replaces the whole table."""
         from projseg.spark_datasource.writes.batch_writer import ProjsegWriter
@@ -102,6 +107,7 @@ class ProjsegDataSource(DataSource):
             return ChangeWriter(request, self.options[ROW_CHANGE], schema)
         return ProjsegWriter(request, schema, overwrite=overwrite)
 
+    @in_one_line
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return a writer of a stream's batches; `overwrite` is output mode `complete`."""
         from projseg.spark_datasource.writes.stream_writer import ProjsegStreamWriter

@@ -24,6 +24,7 @@ from projseg.reader.answer import answer
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
 from projseg.reader.scan import row_scan
 from projseg.spark_datasource.gc_freeze import freeze_imports
+from projseg.spark_datasource.plain_errors import in_one_line
 from projseg.spark_datasource.reads.column_pruning import check_wanted, shape_batch
 from projseg.spark_datasource.reads.read_request import ReadRequest
 from projseg.spark_datasource.reads.scan import Scan
@@ -101,6 +102,7 @@ class ProjsegReader(DataSourceReader):
         self._request = request
         self._schema = transfer_schema(schema)
 
+    @in_one_line
     def partitions(self) -> list[InputPartition]:
         """Return one partition for a final answer, several where tasks may share the segments."""
         found = self.partitions_of(Scan(self._request))

@@ -13,6 +13,7 @@ from projseg.errors import InvalidInputError
 from projseg.maintenance.row_changes.numbered_rows import numbered_batches
 from projseg.spark_datasource.gc_freeze import freeze_imports
 from projseg.spark_datasource.option_record import ROW_NUMBER, ROW_NUMBERS
+from projseg.spark_datasource.plain_errors import in_one_line
 from projseg.spark_datasource.reads.batch_reader import ProjsegReader, QueryPartition
 from projseg.spark_datasource.reads.column_pruning import shape_batch
 from projseg.spark_datasource.reads.read_request import ReadRequest
@@ -52,6 +53,7 @@ class NumberedReader(DataSourceReader):
         """Return the columns of a scan, with the numbers."""
         return StructType([*scan.spark_schema(), _NUMBER])
 
+    @in_one_line
     def partitions(self) -> list[InputPartition]:
         """Return a partition for each task.
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from projseg.spark_datasource.plain_errors import in_one_line
 from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.writes.commit_message import SegmentsWritten
 from projseg.spark_datasource.writes.write_job import WriteJob
@@ -44,6 +45,7 @@ class ProjsegWriter(DataSourceArrowWriter):
             return SegmentsWritten.of([])
         return SegmentsWritten.of(self._job.write(iterator))
 
+    @in_one_line
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the segments of the attempts that won, in one table version."""
         if self._job.target.reason_to_skip:

@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from projseg.maintenance.row_changes.delete_and_update import building_all
 from projseg.maintenance.row_changes.numbered_rows import NumberedChange, Numbers, commit_numbered
+from projseg.spark_datasource.plain_errors import in_one_line
 from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.writes.commit_message import SegmentsWritten
 from projseg.spark_datasource.writes.write_job import WriteJob
@@ -127,6 +128,7 @@ class ChangeWriter(DataSourceArrowWriter):
             SegmentsWritten.of(entries), _packed(gone), counts[_UPDATE], counts[None]
         )
 
+    @in_one_line
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish what the attempts that won did, in one table version."""
         told = [message for message in messages if isinstance(message, _RowsChanged)]

@@ -24,7 +24,7 @@ def spark(tmp_path_factory):
 
     session = (
         projseg.configure(SparkSession.builder)
-        .config("spark.projseg.enabled", "false")  # but in tests of the extension
+        .config("spark.projseg.enabled", "false")  # but in tests of acceleration
         .master("local[2,2]")  # two cores, and a failed task runs once more
         .appName("projseg tests")
         .config("spark.ui.enabled", "false")
@@ -38,6 +38,24 @@ def spark(tmp_path_factory):
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def plain(spark):
+    """Another session of the same JVM and catalog, without the extension."""
+    from pyspark.sql import SparkSession
+
+    java = spark._jvm
+    none = java.scala.collection.immutable.HashMap()
+    session = java.org.apache.spark.sql.classic.SparkSession(
+        spark._jsc.sc(),
+        java.scala.Option.apply(spark._jsparkSession.sharedState()),
+        java.scala.Option.empty(),
+        java.org.apache.spark.sql.SparkSessionExtensions(),
+        none,
+        none,
+    )
+    return SparkSession(spark.sparkContext, session)
 
 
 @pytest.fixture(scope="session")

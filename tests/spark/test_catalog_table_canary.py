@@ -13,29 +13,29 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def paths(spark, tmp_path):
+def paths(plain, tmp_path):
     for name, n in (("one", 1), ("two", 2)):
-        frame = spark.range(n, n + 1).write.format("projseg").mode("append")
+        frame = plain.range(n, n + 1).write.format("projseg").mode("append")
         frame.save(str(tmp_path / name))
-    spark.sql("CREATE TABLE twice (id BIGINT) USING projseg")
+    plain.sql("CREATE TABLE twice (id BIGINT) USING projseg")
     yield [str(tmp_path / name) for name in ("one", "two")]
-    spark.sql("DROP TABLE twice")
+    plain.sql("DROP TABLE twice")
 
 
-def _of_both(spark, one, two):
-    rows = spark.sql(f"SELECT id FROM {one} UNION ALL SELECT id FROM {two}").collect()
+def _of_both(plain, one, two):
+    rows = plain.sql(f"SELECT id FROM {one} UNION ALL SELECT id FROM {two}").collect()
     return sorted(row.id for row in rows)
 
 
 @pytest.mark.slow
 @pytest.mark.xfail(reason="Spark gives both places the options of one", strict=True)
-def test_a_table_of_the_catalog_named_twice_is_read_at_each_path(spark, paths):
-    assert _of_both(spark, *(f"twice WITH (path = '{path}')" for path in paths)) == [1, 2]
+def test_a_table_of_the_catalog_named_twice_is_read_at_each_path(plain, paths):
+    assert _of_both(plain, *(f"twice WITH (path = '{path}')" for path in paths)) == [1, 2]
 
 
-def test_views_over_the_format_are_read_at_each_path(spark, paths):
+def test_views_over_the_format_are_read_at_each_path(plain, paths):
     for name, path in zip(("first", "second"), paths, strict=True):
-        spark.sql(f"CREATE OR REPLACE TEMP VIEW {name} USING projseg OPTIONS (path '{path}')")
-    assert _of_both(spark, "first", "second") == [1, 2]
+        plain.sql(f"CREATE OR REPLACE TEMP VIEW {name} USING projseg OPTIONS (path '{path}')")
+    assert _of_both(plain, "first", "second") == [1, 2]
     for name in ("first", "second"):
-        spark.catalog.dropTempView(name)
+        plain.catalog.dropTempView(name)

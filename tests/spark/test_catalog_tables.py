@@ -162,11 +162,56 @@ def test_views_of_catalog_tables(sql):
     assert sql("SELECT sum(n) FROM both").first()[0] == 13
 
 
-def test_without_the_extension_such_tables_are_refused(sql, spark):
-    spark.conf.set("spark.projseg.enabled", "false")
+def test_without_the_extension_such_tables_are_refused(sql, plain):
     for text in ("SELECT * FROM src", "INSERT INTO src SELECT 'a', 1, TIMESTAMP'2024-01-01'"):
         with pytest.raises(Exception, match="PROJSEG_PATH_MISSING"):
-            sql(text).collect()
+            plain.sql(text).collect()
+
+
+ALIKE = [
+    "SELECT k, sum(n) FROM {src} GROUP BY k",
+    "INSERT INTO {src} VALUES ('c', 3, TIMESTAMP'2024-01-03'), ('c', 4, TIMESTAMP'2024-01-04')",
+    "SELECT k, sum(n) FROM {src} GROUP BY k",
+    "SELECT count(*) FROM {src} VERSION AS OF 1",
+    "SELECT a.k, b.n FROM {src} a JOIN dst b ON a.n < b.n",
+    "SELECT s.n FROM {src} s UNION ALL SELECT n FROM other",
+    "DELETE FROM {src} WHERE n = 3",
+    "UPDATE {src} SET n = n + 1 WHERE k = 'a'",
+    "MERGE INTO {src} s USING dst ON s.k = dst.k WHEN NOT MATCHED THEN INSERT *",
+    "INSERT INTO {src} REPLACE WHERE k = 'd' SELECT 'd', 1, TIMESTAMP'2024-01-09'",
+    "INSERT INTO {src} SELECT k, n, t FROM {src} VERSION AS OF 0",
+    "SELECT k, n FROM {src}",
+    "ALTER TABLE {src} ADD COLUMN x int",
+    "SELECT k, x FROM {src}",
+    "SHOW PROJECTIONS FROM {src}",
+    "OPTIMIZE {src} DRY RUN",
+    "RESTORE {src} TO VERSION AS OF 0",
+    "TRUNCATE TABLE {src}",
+    "INSERT OVERWRITE {src} SELECT * FROM dst",
+    "SELECT * FROM {src}",
+    "SELECT * FROM fresh",
+]
+
+
+@pytest.mark.parametrize("named", ["name", "path"])
+def test_acceleration_changes_plans_and_nothing_that_can_be_said(sql, spark, tmp_path, named):
+    """The switch is about plans: every statement works alike without it, by name and by path."""
+    src = "src" if named == "name" else f"projseg.`{tmp_path / 'src'}`"
+    told = {}
+    for enabled in ("true", "false"):
+        spark.conf.set("spark.projseg.enabled", enabled)
+        sql(f"CREATE TABLE fresh (k string) USING projseg LOCATION '{tmp_path / 'fresh'}'")
+        frames = [sql(text.format(src=src)) for text in ALIKE]
+        told[enabled] = [
+            sorted(map(tuple, frame.collect()), key=repr)
+            for text, frame in zip(ALIKE, frames, strict=True)
+            if not text.startswith("RESTORE")  # returns the number of the version
+        ]
+        plans = [one._jdf.queryExecution().optimizedPlan().toString() for one in frames]
+        assert any("ProjsegAnswer" in one for one in plans) == (enabled == "true")
+        sql("DROP TABLE fresh")
+        sql(f"RESTORE {src} TO VERSION AS OF 0")
+    assert told["true"] == told["false"]
 
 
 def told(sql, name):
@@ -230,10 +275,9 @@ def test_properties_and_names_of_a_table_change(sql, tmp_path):
         sql("ALTER TABLE src_renamed RENAME TO src")
 
 
-def test_without_the_extension_spark_tells_what_it_did(sql, spark):
-    spark.conf.set("spark.projseg.enabled", "false")
-    assert "Provider" not in told(sql, "src")
-    assert sql("SHOW CREATE TABLE src").first()[0].startswith("CREATE TABLE")
+def test_without_the_extension_spark_tells_what_it_did(sql, plain):
+    assert "Provider" not in told(plain.sql, "src")
+    assert plain.sql("SHOW CREATE TABLE src").first()[0].startswith("CREATE TABLE")
 
 
 @pytest.mark.sampled(4)

@@ -404,8 +404,8 @@ def test_what_cannot_be_is_said_and_nothing_changes(sql, tmp_path, statement, wo
     assert files(tmp_path / "changed") == before
 
 
-def test_without_the_extension_spark_refuses(spark, sql):
-    spark.conf.set("spark.projseg.enabled", "false")
+@pytest.mark.usefixtures("sql")
+def test_without_the_extension_spark_refuses(plain):
     for statement in ("DELETE FROM changed WHERE n = 1", "TRUNCATE TABLE changed"):
         with pytest.raises(Exception, match=r"(?i)support"):
-            sql(statement)
+            plain.sql(statement)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import datetime
 
 import pytest
 
@@ -64,6 +65,27 @@ def test_each_statement_changes_the_columns_of_a_table(sql, table, tmp_path):
     ]  # fmt: skip
     assert not projseg.Table(tmp_path / "altered").verify(deep=True)
     assert rows(sql(f"SELECT k, n FROM {table} VERSION AS OF 0")) == [("a", 1)]
+
+
+def test_restoring_older_columns_brings_the_entry_along(sql):
+    sql("ALTER TABLE altered ALTER COLUMN f COMMENT 'kept'")
+    sql("ALTER TABLE altered ADD COLUMN x INT DEFAULT 5")
+    sql("ALTER TABLE altered RENAME COLUMN t TO moment")
+    sql("ALTER TABLE altered ALTER COLUMN n TYPE BIGINT")
+    newest = sql("DESCRIBE HISTORY altered").first().version
+    wide = [("moment", "timestamp"), ("k", "string"), ("n", "bigint"), ("f", "float"), ("x", "int")]
+    for version, columns, x in ((0, [("t", "timestamp"), *wide[1:4]], []), (newest, wide, [5])):
+        sql(f"RESTORE altered TO VERSION AS OF {version}")
+        read = sql("SELECT * FROM altered")
+        narrow = [(name, "int" if name == "n" and not x else kind) for name, kind in columns]
+        assert read.dtypes == narrow
+        assert rows(read) == [(datetime(2024, 1, 1), "a", 1, 2.5, *x)]
+        assert {row.col_name: row.comment for row in sql("DESCRIBE altered").collect()}[
+            "f"
+        ] == "kept"
+        properties = dict(map(tuple, sql("SHOW TBLPROPERTIES altered").collect()))
+        assert properties["timeColumn"] == columns[0][0]
+        sql(f"INSERT INTO altered SELECT * FROM altered WHERE {columns[0][0]} IS NULL")
 
 
 REFUSED = {

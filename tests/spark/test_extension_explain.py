@@ -85,6 +85,36 @@ def test_the_sql_tab_names_the_sources(spark, view, local):
     assert any("3 x by_k; 0 pruned" in one for one in descriptions(shown))
 
 
+def figures(spark):
+    """Return what the SQL tab shows of the latest statement, by names of figures."""
+    spark._jsc.sc().listenerBus().waitUntilEmpty()
+    store = spark._jsparkSession.sharedState().statusStore()
+    latest = store.executionsList().last()
+    values, listed = store.executionMetrics(latest.executionId()), latest.metrics()
+    found = {}
+    for position in range(listed.size()):
+        value = values.get(listed.apply(position).accumulatorId())
+        found[listed.apply(position).name()] = value.get() if value.isDefined() else None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("local", "query", "shown"),
+    [
+        ("true", "SELECT k, sum(n) FROM {} GROUP BY k", ("3", "0", "7")),
+        ("false", "SELECT k, sum(n) FROM {} GROUP BY k", ("3", "0", "14")),
+        ("false", "SELECT k FROM {} WHERE t < TIMESTAMP'2024-01-02'", ("0", "1", "1,440")),
+    ],
+)
+def test_the_sql_tab_has_figures(spark, view, local, query, shown):
+    with using(spark, enabled="true", local_enabled=local):
+        spark.sql(query.format(view)).collect()
+    found = figures(spark)
+    names = ["segments answered from projections", "segments answered from base rows"]
+    assert (*(found[name] for name in names), found["number of output rows"]) == shown
+    assert ("time of the engine" in found) == (local == "true")
+
+
 def test_rows_and_bytes_are_statistics(spark, view):
     with using(spark, enabled="true", local_enabled="false", **{"spark.sql.cbo.enabled": "true"}):
         query = spark.sql(f"SELECT n FROM {view} WHERE t < TIMESTAMP'2024-01-02'")

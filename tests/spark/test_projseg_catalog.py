@@ -76,6 +76,16 @@ def test_queries_are_answered_from_projections(sql, edits, spark):
     assert rows(plain) == [("a", 1), ("b", 2)]
 
 
+def test_a_view_of_a_frame_is_renewed_by_refresh_table(sql, edits, spark):
+    spark.table(edits).createOrReplaceTempView("edits_view")
+    sql(f"INSERT INTO {edits} {ROWS}")
+    assert rows(sql("SELECT k, n FROM edits_view")) == []
+    sql("REFRESH TABLE edits_view")
+    assert rows(sql("SELECT k, n FROM edits_view")) == [("a", 1), ("b", 2)]
+    sql(f"TRUNCATE TABLE {edits}")
+    assert sql("SELECT count(*) FROM edits_view").first()[0] == 2
+
+
 def test_rows_are_added_and_replaced(sql, edits, spark):
     sql(f"INSERT INTO {edits} {ROWS}")
     sql(f"INSERT INTO {edits} (t, k) VALUES (TIMESTAMP'2024-01-01', 'c')")

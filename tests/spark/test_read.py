@@ -306,6 +306,29 @@ def test_options_in_sql_must_keep_a_catalog_table_s_columns(spark, location):
         spark.sql("DROP TABLE edits")
 
 
+ONE_LINE = {
+    "PROJSEG_UNKNOWN_VERSION": lambda spark, path: load(spark, path, versionAsOf=99),
+    "PROJSEG_NOT_A_TABLE": lambda spark, path: load(spark, f"{path}-absent"),
+    "PROJSEG_UNKNOWN_OPTION": lambda spark, path: load(spark, path, version=99),
+    "PROJSEG_UNKNOWN_COLUMN": lambda spark, path: load(spark, path, filter="absent = 1"),
+    "PROJSEG_SCHEMA_MISMATCH": lambda spark, path: (
+        spark.read.format("projseg").schema("k int").load(path).collect()
+    ),
+    "PROJSEG_BAD_OPTION": lambda spark, path: (
+        spark.range(1).write.format("projseg").mode("append").option("ifExists", "x").save(path)
+    ),
+}
+
+
+@pytest.mark.parametrize("code", ONE_LINE)
+def test_errors_of_planning_are_one_line(spark, location, code):
+    with pytest.raises(Exception, match=code) as caught:
+        ONE_LINE[code](spark, str(location))
+    told = str(caught.value).replace("\n SQLSTATE", " SQLSTATE")  # which Spark puts below
+    assert "\n" not in told
+    assert "Traceback" not in told
+
+
 def test_workers_log_what_they_planned_and_read(spark, location):
     if not hasattr(spark.tvf, "python_worker_logs"):
         pytest.skip(f"Spark {spark.version} keeps no log of its workers")

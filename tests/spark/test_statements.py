@@ -330,15 +330,15 @@ def test_other_statements_are_sparks(sql):
         sql("SELEC 1")
 
 
-def test_without_the_extension_they_are_sparks_to_refuse(sql, spark, table):
-    spark.conf.set("spark.projseg.enabled", "false")
+@pytest.mark.usefixtures("sql")
+def test_without_the_extension_they_are_sparks_to_refuse(plain, table):
     for text, words in (
         ("SHOW PROJECTIONS FROM", "PARSE_SYNTAX"),
         ("DESCRIBE HISTORY", "`HISTORY`"),
     ):
         with pytest.raises(Exception, match=words):
-            sql(f"{text} {table}")
-    assert sql("SHOW TABLES LIKE 'stated'").count() == 1
+            plain.sql(f"{text} {table}")
+    assert plain.sql("SHOW TABLES LIKE 'stated'").count() == 1
 
 
 def ending(spark, text):

@@ -205,12 +205,72 @@ def test_a_path_without_a_table_is_said(sql, tmp_path):
     assert not (tmp_path / "absent").exists()
 
 
-def test_without_the_extension_spark_refuses(sql, spark, table):
-    spark.conf.set("spark.projseg.enabled", "false")
+def test_without_the_extension_spark_refuses(plain, table):
     with pytest.raises(
         Exception, match=r"TIME_TRAVEL|time travel|DIRECT_QUERY|TABLE_OR_VIEW_NOT_FOUND"
     ):
-        sql(f"SELECT * FROM {table} VERSION AS OF 0")
+        plain.sql(f"SELECT * FROM {table} VERSION AS OF 0")
+
+
+@pytest.mark.parametrize("enabled", ["true", "false"])
+def test_a_view_of_a_frame_is_renewed_by_refresh_table(sql, spark, tmp_path, enabled):
+    spark.conf.set("spark.projseg.enabled", enabled)
+    place = str(tmp_path / "Ältere Fassungen.v1")
+    loaded = spark.read.format("projseg")
+    frames = {
+        "of_name": spark.table("travelled").where("k <> 'x'"),
+        "of_path": spark.table(direct(tmp_path)),
+        "of_load": loaded.load(place),
+        "of_first": loaded.option("versionAsOf", 0).load(place),
+    }
+    for name, frame in frames.items():
+        frame.createOrReplaceTempView(name)
+    frames["of_name"].createOrReplaceGlobalTempView("of_name")
+    names = {name: ["a"] if name == "of_first" else ["c"] for name in frames}
+    names["global_temp.of_name"] = ["c"]
+    try:
+        sql("INSERT INTO travelled VALUES ('d', 8, TIMESTAMP'2024-12-01')")
+        for name, kept in names.items():
+            assert keys(sql(f"SELECT * FROM {name}")) == kept
+            sql(f"REFRESH TABLE {name}")
+            newest = kept if kept == ["a"] else ["c", "d"]
+            assert (name, keys(sql(f"SELECT * FROM {name}"))) == (name, newest)
+        assert keys(frames["of_name"]) == ["c"]
+        sql("DELETE FROM travelled")
+        assert keys(sql("SELECT * FROM of_load")) == ["c", "d"]
+    finally:
+        for name in names:
+            sql(f"DROP VIEW {name}")
+
+
+@pytest.mark.parametrize("enabled", ["true", "false"])
+def test_what_is_cached_is_of_its_version_and_no_newer_one_is_answered_from_it(
+    sql, spark, tmp_path, enabled
+):
+    spark.conf.set("spark.projseg.enabled", enabled)
+    place = tmp_path / "Ältere Fassungen.v1"
+    frame = spark.read.format("projseg").load(str(place)).cache()
+    sql("CACHE TABLE travelled")
+    texts = ("SELECT * FROM travelled", f"SELECT * FROM {direct(tmp_path)}",
+             "SELECT k FROM travelled GROUP BY k")  # fmt: skip
+    expected = ["c"]
+    try:
+        for k in ("c", "python", "sql", "again"):
+            if k == "python":  # which is another process than the one that caches
+                table = projseg.Table(place)
+                table.append(table.query(columns=["'python' AS k", "n", "t"], limit=1))
+            elif k != "c":
+                sql(f"INSERT INTO travelled VALUES ('{k}', 8, TIMESTAMP'2024-12-01')")
+            expected = sorted({*expected, k})
+            assert [keys(sql(text)) for text in texts] == [expected] * len(texts)
+            assert keys(frame) == ["c"]
+            held = sql(texts[0])._jdf.queryExecution().withCachedData().toString()
+            assert ("InMemoryRelation" in held) == (k == "c")
+        sql("UNCACHE TABLE travelled")
+        sql("CACHE TABLE travelled")
+        assert spark.catalog.isCached("travelled")
+    finally:
+        spark.catalog.clearCache()
 
 
 def test_other_tables_are_sparks(sql, spark, tmp_path):

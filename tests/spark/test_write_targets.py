@@ -1,4 +1,4 @@
-"""Every form of a write, in SQL and from DataFrames, changes the table it names and no other."""
+"""Without the extension, every form of a write changes the table it names and no other."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def rows_of(ids):
 
 
 @pytest.fixture(scope="module")
-def all_tables(spark, tmp_path_factory):
-    made = Tables(spark, tmp_path_factory.mktemp("targets"))
+def all_tables(plain, tmp_path_factory):
+    made = Tables(plain, tmp_path_factory.mktemp("targets"))
     yield made
     made.drop()
 

@@ -2,6 +2,8 @@ package org.apache.spark.sql.projseg
 
 import java.util.OptionalLong
 
+import scala.jdk.CollectionConverters._
+
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
@@ -11,7 +13,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.logical.statsEstimation.EstimationUtils
 import org.apache.spark.sql.classic.DataFrame
 import org.apache.spark.sql.connector.read.{Batch, Scan, Statistics, SupportsReportStatistics}
-import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
+import org.apache.spark.sql.connector.metric.{CustomMetric, CustomSumMetric, CustomTaskMetric}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
 import org.apache.spark.sql.internal.connector.SupportsMetadata
 import org.apache.spark.sql.types.StructType
@@ -27,14 +29,27 @@ object Refusal {
   val ofTypes: Refusal = Refusal("columns are declared with other types than stored")
 }
 
-/** What a read touches: in a line, and the most rows and bytes, if they are known. */
-case class PlanSummary(line: String, most: Option[(Long, Long)]) {
+/** What a read touches: in a line, the most rows and bytes, if they are known, and figures for Spark's UI. */
+case class PlanSummary(line: String, most: Option[(Long, Long)], figures: Map[String, Long] = Map.empty) {
   def and(refusal: Option[Refusal]): PlanSummary = copy(line = (line +: refusal.map(_.toString).toSeq).mkString("; "))
 }
 
 object PlanSummary {
-  def of(reply: JsonNode): PlanSummary =
-    PlanSummary(reply.get("plan").asText, Some(reply.get("rows").asLong -> reply.get("bytes").asLong))
+  val OfProjections = "projectionSegments"
+  val OfRows = "baseSegments"
+  val Milliseconds = "engineTime"
+
+  /** What figures are, by their names. */
+  val descriptions: Map[String, String] = Map(
+    OfProjections -> "segments answered from projections", OfRows -> "segments answered from base rows")
+
+  def of(reply: JsonNode): PlanSummary = {
+    val (ofRows, ofProjections) = reply.get("sources").properties().asScala.partition(_.getKey == "base rows")
+    val figures = Seq(OfRows -> ofRows, OfProjections -> ofProjections).map { case (name, sources) =>
+      name -> sources.toSeq.map(_.getValue.asLong).sum
+    } ++ Option(reply.get("milliseconds")).map(Milliseconds -> _.asLong)
+    PlanSummary(reply.get("plan").asText, Some(reply.get("rows").asLong -> reply.get("bytes").asLong), figures.toMap)
+  }
 }
 
 /** Reads of projseg tables by Spark's tasks. */
@@ -88,6 +103,20 @@ class SummarizedScan(scan: Scan, output: Seq[Attribute], told: PlanSummary) exte
   override def readSchema(): StructType = scan.readSchema()
   override def toBatch: Batch = scan.toBatch
   override def columnarSupportMode(): Scan.ColumnarSupportMode = scan.columnarSupportMode()
-  override def supportedCustomMetrics(): Array[CustomMetric] = scan.supportedCustomMetrics()
-  override def reportDriverMetrics(): Array[CustomTaskMetric] = scan.reportDriverMetrics()
+  override def supportedCustomMetrics(): Array[CustomMetric] =
+    scan.supportedCustomMetrics() ++ PlanSummary.descriptions.map { case (name, words) => new Figure(name, words) }
+  override def reportDriverMetrics(): Array[CustomTaskMetric] =
+    scan.reportDriverMetrics() ++ told.figures.filter { case (name, _) => PlanSummary.descriptions.contains(name) }.map {
+      case (figure, count) => new CustomTaskMetric {
+        override def name(): String = figure
+        override def value(): Long = count
+      }
+    }
+}
+
+/** A figure of a scan. Spark's UI makes one without a name, to add values up. */
+class Figure(title: String, words: String) extends CustomSumMetric {
+  def this() = this("", "")
+  override def name(): String = title
+  override def description(): String = words
 }

@@ -6,42 +6,57 @@ import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
 import org.apache.spark.sql.catalyst.plans.logical.statsEstimation.EstimationUtils
-import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan, SparkStrategy, SQLExecution}
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.types.{StructField, StructType}
 
 /** Rows that the engine answered while the statement was planned; `told` says from what. */
-case class ProjsegAnswer(output: Seq[Attribute], rows: Seq[InternalRow], told: String)
+case class ProjsegAnswer(output: Seq[Attribute], rows: Seq[InternalRow], told: PlanSummary)
     extends LeafNode with MultiInstanceRelation {
   override def newInstance(): LogicalPlan = copy(output = output.map(_.newInstance()))
   override def computeStats(): Statistics =
     Statistics(EstimationUtils.getSizePerRow(output) * rows.length.max(1), Some(rows.length))
   override def maxRows: Option[Long] = Some(rows.length)
-  override protected def stringArgs: Iterator[Any] = Iterator(output, told)
+  override protected def stringArgs: Iterator[Any] = Iterator(output, told.line)
 }
 
 object ProjsegAnswer {
   /** The rows of a reply, which are of these columns. */
   def of(columns: Seq[Attribute], reply: Reply, how: String): ProjsegAnswer = {
     val schema = StructType(columns.map(one => StructField(one.name, one.dataType, one.nullable)))
-    ProjsegAnswer(columns, Engine.rowsOf(reply.rows, schema), s"${how}from ${reply.content.get("plan").asText}")
+    val told = PlanSummary.of(reply.content)
+    ProjsegAnswer(columns, Engine.rowsOf(reply.rows, schema), told.copy(line = s"${how}from ${told.line}"))
   }
 }
 
 /** Runs a `ProjsegAnswer`. Its rows are in the partitions of its RDD, and not in the plan that tasks are sent. */
-case class ProjsegAnswerExec(output: Seq[Attribute], @transient rows: Seq[InternalRow], told: String)
+case class ProjsegAnswerExec(output: Seq[Attribute], @transient rows: Seq[InternalRow], told: PlanSummary)
     extends LeafExecNode {
   @transient private lazy val unsafeRows = {
     val project = UnsafeProjection.create(output, output)
     rows.map(row => project(row).copy(): InternalRow).toArray
   }
 
+  override lazy val metrics: Map[String, SQLMetric] =
+    PlanSummary.descriptions.map { case (name, words) => name -> SQLMetrics.createMetric(sparkContext, words) } ++ Map(
+      "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
+      PlanSummary.Milliseconds -> SQLMetrics.createTimingMetric(sparkContext, "time of the engine"))
+
+  /** The rows, whose figures Spark's UI is told. */
+  private def answered: Array[InternalRow] = {
+    (told.figures + ("numOutputRows" -> unsafeRows.length.toLong)).foreach { case (name, value) => metrics(name).set(value) }
+    SQLMetrics.postDriverMetricUpdates(
+      sparkContext, sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY), metrics.values.toSeq)
+    unsafeRows
+  }
+
   override protected def doExecute(): RDD[InternalRow] =
-    if (unsafeRows.isEmpty) sparkContext.emptyRDD
+    if (answered.isEmpty) sparkContext.emptyRDD
     else sparkContext.parallelize(unsafeRows.toSeq, math.min(unsafeRows.length, session.leafNodeDefaultParallelism))
-  override def executeCollect(): Array[InternalRow] = unsafeRows
-  override def executeTake(limit: Int): Array[InternalRow] = unsafeRows.take(limit)
-  override def executeTail(limit: Int): Array[InternalRow] = unsafeRows.takeRight(limit)
-  override protected def stringArgs: Iterator[Any] = Iterator(output, told)
+  override def executeCollect(): Array[InternalRow] = answered
+  override def executeTake(limit: Int): Array[InternalRow] = answered.take(limit)
+  override def executeTail(limit: Int): Array[InternalRow] = answered.takeRight(limit)
+  override protected def stringArgs: Iterator[Any] = Iterator(output, told.line)
 }
 
 object PlanAnswers extends SparkStrategy {

@@ -18,6 +18,7 @@ class ProjsegExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPostHocResolutionRule(_ => new ProjectionHints)
     extensions.injectPostHocResolutionRule(session => new DescribeCatalogTables(session))
     extensions.injectPostHocResolutionRule(_ => new PinVersions)
+    extensions.injectPostHocResolutionRule(session => new RefreshViews(session))
     extensions.injectPostHocResolutionRule(_ => new RebalanceWrites)
     extensions.injectPostHocResolutionRule(_ => new DeferCompaction)
     extensions.injectColumnar(session => new CompactAfterWrites(session))

@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** A relation over a projseg table, read as it is: no query in its options, which are in lower case. */
@@ -158,14 +159,13 @@ class Requests(settings: Settings) {
  */
 class PinVersions extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
-    val settings = new Settings(conf)
-    if (!settings.isEnabled) return plan
     val replies = collection.mutable.Map[String, Either[Refusal, Reply]]()
-    val requests = new Requests(settings)
+    val requests = new Requests(new Settings(conf))
     plan.resolveOperators {
       case relation: DataSourceV2Relation =>
         relation match {
-          case Table(table) if table.version.isEmpty =>
+          case Table(table) if table.version.isDefined => PinVersions.withOwnSource(relation, table.version.get)
+          case Table(table) =>
             replies.getOrElseUpdate(table.location, requests.sent(requests.of("version", table))) match {
               case Right(reply) if reply.error.isEmpty => pinned(relation, reply.content.get("version").asLong)
               // A table of the catalog that nobody has written to yet.
@@ -180,6 +180,23 @@ class PinVersions extends Rule[LogicalPlan] {
 
   private def pinned(relation: DataSourceV2Relation, version: Long): LogicalPlan = {
     val pin = Map("versionAsOf" -> version.toString, Table.Pinned -> "true")
-    Table.withOptions(relation, Table.optionsOf(relation) ++ pin)
+    PinVersions.withOwnSource(Table.withOptions(relation, Table.optionsOf(relation) ++ pin), version)
+  }
+}
+
+private object PinVersions {
+  /** The versions at which sources were first read. */
+  private val first: java.util.Map[connector.catalog.Table, Long] =
+    java.util.Collections.synchronizedMap(new java.util.WeakHashMap[connector.catalog.Table, Long])
+
+  /**
+   * A relation whose source reads this version: Spark keeps the reader of the first scan on a source, and gives
+   * that of what is cached to later statements.
+   */
+  def withOwnSource(relation: DataSourceV2Relation, version: Long): DataSourceV2Relation = relation.table match {
+    case _: ProjsegTable => relation
+    case source if first.computeIfAbsent(source, _ => version) == version => relation
+    case _ => relation.copy(table = Sources.table(
+      StructType(relation.output.map(one => StructField(one.name, one.dataType, one.nullable))), java.util.Map.of()))
   }
 }

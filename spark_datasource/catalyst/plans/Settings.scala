@@ -31,7 +31,7 @@ class Settings(conf: SQLConf) {
 /** Spark knows the settings: it refuses wrong values when they are set, and `SET -v` lists them. */
 object Settings {
   val enabled: ConfigEntry[Boolean] =
-    named("enabled", "Answer queries over projseg tables from projections.").booleanConf.createWithDefault(true)
+    named("enabled", "Answer queries over projseg tables from projections; their names, paths and versions are known without it.").booleanConf.createWithDefault(true)
   val localEnabled: ConfigEntry[Boolean] =
     named("local.enabled", "Answer small queries while they are planned.").booleanConf.createWithDefault(true)
   val localBytes: ConfigEntry[Long] =

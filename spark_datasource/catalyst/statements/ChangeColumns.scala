@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.{ResolvedTable, UnresolvedTable}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.Literal
-import org.apache.spark.sql.catalyst.plans.logical.{AlterTableCommand, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{AlterTableCommand, LogicalPlan, TruncateTable}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Column, Identifier, TableCatalog, TableChange}
@@ -31,7 +31,7 @@ case class ChangeColumns(subject: Subject, changes: Seq[TableChange]) extends Le
         val entry = session.sessionState.catalog.getTableMetadata(TableIdentifier(parts.last, parts.init.lastOption))
         val before = DeclaredColumns.of(entry)
         val after = ColumnChanges.declared(before, changes)
-        declare(session, entry, after, changed(session, ColumnChanges.told(changes, before), entry))
+        SessionEntry.declare(session, entry, after, changed(session, ColumnChanges.told(changes, before), entry))
       case _ =>
         val kept = changes.find(ColumnChanges.isOfEntry)
         kept.foreach(one => throw Statement.failed(
@@ -50,11 +50,31 @@ case class ChangeColumns(subject: Subject, changes: Seq[TableChange]) extends Le
       // A declared table that nobody has written to is made first, so that there is one way to change it.
       if (entry != null) EmptyTable.makeUnlessMade(
         session, entry.location.toString, entry.schema, Declaration.optionsOf(entry))
-      Statement("change_columns", subject, Map("changes" -> told), "name STRING, text STRING").run(session)
-        .map(row => row.getString(0).toLowerCase -> row.getString(1)).toMap
+      SessionEntry.options(session, subject, told)
+    }
+}
+
+/** What Spark's own catalog says of a table, after changes of what is stored. */
+object SessionEntry {
+  /** The options that declare a table, after changes of its columns. */
+  def options(session: ClassicSession, subject: Subject, told: Seq[util.Map[String, Any]]): Map[String, String] =
+    Statement("change_columns", subject, Map("changes" -> told), "name STRING, text STRING").run(session)
+      .map(row => row.getString(0).toLowerCase -> row.getString(1)).toMap
+
+  /** Gives an entry the columns that its table has, and keeps what it declares of them. */
+  def follow(session: ClassicSession, parts: Seq[String]): Unit =
+    new SessionTables(session).entry(parts).foreach { entry =>
+      val place = new CaseInsensitiveStringMap(util.Map.of("path", entry.location.toString))
+      val declared = DeclaredColumns.of(entry)
+      val columns = Sources.provider.inferSchema(place).map { stored =>
+        declared.find(_.name == stored.name).map { known =>
+          if (StoredType.of(known.dataType) == stored.dataType) known else known.copy(dataType = stored.dataType)
+        }.getOrElse(stored)
+      }
+      if (StructType(columns) != declared) declare(session, entry, StructType(columns), options(session, ByName(parts), Nil))
     }
 
-  private def declare(
+  def declare(
       session: ClassicSession, entry: CatalogTable, columns: StructType, options: Map[String, String]): Unit = {
     val catalog = session.sessionState.catalog
     def present(given: Map[String, String]): Map[String, String] =
@@ -151,16 +171,19 @@ object ColumnChanges {
     new UnsupportedOperationException(s"projseg has no $what: $why")
 }
 
-/** Gives ALTER TABLE of columns the table that lies at a path, which no catalog knows. */
+/** Gives ALTER TABLE of columns and TRUNCATE TABLE the table that lies at a path, which no catalog knows. */
 class ResolveChangedPaths(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
-    case command: AlterTableCommand if ColumnChanges.isOne(command) => command.table match {
-      case named: UnresolvedTable => named.multipartIdentifier match {
-        case ByPath(path) => command.withNewChildren(Seq(at(path, named.multipartIdentifier)))
-        case _ => command
-      }
+    case command: AlterTableCommand if ColumnChanges.isOne(command) => resolved(command, command.table)
+    case command: TruncateTable => resolved(command, command.table)
+  }
+
+  private def resolved(command: LogicalPlan, table: LogicalPlan): LogicalPlan = table match {
+    case named: UnresolvedTable => named.multipartIdentifier match {
+      case ByPath(path) => command.withNewChildren(Seq(at(path, named.multipartIdentifier)))
       case _ => command
     }
+    case _ => command
   }
 
   private def at(path: String, parts: Seq[String]): ResolvedTable = {

@@ -35,7 +35,10 @@ case class Statement(
     val classic = session.asInstanceOf[ClassicSession]
     val tables = new Locations(classic)
     subject match {
-      case ByName(parts) => rows(classic, tables.of(parts), returned)
+      case ByName(parts) =>
+        val made = rows(classic, tables.of(parts), returned)
+        if (operation == Statements.Restore) SessionEntry.follow(classic, parts)
+        made
       case At(location) => rows(classic, location, returned)
       case EveryTable => tables.all.flatMap { case (name, location) =>
         rows(classic, location, StructType(returned.tail)).map(row => Row.fromSeq(name +: row.toSeq))

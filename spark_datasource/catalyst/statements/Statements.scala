@@ -9,10 +9,11 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedTableOrView
 import org.apache.spark.sql.catalyst.parser.{ParseException, ParserInterface}
 import org.apache.spark.sql.catalyst.plans.logical.{DescribeColumn, LogicalPlan}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.internal.SQLConf
 
 /** SQL statements about projections, segments and versions; all others are the parser's below. */
 object Statements {
+  val Restore = "restore"
+
   /** Returns a parser that knows these statements. Releases add methods, which a proxy passes on. */
   def parser(session: SparkSession, below: ParserInterface): ParserInterface = {
     def answered(method: Method, arguments: Array[AnyRef]): AnyRef = {
@@ -21,7 +22,7 @@ object Statements {
         catch { case error: InvocationTargetException => throw error.getCause }
       def plan(): LogicalPlan = passed().asInstanceOf[LogicalPlan]
       val isPlan = method.getName == "parsePlan" || method.getName == "parsePlanWithParameters"
-      if (!isPlan || !new Settings(SQLConf.get).isEnabled) passed()
+      if (!isPlan) passed()
       else of(arguments(0).asInstanceOf[String], below).map(chosen(_, session, plan)).getOrElse(plan())
     }
     Proxy.newProxyInstance(
@@ -223,7 +224,7 @@ object Statements {
     Statement("vacuum", table, arguments, removed)
   }
 
-  def restored(table: Subject, target: (String, Any)): Statement = Statement("restore", table, Map(target), version)
+  def restored(table: Subject, target: (String, Any)): Statement = Statement(Restore, table, Map(target), version)
 
   /** What stands behind one of these words, if one of them comes next; None if something else does. */
   private def optional[T](at: Cursor, openings: String*)(read: => Option[T]): Option[Option[T]] =

@@ -19,8 +19,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
  */
 class BindCatalogTables(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (!new Settings(conf).isEnabled) plan
-    else plan.resolveOperators {
+    plan.resolveOperators {
       case write: AppendData =>
         val (target, options) = bound(write.table, write.writeOptions)
         write.copy(table = target, writeOptions = options)

@@ -11,8 +11,7 @@ import org.apache.spark.sql.connector.catalog.{CatalogV2Util, V1Table}
 /** Gives statements about tables of Spark's own catalog what the catalog knows of them: provider, location, properties. */
 class DescribeCatalogTables(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (!new Settings(conf).isEnabled) plan
-    else plan.resolveOperators {
+    plan.resolveOperators {
       case named: ResolvedTable
           if Table.isProjseg(named.table) && CatalogV2Util.isSessionCatalog(named.catalog) &&
             !named.table.isInstanceOf[ProjsegTable] =>

@@ -28,8 +28,7 @@ class ResolveByPathAndVersion(session: SparkSession) extends Rule[LogicalPlan] {
   private lazy val targets = new Targets(session.asInstanceOf[ClassicSession], tables)
 
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (!new Settings(conf).isEnabled) plan
-    else plan.resolveOperatorsUp {
+    plan.resolveOperatorsUp {
       case travel @ RelationTimeTravel(Named(named), timestamp, version) if ofOptions(named).isEmpty =>
         if (timestamp.forall(isKnown)) {
           val asked = TimeTravelSpec.create(timestamp, version, conf.sessionLocalTimeZone)

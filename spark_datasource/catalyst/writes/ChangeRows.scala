@@ -17,14 +17,17 @@ import org.apache.spark.sql.types.{IntegerType, LongType, StructField, StructTyp
 class ChangeRows extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
     // What is wrong with a statement is Spark's to say.
-    if (!new Settings(conf).isEnabled || !plan.resolved) plan
+    if (!plan.resolved) plan
     else plan match {
       case WithCTE(inner, definitions) => changed(inner).map { found =>
         found.copy(query = WithCTE(found.query, definitions), quick = None)
       }.getOrElse(plan)
       case TruncateTable(found: ResolvedTable) if Table.isProjseg(found.table) =>
-        val parts = (found.catalog.name +: found.identifier.namespace.toSeq) :+ found.identifier.name
-        Statement("truncate", ByName(parts), Map.empty, s"${ChangeRows.Affected} BIGINT", isLimited = true)
+        val subject = found.table match {
+          case own: ProjsegTable => At(own.location)
+          case _ => ByName((found.catalog.name +: found.identifier.namespace.toSeq) :+ found.identifier.name)
+        }
+        Statement("truncate", subject, Map.empty, s"${ChangeRows.Affected} BIGINT", isLimited = true)
       case _ => changed(plan).getOrElse(plan)
     }
 
