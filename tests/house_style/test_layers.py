@@ -19,6 +19,7 @@ LAYERS = [
     {"evaluation"},
     {"evaluation"},
     {"evaluation"},
+    {"evaluation"},
     {"aggregation"},
     {"table_layer"},
     {"writer", "reader"},
