@@ -16,6 +16,7 @@ from projseg.algebra.planning.interval_cover import (
     share_of,
 )
 from projseg.algebra.planning.match_projections import Fitting
+from projseg.algebra.planning.part_match import not_true
 from projseg.algebra.planning.placeholders import filled_plan, with_constants
 from projseg.algebra.planning.row_sums import sum_by_columns
 from projseg.algebra.planning.sorted_rows import page_share, sorted_cost
@@ -35,9 +36,10 @@ from projseg.algebra.projection.spec import ProjectionSpec, TimeGrouping
 from projseg.algebra.projection.stored_names import stored_column
 from projseg.algebra.proofs.exact_values import has_exact_sum
 from projseg.algebra.proofs.filter_simplify import ZoneSets
+from projseg.algebra.proofs.predicate_truth import truth_of
 from projseg.algebra.proofs.segment_facts import SegmentFacts
 from projseg.algebra.query.bound_query import QuerySpec
-from projseg.algebra.query.time_bounds import interval_conditions
+from projseg.algebra.query.time_bounds import cut_micros, interval_conditions
 from projseg.algebra.time.interval import Interval
 from projseg.memory.cached_property import cached_property
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
@@ -140,7 +142,7 @@ class SegmentOffers:
                 rejected[candidate.match.spec.name] = found
             else:
                 cost = self._cost(candidate, found)
-                cost += sum(self._edge_plan(edge, fitting).cost for edge in found.edges)
+                cost += sum(plan.cost for plan in self._other_plans(candidate, found, fitting))
                 offers.append((cost, candidate.rank, candidate, found))
         best = min(offers, key=lambda offer: offer[:2]) if offers else None
         base_cost = self._base_cost(self._query.interval)
@@ -150,7 +152,7 @@ class SegmentOffers:
             return SourceChoice((self._base_plan(self._query.interval),), rejected)
         cost, _, candidate, found = best
         plans = [self._projection_plan(candidate, found)]
-        plans += [self._edge_plan(edge, fitting) for edge in found.edges]
+        plans += self._other_plans(candidate, found, fitting)
         used = {plan.source_name for plan in plans}
         _explain(offers, cost, used, rejected)
         is_base_out = not is_forced and None not in used
@@ -210,11 +212,56 @@ class SegmentOffers:
             self._facts.row_count,
         )
 
+    def _other_plans(
+        self, candidate: Fitting, found: Cover, fitting: tuple[Fitting, ...]
+    ) -> list[SourcePlan]:
+        """Return the plans for rows that a projection does not answer for."""
+        plans = [self._edge_plan(edge, fitting) for edge in found.edges]
+        rest = self._rest_plan(candidate, found)
+        return plans if rest is None else [*plans, rest]
+
+    def _rest_plan(self, candidate: Fitting, found: Cover) -> SourcePlan | None:
+        """Return the plan for base rows outside the part that a projection answers for."""
+        part = candidate.match.part
+        if part is None or candidate.rest is None:
+            return None
+        plan = self._base_plan(self._query.interval if found.buckets is None else found.buckets)
+        condition = conjunction((*conjuncts(plan.filter), not_true(part)))
+        examined = plan.row_count / max(self._facts.row_count, 1)
+        kept = examined * candidate.rest.selectivity
+        if (share := self._share_of_time(condition)) is not None:
+            kept = min(examined, share)
+            examined = min(examined, share + PAGE_ROWS_MAX / max(self._facts.row_count, 1))
+        facts = self._facts
+        cost = candidate.rest.cost_of_sorted(
+            facts.row_count,
+            facts.column_bytes,
+            sum(facts.column_bytes.values()),
+            examined=examined,
+            kept=kept,
+        )
+        row_count = round(facts.row_count * examined)
+        return replace(plan, filter=condition, row_count=row_count, cost=cost)
+
+    def _share_of_time(self, condition: Expression | None) -> float | None:
+        """Return the share of the segment's time that fulfils a condition; None of other ones."""
+        truth = None if condition is None else truth_of(condition)
+        column = None if truth is None else truth.term
+        if truth is None or self._data is None or not isinstance(column, Column):
+            return None
+        if column.name != self._query.time_column:
+            return None
+        cuts = [cut_micros(cut, column.type) for cut in truth.true.cuts]
+        ranges = zip(cuts[::2], cuts[1::2], strict=True)
+        return sum(share_of(Interval(*ends), self._data) for ends in ranges)
+
     def _edge_plan(self, edge: Interval, fitting: tuple[Fitting, ...]) -> SourcePlan:
         """Return the cheapest plan for an edge: base rows, or a projection of finer buckets."""
         if edge not in self._edge_plans:
             plans = [self._base_plan(edge)]
             for candidate in fitting:
+                if candidate.match.part is not None:
+                    continue
                 found = self._cover_of(candidate.match.spec.time_grouping, edge)
                 if isinstance(found, Cover) and not found.edges:
                     plans.append(self._projection_plan(candidate, found))
@@ -237,18 +284,19 @@ class SegmentOffers:
             row_count=round(stored.row_count * share),
             cost=self._cost(candidate, found),
             needs_row_numbers=candidate.needs_row_numbers,
-            taken_back=None if reversal is None else self._taken_back(reversal, found),
+            taken_back=None if reversal is None else self._taken_back(reversal, found, match.part),
         )
         if candidate.has_places:
             plan = filled_plan(plan, self._zones)
         return plan if found.buckets is None else _within(plan, match.spec, found.buckets)
 
-    def _taken_back(self, reversal: Reversal, found: Cover) -> TakenBack:
+    def _taken_back(self, reversal: Reversal, found: Cover, part: Expression | None) -> TakenBack:
         """Return the plan of the deleted rows among those that the projection answers for."""
         buckets = found.buckets if found.bounds is None else self._query.interval
         rows = replace(
             self._base_plan(buckets),
             feeds=tuple(AddRows(p.arguments, p.filter) for p in reversal.primitives),
+            filter=conjunction((*conjuncts(self._base.filter), *conjuncts(part))),
             row_count=round(self._facts.deleted_row_count * self._base_share(buckets)),
             cost=self._deleted_cost(buckets),
         )
@@ -319,7 +367,9 @@ def _explain(
     """Add to `rejected` what the projections that are not used would have cost."""
     for cost, _, candidate, _ in offers:
         name = candidate.match.spec.name
-        if name not in used:
+        if name in used:
+            rejected.pop(name, None)
+        elif candidate.match.part is None:  # of a part, the reason against the whole says more
             rejected[name] = _costlier(cost, best_cost)
 
 

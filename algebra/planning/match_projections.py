@@ -21,6 +21,7 @@ from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.expressions.value_order import order_key
 from projseg.algebra.planning.column_index import ColumnIndex
 from projseg.algebra.planning.match_facts import Refinement, SegmentView
+from projseg.algebra.planning.part_match import match_part, not_true
 from projseg.algebra.planning.placeholders import constants_of, expressions_of, is_placeholder
 from projseg.algebra.planning.projection_match import (
     Match,
@@ -28,7 +29,7 @@ from projseg.algebra.planning.projection_match import (
     matched_conditions,
 )
 from projseg.algebra.planning.separable_conditions import SeparatedQuery
-from projseg.algebra.planning.source_cost import ReadShape, read_shape
+from projseg.algebra.planning.source_cost import ReadShape, base_shape, read_shape
 from projseg.algebra.planning.source_plan import Reason, Reversal
 from projseg.algebra.planning.subtractability import filter_may_fail, reversal_of
 from projseg.algebra.projection.spec import ProjectionSpec
@@ -60,6 +61,8 @@ class Fitting(msgspec.Struct, frozen=True):
         What frees its answer of deleted rows; None: there are none, or it holds rows.
     needs_row_numbers : bool
         As of `SourcePlan`.
+    rest : ReadShape or None
+        What is read and computed for each base row outside the match's part; None: it has none.
     """
 
     index: int
@@ -68,6 +71,7 @@ class Fitting(msgspec.Struct, frozen=True):
     rank: tuple[int, int, str]
     reversal: Reversal | None = None
     needs_row_numbers: bool = False
+    rest: ReadShape | None = None
 
     @property
     def has_places(self) -> bool:
@@ -171,7 +175,9 @@ class CandidateGroup:
                 match = one.match.among(
                     added, bounds if self._separated.has_interval else None, view
                 )
-                fitting.append(replace(one, match=match, shape=one.shape.filtered(added)))
+                rest = None if one.rest is None else one.rest.filtered(conditions)
+                shape = one.shape.filtered(added)
+                fitting.append(replace(one, match=match, shape=shape, rest=rest))
         return Verdicts(tuple(fitting), rejected)
 
     def _view(
@@ -210,11 +216,15 @@ class CandidateGroup:
         for index in candidates:
             spec = self._specs[index]
             found = match_projection(self._query, spec, view)
+            answered = view
             if isinstance(found, Reason):
                 rejected[spec.name] = found
-                continue
+                part = match_part(self._query, spec, view, found)
+                if part is None:
+                    continue
+                found, answered = part
             is_taken_back = self._has_deleted_rows and not spec.holds_rows
-            reversal = reversal_of(self._query, found, view) if is_taken_back else None
+            reversal = reversal_of(self._query, found, answered) if is_taken_back else None
             if isinstance(reversal, Reason):
                 rejected[spec.name] = reversal
                 continue
@@ -228,7 +238,12 @@ class CandidateGroup:
             needs_row_numbers = spec.holds_rows and (
                 self._has_deleted_rows or self._query.is_row_scan
             )
-            fitting.append(Fitting(index, found, shape, _rank(spec), reversal, needs_row_numbers))
+            rest = None
+            if found.part is not None:
+                rest = base_shape(self._query, (*view.conditions, not_true(found.part)))
+            fitting.append(
+                Fitting(index, found, shape, _rank(spec), reversal, needs_row_numbers, rest)
+            )
         return Verdicts(tuple(fitting), rejected)
 
 

@@ -48,6 +48,8 @@ class Match(msgspec.Struct, frozen=True, dict=True):
     present : str or None
         Text of a stored count; rows that count 0 are left out, because no row of the answer is
         behind them. None: each stored row stands for rows of the answer, or there are no keys.
+    part : Expression or None
+        The base rows that are answered for: those where it is true. None: all.
     """
 
     spec: ProjectionSpec
@@ -57,6 +59,7 @@ class Match(msgspec.Struct, frozen=True, dict=True):
     bounds: tuple[Expression | None, ...] = ()
     moved: tuple[Expression, ...] = ()
     present: str | None = None
+    part: Expression | None = None
 
     def among(
         self,

@@ -55,11 +55,12 @@ def _bounds(part: Expression, column: Column) -> Interval | None:
         return None
     if truth.true.has_null or len(truth.true.cuts) != 2:
         return None
-    start, end = (_cut_micros(cut, column.type) for cut in truth.true.cuts)
+    start, end = (cut_micros(cut, column.type) for cut in truth.true.cuts)
     return Interval(start, end) if start <= end else None
 
 
-def _cut_micros(cut: Cut, arrow_type: pa.DataType) -> int:
+def cut_micros(cut: Cut, arrow_type: pa.DataType) -> int:
+    """Return the first instant at or after a cut between times or dates."""
     if len(cut) == 1:
         return MIN_MICROS if cut[0] == 0 else MAX_MICROS
     unit = DAY if pa.types.is_date32(arrow_type) else 1

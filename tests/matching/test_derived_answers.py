@@ -5,7 +5,15 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
-from derived_cases import KINDS, answered, asked, make_table, pairs
+from derived_cases import (
+    KINDS,
+    answered,
+    asked,
+    filtered_for_its_part,
+    make_table,
+    of_ranges,
+    pairs,
+)
 from matching_tables import comparable
 from scale import IS_NIGHTLY
 
@@ -33,7 +41,34 @@ def test_answers_of_projections_are_those_of_base_rows(tmp_path, seed):
                 assert sorted_rows(answer) == sorted_rows(expected), (declared, question)
                 assert answer.schema == expected.schema, (declared, question)
     assert found.total() >= (1 - UNANSWERED_SHARE_MAX) * len(drawn), found
-    assert {kind.__name__ for kind in KINDS} - set(found) <= {"filtered_for_its_part"}
+    assert {kind.__name__ for kind in KINDS} == set(found)
+
+
+@pytest.mark.parametrize("deleted", [None, "x % 7 = 3"])
+def test_each_row_is_answered_for_once(tmp_path, deleted):
+    r = random.Random(8)
+    kinds = (filtered_for_its_part, of_ranges)
+    drawn = [(kind.__name__, *kind(r)) for kind in kinds for _ in range(200 if IS_NIGHTLY else 15)]
+    intervals = (None, "2024-03-09T05:10/2024-03-11T20:00")
+    found = Counter()
+    for start in range(0, len(drawn), 50):
+        part = drawn[start : start + 50]
+        table = make_table(r, str(tmp_path / str(start)), part)
+        if deleted is not None:
+            table.delete(deleted)
+        for number, (kind, declared, question) in enumerate(part):
+            for interval in intervals:
+                asked_for = {**asked(question), "interval": interval}
+                context = {"useProjection": f"p{number}"}
+                try:
+                    sources = table.explain(**asked_for, context=context).sources
+                except ProjsegError:
+                    continue
+                found[kind] += len(sources) > 1
+                answer = table.query(**asked_for, context=context)
+                expected = table.query(**asked_for, context={"noProjections": True})
+                assert sorted_rows(answer) == sorted_rows(expected), (declared, question, interval)
+    assert all(found[kind.__name__] > 4 for kind in kinds), found
 
 
 def answer_of(ask, question, context):
