@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from projseg.algebra.expressions.tree import Expression, Literal
+from projseg.algebra.aggregates.conditional_aggregates import values_by_branch
+from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.proofs.filter_implication import Premises
+from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.time.granularity import Granularity
 from projseg.memory.cached_property import cached_property
 
@@ -81,3 +83,17 @@ class SegmentView(msgspec.Struct, frozen=True, dict=True):
     def refines(self, stored: Granularity, wanted: Granularity, column: str) -> bool:
         """Whether stored buckets of a column can be grouped again into the buckets asked for."""
         return stored == wanted or (stored, wanted, column) in self.refinements
+
+
+def summands(query: QuerySpec) -> tuple[Expression, ...]:
+    """Return what is computed to be summed, and the branches of it."""
+    sums = (p.arguments[0] for p in query.primitives if p.function == "sum")
+    values = (value for argument in sums for value in values_by_branch(argument))
+    return tuple(dict.fromkeys(value for value in values if isinstance(value, Call)))
+
+
+def inputs(query: QuerySpec) -> tuple[Expression, ...]:
+    """Return what is computed to be counted, or to find the least or the greatest of it."""
+    counted = (p for p in query.primitives if p.function in ("count", "min", "max"))
+    found = (one for p in counted for argument in p.arguments for one in values_by_branch(argument))
+    return tuple(dict.fromkeys(one for one in found if isinstance(one, Call)))

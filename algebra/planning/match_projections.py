@@ -14,13 +14,12 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.aggregates.conditional_aggregates import values_by_branch
 from projseg.algebra.expressions.fallible import may_fail
 from projseg.algebra.expressions.predicates import conjuncts, not_null
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.expressions.value_order import order_key
 from projseg.algebra.planning.column_index import ColumnIndex
-from projseg.algebra.planning.match_facts import Refinement, SegmentView
+from projseg.algebra.planning.match_facts import Refinement, SegmentView, inputs, summands
 from projseg.algebra.planning.part_match import match_part, not_true
 from projseg.algebra.planning.placeholders import constants_of, expressions_of, is_placeholder
 from projseg.algebra.planning.projection_match import (
@@ -121,8 +120,8 @@ class CandidateGroup:
         own = [self._specs[index] for index in sorted(allowed)]
         self._predicates = _predicates(query, own)
         self._constant_columns = _constant_columns((*query.columns_read, *separated.columns), own)
-        self._summands = _summands(query) if own else ()
-        self._inputs = _inputs(query) if own else ()
+        self._summands = summands(query) if own else ()
+        self._inputs = inputs(query) if own else ()
         self._of_time = () if query.is_row_scan or not own else _expressions_of_time(separated)
         self._always, self._sometimes = _refinements(query, own)
         self._ordered = _ordered_of_time(query, own)
@@ -269,22 +268,6 @@ def _predicates(query: QuerySpec, specs: Sequence[ProjectionSpec]) -> tuple[Expr
     )
     found += [not_null(column) for column in columns]
     return tuple(dict.fromkeys(found))
-
-
-def _summands(query: QuerySpec) -> tuple[Expression, ...]:
-    """Return what is computed to be summed, and the branches of it."""
-    sums = (p.arguments[0] for p in query.primitives if p.function == "sum")
-    values = (value for argument in sums for value in values_by_branch(argument))
-    return tuple(dict.fromkeys(value for value in values if isinstance(value, Call)))
-
-
-def _inputs(query: QuerySpec) -> tuple[Expression, ...]:
-    """Return what is computed to be counted, or to find the least or the greatest of it."""
-    counted = (p for p in query.primitives if p.function in ("count", "min", "max"))
-    inputs = (
-        one for p in counted for argument in p.arguments for one in values_by_branch(argument)
-    )
-    return tuple(dict.fromkeys(one for one in inputs if isinstance(one, Call)))
 
 
 def _constant_columns(
