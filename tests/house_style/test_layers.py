@@ -20,6 +20,7 @@ LAYERS = [
     {"evaluation"},
     {"evaluation"},
     {"evaluation"},
+    {"evaluation"},
     {"aggregation"},
     {"table_layer"},
     {"writer", "reader"},
