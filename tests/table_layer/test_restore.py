@@ -160,7 +160,7 @@ def without_info(payload):
     """Return a snapshot as releases wrote it that kept no `commit`."""
     file = msgspec.json.decode(payload, type=SnapshotFile)
     return checksummed_json.seal(
-        msgspec.structs.replace(file, commit=msgspec.UNSET, required_features=())
+        msgspec.structs.replace(file, optional=msgspec.UNSET, required_features=())
     )
 
 
