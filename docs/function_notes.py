@@ -44,17 +44,6 @@ FUNCTIONS = {
     "Sketches of distinct values": [
         ("hll_sketch_estimate", "hll_sketch_estimate(sketch)", "How many distinct values a sketch is of that `hll_sketch_agg` made, bigint; of lgK 12, unless they are few.", "hll_sketch_estimate(X'0201070C030802082BF2FB06862FF90D')"),
     ],
-    "Sketches of quantiles": [
-        ("kll_sketch_get_quantile_bigint", "kll_sketch_get_quantile_bigint(sketch, p)", "The least value of which the rank is a share p, from 0 to 1, of all in a sketch that `kll_sketch_agg_bigint` made, as in `kll_sketch_get_quantile_bigint(kll_sketch_agg_bigint(x), 0.5)`. For an array of shares, an array. An error of a sketch without values.", "kll_sketch_get_quantile_bigint(X'02020F04C80008000700000000000000', 0.5)"),
-        ("kll_sketch_get_rank_bigint", "kll_sketch_get_rank_bigint(sketch, value)", "The share of all values that are at most as great. For an array of values, an array. An error of a sketch without values.", "kll_sketch_get_rank_bigint(X'02020F04C80008000700000000000000', 6)"),
-        ("kll_sketch_get_n_bigint", "kll_sketch_get_n_bigint(sketch)", "How many values a sketch is of.", "kll_sketch_get_n_bigint(X'02020F04C80008000700000000000000')"),
-        ("kll_sketch_get_quantile_float", "kll_sketch_get_quantile_float(sketch, p)", "The same of a sketch of floats.", "kll_sketch_get_quantile_float(X'02020F04C80008000000E040', 0.5)"),
-        ("kll_sketch_get_rank_float", "kll_sketch_get_rank_float(sketch, value)", "The same of a sketch of floats.", "kll_sketch_get_rank_float(X'02020F04C80008000000E040', 7.0)"),
-        ("kll_sketch_get_n_float", "kll_sketch_get_n_float(sketch)", "The same of a sketch of floats.", "kll_sketch_get_n_float(X'02020F04C80008000000E040')"),
-        ("kll_sketch_get_quantile_double", "kll_sketch_get_quantile_double(sketch, p)", "The same of a sketch of doubles.", "kll_sketch_get_quantile_double(X'02020F04C80008000000000000001C40', 0.5)"),
-        ("kll_sketch_get_rank_double", "kll_sketch_get_rank_double(sketch, value)", "The same of a sketch of doubles.", "kll_sketch_get_rank_double(X'02020F04C80008000000000000001C40', 8)"),
-        ("kll_sketch_get_n_double", "kll_sketch_get_n_double(sketch)", "The same of a sketch of doubles.", "kll_sketch_get_n_double(X'02020F04C80008000000000000001C40')"),
-    ],
     "Patterns": [
         ("like", "text LIKE pattern [ESCAPE c]", "% is any text, _ one character, \\ the escape.", "'a_b' LIKE 'a/_%' ESCAPE '/'"),
         ("ilike", "text ILIKE pattern [ESCAPE c]", "The same, with both in lower case.", "'Abc' ILIKE 'aB%'"),
@@ -271,7 +260,7 @@ DIFFERENCES = [
     ("`collect_set`, `collect_list`", "are ordered by the values, and know one zero and one NaN; Spark's order is not stated, and its lists tell zeros apart. `RESPECT NULLS` is refused."),
     ("`mode`", "is the least of several values, as Spark's `mode(x, true)`; Spark's `mode(x)` returns any of them."),
     ("`approx_percentile`", "keeps to the same error as Spark's, and may return other values within it; beside NaN, Spark's merging of several tasks does not. Decimals have at most 18 digits."),
-    ("`kll_sketch_get_quantile_*`, `kll_sketch_get_rank_*`", "take any expression where Spark takes constants. They refuse a null in an array, which Spark takes for 0, and a share that is NaN."),
+    ("`kll_sketch_get_*`", "are left to Spark, which reads the sketches of `kll_sketch_agg_*`."),
     ("KLL sketches", "of more than k values keep the middle of equal blocks of them; Spark's keep values drawn at random, and are less exact. Both leave out NaN."),
     ("ties under LIMIT", "have an order: groups by the grouping columns as they are asked, rows by time and then as they are stored. A limit alone keeps the first groups, or the earliest rows. Spark's have none."),
     ("expressions", "are at most 100,000 characters long and 100 deep: operands within operands, or terms in a chain such as `a + b + …`. Chains of `AND`, `OR` and `||` count once."),
@@ -322,41 +311,40 @@ time at least as fine as the finest letter serves these texts.
 """
 
 REGEX_HEAD = """\
-RLIKE, `regexp_extract` and `split` read patterns of `java.util.regex`, as Spark does, and find what
-Java 17 finds. Where RE2 is proved to find the same, RE2 is asked, in time that grows with the text. The rest is asked of an
-exact matcher, far slower, once for each distinct text in which RE2 does not rule a match out:
+RLIKE, `regexp_extract`, `regexp_replace` and `split` read patterns of `java.util.regex`, as Spark
+does. RE2 runs them, in time that grows with the text. So only syntax that means the same in both is
+read; the rest is refused by name, and the extension leaves it to Spark. What is read:
 
-| the pattern has | the exact matcher is asked about |
+| syntax | |
 |---|---|
-| `$`, `\\Z` | texts that end with a line end |
-| `^` or `$` under the flag `m` | texts with other line ends than `\\n`, empty ones, those that end with `\\n` |
-| `\\b`, `\\B` | texts with characters beyond ASCII |
-| look-around, back references, atomic groups, possessive quantifiers, counts beyond 1,000 | all texts |
-| nothing of these | no text |
+| characters | `a`, `\\.`, `\\Qa.b\\E`, `\\t \\n \\r \\f \\a \\e`, `\\xhh`, `\\x{h…}`, `\\uhhhh` |
+| sets | `.`, `[abc]`, `[^a-z]`, `\\d \\D \\s \\S \\w \\W \\h \\H`, and with `\\p` and `\\P`: `ASCII Alnum Alpha Blank Cntrl Digit Graph Lower Print Punct Space Upper XDigit` |
+| repetitions | `* + ? {n} {n,} {n,m}`, each also with `?`, up to 1,000 times |
+| groups | `(…)`, `(?:…)`, `(?<name>…)`, `\\|` |
+| conditions | `^`, `\\A`, `\\z`; `$` and `\\Z` at the end of the pattern or of an option |
+| flags | `(?i)`, `(?s)`, `(?-i)`, `(?i:…)` |
 
-A search with look-around, back references, atomic groups or possessive quantifiers that takes more
-than 200,000 steps over one text is given up with `PROJSEG_EVALUATION_TOO_LONG`. Other searches
-never take more steps than the text's length times the pattern's. `regexp_extract` and `split` also
-refuse a repetition of what may be empty, and a group that is asked for inside a repetition or
-look-around: what they hold depends on Java's implementation. A pattern that Java refuses is
-refused; so are these:
+A pattern that Java refuses is refused. Of what Java takes, these differ:
 """
 
 REGEX_DIFFERENCES = [
-    ("the flags `x` and `c`", "refused", "(?x)a b"),
-    ("scripts, blocks and tables of Unicode that Python lacks: `\\p{IsGreek}`, `\\p{InGreek}`, `\\p{IsAlphabetic}`, `\\p{IsIdeographic}`, `\\p{IsEmoji}`, `\\p{javaMirrored}`, …", "refused", "\\p{IsGreek}"),
-    ("`\\w`, `\\W`, `\\b`, `\\B`, `\\p{Alpha}`, `\\p{Alnum}` under the flag `U`", "refused", "(?U)\\w"),
-    ("`\\X`, `\\b{g}`, `\\N{name}`", "refused", "\\X"),
-    ("half of a surrogate pair", "refused", "\\uD83D"),
-    ("`&&` with an empty side, or beside a single `&`", "refused", "[a&&]"),
-    ("a look-behind without a limit, or with a repeated group", "refused", "(?<=a+)b"),
-    ("a back reference to a group inside a repetition, look-around or atomic group", "refused", "(a)*\\1"),
-    ("a repetition of what may be empty, inside an atomic group or possessive repetition", "refused", "(?>(?:a?)*)"),
-    ("more than 20,000 parts, each as often as it is repeated, where RE2 does not serve", "refused", "(?:a{1000}){1000}"),
-    ("more than a second of processor time for 64 KiB of text", "an error (`PROJSEG_EVALUATION_TOO_LONG`); RE2 takes as much where counted repetitions are inside each other, as in `((a{1,30}){1,30}c`", None),
-    ("groups nested deeper than 100", "refused", "(" * 101 + ")" * 101),
-    ("`\\b` and `\\B` beyond ASCII", "as in Java 17: letters and digits of all scripts are of words. Java 19 and later take ASCII letters, digits and `_` only", None),
-    ("named sets and `(?iu)` over characters that came with Unicode 14 and later", "by the version of the running Python, not of the JVM", None),
+    ("look-ahead and look-behind", "refused", "foo(?!bar)"),
+    ("back references", "refused", "(a)\\1"),
+    ("atomic groups and possessive quantifiers", "refused", "a*+b"),
+    ("`\\b`, `\\B`, which Java 17 and Java 19 tell apart differently", "refused", "\\bfoo"),
+    ("`\\G`, `\\R`, `\\X`, `\\v`, `\\N{name}`, `\\0n`, `\\cx`", "refused", "a\\R"),
+    ("the flags `m`, `d`, `u`, `U`, `x` and `c`", "refused", "(?m)^a"),
+    ("other properties, which depend on the version of Unicode", "refused", "\\p{Lu}"),
+    ("classes within classes, and `&&`", "refused", "[a-z&&[^b]]"),
+    ("a set of some characters beyond U+FFFF, or half of a surrogate pair", "refused", "[^😀]"),
+    ("`$` or `\\Z` before other parts or in a repetition", "refused", "a$\\n"),
+    ("`$` or `\\Z` after one character of a set that has `\\r`; `[^a]+$` and `\\s*$` are read", "refused", "[^a]$"),
+    ("a count beyond 1,000, after a quantifier, or with nothing to repeat", "refused", "a{1001}"),
+    ("groups nested deeper than 100, and patterns that are too large for RE2", "refused", "(?:a{1000}){1000}"),
+    ("`regexp_extract`, `regexp_replace`, `split`: a repetition of what may be empty; a group in a repetition, or one with `$` in it; the match if `$` is within an option or group", "refused there", None),
+    ("`regexp_replace`, `split`: a pattern that may match the empty text, but `split(text, '')`", "refused there", None),
+    ("`split`: `^`, `$`, `\\A`, `\\Z`, `\\z`", "refused there", None),
+    ("more than a second of processor time for 64 KiB of text", "an error (`PROJSEG_EVALUATION_TOO_LONG`); only counted repetitions inside each other take so long, as in `((a{1,9}){1,9}){1,9}c`", None),
     ("patterns for which Java runs out of stack or time", "answered", "^(a+)+$"),
 ]  # fmt: skip
 """(what, how it differs, a pattern that shows it)."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from projseg.algebra.expressions.coercion import cast_to
 from projseg.algebra.expressions.parameters.sql_parameters import has_parameters
+from projseg.algebra.expressions.patterns import accepts_all_patterns
 from projseg.algebra.expressions.tree import Expression, Literal
 from projseg.errors import UnsupportedFeatureError
 from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ
@@ -58,13 +59,13 @@ def may_depend_on_instant(text: str) -> bool:
 def kept_by_text(function: Function) -> Function:
     """Keep what a function of a text returns, unless the text may mean something else later.
 
-    It may if it calls `now()`, or has parameters.
+    It may if it calls `now()`, has parameters, or has patterns that only stored projections have.
     """
     kept: Any = lru_cache(maxsize=_TEXTS_KEPT)(function)
 
     @wraps(function)
     def found(text: str, *others: Any, **named: Any) -> Any:
-        varies = may_depend_on_instant(text) or has_parameters(text)
+        varies = may_depend_on_instant(text) or has_parameters(text) or accepts_all_patterns()
         return (function if varies else kept)(text, *others, **named)
 
     return cast("Function", found)

@@ -17,6 +17,7 @@ from projseg.algebra.aggregates.conditional_aggregates import with_filter
 from projseg.algebra.aggregates.decompose import decompose
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.binding.bind import NamedExpression, bind
+from projseg.algebra.expressions.patterns import all_patterns_accepted
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.regions import regions_of
 from projseg.algebra.expressions.text.render import to_sql
@@ -338,6 +339,7 @@ def _stored_floor(named: NamedExpression) -> StoredFloor | None:
 
 
 @lru_cache(maxsize=4096)
+@all_patterns_accepted()
 def from_definition(definition: str, schema: pa.Schema) -> ProjectionSpec:
     """Return the spec that `ProjectionSpec.definition` describes.
 
@@ -353,9 +355,7 @@ def from_definition(definition: str, schema: pa.Schema) -> ProjectionSpec:
     try:
         spec = ProjectionSpec(
             name=stored.name,
-            grouping=tuple(
-                NamedExpression(name, bind(text, schema)) for name, text in stored.outputs
-            ),
+            grouping=tuple(NamedExpression(n, bind(text, schema)) for n, text in stored.outputs),
             aggregators=tuple(
                 bind_aggregate(
                     f"{text} AS {backquoted(name)}", schema, time_column=stored.time_column

@@ -34,7 +34,7 @@ def text_of(text, zone="UTC"):
         ("size(split('', ','))", "1"),
         ("split('aXbXc', 'X', 2)[1]", "bXc"),
         ("size(split('abc', ''))", "3"),
-        ("split('aab', 'a*')[1]", ""),
+        ("split('aab', 'a+')[1]", "b"),
         ("get(split('a,b', ','), 2)", None),
         (
             "date_format(TIMESTAMP '2015-09-02 03:04:05.678901', 'G y yy yyyy M MM MMM MMMM')",

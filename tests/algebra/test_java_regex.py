@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from regex_cases import FIXED, PATTERNS, SCRIBBLES, TEXTS
+from regex_cases import FIXED, OTHER_PATTERNS, PATTERNS, SCRIBBLES, TEXTS
 from scale import tries
 
 from projseg.algebra.expressions.binding.bind import bind
@@ -55,18 +55,7 @@ def test_a_pattern_in_a_column_is_the_same_as_a_constant(pattern, texts):
     assert evaluate(bind("s RLIKE p", SCHEMA), columns, len(texts)).to_pylist() == expected
 
 
-@given(PATTERNS, st.lists(TEXTS, max_size=6))
-@settings(max_examples=tries(150))
-def test_what_takes_nothing_but_goes_another_way_finds_the_same(pattern, texts):
-    """An empty look-ahead sends every text to the exact matcher instead of RE2."""
-    try:
-        expected, exact = rlike(pattern, texts), rlike(f"(?=){pattern}", texts)
-    except ProjsegError:
-        assume(False)
-    assert exact == expected
-
-
-@given(SCRIBBLES | st.text(max_size=8), TEXTS)
+@given(SCRIBBLES | st.text(max_size=8) | OTHER_PATTERNS, TEXTS)
 @settings(max_examples=tries(300))
 def test_any_text_is_a_pattern_or_refused(pattern, text):
     try:
@@ -88,15 +77,11 @@ def test_any_text_is_a_pattern_or_refused(pattern, text):
         ("a{", "without a count"),
         ("a{2", "without }"),
         ("a{2,1}", "descend"),
-        ("a{99999999999}", "2147483647"),
         ("\\", "ends in a backslash"),
         ("\\y", "escape \\\\y"),
         ("\\xg1", "hexadecimal"),
         ("\\x{110000}", "U\\+10FFFF"),
         ("\\u12", "hexadecimal"),
-        ("\\0", "octal"),
-        ("\\c", "without its character"),
-        ("\\k<n>", "no group is named 'n'"),
         ("(?<n>a)(?<n>b)", "two groups are named 'n'"),
         ("(?<1>a)", "not letters and digits"),
         ("(?y)", "unknown letter"),
@@ -117,31 +102,38 @@ def test_a_pattern_that_java_refuses_is_refused(pattern, words):
     ("pattern", "words"),
     [
         ("(?x)a b", "flag x"),
+        ("(?m)^a", "flag m"),
+        ("(?iu)k", "flag u"),
         ("\\X", "grapheme cluster"),
-        ("\\b{g}", "grapheme boundary"),
+        ("\\bfoo\\b", "a word boundary"),
         ("\\N{DIGIT ONE}", "name of a character"),
-        ("\\p{IsGreek}", "IsGreek"),
-        ("\\p{InGreek}", "InGreek"),
-        ("\\p{IsAlphabetic}", "IsAlphabetic"),
-        ("(?U)\\w", "under the flag U"),
-        ("(?U)\\b", "under the flag U"),
-        ("(?U)\\p{Alpha}", "Alpha"),
+        ("a\\R", "line break"),
+        ("\\p{IsGreek}", "IsGreek.*version of Unicode"),
+        ("\\p{Lu}", "Lu.*version of Unicode"),
         ("\\uD83D", "half of a surrogate pair"),
-        ("[a&&]", "empty side"),
-        ("[&&a]", "empty side"),
-        ("[a&&b&c]", "single &"),
-        ("(?<=a+)b", "look-behind without a limit"),
-        ("(?<=a+){0}b", "look-behind without a limit"),
-        ("(?<=(?:ab){2})c", "repeated group"),
-        ("(a)*\\1", "group in a repetition"),
-        ("(?=(a))\\1", "look-around"),
-        ("(?>(?:a?)*)", "may be empty in an atomic group"),
-        ("(?:a{1000}){1000}", "20000 parts"),
-        ("(?:(?:(?:){1000}){1000}){1000}$", "20000 parts"),
-        ("(?:){2147483647}", "20000 parts"),
-        ("a{100000000}", "20000 parts"),
-        ("a{0,100000000}", "20000 parts"),
-        ("a{100000000,}", "20000 parts"),
+        ("[^\U0001f600]", "half of a surrogate pair"),
+        ("[\\x00-\uffff]", "half of a surrogate pair"),
+        ("[a&&b]", "intersection"),
+        ("[a[b]]", "class within a class"),
+        ("^(?=.*a)", "look-ahead"),
+        ("foo(?!bar)", "look-ahead"),
+        ("(?<=a)b", "look-behind"),
+        ("(?<!a)b", "look-behind"),
+        ("(a)\\1", "back reference"),
+        ("(?<n>a)\\k<n>", "back reference"),
+        ("(?>a)", "atomic group"),
+        ("a*+", "possessive"),
+        ("a{2}{3}", "count after a quantifier"),
+        ("{2}", "count without anything"),
+        ("a$b", "before the end"),
+        ("(a$)+", "in a repetition"),
+        ("[^a]$", "set that has"),
+        ("\\r?\\Z", "set that has"),
+        ("a{1001}", "count beyond 1000"),
+        ("a{99999999999}", "count beyond 1000"),
+        ("(?:a{1000}){1000}", "more parts than RE2 takes"),
+        ("\\0141", "octal"),
+        ("\\cA", "control character"),
     ],
 )
 def test_what_java_takes_and_projseg_does_not_is_named(pattern, words):
@@ -150,7 +142,7 @@ def test_what_java_takes_and_projseg_does_not_is_named(pattern, words):
     assert caught.value.code == "PROJSEG_UNSUPPORTED_FUNCTION"
 
 
-@pytest.mark.parametrize("opening", ["(", "(?:", "[", "(?=", "[^a["])
+@pytest.mark.parametrize("opening", ["(", "(?:"])
 def test_what_nests_without_end_is_refused(opening):
     with pytest.raises((LimitExceededError, InvalidInputError)):
         rlike(opening * 5000, [])
@@ -168,32 +160,17 @@ def test_groups_nested_too_deeply_are_refused():
 
 @pytest.mark.parametrize(
     "pattern",
-    ["^(a+)+$", "^(a|aa)*$", "^(?=(a+)+b)", "^(?!(a|a)*$)", "(a*)*(a*)*(a*)*$", "(a?){30}a{30}$"],
+    ["^(a+)+$", "^(a|aa)*$", "(a*)*(a*)*(a*)*$", "(a?){30}a{30}$"],
 )
 def test_patterns_that_explode_in_java_do_not_explode_here(pattern):
     text = "a" * 2000 + "!"
     assert rlike(pattern, [text, text + "\n"])[0] in (True, False)
 
 
-def test_a_search_without_end_is_given_up():
-    pattern = r"^(a*)(a*)(a*)(a*)(a*)(a*)\1\2\3\4\5\6b"
-    with pytest.raises(EvaluationError, match="200000 steps") as caught:
-        rlike(pattern, ["a" * 300 + "cb"])
-    assert caught.value.code == "PROJSEG_EVALUATION_TOO_LONG"
-
-
 def test_only_a_pattern_that_may_be_given_up_may_fail():
-    assert not may_fail(bind("s RLIKE 'a$|\\\\bfoo'", SCHEMA))
-    assert may_fail(bind("s RLIKE '(a)\\\\1'", SCHEMA))
+    assert not may_fail(bind("s RLIKE 'a$|foo'", SCHEMA))
+    assert may_fail(bind("s RLIKE '(a{1,30}){1,30}c'", SCHEMA))
     assert may_fail(bind("s RLIKE p", SCHEMA))
-
-
-def test_a_pattern_that_fails_for_some_text_is_asked_only_where_it_must_be():
-    """A filter that leaves out the text for which the search has no end hides its error."""
-    pattern = quoted(r"^(a*)(a*)(a*)(a*)(a*)(a*)\1\2\3\4\5\6b")
-    column = pa.array(["aab", "a" * 300 + "cb"])
-    bound = bind(f"length(s) < 10 AND s RLIKE {pattern}", SCHEMA)
-    assert evaluate(bound, {"s": column}, 2).to_pylist() == [True, False]
 
 
 @given(st.lists(st.text("ab%_\\\n", max_size=6), max_size=6), st.text("ab%_\n", max_size=6))
@@ -225,7 +202,7 @@ def test_ilike_reads_an_escape():
     assert evaluate(bound, {"s": texts}, 3).to_pylist() == [True, False, False]
 
 
-SLOW = ["((a{1,9}){1,9}){1,9}c", "(a{1,99}){1,99}c", "((a?){1,30}){1,30}c", "(?=(a{1,30}){1,30}c)a"]
+SLOW = ["((a{1,9}){1,9}){1,9}c", "(a{1,30}){1,30}c", "((a?){1,30}){1,30}c"]
 
 
 @pytest.mark.parametrize("pattern", SLOW)

@@ -10,11 +10,11 @@ from scale import tries
 
 from projseg.algebra.expressions.binding.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.patterns import read_finder
+from projseg.algebra.expressions.patterns import read_finder, read_splitter
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 
 # Of these Python and Java mean the same, in the same order of search.
-ATOMS = st.sampled_from(["a", "b", "[ab]", "[^a]", "(?:ab|a)", "\\d", ",", "(?=b)", "(?<=a)", "x?"])
+ATOMS = st.sampled_from(["a", "b", "[ab]", "[^a]", "(?:ab|a)", "\\d", ",", "(?i:B)", "x?"])
 PARTS = st.builds(lambda atom, count: atom + count, ATOMS, st.sampled_from(["", "", "", "{1,2}"]))
 CHAINS = st.lists(PARTS, min_size=1, max_size=4).map("".join)
 LOOPS = st.builds(lambda a, b: f"{a}[ab]*?{b}|[a,]+", CHAINS, CHAINS)
@@ -22,9 +22,9 @@ PATTERNS = (CHAINS | LOOPS).filter(lambda text: "?{" not in text)
 TEXTS = st.lists(st.text("aabb1,é", max_size=9), min_size=1, max_size=6)
 
 
-def finder_of(pattern, group):
+def known(read, *arguments):
     try:
-        return read_finder(pattern, group)
+        return read(*arguments)
     except (InvalidInputError, UnsupportedFeatureError):
         return None
 
@@ -33,7 +33,7 @@ def finder_of(pattern, group):
 @settings(deadline=None, max_examples=tries(150))
 def test_a_group_holds_what_python_finds(first, second, texts, group):
     pattern = f"({first})({second})?"
-    finder = finder_of(pattern, group)
+    finder = known(read_finder, pattern, group)
     if finder is None:
         return
     found = [re.search(pattern, text) for text in texts]
@@ -44,10 +44,10 @@ def test_a_group_holds_what_python_finds(first, second, texts, group):
 @given(PATTERNS, TEXTS, st.integers(-1, 4))
 @settings(deadline=None, max_examples=tries(150))
 def test_parts_lie_between_what_python_finds(pattern, texts, limit):
-    finder = finder_of(pattern, 0)
-    if finder is None or any(re.search(f"(?:{pattern})?$", text) is None for text in texts):
+    splitter = known(read_splitter, pattern)
+    if splitter is None:
         return
-    assert finder.split(pa.array(texts), limit).to_pylist() == [
+    assert splitter.split(pa.array(texts), limit).to_pylist() == [
         cut(pattern, text, limit) for text in texts
     ]
 
@@ -74,13 +74,23 @@ def cut(pattern, text, limit):
         ("(a)", 2, "no group 2"),
         ("(a)", -1, "no group -1"),
         ("(a)+", 1, "group 1 inside a repetition"),
-        ("(?=(a))", 1, "group 1 inside a repetition"),
+        ("(a|b$)", 1, "inside group 1"),
+        ("a|b$", 0, "inside group 0"),
         ("(?:a?)*b", 0, "may be empty"),
     ],
 )
 def test_what_is_not_known_exactly_is_refused(pattern, group, words):
     with pytest.raises((InvalidInputError, UnsupportedFeatureError), match=words):
         read_finder(pattern, group)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [("a*", "the empty text"), ("^a", "texts are split"), ("a$", "texts are split")],
+)
+def test_where_java_splits_in_its_own_way_is_refused(pattern, words):
+    with pytest.raises(UnsupportedFeatureError, match=words):
+        read_splitter(pattern)
 
 
 @pytest.mark.parametrize("text", ["split(s, s)", "regexp_extract(s, s)", "split(s, NULL)"])

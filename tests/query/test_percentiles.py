@@ -247,65 +247,6 @@ def test_what_percentiles_do_not_take(mixed, text, problem):
         mixed[0].query(aggregators=text)
 
 
-@pytest.mark.parametrize("keys", [[], ["g"], ["h", "g"]])
-@pytest.mark.parametrize("context", [{}, {"noProjections": True}])
-def test_functions_of_sketches_read_stored_ones(mixed, keys, context):
-    table, every = mixed
-    sketch = "kll_sketch_agg_double(x, 40)"
-    asked = [
-        f"kll_sketch_get_quantile_double({sketch}, array{SHARES}) AS q",
-        f"kll_sketch_get_rank_double({sketch}, array(0.5, 1, 2)) AS r",
-        f"kll_sketch_get_n_double({sketch}) AS n",
-    ]
-    answer = table.query(group_by=keys, aggregators=asked, context=context)
-    sources = set(table.explain(group_by=keys, aggregators=asked, context=context).sources)
-    assert sources == ({"base"} if context else {"base", "by_g_h"})
-    for row in answer.to_pylist():
-        values = [r["x"] for r in every.to_pylist() if all(r[key] == row[key] for key in keys)]
-        known = np.sort([value for value in values if value is not None and value == value])
-        assert row["n"] == len(known)
-        error = 2.25 * len(known) / 40 + 1
-        assert wrong_ranks(known, row["q"], SHARES).max() <= error
-        exact = np.searchsorted(known, [0.5, 1, 2], "right")
-        assert np.abs(np.array(row["r"]) * len(known) - exact).max() <= error
-
-
-def test_functions_of_sketches_stand_in_having_order_and_case(mixed):
-    table, every = mixed
-    sketch = "kll_sketch_agg_bigint(i) FILTER (WHERE i > 900)"
-    count = f"kll_sketch_get_n_bigint({sketch})"
-    median = f"kll_sketch_get_quantile_bigint({sketch}, 0.5)"
-    kept = [row for row in every.to_pylist() if row["i"] > 900]
-    counts = {g: sum(row["g"] == g for row in kept) for g in range(7)}
-    answer = table.query(
-        "g",
-        [f"CASE WHEN {count} > 20 THEN {median} END AS m", f"{count} AS n"],
-        having=f"{count} > 0",
-        order_by=f"{count} DESC",
-    ).to_pylist()
-    assert [row["n"] for row in answer] == sorted(filter(None, counts.values()), reverse=True)
-    assert all(row["n"] == counts[row["g"]] for row in answer)
-    assert all((row["m"] is None) == (row["n"] <= 20) for row in answer)
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        (
-            "kll_sketch_get_rank_bigint(kll_sketch_agg_bigint(i) FILTER (WHERE i > 5000), 3)",
-            "a sketch without values; ask where kll_sketch_get_n_bigint of it is not 0",
-        ),
-        ("kll_sketch_get_quantile_bigint(kll_sketch_agg_bigint(i), 2)", "from 0 to 1, found 2.0"),
-        (
-            "kll_sketch_get_n_float(kll_sketch_agg_bigint(i))",
-            "kll_sketch_get_n_float reads sketches as kll_sketch_agg_float makes them",
-        ),
-        (
-            "kll_sketch_get_quantile_bigint(max(i), 0.5)",
-            "takes a sketch, as kll_sketch_agg_bigint makes it, not int",
-        ),
-    ],
-)
-def test_what_functions_of_sketches_do_not_take(mixed, text, problem):
-    with pytest.raises(ProjsegError, match=problem):
-        mixed[0].query(aggregators=text)
+def test_functions_that_read_sketches_of_quantiles_are_sparks(mixed):
+    with pytest.raises(ProjsegError, match="kll_sketch_get_n_bigint"):
+        mixed[0].query(aggregators="kll_sketch_get_n_bigint(kll_sketch_agg_bigint(i))")

@@ -14,15 +14,13 @@ from projseg.algebra.expressions.functions.function_table import SPELLINGS
 
 pytestmark = pytest.mark.spark
 
-KLL_FUNCTIONS = {note[0] for note in FUNCTIONS["Sketches of quantiles"]}
 EXAMPLES = [note[-1] for notes in FUNCTIONS.values() for note in notes]
 EXAMPLES += [example for *_, example in SYNTAX if example]
 
 
 def not_yet_in(spark):
     """Return the functions that came with a later Spark."""
-    names = {"time_bucket"} if spark.version < "4.2" else set()
-    return names | (KLL_FUNCTIONS if spark.version < "4.1" else set())
+    return {"time_bucket"} if spark.version < "4.2" else set()
 
 
 def test_examples_have_sparks_values(spark):

@@ -80,8 +80,6 @@ def _each(function: str, arguments: list[str]) -> list[str]:
     return [f"{function}({argument})" for argument in arguments]
 
 
-_KLL_ITEMS = ("bigint", "float", "double")
-
 CALLS: dict[str, list[str]] = {
     **{op: _infix(op, _COMPARED) for op in ("=", "!=", "<", "<=", ">", ">=")},
     "<=>": _infix("<=>", _COMPARED),
@@ -139,14 +137,14 @@ CALLS: dict[str, list[str]] = {
     "rpad": ["rpad(s, i, u)", "rpad(s, 4)"],
     "repeat": ["repeat(s, i)", "repeat(s, 2)"],
     "like": ["s LIKE u", "s LIKE 'a%'", "s LIKE '%a_b%'", "s LIKE 'a'"],
-    "rlike": ["s RLIKE u", "s RLIKE '^a.*b$'", "s RLIKE '(a)\\\\1'", "s RLIKE '\\\\bA'"],
+    "rlike": ["s RLIKE u", "s RLIKE '^a.*b$'", "s RLIKE 'a\\\\s*$'", "s RLIKE '(?i)(^|,)A'"],
     "regexp_extract": [
         *("regexp_extract(s, '(a)(b)?')", "regexp_extract(s, '[a-z]+', 0)"),
-        *("regexp_extract(s, '(-?)([0-9]+)$', 2)", "regexp_extract(s, '(.)\\\\1', 1)"),
+        *("regexp_extract(s, '(-?)([0-9]+)$', 2)", "regexp_extract(s, '^(.)(.)', 2)"),
     ],
     "regexp_replace": [
         *("regexp_replace(s, '[ab]+', '<$0>')", "regexp_replace(s, '(a)(b)?', '$2$1')"),
-        *("regexp_replace(s, 'a+?$', '-')", "regexp_replace(s, '^(.)\\\\1', 'x')"),
+        *("regexp_replace(s, 'a+?$', '-')", "regexp_replace(s, '^(.)a|\\\\s+$', 'x')"),
     ],
     "concat_ws": [
         *("concat_ws(u, s, v)", "concat_ws(',', s, i, a)", "concat_ws(', ', a, NULL, s)"),
@@ -155,7 +153,7 @@ CALLS: dict[str, list[str]] = {
     "initcap": ["initcap(s)", "initcap(s || ' ' || u)"],
     "translate": ["translate(s, u, v)", "translate(s, 'ab', 'x')"],
     "hex": ["hex(b)", "hex(y)", "hex(s)", "hex(z)", "hex(m)"],
-    "split": ["split(s, ' ')", "split(s, '[ab]')", "split(s, '')", "split(s, 'a*', 2)"],
+    "split": ["split(s, ' ')", "split(s, '[ab]')", "split(s, '')", "split(s, 'a+', 2)"],
     "array": ["array(s, u)", "array(i, 1, j)"],
     "array_contains": ["array_contains(a, s)", "array_contains(aj, i)", "array_contains(aj, b)"],
     "size": ["size(a)", "size(aj)"],
@@ -165,12 +163,6 @@ CALLS: dict[str, list[str]] = {
         for name in ("get", "element_at", "try_element_at")
     },
     **{name: _each(name, ["s", "z"]) for name in ("md5", "sha1", "crc32")},
-    **{f"kll_sketch_get_n_{item}": [f"kll_sketch_get_n_{item}(z)"] for item in _KLL_ITEMS},
-    **{
-        f"kll_sketch_get_{what}_{item}": _each(f"kll_sketch_get_{what}_{item}", ["z, f", "z, 0.5"])
-        for what in ("quantile", "rank")
-        for item in _KLL_ITEMS
-    },
     "sha2": ["sha2(s, 256)", "sha2(z, 0)", "sha2(s, i)"],
     "bin": ["bin(b)", "bin(y)"],
     **{

@@ -267,7 +267,7 @@ _ODD_FORMS = [
         "CAST({x} AS TIMESTAMP)",
     ),
     *(
-        "(s RLIKE '(?<=a{{x}})')",
+        "(s RLIKE 'a{{x}}')",
         "{x} IS NOT TRUE",
         "~{x}",
         "({x} <=> {y})",

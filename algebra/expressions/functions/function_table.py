@@ -20,7 +20,7 @@ from projseg.algebra.expressions.functions.numbers import (
     row_hashes,
 )
 from projseg.algebra.expressions.functions.scalar_function import ScalarFunction, Spelling
-from projseg.algebra.expressions.functions.sketches import distinct_sketches, quantile_sketches
+from projseg.algebra.expressions.functions.sketches import distinct_sketches
 from projseg.algebra.expressions.functions.text import (
     pattern_functions,
     strings,
@@ -49,7 +49,6 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     **distinct_sketches.FUNCTIONS,
     **numeric.FUNCTIONS,
     **pattern_functions.FUNCTIONS,
-    **quantile_sketches.FUNCTIONS,
     **rounding.FUNCTIONS,
     **row_hashes.FUNCTIONS,
     **struct.FUNCTIONS,

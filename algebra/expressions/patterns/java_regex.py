@@ -1,27 +1,30 @@
-"""Match texts against Java's patterns: by RE2 where it is proved equal, else by an exact matcher.
-
-RE2's time grows with the length of the text only. The exact matcher is much slower; it runs once
-for each distinct text, and only for texts that RE2 does not decide.
-"""
+"""Find, take, split at and replace what a pattern of Java's matches, by RE2."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from projseg.algebra.expressions.patterns.matcher import matches
+from projseg.algebra.expressions.coercion import bad_expression
+from projseg.algebra.expressions.patterns.character_sets import LINE_ENDS, complement, intersection
 from projseg.algebra.expressions.patterns.parser import parse_pattern
-from projseg.algebra.expressions.patterns.patience import PARTS_AT_ONCE, in_slices, part_count
-from projseg.algebra.expressions.patterns.program import Program, compile_program
-from projseg.algebra.expressions.patterns.re2_pattern import necessary_re2, to_re2
-from projseg.errors import LimitExceededError
+from projseg.algebra.expressions.patterns.patience import PARTS_AT_ONCE, in_slices
+from projseg.algebra.expressions.patterns.pattern_errors import unsupported
+from projseg.algebra.expressions.patterns.pattern_part import TEXT_END, PatternPart
 from projseg.segment_format.vectors.arrow_arrays import array_of
+
+_NAMED: Final = re.compile(r"\(\?P<g([0-9]+)>|" + re.escape(TEXT_END))
+_GROUPS_MAX: Final = 9
+_SIGNS: Final = frozenset(r"\^$.|?*+()[]{}")
 
 
 class JavaRegex:
-    """A parsed pattern that can be searched for.
+    """A pattern that can be searched for.
 
     Parameters
     ----------
@@ -33,28 +36,20 @@ class JavaRegex:
     InvalidInputError
         PROJSEG_BAD_EXPRESSION if Java refuses it.
     UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_FUNCTION if it has a construct whose meaning is not known here.
+        PROJSEG_UNSUPPORTED_FUNCTION for what is not known to mean the same in RE2.
     LimitExceededError
         PROJSEG_EXPRESSION_TOO_LONG if its groups are nested too deeply.
     """
 
     def __init__(self, text: str) -> None:
-        pattern = parse_pattern(text)
         self._text = text
-        self._is_large = part_count(pattern.root) > PARTS_AT_ONCE
-        re2 = to_re2(pattern)
-        self._re2 = re2 if re2 is not None and is_usable(re2.pattern) else None
-        self._program: Program | None = None
-        self._necessary: str | None = None
-        if self._re2 is None or self._re2.undecided is not None:
-            self._program = compile_program(pattern)
-            necessary = necessary_re2(pattern)
-            self._necessary = necessary if is_usable(necessary) else None
+        self._root = parse_pattern(text)
+        self._found = _checked(text, _named(self._root, {}))
 
     @property
     def may_fail(self) -> bool:
-        """Whether texts may take more steps or time than is allowed."""
-        return self._is_large or (self._program is not None and not self._program.is_linear)
+        """Whether texts may take more time than is allowed."""
+        return self._root.size > PARTS_AT_ONCE
 
     def search(self, texts: pa.Array) -> pa.Array:
         """Return bool[n], whether the pattern is found anywhere in each text; null for null.
@@ -62,61 +57,233 @@ class JavaRegex:
         Raises
         ------
         EvaluationError
-            PROJSEG_EVALUATION_TOO_LONG if `may_fail` and a text takes too many steps, or all of
-            them too much time.
+            PROJSEG_EVALUATION_TOO_LONG if `may_fail` and the texts take too much time.
         """
-        if not self.may_fail:
-            return self._search(texts)
-        return in_slices(self._text, self._search, texts)
+        return self._each(lambda some: pc.match_substring_regex(some, self._found), texts)
 
-    def _search(self, texts: pa.Array) -> pa.Array:
-        if self._re2 is None:
-            return self._search_exactly(texts)
-        found = pc.match_substring_regex(texts, self._re2.pattern)
-        if self._re2.undecided is None:
-            return found
-        undecided = pc.match_substring_regex(texts, self._re2.undecided).fill_null(False)
-        if not pc.any(undecided).as_py():
-            return found
-        return pc.replace_with_mask(found, undecided, self._search_exactly(texts.filter(undecided)))
-
-    def _search_exactly(self, texts: pa.Array) -> pa.Array:
-        """Return what `search` does, by the exact matcher where RE2 does not rule out a match."""
-        if self._necessary is None:
-            return self._matched(texts)
-        possible = pc.match_substring_regex(texts, self._necessary)
-        return pc.replace_with_mask(
-            possible, possible.fill_null(False), self._matched(texts.filter(possible))
-        )
-
-    def _matched(self, texts: pa.Array) -> pa.Array:
-        assert self._program is not None
-        encoded = texts.dictionary_encode()
-        found = [matches(self._program, text) for text in encoded.dictionary.to_pylist()]
-        return array_of(found, pa.bool_()).take(encoded.indices)
+    def _each(self, compute: Callable[[pa.Array], pa.Array], texts: pa.Array) -> pa.Array:
+        return in_slices(self._text, compute, texts) if self.may_fail else compute(texts)
 
 
-@lru_cache(maxsize=1024)
-def java_regex(text: str) -> JavaRegex:
-    """Return the parsed pattern, from a cache if it was parsed before.
+class Finder(JavaRegex):
+    """A pattern of which one group is looked for.
+
+    Parameters
+    ----------
+    text : str
+        The pattern.
+    group : int
+        The number of a group; 0 is the whole match.
 
     Raises
     ------
     InvalidInputError, UnsupportedFeatureError, LimitExceededError
-        As `JavaRegex` does.
+        As `JavaRegex` does; also if the pattern has no such group, or if what Java finds depends on
+        details of its implementation.
     """
+
+    def __init__(self, text: str, group: int) -> None:
+        super().__init__(text)
+        _check_extent(text, self._root, group)
+        if group:
+            self._found = _named(self._root, {group: "found"})
+        else:
+            whole = _named(self._root, {})
+            end = TEXT_END if self._root.is_ended else ""
+            self._found = f"(?P<found>{whole.removesuffix(end)}){end}"
+
+    def extract(self, texts: pa.Array) -> pa.Array:
+        """Return what the group holds at the first match in each text.
+
+        It is empty where nothing matches or the group takes no part, and null for null.
+
+        Raises
+        ------
+        EvaluationError
+            As `JavaRegex.search` does.
+        """
+        return self._each(self._extract, texts)
+
+    def _extract(self, texts: pa.Array) -> pa.Array:
+        found = pc.struct_field(pc.extract_regex(texts, self._found), "found")
+        return pc.if_else(pc.is_valid(texts), pc.fill_null(found, ""), texts)
+
+
+class Splitter(JavaRegex):
+    """A pattern at which texts are split.
+
+    Raises
+    ------
+    InvalidInputError, UnsupportedFeatureError, LimitExceededError
+        As `Finder` does; also for a pattern with `^` or `$`, or one that may match the empty text
+        and is not itself empty.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        _check_extent(text, self._root, 0)
+        if text and self._root.least == 0:
+            raise unsupported(text, "matches of the empty text, where Java splits in its own way")
+        if self._root.has_condition:
+            raise unsupported(text, "^, $, \\A, \\z or \\Z, at which texts are split")
+
+    def split(self, texts: pa.Array, limit: int) -> pa.Array:
+        """Return the parts of each text between matches, as Java's `String.split` gives them.
+
+        Parameters
+        ----------
+        texts : pa.Array
+            Strings.
+        limit : int
+            The most parts; below 1 there is no limit. Empty parts at the end are kept.
+
+        Raises
+        ------
+        EvaluationError
+            As `JavaRegex.search` does.
+        """
+        if not self._text:
+            parts = [t if t is None else _characters(t, limit) for t in texts.to_pylist()]
+            return array_of(parts, pa.list_(pa.string()))
+        most = limit - 1 if limit > 0 else None
+        if _SIGNS.isdisjoint(self._text):
+            return pc.split_pattern(texts, self._text, max_splits=most)
+        return self._each(
+            lambda some: pc.split_pattern_regex(some, self._found, max_splits=most), texts
+        )
+
+
+class Replacer(JavaRegex):
+    r"""A pattern whose every match is replaced.
+
+    Parameters
+    ----------
+    text : str
+        The pattern.
+    replacement : str
+        What stands in place of a match; `$1` is what its first group holds, `\\$` a dollar.
+
+    Raises
+    ------
+    InvalidInputError, UnsupportedFeatureError, LimitExceededError
+        As `Finder` does; also for groups by name, and for a pattern that may match the empty text.
+    """
+
+    def __init__(self, text: str, replacement: str) -> None:
+        super().__init__(text)
+        root = self._root
+        if root.least == 0:
+            raise unsupported(text, "matches of the empty text, which Java finds within characters")
+        # The text of $ takes the line end before which Java goes on to search.
+        left = intersection(root.first, LINE_ENDS, complement(root.kept))
+        if root.has_end and left:
+            raise unsupported(text, "$ or \\Z before a line end that it may match itself")
+        parts = tuple(_parts(text, replacement, len(root.groups)))
+        wanted = {part for part in parts if isinstance(part, int) and part}
+        for group in wanted:
+            _check_extent(text, root, group)
+        if root.repeats_nothing:
+            raise unsupported(text, _REPEATS_NOTHING)
+        # The groups of RE2's form in their order; those of $ are 0.
+        order = [int(found[1] or 0) for found in _NAMED.finditer(root.text)]
+        order = [group for group in order if not group or group in wanted]
+        if len(order) > _GROUPS_MAX:
+            raise unsupported(text, f"more than {_GROUPS_MAX} groups that are replaced")
+        places = {group: place for place, group in enumerate(order, start=1) if group}
+        self._instead = "".join(
+            part.replace("\\", "\\\\") if isinstance(part, str) else f"\\{places.get(part, 0)}"
+            for part in parts
+        ) + "".join(f"\\{place}" for place, group in enumerate(order, start=1) if not group)
+        self._found = _named(root, dict.fromkeys(wanted, ""), has_ends=True)
+
+    def replaced(self, texts: pa.Array) -> pa.Array:
+        """Return each text with its matches replaced; null for null.
+
+        Raises
+        ------
+        EvaluationError
+            As `JavaRegex.search` does.
+        """
+        return self._each(
+            lambda some: pc.replace_substring_regex(some, self._found, self._instead), texts
+        )
+
+
+_REPEATS_NOTHING: Final = "a repetition of what may be empty, whose extent is asked for"
+
+
+def _check_extent(text: str, root: PatternPart, group: int) -> None:
+    """Refuse a group that Java may find elsewhere than RE2."""
+    if not 0 <= group <= len(root.groups):
+        raise bad_expression(f"the regular expression '{text}' has no group {group}")
+    if root.repeats_nothing:
+        raise unsupported(text, _REPEATS_NOTHING)
+    if group in root.looped:
+        raise unsupported(text, f"group {group} inside a repetition")
+    if group in root.ending or (group == 0 and root.has_end and not root.is_ended):
+        raise unsupported(text, f"$ or \\Z inside group {group}, which is asked for")
+
+
+def _named(root: PatternPart, names: dict[int, str], *, has_ends: bool = False) -> str:
+    """Return a pattern's text with these groups, by these names; "" is a group without a name."""
+
+    def written(found: re.Match[str]) -> str:
+        if not found[1]:
+            return f"({TEXT_END})" if has_ends else TEXT_END
+        name = names.get(int(found[1]))
+        return "(?:" if name is None else f"(?P<{name}>" if name else "("
+
+    return _NAMED.sub(written, root.text)
+
+
+def _checked(text: str, found: str) -> str:
+    """Return RE2's form of a pattern, which RE2 refuses if it is too large."""
     try:
-        return JavaRegex(text)
-    except RecursionError as error:
-        raise LimitExceededError(
-            "PROJSEG_EXPRESSION_TOO_LONG", "a regular expression is nested too deeply"
+        pc.match_substring_regex(pa.array([""]), found)
+    except pa.ArrowInvalid as error:
+        raise unsupported(
+            text, "more parts than RE2 takes, as often as they are repeated"
         ) from error
+    return found
 
 
-def is_usable(pattern: str) -> bool:
-    """Whether RE2 accepts a pattern; it refuses those that are too large."""
-    try:
-        pc.match_substring_regex(pa.array([""]), pattern)
-    except pa.ArrowInvalid:
-        return False
-    return True
+def _characters(text: str, limit: int) -> list[str]:
+    """Return what Spark's split at the empty pattern does: characters, the last part with more."""
+    count = limit if 0 < limit < len(text) else len(text)
+    return [*text[: count - 1], text[count - 1 :]] if text else [""]
+
+
+def _parts(pattern: str, replacement: str, group_count: int) -> Iterator[str | int]:
+    """Yield what a replacement is made of: texts, and numbers of groups."""
+    place = 0
+    while place < len(replacement):
+        character = replacement[place]
+        following = replacement[place + 1 : place + 2]
+        if character not in "\\$":
+            yield character
+            place += 1
+        elif not following:
+            raise bad_expression(f"the replacement '{replacement}' ends in '{character}'")
+        elif character == "\\":
+            yield following
+            place += 2
+        elif following == "{":
+            raise unsupported(pattern, "a replacement that has a group's name")
+        elif not ("0" <= following <= "9") or int(following) > group_count:
+            raise bad_expression(
+                f"the replacement '{replacement}' has '${following}', and the regular expression "
+                f"'{pattern}' has {group_count} groups; write \\$ for a dollar"
+            )
+        else:
+            group, place = int(following), place + 2
+            while "0" <= (digit := replacement[place : place + 1] or " ") <= "9":
+                if group * 10 + int(digit) > group_count:
+                    break
+                group, place = group * 10 + int(digit), place + 1
+            yield group
+
+
+java_regex = lru_cache(maxsize=1024)(JavaRegex)
+finder = lru_cache(maxsize=1024)(Finder)
+splitter = lru_cache(maxsize=1024)(Splitter)
+replacer = lru_cache(maxsize=1024)(Replacer)

@@ -1,226 +1,184 @@
-"""Parse the text of a pattern into its tree, as `java.util.regex.Pattern.compile` does."""
+"""Read the part of Java's regular expressions that RE2 finds the same with, and refuse the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from projseg.algebra.expressions.patterns.class_parser import (
-    character_in_run,
-    escaped_set,
-    one_character,
-    read_class,
-)
-from projseg.algebra.expressions.patterns.code_points import (
+from projseg.algebra.expressions.patterns.character_sets import (
     ANY_CHARACTER,
-    SURROGATES,
+    END,
+    ESCAPES,
+    LINE_ENDS,
+    NAMED,
+    CodePoints,
     complement,
-    intersection,
+    is_whole_beyond,
     span,
+    union,
+    with_cases,
 )
-from projseg.algebra.expressions.patterns.flags import Flags, read_flags
-from projseg.algebra.expressions.patterns.named_sets import LINE_ENDS, NEWLINE, VERTICAL_SPACE
-from projseg.algebra.expressions.patterns.nodes import (
-    Anchor,
-    Atomic,
-    BackReference,
-    Capture,
-    Chars,
-    Choice,
-    Folding,
-    Look,
-    Node,
-    Pattern,
-    Place,
-    Repeat,
-    Sequence,
-    Taking,
+from projseg.algebra.expressions.patterns.pattern_errors import invalid, unsupported
+from projseg.algebra.expressions.patterns.pattern_part import (
+    END_OF_TEXT,
+    NO_MORE_TEXT,
+    TEXT_START,
+    PatternPart,
+    Unsupported,
+    capture,
+    choice,
+    one_of,
+    repetition,
+    sequence,
 )
-from projseg.algebra.expressions.patterns.reader import Reader
 from projseg.errors import LimitExceededError
 
 _DEPTH_MAX: Final = 100
-_COUNT_MAX: Final = 2**31 - 1
-_EMPTY: Final = Sequence(())
-_META: Final = frozenset(("", "\\", "[", "(", ")", "|", "^", "$", ".", "*", "+", "?", "{"))
-_QUANTIFIERS: Final = frozenset("*+?{")
-_LINE_BREAK: Final = Choice(
-    (Sequence((Chars(span(13, 13)), Chars(span(10, 10)))), Chars(VERTICAL_SPACE))
-)
+_COUNT_MAX: Final = 1000  # RE2 takes a greater count for literal text
+_HEX: Final = frozenset("0123456789abcdefABCDEF")
+_DIGITS: Final = frozenset("0123456789")
+_CONTROLS: Final = {"a": 7, "e": 27, "f": 12, "n": 10, "r": 13, "t": 9}
+_SIGNS: Final = {"?": (0, 1), "*": (0, None), "+": (1, None)}
+_CONDITIONS: Final = {
+    "^": TEXT_START,
+    "$": END_OF_TEXT,
+    "\\A": TEXT_START,
+    "\\z": NO_MORE_TEXT,
+    "\\Z": END_OF_TEXT,
+}
+_LACKING: Final = {
+    "b": "a word boundary, \\b, which Java's versions tell apart differently",
+    "B": "\\B, which Java's versions tell apart differently",
+    "G": "\\G",
+    "R": "a line break, \\R",
+    "X": "a grapheme cluster, \\X",
+    "N": "the name of a character, \\N{...}",
+    "k": "a back reference",
+    "v": "\\v",
+    "V": "\\V",
+    "0": "a character in octal digits",
+    "c": "a control character, \\c",
+    **dict.fromkeys("123456789", "a back reference"),
+}
+_GROUPS: Final = {
+    "=": "look-ahead",
+    "!": "look-ahead",
+    "<=": "look-behind",
+    "<!": "look-behind",
+    ">": "an atomic group",
+}
 
 
 @lru_cache(maxsize=1024)
-def parse_pattern(text: str) -> Pattern:
-    """Return the tree of a pattern.
+def parse_pattern(text: str) -> PatternPart:
+    """Return a pattern as RE2 has it.
 
     Raises
     ------
     InvalidInputError
         PROJSEG_BAD_EXPRESSION if Java refuses it too.
     UnsupportedFeatureError
-        PROJSEG_UNSUPPORTED_FUNCTION if it has a construct whose meaning is not known here.
+        PROJSEG_UNSUPPORTED_FUNCTION for what is not known to mean the same in RE2.
     LimitExceededError
         PROJSEG_EXPRESSION_TOO_LONG if groups are nested too deeply.
     """
-    reader = Reader(text)
-    root = _Parser(reader).choice()
-    if reader.peek():
-        raise reader.invalid("a closing bracket without its group")
-    beyond = (SURROGATES[0], SURROGATES[1], 0x10000, 0x110000)
-    sets = [node.members for node in root.walk() if isinstance(node, Chars)]
-    return Pattern(text, root, any(intersection(members, beyond) for members in sets))
+    parser = _Parser(text)
+    try:
+        root = parser.choice()
+    except Unsupported as found:
+        raise unsupported(text, str(found)) from None
+    if parser.peek():
+        raise parser.invalid("a closing bracket without its group")
+    return root
 
 
 class _Parser:
-    """Parses one pattern; each method consumes the characters of the part it returns."""
+    r"""Parses one pattern; each method takes the tokens of the part it returns.
 
-    def __init__(self, reader: Reader) -> None:
-        self.reader = reader
-        self.flags = Flags()
+    A token is a character, a backslash and a letter, or `_QUOTED` and a character that `\Q...\E`
+    quotes. The end is "".
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = _tokens(text)
+        self.position = 0
+        self.ignores_case = False
+        self.dot_all = False
         self.group_count = 0
-        self.numbers: dict[str, int] = {}
+        self.names: set[str] = set()
         self.depth = 0
 
-    def choice(self) -> Node:
+    def peek(self) -> str:
+        """Return the next token without taking it."""
+        return self.tokens[self.position] if self.position < len(self.tokens) else ""
+
+    def take(self) -> str:
+        """Return the next token and go past it."""
+        token = self.peek()
+        self.position += 1
+        return token
+
+    def takes(self, wanted: str) -> bool:
+        """Take the next tokens if they are these characters; return whether they are."""
+        found = self.tokens[self.position : self.position + len(wanted)] == list(wanted)
+        self.position += len(wanted) * found
+        return found
+
+    def expect(self, wanted: str, problem: str) -> None:
+        """Take characters that must come next."""
+        if not self.takes(wanted):
+            raise self.invalid(problem)
+
+    def invalid(self, reason: str) -> Exception:
+        """Return the error of a pattern that Java refuses."""
+        return invalid(self.text, f"{reason} near character {self.position}")
+
+    def choice(self) -> PatternPart:
         """Return the options up to the end of the group or pattern."""
         options = [self.sequence()]
-        while self.reader.takes("|"):
+        while self.takes("|"):
             options.append(self.sequence())
-        return options[0] if len(options) == 1 else Choice(tuple(options))
+        return choice(options)
 
-    def sequence(self) -> Node:
+    def sequence(self) -> PatternPart:
         """Return the parts up to the end of the option."""
-        parts: list[Node] = []
-        while (sign := self.reader.peek()) not in ("", "|", ")"):
-            if sign in ("*", "+", "?"):
-                raise self.reader.invalid(f"{sign} without anything to repeat")
-            if self.is_at_literal():
-                parts += self.literals()
-                continue
-            part = _EMPTY if sign == "{" else self.part(self.reader.take())
+        parts: list[PatternPart] = []
+        while (sign := self.peek()) not in ("", "|", ")"):
+            if sign in _SIGNS:
+                raise self.invalid(f"{sign} without anything to repeat")
+            if sign == "{":
+                raise Unsupported("a count without anything to repeat")
+            part = self.part(self.take())
             if part is not None:
                 parts.append(self.repeated(part))
-        return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
+        return sequence(parts)
 
-    def part(self, sign: str) -> Node | None:
-        """Return the part that a metacharacter, already taken, begins; None for flags alone."""
+    def part(self, sign: str) -> PatternPart | None:
+        """Return the part that a token, already taken, begins; None for flags alone."""
         if sign == "(":
             return self.group()
+        if sign in _CONDITIONS:
+            return _CONDITIONS[sign]
         if sign == "[":
-            return Chars(read_class(self.reader, self.flags))
-        if sign == "^":
-            return Anchor(self.line_start())
-        if sign == "$":
-            return Anchor(self.line_end())
+            return self.one_of(self.class_set())
         if sign == ".":
-            excluded = NEWLINE if self.flags.unix_lines else LINE_ENDS
-            return Chars(ANY_CHARACTER if self.flags.dot_all else complement(excluded))
-        return self.escape(self.reader.take())
+            return self.one_of(ANY_CHARACTER if self.dot_all else complement(LINE_ENDS))
+        found = self.escaped(sign)
+        return self.one_of(found if isinstance(found, tuple) else self.one(found))
 
-    def line_start(self) -> Place:
-        """Return what ^ means."""
-        if not self.flags.multiline:
-            return Place.START
-        return Place.UNIX_LINE_START if self.flags.unix_lines else Place.LINE_START
+    def one_of(self, members: CodePoints) -> PatternPart:
+        """Return the part of a set, unless Java may find half a surrogate pair of it."""
+        if not is_whole_beyond(members):
+            raise Unsupported("a set of some characters beyond U+FFFF, or half of a surrogate pair")
+        return one_of(members)
 
-    def line_end(self) -> Place:
-        """Return what $ means."""
-        if self.flags.multiline:
-            return Place.UNIX_LINE_END if self.flags.unix_lines else Place.LINE_END
-        return Place.LAST_NEWLINE if self.flags.unix_lines else Place.LAST_LINE_END
+    def one(self, code_point: int) -> CodePoints:
+        """Return the set that a character matches."""
+        members = span(code_point, code_point)
+        return with_cases(members) if self.ignores_case else members
 
-    def literals(self) -> list[Node]:
-        """Return the characters that stand for themselves, the last one perhaps repeated."""
-        found: list[int] = []
-        while self.is_at_literal():
-            start = self.reader.position
-            code_point = self.literal()
-            if found and self.reader.peek() in _QUANTIFIERS:
-                self.reader.position = start
-                break
-            found.append(code_point)
-        if len(found) == 1:
-            return [self.repeated(Chars(one_character(found[0], self.flags)))]
-        return [Chars(character_in_run(code_point, self.flags)) for code_point in found]
-
-    def is_at_literal(self) -> bool:
-        """Whether a character that stands for itself is next."""
-        if self.reader.peek() == "\\":
-            return self.reader.peek(1) not in _OTHER_ESCAPES
-        return self.reader.peek() not in _META
-
-    def literal(self) -> int:
-        """Return the next character, which stands for itself."""
-        if self.reader.peek() != "\\":
-            return self.reader.literal()
-        self.reader.take()
-        letter = self.reader.take()
-        code_point = self.reader.escaped(letter)
-        if code_point is None:
-            raise self.reader.invalid(f"the escape \\{letter}")
-        return code_point
-
-    def escape(self, letter: str) -> Node:
-        """Return what a backslash and a letter, both taken, mean."""
-        if letter in _ANCHORS:
-            return self.anchor(letter)
-        if letter == "R":
-            return _LINE_BREAK
-        if letter == "X":
-            raise self.reader.unsupported("a grapheme cluster, \\X")
-        if letter == "k":
-            return self.named_reference()
-        if letter in "123456789":
-            return self.numbered_reference(int(letter))
-        members = escaped_set(self.reader, letter, self.flags)
-        assert members is not None, letter
-        return Chars(members)
-
-    def anchor(self, letter: str) -> Node:
-        """Return the condition of an escape."""
-        if letter in "bB":
-            if self.flags.unicode_classes:
-                raise self.reader.unsupported(f"\\{letter} under the flag U")
-            if letter == "b" and self.reader.peek() == "{":
-                raise self.reader.unsupported("a grapheme boundary, \\b{g}")
-        place = _ANCHORS[letter]
-        return Anchor(Place.LAST_NEWLINE if letter == "Z" and self.flags.unix_lines else place)
-
-    def numbered_reference(self, number: int) -> Node:
-        """Return a reference; a further digit belongs to it only if there are so many groups."""
-        while (digit := self.reader.peek()) and digit in "0123456789":
-            if self.group_count < number * 10 + int(digit):
-                break
-            number = number * 10 + int(self.reader.take())
-        return self.reference(number)
-
-    def named_reference(self) -> Node:
-        r"""Return the reference of `\k<name>`."""
-        self.reader.expect("<", "\\k without <name>")
-        name = self.name()
-        if name not in self.numbers:
-            raise self.reader.invalid(f"no group is named '{name}'")
-        return self.reference(self.numbers[name])
-
-    def reference(self, number: int) -> Node:
-        """Return a reference under the flags that hold."""
-        if not self.flags.case_insensitive:
-            return BackReference(number, Folding.NONE)
-        is_unicode = self.flags.unicode_case
-        return BackReference(number, Folding.UNICODE if is_unicode else Folding.ASCII)
-
-    def name(self) -> str:
-        """Return a group's name, up to the `>`."""
-        name = ""
-        while self.reader.peek().isascii() and self.reader.peek().isalnum():
-            name += self.reader.take()
-        if not name or name[0].isdigit():
-            raise self.reader.invalid("a group's name is not letters and digits")
-        self.reader.expect(">", "a group's name without >")
-        return name
-
-    def group(self) -> Node | None:
+    def group(self) -> PatternPart | None:
         """Return a group whose opening bracket was taken; None for flags alone."""
         self.depth += 1
         if self.depth > _DEPTH_MAX:
@@ -228,104 +186,206 @@ class _Parser:
                 "PROJSEG_EXPRESSION_TOO_LONG",
                 f"a regular expression nests groups deeper than {_DEPTH_MAX}",
             )
-        outer = self.flags
-        found = self.special_group() if self.reader.takes("?") else self.capture()
+        flags = self.ignores_case, self.dot_all
+        found = self.special_group() if self.takes("?") else self.capture()
         self.depth -= 1
         if found is not None:
-            self.reader.expect(")", "a group without its end")
-            self.flags = outer
+            self.expect(")", "a group without its end")
+            self.ignores_case, self.dot_all = flags
         return found
 
-    def capture(self) -> Node:
+    def capture(self) -> PatternPart:
         """Return a numbered group."""
         self.group_count += 1
         number = self.group_count
-        return Capture(self.choice(), number)
+        return capture(self.choice(), number)
 
-    def special_group(self) -> Node | None:
+    def special_group(self) -> PatternPart | None:
         """Return what `(?` begins."""
-        reader = self.reader
-        for sign, make in _GROUPS.items():
-            if reader.takes(sign):
-                return make(self.choice())
-        if reader.takes("<"):
-            return self.named_or_behind()
-        self.flags = read_flags(reader, self.flags)
-        if reader.takes(")"):
+        for sign, name in _GROUPS.items():
+            if self.takes(sign):
+                raise Unsupported(name)
+        if self.takes("<"):
+            self.read_name()
+            return self.capture()
+        self.read_flags()
+        if self.takes(")"):
             return None
-        reader.expect(":", "an unknown letter after (?")
+        self.expect(":", "an unknown letter after (?")
         return self.choice()
 
-    def named_or_behind(self) -> Node:
-        """Return what `(?<` begins."""
-        for sign in "=!":
-            if self.reader.takes(sign):
-                rest = self.reader.tokens[self.reader.position :]
-                steps_by_pairs = any(ord(token[-1]) > 0xFFFF for token in rest)
-                return Look(self.choice(), True, sign == "!", steps_by_pairs)
-        name = self.name()
-        if name in self.numbers:
-            raise self.reader.invalid(f"two groups are named '{name}'")
-        self.numbers[name] = self.group_count + 1
-        return self.capture()
+    def read_name(self) -> None:
+        """Take a group's name, up to the `>`."""
+        name = ""
+        while self.peek().isascii() and self.peek().isalnum():
+            name += self.take()
+        if not name or name[0].isdigit():
+            raise self.invalid("a group's name is not letters and digits")
+        if name in self.names:
+            raise self.invalid(f"two groups are named '{name}'")
+        self.names.add(name)
+        self.expect(">", "a group's name without >")
 
-    def repeated(self, body: Node) -> Node:
-        """Return a part with the quantifier that follows it, if any."""
-        counts = self.counts()
-        if counts is None:
-            return body
-        taking = Taking.MOST
-        for sign, other in (("?", Taking.LEAST), ("+", Taking.ALL)):
-            if self.reader.takes(sign):
-                taking = other
+    def read_flags(self) -> None:
+        """Take letters such as `i-s`, which hold to the end of the group."""
+        is_set = True
+        while (letter := self.peek()) and letter in "imsduUxc-":
+            if letter == "-" and not is_set:
                 break
-        return Repeat(body, *counts, taking)
+            self.take()
+            if letter == "-":
+                is_set = False
+            elif letter == "i":
+                self.ignores_case = is_set
+            elif letter == "s":
+                self.dot_all = is_set
+            else:
+                raise Unsupported(f"the flag {letter}")
 
-    def counts(self) -> tuple[int, int | None] | None:
-        """Take `*`, `+`, `?` or `{least,most}`."""
-        reader = self.reader
-        for sign, counts in _SIGNS:
-            if reader.takes(sign):
-                return counts
-        if not reader.takes("{"):
-            return None
-        first = reader.digits()
-        if not first:
-            raise reader.invalid("{ without a count")
-        least, most = int(first), int(first)
-        if reader.takes(","):
-            if reader.takes("}"):
-                return self.in_range(least), None
-            most = int(reader.digits() or "0")
-        reader.expect("}", "a count without }")
-        if most < least:
-            raise reader.invalid("counts that descend")
-        return self.in_range(least), self.in_range(most)
+    def repeated(self, body: PatternPart) -> PatternPart:
+        """Return a part with the quantifier that follows it, if any."""
+        if self.peek() not in (*_SIGNS, "{"):
+            return body
+        sign = self.take()
+        least, most = _SIGNS[sign] if sign in _SIGNS else self.counts()
+        if self.takes("+"):
+            raise Unsupported("a possessive quantifier")
+        found = repetition(body, least, most, is_greedy=not self.takes("?"))
+        if self.peek() == "{":
+            raise Unsupported("a count after a quantifier")
+        return found
 
-    def in_range(self, count: int) -> int:
-        """Return a count, unless Java refuses it as too large."""
-        if count > _COUNT_MAX:
-            raise self.reader.invalid("a count beyond 2147483647")
-        return count
+    def counts(self) -> tuple[int, int | None]:
+        """Take `least,most}`, after its opening bracket."""
+        least = self.count()
+        if least is None:
+            raise self.invalid("{ without a count")
+        most = self.count() if self.takes(",") else least
+        self.expect("}", "a count without }")
+        if most is not None and most < least:
+            raise self.invalid("counts that descend")
+        return least, most
+
+    def count(self) -> int | None:
+        """Take the decimal digits that come next, if any."""
+        start = self.position
+        while self.peek() in _DIGITS:
+            self.position += 1
+        digits = "".join(self.tokens[start : self.position])
+        if len(digits.lstrip("0")) > len(str(_COUNT_MAX)) or int(digits or 0) > _COUNT_MAX:
+            raise Unsupported(f"a count beyond {_COUNT_MAX}")
+        return int(digits) if digits else None
+
+    def class_set(self) -> CodePoints:
+        """Return the set of `[...]`, whose opening bracket was taken."""
+        is_negated = self.takes("^")
+        found: list[CodePoints] = []
+        while self.peek() != "]" or not found:
+            if not self.peek():
+                raise self.invalid("a class without its end")
+            if self.peek() == "[":
+                raise Unsupported("a class within a class")
+            if self.takes("&&"):
+                raise Unsupported("an intersection of classes, &&")
+            found.append(self.class_range())
+        self.take()
+        return complement(union(*found)) if is_negated else union(*found)
+
+    def class_range(self) -> CodePoints:
+        """Return the set of the next character, range or escape in a class."""
+        first = self.escaped(self.take())
+        if isinstance(first, tuple):
+            return first
+        after = self.tokens[self.position : self.position + 2]
+        if after[:1] != ["-"] or after[1:] in ([], ["["], ["]"]):
+            return self.one(first)
+        self.take()
+        last = self.escaped(self.take())
+        if isinstance(last, tuple) or last < first:
+            raise self.invalid("a range that ends before it begins")
+        return with_cases(span(first, last)) if self.ignores_case else span(first, last)
+
+    def escaped(self, sign: str) -> int | CodePoints:
+        """Return the character, or the set, that a token which was taken stands for."""
+        if sign == "\\":
+            raise self.invalid("it ends in a backslash")
+        if len(sign) == 1 or sign[0] == _QUOTED:
+            return ord(sign[-1])
+        letter = sign[1]
+        if letter in _LACKING:
+            raise Unsupported(_LACKING[letter])
+        if letter in _CONTROLS:
+            return _CONTROLS[letter]
+        if letter in "xu":
+            return self.hexadecimal(letter)
+        return self.escaped_set(letter) if letter.isascii() and letter.isalpha() else ord(letter)
+
+    def escaped_set(self, letter: str) -> CodePoints:
+        """Return the set of an escape with this letter."""
+        if letter in "pP":
+            return self.property_set(is_negated=letter == "P")
+        members = ESCAPES.get(letter.lower())
+        if members is None:
+            raise self.invalid(f"the escape \\{letter}")
+        return complement(members) if letter.isupper() else members
+
+    def property_set(self, *, is_negated: bool) -> CodePoints:
+        r"""Return the set of a name after `\p` or `\P`."""
+        name = self.take()[-1:]
+        if name == "{":
+            name = ""
+            while self.peek() not in ("}", ""):
+                name += self.take()[-1]
+            self.expect("}", "\\p{...} without its end")
+        if not name:
+            raise self.invalid("\\p without a name")
+        if name not in NAMED:
+            raise Unsupported(f"the property \\p{{{name}}}, which depends on a version of Unicode")
+        if self.ignores_case and name in ("Lower", "Upper"):
+            name = "Alpha"
+        return complement(NAMED[name]) if is_negated else NAMED[name]
+
+    def hexadecimal(self, letter: str) -> int:
+        r"""Return the character of `\xhh`, `\x{h..h}`, `\uhhhh` or a pair of the last."""
+        if letter == "x" and self.takes("{"):
+            digits = ""
+            while self.peek() in _HEX:
+                digits += self.take()
+            self.expect("}", "\\x{...} without its end")
+            if not digits or int(digits, 16) >= END:
+                raise self.invalid("\\x{...} without digits, or beyond U+10FFFF")
+            return int(digits, 16)
+        first = self.hex_digits(2 if letter == "x" else 4)
+        if 0xD800 <= first < 0xDC00 and self.peek() == "\\u":
+            self.take()
+            second = self.hex_digits(4)
+            if 0xDC00 <= second < 0xE000:
+                return 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00)
+            raise Unsupported("half of a surrogate pair")
+        return first
+
+    def hex_digits(self, count: int) -> int:
+        """Take so many digits."""
+        digits = "".join(self.take() for _ in range(count))
+        if len(digits) != count or not _HEX.issuperset(digits):
+            raise self.invalid(f"an escape without {count} hexadecimal digits")
+        return int(digits, 16)
 
 
-_SIGNS: Final[tuple[tuple[str, tuple[int, int | None]], ...]] = (
-    ("?", (0, 1)),
-    ("*", (0, None)),
-    ("+", (1, None)),
-)
-_GROUPS: Final[dict[str, Callable[[Node], Node]]] = {
-    ":": lambda body: body,
-    ">": Atomic,
-    "=": lambda body: Look(body, is_behind=False, is_negated=False, steps_by_pairs=False),
-    "!": lambda body: Look(body, is_behind=False, is_negated=True, steps_by_pairs=False),
-}
-_ANCHORS: Final[dict[str, Place]] = {
-    "A": Place.START,
-    "G": Place.START,
-    "B": Place.NO_WORD_EDGE,
-    "b": Place.WORD_EDGE,
-    "Z": Place.LAST_LINE_END,
-    "z": Place.END,
-}
-_OTHER_ESCAPES: Final = frozenset((*"ABGZbzRXkpPdDhHsSvVwW", *"123456789"))
+_QUOTED: Final = "\0"
+
+
+def _tokens(text: str) -> list[str]:
+    found: list[str] = []
+    position = 0
+    while position < len(text):
+        if text.startswith("\\Q", position):
+            end = text.find("\\E", position + 2)
+            end = len(text) if end < 0 else end
+            found += [_QUOTED + character for character in text[position + 2 : end]]
+            position = end + 2
+        else:
+            length = 2 if text[position] == "\\" else 1
+            found.append(text[position : position + length])
+            position += length
+    return found

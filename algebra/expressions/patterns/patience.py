@@ -1,8 +1,8 @@
 """How much time a pattern may take for a text.
 
 RE2's time grows with the text and, where its automaton has more states than it keeps, with the
-pattern too: counted repetitions inside each other make it a thousand times slower. The exact
-matcher's always grows with both. Neither is known before it is tried.
+pattern too: counted repetitions inside each other make it a thousand times slower. That is not
+known before it is tried.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.patterns.nodes import Node, Repeat
 from projseg.errors import EvaluationError
 from projseg.memory.deadline import Deadline, check_deadline, deadline_of_thread, under
 
@@ -23,12 +22,6 @@ SECONDS_MAX: Final = 1.0
 PARTS_AT_ONCE: Final = 100
 """A pattern of fewer parts, each as often as it is repeated, takes RE2 little time for any text."""
 _SLICE_BYTES: Final = 1 << 16
-
-
-def part_count(node: Node) -> int:
-    """Return how many parts a pattern has, each as often as it is repeated."""
-    times = max(node.least, node.most or 1) if isinstance(node, Repeat) else 1
-    return 1 + times * sum(map(part_count, node.children))
 
 
 @contextmanager
@@ -45,8 +38,8 @@ def patience(pattern: str) -> Iterator[None]:
         return EvaluationError(
             "PROJSEG_EVALUATION_TOO_LONG",
             f"the regular expression '{pattern}' took more than {SECONDS_MAX:g} seconds over "
-            f"{_SLICE_BYTES >> 10} KiB of text; write it without counted repetitions inside each "
-            "other, back references and look-around",
+            f"{_SLICE_BYTES >> 10} KiB of text; write it without counted repetitions inside "
+            "each other",
         )
 
     limit = Deadline(SECONDS_MAX, error, clock=time.thread_time, outer=deadline_of_thread())

@@ -40,7 +40,12 @@ from projseg.algebra.expressions.functions.scalar_function import (
     unordered,
     written_as_call,
 )
-from projseg.algebra.expressions.patterns import read_finder
+from projseg.algebra.expressions.patterns import (
+    accepted_pattern,
+    check_pattern,
+    pattern_may_fail,
+    read_splitter,
+)
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import EvaluationError
 from projseg.segment_format.layout.logical_types import is_nested, type_name
@@ -83,7 +88,7 @@ def _build_split(arguments: tuple[Expression, ...], zone: str) -> Expression:
     text = cast_to(arguments[0], _TEXT, zone)
     pattern = str(literal_of(arguments, 1, "the pattern of split"))
     limit = whole_of(arguments, 2, "the limit of split") if len(arguments) > 2 else 0
-    read_finder(pattern, 0)
+    check_pattern(read_splitter, pattern)
     limit = limit if limit > 0 else _WITHOUT_LIMIT
     parts = text, Literal(_TEXT, pattern), Literal(_INT, limit)
     return Call(pa.list_(_TEXT), "split", parts)
@@ -117,7 +122,9 @@ def _build_size(arguments: tuple[Expression, ...], zone: str) -> Expression:
 
 def _split(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     pattern, limit = (a.value for a in call.arguments[1:] if isinstance(a, Literal))
-    return read_finder(str(pattern), 0).split(as_array(arguments[0], row_count), int(str(limit)))
+    return accepted_pattern(read_splitter, str(pattern)).split(
+        as_array(arguments[0], row_count), int(str(limit))
+    )
 
 
 def _array(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
@@ -220,7 +227,7 @@ def _split_text(call: Call, write: Writer) -> str:
 
 def _split_may_fail(call: Call) -> bool:
     pattern = call.arguments[1]
-    return isinstance(pattern, Literal) and read_finder(str(pattern.value), 0).may_fail
+    return isinstance(pattern, Literal) and pattern_may_fail(read_splitter, str(pattern.value))
 
 
 def _record(

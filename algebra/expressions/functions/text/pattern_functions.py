@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,15 +22,18 @@ from projseg.algebra.expressions.functions.scalar_function import (
     written_infix,
 )
 from projseg.algebra.expressions.functions.text.text_rows import by_row
-from projseg.algebra.expressions.patterns import read_finder, read_pattern, read_replacer
+from projseg.algebra.expressions.patterns import (
+    accepted_pattern,
+    check_pattern,
+    pattern_may_fail,
+    read_finder,
+    read_pattern,
+    read_replacer,
+)
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.errors import EvaluationError, InvalidInputError, ProjsegError
+from projseg.errors import EvaluationError, InvalidInputError
 from projseg.memory.late_import import late_import
 from projseg.segment_format.vectors.arrow_arrays import primitive_array, text_buffers, valid_values
-
-if TYPE_CHECKING:
-    from projseg.algebra.expressions.patterns.finder import Finder
-    from projseg.algebra.expressions.patterns.replacer import Replacer
 
 # So many texts are searched in compiled code; fewer by Arrow, before that is loaded.
 _SEARCHED_TEXTS_MIN: Final = 1 << 16
@@ -195,21 +198,18 @@ def _rlike(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     text, pattern = arguments
     if not isinstance(pattern, pa.Scalar) or isinstance(text, pa.Scalar):
         return by_row(_matches_regex, arguments, row_count, call.type)
-    return read_pattern(pattern.as_py()).search(text)
+    return accepted_pattern(read_pattern, pattern.as_py()).search(text)
 
 
 def _matches_regex(text: str, pattern: str) -> bool:
-    try:
-        found = read_pattern(pattern)
-    except ProjsegError as error:
-        raise EvaluationError("PROJSEG_EVALUATION_BAD_ARGUMENT", error.message) from error
+    found = accepted_pattern(read_pattern, pattern)
     return bool(found.search(pa.array([text]))[0].as_py())
 
 
 def _build_rlike(arguments: tuple[Expression, ...], zone: str) -> Expression:
     text, pattern = (cast_to(argument, pa.string(), zone) for argument in arguments)
     if isinstance(pattern, Literal) and isinstance(pattern.value, str):
-        read_pattern(pattern.value)
+        check_pattern(read_pattern, pattern.value)
     return Call(pa.bool_(), "rlike", (text, pattern))
 
 
@@ -217,18 +217,19 @@ def _build_regexp_extract(arguments: tuple[Expression, ...], zone: str) -> Expre
     text = cast_to(arguments[0], pa.string(), zone)
     pattern = str(literal_of(arguments, 1, "the pattern of regexp_extract"))
     group = whole_of(arguments, 2, "the group of regexp_extract") if arguments[2:] else 1
-    read_finder(pattern, group)
+    check_pattern(read_finder, pattern, group)
     parts = text, Literal(pa.string(), pattern), Literal(pa.int32(), group)
     return Call(pa.string(), "regexp_extract", parts)
 
 
-def _finder_of(call: Call) -> Finder:
+def _finder_arguments(call: Call) -> tuple[str, int]:
     pattern, group = (a.value for a in call.arguments[1:] if isinstance(a, Literal))
-    return read_finder(str(pattern), int(str(group)))
+    return str(pattern), int(str(group))
 
 
 def _regexp_extract(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
-    return _finder_of(call).extract(as_array(arguments[0], row_count))
+    found = accepted_pattern(read_finder, *_finder_arguments(call))
+    return found.extract(as_array(arguments[0], row_count))
 
 
 def _build_regexp_replace(arguments: tuple[Expression, ...], zone: str) -> Expression:
@@ -239,18 +240,19 @@ def _build_regexp_replace(arguments: tuple[Expression, ...], zone: str) -> Expre
     replacement = str(literal_of(arguments, 2, "the replacement of regexp_replace"))
     if arguments[3:] and literal_of(arguments, 3, "the position of regexp_replace") != 1:
         raise bad_expression("regexp_replace begins at position 1; replace in a substring instead")
-    read_replacer(pattern, replacement)
+    check_pattern(read_replacer, pattern, replacement)
     parts = text, Literal(pa.string(), pattern), Literal(pa.string(), replacement)
     return Call(pa.string(), "regexp_replace", parts)
 
 
-def _replacer_of(call: Call) -> Replacer:
+def _replacer_arguments(call: Call) -> tuple[str, str]:
     pattern, replacement = (str(a.value) for a in call.arguments[1:] if isinstance(a, Literal))
-    return read_replacer(pattern, replacement)
+    return pattern, replacement
 
 
 def _regexp_replace(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
-    return _replacer_of(call).replaced(as_array(arguments[0], row_count))
+    found = accepted_pattern(read_replacer, *_replacer_arguments(call))
+    return found.replaced(as_array(arguments[0], row_count))
 
 
 def _like_may_fail(call: Call) -> bool:
@@ -262,7 +264,7 @@ def _rlike_may_fail(call: Call) -> bool:
     pattern = call.arguments[1]
     if not isinstance(pattern, Literal):
         return True
-    return isinstance(pattern.value, str) and read_pattern(pattern.value).may_fail
+    return isinstance(pattern.value, str) and pattern_may_fail(read_pattern, pattern.value)
 
 
 def _matching(
@@ -297,7 +299,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         evaluate=_regexp_extract,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
-        may_fail=lambda call: _finder_of(call).may_fail,
+        may_fail=lambda call: pattern_may_fail(read_finder, *_finder_arguments(call)),
         order=unordered,
         canonical_folds_null=True,
     ),
@@ -306,7 +308,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         evaluate=_regexp_replace,
         nulls=Nulls.FROM_ANY,
         null_only_from_null=never,
-        may_fail=lambda call: _replacer_of(call).may_fail,
+        may_fail=lambda call: pattern_may_fail(read_replacer, *_replacer_arguments(call)),
         order=unordered,
         canonical_folds_null=True,
     ),
