@@ -21,6 +21,7 @@ LAYERS = [
     {"evaluation"},
     {"evaluation"},
     {"evaluation"},
+    {"evaluation"},
     {"aggregation"},
     {"table_layer"},
     {"writer", "reader"},
