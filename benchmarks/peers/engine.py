@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -18,7 +19,7 @@ from projseg.benchmarks.workloads.question import Question, Rollup, Workload
 __all__ = ["Client", "Engine", "NotApplicableError", "stored_bytes"]
 
 Client: TypeAlias = Callable[[Question], object]
-_WARM_UP_ANSWERS: Final = 20
+_WARM_UP_SECONDS: Final = 0.2
 
 
 class NotApplicableError(Exception):
@@ -98,11 +99,11 @@ class Engine(ABC):
         return self.run
 
     def at_once(self, query: Question, client_count: int, seconds: float) -> dict[str, float]:
-        """Return the rate and latencies of clients that ask at once, after some warm answers."""
-        clients = [self.client() for _ in range(client_count)]
-        for _ in range(_WARM_UP_ANSWERS):
-            clients[0](query)
-        return ask_at_once([lambda ask=ask: ask(query) for ask in clients], seconds)  # type: ignore[misc]
+        """Return the rate and latencies of clients that ask at once, when all workers are warm."""
+        asked_by = max(client_count, self.thread_count)
+        clients = [partial(self.client(), query) for _ in range(asked_by)]
+        ask_at_once(clients, _WARM_UP_SECONDS)
+        return ask_at_once(clients[:client_count], seconds)
 
     def work(self, query: Question) -> dict[str, Any]:
         """Return what the engine reports to read, as measures; most report nothing."""
