@@ -149,6 +149,8 @@ TIME_EXPRESSIONS = [
     "n - INTERVAL 3 HOURS",
     "d + 5",
     "datediff(t, d)",
+    "date_diff(MONTH, t, d)",
+    "convert_timezone('Asia/Tokyo', n)",
     "unix_timestamp(n)",
     "add_months(d, i % 3)",
     "(hour(t) = 3) AND in_zone('Asia/Kolkata', hour(t) = 4)",

@@ -205,6 +205,7 @@ CALLS: dict[str, list[str]] = {
     "date_add": ["date_add(d, i)", "d + 40"],
     "date_sub": ["date_sub(d, i)", "d - 40"],
     "datediff": ["datediff(d, k)"],
+    "timestampdiff": [f"timestampdiff({unit}, t, n)" for unit in ("MONTH", "DAY", "SECOND")],
     "add_months": ["add_months(d, i)", "add_months(d, 1)", "add_months(d, -13)"],
     "last_day": ["last_day(d)"],
     "make_date": ["make_date(i, j, b)", "make_date(i, 2, 29)", "make_date(2023, y, 1)"],

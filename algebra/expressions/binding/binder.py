@@ -36,6 +36,7 @@ from projseg.algebra.expressions.literals import (
 from projseg.algebra.expressions.parameters.arguments import argument_of, bad_arguments
 from projseg.algebra.expressions.parameters.parameter_places import misplaced
 from projseg.algebra.expressions.text.duration_text import Span
+from projseg.algebra.expressions.text.references import DIFFERENCES
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.time.time_zones import zone_name
 from projseg.errors import UnsupportedFeatureError, did_you_mean
@@ -297,6 +298,11 @@ def _named_call(binder: Binder, tree: exp.Anonymous) -> Expression:
     name = str(tree.this).casefold()
     if name in instant.NAMES and not tree.expressions:
         return canonical(instant.instant_value(name, binder.zone))
+    if name in DIFFERENCES and len(tree.expressions) == 3:
+        unit, *times = tree.expressions
+        if not isinstance(unit, exp.Column):
+            raise bad_expression(f"{name} takes a unit such as DAY, without quotes, and two times")
+        return binder.call("timestampdiff", [exp.Literal.string(unit.name), *times])
     if name != "in_zone":
         return binder.call(name, tree.expressions)
     if tree.expressions and isinstance(tree.expressions[0], exp.Placeholder):

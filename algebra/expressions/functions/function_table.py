@@ -31,6 +31,7 @@ from projseg.algebra.expressions.functions.text import (
 from projseg.algebra.expressions.functions.time import (
     calendar,
     time_bucket,
+    time_between,
     time_construction,
     time_fields,
     time_floor,
@@ -57,6 +58,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     **text_parts.FUNCTIONS,
     **text_shapes.FUNCTIONS,
     **time_bucket.FUNCTIONS,
+    **time_between.FUNCTIONS,
     **time_construction.FUNCTIONS,
     **time_fields.FUNCTIONS,
     **time_floor.FUNCTIONS,

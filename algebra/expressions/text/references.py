@@ -10,9 +10,9 @@ from sqlglot import exp
 
 from projseg.algebra.expressions.text.dialect import PREFIX, parse_sql
 
-_WITH_UNITS: Final = frozenset(
-    ("timestampadd", "timestampdiff", "dateadd", "date_add", "datediff", "date_diff")
-)
+DIFFERENCES: Final = frozenset(("timestampdiff", "datediff", "date_diff"))
+"""Functions of a unit of time and two times."""
+_WITH_UNITS: Final = DIFFERENCES | {"timestampadd", "dateadd", "date_add"}
 
 
 class Reference(msgspec.Struct, frozen=True):

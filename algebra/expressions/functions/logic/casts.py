@@ -29,6 +29,7 @@ from projseg.algebra.expressions.functions.datum import (
     overflow,
     valid_mask,
     whole_numbers,
+    word_of,
 )
 from projseg.algebra.expressions.functions.logic.inverses import inverse_of_cast
 from projseg.algebra.expressions.functions.numbers.decimal_arithmetic import (
@@ -50,7 +51,7 @@ from projseg.algebra.expressions.functions.time.time_floor import without_implie
 from projseg.algebra.expressions.text.sql_words import sql_type
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.algebra.time.period import DAY, SECOND
-from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_table
+from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS, zone_name, zone_table
 from projseg.segment_format.layout.logical_types import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
@@ -261,6 +262,16 @@ def _build_unix_seconds(arguments: tuple[Expression, ...], zone: str) -> Express
     return cast_to(cast_to(argument, TIMESTAMP, clock), pa.int64(), zone)
 
 
+def _build_convert_timezone(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    """Build what the clock of another zone shows when that of the first shows a reading."""
+    reading = cast_to(arguments[-1], TIMESTAMP_NTZ, zone)
+    zones = [
+        zone_name(word_of(arguments, place, "the time zone of convert_timezone"))
+        for place in range(len(arguments) - 1)
+    ]
+    return cast_to(cast_to(reading, TIMESTAMP, [zone, *zones][-2]), TIMESTAMP_NTZ, zones[-1])
+
+
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "cast": ScalarFunction(
         spellings=(
@@ -277,6 +288,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
             _spelling("double", pa.float64()),
             _spelling("decimal", pa.decimal128(10, 0)),
             _spelling("binary", pa.binary()),
+            Spelling("convert_timezone", _build_convert_timezone, 2, 3),
             Spelling("unix_seconds", _build_unix_seconds, 1, 1),
         ),
         evaluate=evaluate_cast,
