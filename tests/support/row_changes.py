@@ -321,7 +321,7 @@ class Life:
         plain = "string" if given in OF_TEXT else given
         text = f"CAST({self.dice.choice(VALUES[given])} AS {plain})"
         insert = f"EXPLAIN INSERT INTO {self.name}_twin ({column.name}) SELECT {text}"
-        if "INCOMPATIBLE_DATA_FOR_TABLE" in self.spark.sql(insert).first()[0]:
+        if "INCOMPATIBLE_DATA_FOR_TABLE" in str(self.spark.sql(insert).collect()):
             self.is_storable = False
         return text
 

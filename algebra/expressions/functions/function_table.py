@@ -30,8 +30,8 @@ from projseg.algebra.expressions.functions.text import (
 )
 from projseg.algebra.expressions.functions.time import (
     calendar,
-    time_bucket,
     time_between,
+    time_bucket,
     time_construction,
     time_fields,
     time_floor,
