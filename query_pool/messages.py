@@ -31,7 +31,7 @@ from projseg.algebra.query.context import context_options, parse_context
 from projseg.algebra.query.request import Query, query_of
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.memory.forks import hold_while_forking
-from projseg.table_version import TableVersion
+from projseg.table.queries import TableVersion
 
 SENT_AT_ONCE_BYTES_MAX: Final = 1 << 16
 """A message of so many bytes is sent without waiting for the other end, if that has read all."""

@@ -21,9 +21,9 @@ from projseg.query_pool.messages import (
     error_to_bytes,
     send_rows,
 )
+from projseg.table.queries import TableVersion
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage.locate_storage import Storage
-from projseg.table_version import TableVersion
 
 
 class VersionsOf:

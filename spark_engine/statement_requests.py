@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from projseg.algebra.expressions.text.sql_words import backquoted
 from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
-from projseg.maintained_table import bounds_of
 from projseg.maintenance.compaction.auto_compaction import after_commit, is_automatic
 from projseg.spark_engine.warehouse import options_of
 from projseg.table import Table
-from projseg.table_columns import adding, change_columns, dropping, renaming, widening
+from projseg.table.declaration_commits import adding, change_columns, dropping, renaming, widening
+from projseg.table.projections import bounds_of
 from projseg.table_layer.columns.column_changes import ColumnChanges
 from projseg.table_layer.commits.version_diff import effect_of
 from projseg.table_layer.metadata.commit_info import CommitNote

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from projseg.spark_datasource.query_log import query_log
     from projseg.spark_datasource.read_write import read, register, write
     from projseg.table import Table, is_table
-    from projseg.table_write import Commit
+    from projseg.table.writes import Commit
 
 __version__ = "0.1.0"
 
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "Commit": "projseg.table_write",
+    "Commit": "projseg.table.writes",
     "Explain": "projseg.explain",
     "Projection": "projseg.projection",
     "ProjsegError": "projseg.errors",

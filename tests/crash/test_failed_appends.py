@@ -93,7 +93,7 @@ def test_a_commit_that_landed_unheard_is_not_undone(tmp_path, table, monkeypatch
         raise CommitError("PROJSEG_STORAGE_FAILED", "a wrong answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr("projseg.table_write.commit", commit_and_fail)
+        patch.setattr("projseg.table.writes.commit", commit_and_fail)
         with pytest.raises(CommitError, match="a wrong answer"):
             table.append(rows_of("w", 0))
     assert answers(tmp_path / "t")["w"] == (expected_sum(1), 12)
@@ -104,7 +104,7 @@ def test_an_interrupted_commit_keeps_its_files(tmp_path, table, monkeypatch):
     def interrupt(*_arguments, **_named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("projseg.table_write.commit", interrupt)
+    monkeypatch.setattr("projseg.table.writes.commit", interrupt)
     with pytest.raises(KeyboardInterrupt):
         table.append(rows_of("w", 0))
     assert len(list((tmp_path / "t" / "data").iterdir())) == 4

@@ -27,12 +27,8 @@ LAYERS = [
     {"writer", "reader"},
     {"maintenance"},
     {"projection", "input_rows", "html"},
-    {"declarations", "explain", "described_version"},
-    {"spark_datasource", "statements"},
-    {"table_version", "table_write"},
-    {"writable_table"},
-    {"table_projections", "table_columns"},
-    {"versioned_table", "maintained_table", "corrected_table", "altered_table"},
+    {"declarations", "explain"},
+    {"spark_datasource"},
     {"table"},
     {"query_pool", "spark_engine"},
     {"benchmarks"},
@@ -48,7 +44,7 @@ HOMES = {
         "benchmarks/",
         "src/projseg/cli/",
         "src/projseg/extras.py",
-        "src/projseg/maintained_table.py",
+        "src/projseg/table/",
     ),
     "obstore": ("table_layer/",),
     "pandas": (),
@@ -70,8 +66,9 @@ def modules():
             yield folder, path
     for path in sorted((ROOT / "src/projseg").glob("*.py")):
         yield path.stem, path
-    for path in sorted((ROOT / "src/projseg/cli").rglob("*.py")):
-        yield "cli", path
+    for room in ("cli", "table"):
+        for path in sorted((ROOT / "src/projseg" / room).rglob("*.py")):
+            yield room, path
 
 
 def module_name(path):

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import projseg
-from projseg import table_version
+from projseg.table import queries
 
 ROWS = 40_000
 START = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
@@ -68,8 +68,8 @@ def test_no_row_is_read_before_the_first_batch_is_asked_for(edits, monkeypatch):
         asked.append("scan")
         return scan_before(*arguments)
 
-    scan_before = table_version.scan
-    monkeypatch.setattr(table_version, "scan", scan)
+    scan_before = queries.scan
+    monkeypatch.setattr(queries, "scan", scan)
     stream = pa.RecordBatchReader.from_stream(edits)
     assert stream.schema == edits.schema
     assert asked == []

@@ -26,7 +26,7 @@ _NOT_FOR_READING = (
     "projseg.maintenance",
     "projseg.input_rows",
     "projseg.spark_datasource",
-    "projseg.table_write",
+    "projseg.table.writes",
     "projseg.writer",
     "projseg.algebra.druid.druid_expressions",
     "projseg.algebra.druid.druid_projection",

@@ -11,8 +11,8 @@ from scale import tries
 
 import projseg
 from projseg.errors import CommitConflictError, InvalidInputError
+from projseg.table.writes import overwrite
 from projseg.table_layer.metadata.commit_info import CommitNote
-from projseg.table_write import overwrite
 
 SCHEMA = pa.schema([("time", pa.timestamp("us", "UTC")), ("n", pa.float64())])
 DAY = 86_400_000_000

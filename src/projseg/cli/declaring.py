@@ -129,7 +129,7 @@ def drop_column(
     location: Location, name: _Column, *, is_preview: IsPreview, output: Output = None
 ) -> None:
     """Take a column out of a table; compaction removes its values from the files."""
-    from projseg.table_columns import dropping
+    from projseg.table.declaration_commits import dropping
     from projseg.table_layer.columns.column_changes import with_changes
 
     table = open_table(location)

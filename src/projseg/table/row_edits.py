@@ -1,11 +1,11 @@
-"""`CorrectedTable`: what can be done with rows that are in a table."""
+"""`TableRows`: what can be done with rows that are in a table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from projseg.writable_table import WritableTable
+from projseg.table.writable_table import WritableTable
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from projseg.maintenance.row_changes.erase import Erased
 
 
-class CorrectedTable(WritableTable):
+class TableRows(WritableTable):
     """A table whose rows are deleted, updated and merged."""
 
     def delete(

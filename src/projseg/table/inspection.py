@@ -1,4 +1,4 @@
-"""`DescribedVersion`: what one version of a table says of itself."""
+"""`TableInspection`: what one version of a table says of itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from projseg.maintenance.verification.verify import Finding
 
 
-class DescribedVersion:
+class TableInspection:
     """A table at one version, and its metadata.
 
     Parameters

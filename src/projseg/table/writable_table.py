@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Self
 
 from projseg.errors import InvalidInputError
+from projseg.table.queries import TableVersion
 from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage.locate_storage import Storage
-from projseg.table_version import TableVersion
 
 
 class WritableTable(TableVersion):

@@ -21,18 +21,18 @@ from projseg.algebra.query.request import (
     is_select,
     query_of,
 )
-from projseg.described_version import DescribedVersion
 from projseg.errors import InvalidInputError
 from projseg.memory.deadline import answered_within
 from projseg.reader.answer import answer
 from projseg.reader.plan.query_plan import QueryPlan, plan_asked, plan_query
 from projseg.reader.scan.row_scan import scan
+from projseg.table.inspection import TableInspection
 
 if TYPE_CHECKING:
     from projseg.algebra.query.select_query import SelectedQuery
     from projseg.algebra.query.select_table import SelectedTable
     from projseg.explain import Explain
-    from projseg.statements import BoundSelect
+    from projseg.table.sql_statements import BoundSelect
 
 
 class PlainSelect(NamedTuple):
@@ -50,7 +50,7 @@ class PlainSelect(NamedTuple):
         return self.version.explain(self.selected.query, analyze=analyze)
 
 
-class TableVersion(DescribedVersion):
+class TableVersion(TableInspection):
     """A table at one version, to be read."""
 
     def query(
@@ -213,7 +213,7 @@ class TableVersion(DescribedVersion):
                 if not text.lstrip().upper().startswith("EXPLAIN"):
                     with_arguments("", args)
                 # Imported here, so that a process that only asks starts without it.
-                from projseg.statements import described
+                from projseg.table.sql_statements import described
 
                 return described(
                     self,
@@ -238,7 +238,7 @@ class TableVersion(DescribedVersion):
         if statement.quoted:
             _warn_of_names(statement.quoted, self.schema)
         if statement.source is not None:
-            from projseg.statements import bind_select
+            from projseg.table.sql_statements import bind_select
 
             return bind_select(
                 statement, lambda table: self._version_of(table, context), context, arguments

@@ -1,14 +1,12 @@
-"""`MaintainedTable`: what can be done with how a table's rows are stored."""
+"""`TableProjections`: what can be done with a table's projections."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, TypeAlias, overload
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, TypeAlias
 
 from projseg.algebra.time.interval import Interval
-from projseg.writable_table import WritableTable
+from projseg.table.writable_table import WritableTable
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:
@@ -17,13 +15,13 @@ if TYPE_CHECKING:
     from projseg.algebra.query.request import IntervalLike
     from projseg.declarations import ProjectionLike
     from projseg.maintenance.rewrite.tasks import TaskRunner
-    from projseg.table_write import Commit, OnSegment
+    from projseg.table.writes import Commit, OnSegment
 
 OnProgress: TypeAlias = Callable[[int, int], object]
 
 
-class MaintainedTable(WritableTable):
-    """A table whose projections and segments are changed, and no row."""
+class TableProjections(WritableTable):
+    """A table whose projections are declared, dropped, and built in the segments that lack them."""
 
     def add_projection(
         self,
@@ -73,7 +71,7 @@ class MaintainedTable(WritableTable):
         CommitError, StorageError
             As of `append`.
         """
-        from projseg.table_projections import add_projection
+        from projseg.table.declaration_commits import add_projection
 
         self._check_newest()
         self._snapshot, name = add_projection(
@@ -110,7 +108,7 @@ class MaintainedTable(WritableTable):
         CommitError, StorageError
             As of `append`.
         """
-        from projseg.table_projections import drop_projection
+        from projseg.table.declaration_commits import drop_projection
 
         self._check_newest()
         self._snapshot = drop_projection(self._snapshot, name, self._note)
@@ -165,7 +163,7 @@ class MaintainedTable(WritableTable):
         """
         from projseg.maintenance.projections.materialize import Materialization, materialize
         from projseg.maintenance.rewrite.replacement import Watchers
-        from projseg.table_write import commit_of
+        from projseg.table.writes import commit_of
 
         self._check_newest()
         self.refresh()
@@ -173,102 +171,7 @@ class MaintainedTable(WritableTable):
         self._snapshot, entries = materialize(
             self._snapshot,
             Materialization(name, bounds),
-            runner=_runner(spark),
-            watchers=Watchers(on_segment, on_progress),
-            note=self._note,
-        )
-        return commit_of(self._snapshot.version, entries)
-
-    @overload
-    def compact(
-        self,
-        interval: IntervalLike | None = None,
-        target_segment_rows: int | None = None,
-        dry_run: Literal[False] = False,
-        *,
-        purge: bool = False,
-        on_segment: OnSegment | None = None,
-        on_progress: OnProgress | None = None,
-        spark: SparkSession | None = None,
-    ) -> Commit: ...
-    @overload
-    def compact(
-        self,
-        interval: IntervalLike | None = None,
-        target_segment_rows: int | None = None,
-        *,
-        dry_run: Literal[True],
-        purge: bool = False,
-        on_segment: OnSegment | None = None,
-        on_progress: OnProgress | None = None,
-        spark: SparkSession | None = None,
-    ) -> pa.Table: ...
-    def compact(
-        self,
-        interval: IntervalLike | None = None,
-        target_segment_rows: int | None = None,
-        dry_run: bool = False,
-        *,
-        purge: bool = False,
-        on_segment: OnSegment | None = None,
-        on_progress: OnProgress | None = None,
-        spark: SparkSession | None = None,
-    ) -> Commit | pa.Table:
-        """Merge small segments of a time chunk into larger ones, in one commit.
-
-        The rows stay the same. Values that were removed are left behind: deleted rows, dropped
-        columns, dropped projections; a segment that stores any is written anew even alone. Earlier
-        versions keep them until `vacuum`. Each new segment embeds the declared projections,
-        deferred ones too, merged from the stored groups where a segment has them. The table's
-        property `compactMinSegments` says how few segments are left as they are (2 if it is not
-        set). Appends that arrive meanwhile stay; of two compactions of the same segments one wins.
-
-        Parameters
-        ----------
-        interval : str, pair of datetimes or None
-            Only segments with rows in it; None: all segments.
-        target_segment_rows : int or None
-            Most rows of a new segment; None: the table's own.
-        dry_run : bool
-            Only return what would be merged.
-        purge : bool
-            Only write segments that store removed values, each by itself.
-        on_segment, on_progress, spark
-            As of `materialize_projection`.
-
-        Returns
-        -------
-        Commit or pa.Table
-            The version written, and how many segments and rows are in new files; the newest version
-            and zeros if there was nothing to do. With `dry_run`, one row per segment that would be
-            written: interval_start, interval_end, min_time, max_time, segments (that it replaces),
-            rows, bytes (of these), files.
-
-        Raises
-        ------
-        InvalidInputError
-            PROJSEG_NO_TIME_COLUMN, PROJSEG_BAD_INTERVAL, PROJSEG_BAD_ARGUMENT, PROJSEG_BAD_OPTION,
-            PROJSEG_PINNED_VERSION.
-        CorruptionError
-            If a segment is damaged; nothing is committed.
-        CommitError, StorageError
-            As of `append`.
-        """
-        from projseg.maintenance.compaction.compact import Compaction, compact
-        from projseg.maintenance.compaction.compaction_plan import plan_rows
-        from projseg.maintenance.rewrite.replacement import Watchers
-        from projseg.table_write import commit_of
-
-        self._check_newest()
-        self.refresh()
-        bounds = None if interval is None else bounds_of(interval)
-        compaction = Compaction(bounds, target_segment_rows, purge=purge)
-        if dry_run:
-            return plan_rows(compaction.groups(self._snapshot))
-        self._snapshot, entries = compact(
-            self._snapshot,
-            compaction,
-            runner=_runner(spark),
+            runner=runner_of(spark),
             watchers=Watchers(on_segment, on_progress),
             note=self._note,
         )
@@ -286,7 +189,7 @@ def bounds_of(interval: IntervalLike) -> tuple[int, int]:
     return parsed.start_us, parsed.end_us
 
 
-def _runner(spark: SparkSession | None) -> TaskRunner | None:
+def runner_of(spark: SparkSession | None) -> TaskRunner | None:
     """Return the tasks of a session; None stays None."""
     if spark is None:
         return None

@@ -1,4 +1,18 @@
-"""`Table`: the front door without Spark."""
+"""`Table`: the front door without Spark.
+
+| module | methods |
+|---|---|
+| `__init__` | create, append, overwrite |
+| `writable_table` | refresh, commit_as |
+| `queries` | query, sql, scan, explain, `__arrow_c_stream__` |
+| `inspection` | location, schema, version, properties, snapshot, history |
+| | detail, segments, projections, projection_stats, columns, verify, `_repr_html_` |
+| `row_edits` | delete, truncate, update, merge, erase |
+| `projections` | add_projection, drop_projection, materialize_projection |
+| `segments` | compact |
+| `columns` | add_column, rename_column, drop_column, widen_column |
+| `kept_versions` | restore, tag, drop_tag, tags, vacuum |
+"""
 
 from __future__ import annotations
 
@@ -6,14 +20,15 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from projseg.altered_table import AlteredTable
-from projseg.corrected_table import CorrectedTable
-from projseg.maintained_table import MaintainedTable, bounds_of
+from projseg.table.columns import TableColumns
+from projseg.table.kept_versions import TableVersions
+from projseg.table.projections import TableProjections, bounds_of
+from projseg.table.row_edits import TableRows
+from projseg.table.segments import TableSegments
 from projseg.table_layer.commits.open_version import InstantLike, open_as_of
 from projseg.table_layer.metadata.table_properties import TARGET_SEGMENT_ROWS
 from projseg.table_layer.metadata.versions import holds_table
 from projseg.table_layer.storage.locate_storage import StorageOptionsLike, open_storage
-from projseg.versioned_table import VersionedTable
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:
@@ -21,7 +36,7 @@ if TYPE_CHECKING:
     from projseg.algebra.query.request import IntervalLike
     from projseg.declarations import ProjectionLike, SchemaLike
     from projseg.input_rows import RowsLike
-    from projseg.table_write import Commit, OnSegment
+    from projseg.table.writes import Commit, OnSegment
 
 
 def is_table(
@@ -52,7 +67,7 @@ def is_table(
     return holds_table(location, storage_options)
 
 
-class Table(VersionedTable, CorrectedTable, MaintainedTable, AlteredTable):
+class Table(TableVersions, TableRows, TableProjections, TableSegments, TableColumns):
     """A table at one version; a write through this object moves it to the version written.
 
     Parameters
@@ -152,7 +167,7 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable, AlteredTable):
         CommitError, StorageError
             As of `append`.
         """
-        from projseg.table_write import create
+        from projseg.table.writes import create
 
         create(
             open_storage(location, storage_options),
@@ -203,7 +218,7 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable, AlteredTable):
         StorageError
             If a file cannot be written; nothing was committed.
         """
-        from projseg.table_write import append
+        from projseg.table.writes import append
 
         self._check_newest()
         self._snapshot, made = append(
@@ -250,7 +265,7 @@ class Table(VersionedTable, CorrectedTable, MaintainedTable, AlteredTable):
         CommitError, StorageError
             As of `append`; with a filter, rows that others append meanwhile are a conflict.
         """
-        from projseg.table_write import Commit, overwrite
+        from projseg.table.writes import Commit, overwrite
 
         self._check_newest()
         # Rows that others appended since this object was opened are to be replaced as well.

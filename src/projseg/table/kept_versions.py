@@ -1,4 +1,4 @@
-"""`VersionedTable`: what can be done with a table's versions."""
+"""`TableVersions`: what can be done with a table's versions."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from projseg.errors import InvalidInputError
+from projseg.table.writable_table import WritableTable
 from projseg.table_layer.commits.open_version import InstantLike, open_as_of
 from projseg.table_layer.contents import metadata_tables
 from projseg.table_layer.metadata.snapshot import open_snapshot
-from projseg.writable_table import WritableTable
 
 if TYPE_CHECKING:
+    from projseg.table.writes import Commit
     from projseg.table_layer.metadata.change import Change
     from projseg.table_layer.metadata.commit_info import CommitNote
     from projseg.table_layer.retention.vacuum import Vacuumed
-    from projseg.table_write import Commit
 
 
-class VersionedTable(WritableTable):
+class TableVersions(WritableTable):
     """A table whose earlier versions can be named, brought back and removed."""
 
     def restore(
@@ -60,8 +60,8 @@ class VersionedTable(WritableTable):
         StorageError
             As of `append`.
         """
+        from projseg.table.writes import commit_of
         from projseg.table_layer.commits.restore import restore
-        from projseg.table_write import commit_of
 
         self._check_newest()
         if version is None and timestamp is None and tag is None:

@@ -19,12 +19,12 @@ from projseg.algebra.query.select_query import SelectedQuery, select_query
 from projseg.algebra.query.select_statement import SelectStatement
 from projseg.algebra.query.select_table import SelectedTable
 from projseg.algebra.query.unsupported_sql import bad_sql
-from projseg.described_version import DescribedVersion
 from projseg.explain import Explain, explain_plan
 from projseg.reader.answer import answer
 from projseg.reader.plan.query_plan import plan_query
 from projseg.reader.rows_answer import answer_over
 from projseg.segment_format.layout.logical_types import type_name
+from projseg.table.inspection import TableInspection
 
 _STATEMENT: Final = re.compile(
     r"\s*(?P<verb>EXPLAIN|DESCRIBE|DESC|SHOW)(?:\s+(?P<mode>ANALYZE|EXTENDED|FORMATTED))?\s+"
@@ -37,7 +37,7 @@ _SHOW: Final = re.compile(
     rf"(?P<what>PROJECTIONS|COLUMNS|SEGMENTS)(?:\s+(?:FROM|IN|ON)\s+{_NAME})?\s*;?\s*",
     re.IGNORECASE,
 )
-_VersionOf: TypeAlias = Callable[[SelectedTable], DescribedVersion]
+_VersionOf: TypeAlias = Callable[[SelectedTable], TableInspection]
 _Explained: TypeAlias = Callable[[str, bool], Explain]
 
 
@@ -46,7 +46,7 @@ class BoundSelect(msgspec.Struct, frozen=True):
 
     Parameters
     ----------
-    version : DescribedVersion
+    version : TableInspection
         The version that is read in the end.
     selected : SelectedQuery
         Its question, and how the answer becomes the statement's.
@@ -56,7 +56,7 @@ class BoundSelect(msgspec.Struct, frozen=True):
         The SELECT whose rows are asked; None: the version's segments are.
     """
 
-    version: DescribedVersion
+    version: TableInspection
     selected: SelectedQuery
     query: QuerySpec
     source: BoundSelect | None = None
@@ -145,12 +145,12 @@ def _as_named(source: BoundSelect) -> QuerySpec:
     )
 
 
-def described(version: DescribedVersion, text: str, explained: _Explained) -> pa.Table:
+def described(version: TableInspection, text: str, explained: _Explained) -> pa.Table:
     """Return the answer of EXPLAIN, DESCRIBE or SHOW.
 
     Parameters
     ----------
-    version : DescribedVersion
+    version : TableInspection
         What it tells of.
     text : str
         The statement.
@@ -181,7 +181,7 @@ def described(version: DescribedVersion, text: str, explained: _Explained) -> pa
     return version.projections() if what == "PROJECTIONS" else version.segments()
 
 
-def _columns(version: DescribedVersion) -> pa.Table:
+def _columns(version: TableInspection) -> pa.Table:
     """Return a row for each column, with the names of Spark's DESCRIBE."""
     fields = list(version.schema)
     return pa.table(

@@ -1,10 +1,10 @@
-"""`AlteredTable`: what can be done with a table's columns."""
+"""`TableColumns`: what can be done with a table's columns."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from projseg.writable_table import WritableTable
+from projseg.table.writable_table import WritableTable
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from projseg.table_layer.columns.column_changes import ColumnChanges
 
 
-class AlteredTable(WritableTable):
+class TableColumns(WritableTable):
     """A table whose columns are changed, and no segment.
 
     A column is known by an id of its own, so old rows keep their values through every change, and
@@ -46,7 +46,7 @@ class AlteredTable(WritableTable):
         CommitError, StorageError
             As of `append`; another change of the same column is a conflict.
         """
-        from projseg.table_columns import adding
+        from projseg.table.declaration_commits import adding
 
         return self._change_columns(adding(self.properties, {str(name): type}))
 
@@ -70,7 +70,7 @@ class AlteredTable(WritableTable):
         CommitError, StorageError
             As of `add_column`.
         """
-        from projseg.table_columns import renaming
+        from projseg.table.declaration_commits import renaming
 
         return self._change_columns(renaming(self.properties, old, new))
 
@@ -95,7 +95,7 @@ class AlteredTable(WritableTable):
         CommitError, StorageError
             As of `add_column`.
         """
-        from projseg.table_columns import dropping
+        from projseg.table.declaration_commits import dropping
 
         return self._change_columns(dropping(self.properties, [name]))
 
@@ -128,12 +128,12 @@ class AlteredTable(WritableTable):
         CommitError, StorageError
             As of `add_column`.
         """
-        from projseg.table_columns import widening
+        from projseg.table.declaration_commits import widening
 
         return self._change_columns(widening(self.properties, name, type))
 
     def _change_columns(self, changes: ColumnChanges) -> int:
-        from projseg.table_columns import change_columns
+        from projseg.table.declaration_commits import change_columns
 
         self._check_newest()
         self._snapshot = change_columns(self._snapshot, changes, self._note)
