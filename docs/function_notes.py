@@ -339,7 +339,7 @@ REGEX_DIFFERENCES = [
     ("other properties, which depend on the version of Unicode", "refused", "\\p{Lu}"),
     ("classes within classes, and `&&`", "refused", "[a-z&&[^b]]"),
     ("a set of some characters beyond U+FFFF, or half of a surrogate pair", "refused", "[^😀]"),
-    ("`$` or `\\Z` before other parts or in a repetition", "refused", "a$\\n"),
+    ("`$` or `\\Z` before other parts or in a repetition; `^`, `\\A`, `\\z` in a repetition of what may be empty", "refused", "a$\\n"),
     ("`$` or `\\Z` after one character of a set that has `\\r`; `[^a]+$` and `\\s*$` are read", "refused", "[^a]$"),
     ("a count beyond 1,000, after a quantifier, or with nothing to repeat", "refused", "a{1001}"),
     ("groups nested deeper than 100, and patterns that are too large for RE2", "refused", "(?:a{1000}){1000}"),

@@ -127,6 +127,7 @@ def test_a_pattern_that_java_refuses_is_refused(pattern, words):
         ("{2}", "count without anything"),
         ("a$b", "before the end"),
         ("(a$)+", "in a repetition"),
+        ("(?:\\A[^b]*?){2,}c", "in a repetition of what may be empty"),
         ("[^a]$", "set that has"),
         ("\\r?\\Z", "set that has"),
         ("a{1001}", "count beyond 1000"),

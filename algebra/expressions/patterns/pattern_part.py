@@ -142,13 +142,15 @@ def repetition(body: PatternPart, least: int, most: int | None, *, is_greedy: bo
     Raises
     ------
     Unsupported
-        For a `$` in what is repeated.
+        For a `$` in what is repeated, or another condition where that may be empty.
     """
     if body.has_end and most != 1:
         raise Unsupported("$ or \\Z in a repetition")
+    is_loop = most != 1
+    if is_loop and body.least == 0 and body.has_condition:  # Java ends at an empty repetition
+        raise Unsupported("^, \\A or \\z in a repetition of what may be empty")
     is_set = body.size == 1 and body.least == 1
     loop = body.first if is_set and most is None and is_greedy else NO_CHARACTER
-    is_loop = most != 1
     counts = f"{{{least},{'' if most is None else most}}}{'' if is_greedy else '?'}"
     return replace(
         body,
