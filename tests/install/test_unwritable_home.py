@@ -202,10 +202,10 @@ def test_a_folder_of_another_user_is_not_used(container, planted_is_parent):
 @pytest.mark.parametrize("damage", [b"", b"\x80\x05", b"cos\nsystem\n"])
 def test_a_torn_file_costs_a_compilation_and_no_query(container, damage):
     assert where(container.python("-c", _ACCUMULATE)) == "[199998, 199999, 200000]"
-    kept = list(container.folder_in(container.temporary).glob("delta.*"))
+    kept = list(container.folder_in(container.temporary).glob("running_sum.*"))
     assert {path.suffix for path in kept} == {".nbi", ".nbc", ".code"}
     for path in kept:
-        for stored in container.folder_in(container.temporary).glob("delta.*.code"):
+        for stored in container.folder_in(container.temporary).glob("running_sum.*.code"):
             stored.unlink()  # else Numba does not look for its own files
         path.write_bytes(damage)
         assert where(container.python("-c", _ACCUMULATE)) == "[199998, 199999, 200000]"
