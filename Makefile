@@ -21,7 +21,7 @@ QUICK_TESTS := tests/cli tests/install/test_extras.py tests/query/test_without_p
 # Warnings of old or new releases of others are not ours to heed.
 PYTEST_ELSEWHERE := bin/python -m pytest -o filterwarnings=default
 
-.PHONY: demo demo-spark test check lint nightly bench clean
+.PHONY: demo demo-spark test check lint lines nightly bench clean
 .PHONY: test-minimums test-pythons test-spark-matrix test-launchers test-neighbours
 
 demo: $(VENV)/installed
@@ -40,6 +40,10 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# Lines of product code in each room beside their budget.
+lines:
+	@$(PYTHON) tests/house_style/lines.py
 
 nightly: $(VENV)/installed-dev $(OTHERS)/connect/installed $(OTHERS)/neighbours/installed
 	PROJSEG_NIGHTLY=1 $(BIN)/pytest $(SIDE_BY_SIDE) -m "slow or not slow" --timeout 7200

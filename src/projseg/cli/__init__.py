@@ -22,7 +22,7 @@ import typer
 
 from projseg import __version__
 from projseg.cli import correcting, declaring, demo, doctor, keeping, load, reading, segment_report
-from projseg.cli.arguments import declared
+from projseg.cli.shared_arguments import declared
 from projseg.errors import ProjsegError, one_line
 
 __all__ = ["app", "main"]

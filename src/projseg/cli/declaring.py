@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 import projseg
-from projseg.cli.arguments import IsPreview, Location, Output, SegmentInterval, open_table
 from projseg.cli.output import print_fields, print_preview, segments_shown
+from projseg.cli.shared_arguments import IsPreview, Location, Output, SegmentInterval, open_table
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.layout.logical_types import type_name
 

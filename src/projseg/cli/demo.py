@@ -23,8 +23,8 @@ from rich.console import Console
 
 import projseg
 from projseg.algebra.query.request import Query
-from projseg.cli.arguments import Output
 from projseg.cli.output import print_rows
+from projseg.cli.shared_arguments import Output
 from projseg.extras import require_spark
 
 if TYPE_CHECKING:

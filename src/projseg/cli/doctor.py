@@ -20,8 +20,8 @@ from typing import Annotated, Final
 import typer
 
 from projseg import __version__
-from projseg.cli.arguments import Output
 from projseg.cli.output import print_rows
+from projseg.cli.shared_arguments import Output
 from projseg.extras import SPARK_RELEASES, installing, is_known_spark, require_spark
 from projseg.kernels.runtime.cache_folder import SETTING, cache_folder
 

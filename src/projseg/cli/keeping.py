@@ -7,13 +7,20 @@ from typing import Annotated, Final
 
 import typer
 
-from projseg.cli.arguments import At, IsPreview, Location, Output, SegmentInterval, open_table
 from projseg.cli.output import (
     print_fields,
     print_preview,
     print_rows,
     segments_shown,
     shown_progress,
+)
+from projseg.cli.shared_arguments import (
+    At,
+    IsPreview,
+    Location,
+    Output,
+    SegmentInterval,
+    open_table,
 )
 from projseg.errors import InvalidInputError
 from projseg.maintenance.verification.unread_versions import later_manifests

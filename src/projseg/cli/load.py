@@ -12,12 +12,12 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
 import projseg
-from projseg.cli.arguments import Location, Output, given_options, open_table, sql_list
 from projseg.cli.bad_lines import FAIL, BadLines
 from projseg.cli.declaring import parse_declarations
 from projseg.cli.input_columns import check_types, table_schema
 from projseg.cli.input_files import Sources, show_sample
 from projseg.cli.output import print_fields, shown_progress
+from projseg.cli.shared_arguments import Location, Output, given_options, open_table, sql_list
 from projseg.cli.text_files import TextForm
 from projseg.declarations import check_declared
 from projseg.errors import InvalidInputError

@@ -8,7 +8,8 @@ import pyarrow as pa
 import typer
 
 from projseg.algebra.expressions.parameters.argument_texts import arguments_of_texts
-from projseg.cli.arguments import (
+from projseg.cli.output import OutputFormat, chosen_format, print_fields, print_rows, terminal
+from projseg.cli.shared_arguments import (
     Args,
     At,
     GivenQuery,
@@ -19,7 +20,6 @@ from projseg.cli.arguments import (
     content_of,
     open_table,
 )
-from projseg.cli.output import OutputFormat, chosen_format, print_fields, print_rows, terminal
 from projseg.explain import Explain
 from projseg.segment_format.layout.logical_types import type_name
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 import pyarrow as pa
 import typer
 
-from projseg.cli.arguments import Output
 from projseg.cli.output import OutputFormat, chosen_format, print_fields, print_rows
+from projseg.cli.shared_arguments import Output
 from projseg.errors import InvalidInputError
 from projseg.segment_format.file.description import (
     ColumnDescription,

@@ -1,0 +1,69 @@
+"""Rooms: small folders, names that are there once, and lines within their budget."""
+
+import tomllib
+from collections import defaultdict
+from itertools import combinations
+from pathlib import Path
+
+from lines import BUDGETS, lines_by_room
+from test_layers import ROOT, imported, is_module, module_name, modules
+
+MODULES_MAX = 20
+CROWDED = {"benchmarks": 51}  # one runner and scenarios as data will take their place
+# Rooms that know each other, with the module of the first that imports from the second: each is
+# a fault of the cut, and none may be added.
+MUTUAL = {
+    ("algebra.expressions.functions.logic", "algebra.expressions.functions.numbers"),
+    ("algebra.expressions.functions.logic", "algebra.expressions.functions.time"),
+    ("algebra.expressions.binding", "algebra.expressions.text"),
+    ("algebra.expressions.parameters", "algebra.expressions.text"),
+    ("segment_format.dictionaries", "segment_format.pages"),
+    ("segment_format.dictionaries", "segment_format.vectors"),
+    ("segment_format.layout", "segment_format.vectors"),
+    ("table_layer.columns", "table_layer.metadata"),
+    ("table_layer.commits", "table_layer.metadata"),
+}
+
+
+def room_of(name):
+    return name.removeprefix("projseg.").rpartition(".")[0]
+
+
+def test_a_folder_holds_few_modules():
+    rooms = defaultdict(int)
+    for _, path in modules():
+        rooms[str(path.parent.relative_to(ROOT))] += path.name != "__init__.py"
+    assert {room: n for room, n in rooms.items() if n > MODULES_MAX} == CROWDED
+
+
+def test_no_two_modules_have_one_name():
+    """A plural s tells two names apart for a computer only."""
+    named = defaultdict(list)
+    for _, path in modules():
+        if "benchmarks" not in path.parts and not path.stem.startswith("__"):
+            named[path.stem.removesuffix("s")].append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in named.items() if len(paths) > 1} == {}
+
+
+def test_rooms_beside_each_other_import_one_way():
+    arrows = {
+        (room_of(name), room_of(other))
+        for name, other in (
+            (module_name(path), other) for _, path in modules() for other in imported(path)
+        )
+        if is_module(other)
+    }
+    both = {
+        (a, b)
+        for a, b in combinations(sorted({room for arrow in arrows for room in arrow}), 2)
+        if {(a, b), (b, a)} <= arrows and not b.startswith(f"{a}.") and a and b
+    }
+    assert both == MUTUAL
+
+
+def test_lines_stay_within_their_budget():
+    """Who passes a budget raises it in the same commit, and says why in its body."""
+    budgets = tomllib.loads(Path(BUDGETS).read_text())
+    lines = lines_by_room()
+    assert set(budgets) == set(lines)
+    assert {room: n for room, n in lines.items() if n > budgets[room]} == {}
