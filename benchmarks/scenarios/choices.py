@@ -167,6 +167,8 @@ def _way(table: projseg.Table, query: Question, context: dict[str, Any]) -> _Way
 
 def _timed(ways: Sequence[_Way]) -> dict[str, float]:
     """Ask all ways in turn, again and again, and return the least time of each."""
+    for way in ways:
+        way.table.query(**way.arguments)  # kernels that it needs may be compiled
     least = dict.fromkeys((way.source for way in ways), math.inf)
     for turns in range(_ROUNDS):
         hopeless = _HOPELESS * min(least.values())
