@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from projseg.algebra.expressions.predicates import conjunction, conjuncts
 from projseg.algebra.expressions.tree import Column, Expression
+from projseg.algebra.planning.direct_feeds import sum_by_columns
 from projseg.algebra.planning.interval_cover import (
     Cover,
     cover,
@@ -18,7 +19,6 @@ from projseg.algebra.planning.interval_cover import (
 from projseg.algebra.planning.match_projections import Fitting
 from projseg.algebra.planning.part_match import not_true
 from projseg.algebra.planning.placeholders import filled_plan, with_constants
-from projseg.algebra.planning.row_sums import sum_by_columns
 from projseg.algebra.planning.sorted_rows import page_share, sorted_cost
 from projseg.algebra.planning.source_cost import ReadShape
 from projseg.algebra.planning.source_plan import (

@@ -8,23 +8,24 @@ base rows are.
 
 from __future__ import annotations
 
+from projseg.algebra.aggregates.linear import multiple_of, products_of
 from projseg.algebra.aggregates.primitive import Primitive, declared_as
 from projseg.algebra.expressions.fallible import may_fail
 from projseg.algebra.expressions.predicates import conjunction, conjuncts, not_null
-from projseg.algebra.expressions.tree import Call, Expression, Literal
+from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.planning.grouping_rewrite import GroupingRewriter, NotStored
 from projseg.algebra.planning.match_facts import SegmentView
-from projseg.algebra.planning.row_sums import sum_by_columns
 from projseg.algebra.planning.source_plan import (
     AddRows,
     AddWeighted,
+    FoldMultiple,
     FoldSeveral,
     MergeStates,
     Reason,
     ReasonCode,
 )
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.proofs.exact_values import keeps_values
+from projseg.algebra.proofs.exact_values import is_operation, keeps_values
 from projseg.algebra.proofs.filter_implication import Premises
 
 
@@ -205,3 +206,24 @@ def _parts_with_nulls(value: Expression) -> tuple[Expression, ...]:
     if not isinstance(value, Call) or not keeps_values(value):
         return (value,)
     return tuple(part for argument in value.arguments for part in _parts_with_nulls(argument))
+
+
+def sum_by_columns(primitive: Primitive, feed: AddRows) -> FoldSeveral | None:
+    """Return how a sum over all rows is made of sums of columns; None if it is not.
+
+    It is exact where `has_exact_sum` proves that of the argument, and no column of it has nulls.
+    """
+    if primitive.function != "sum" or feed.filter is not None:
+        return None
+    (argument,) = feed.arguments
+    if not isinstance(argument, Call):
+        return None
+    products = products_of(argument, lambda part: not is_operation(part))
+    parts = []
+    for factors, constant in (products or {}).items():
+        whole = multiple_of(constant, factors, primitive)
+        if len(factors) > 1 or not all(isinstance(f, Column) for f in factors) or whole is None:
+            return None
+        inner = Primitive("sum" if factors else "count", factors)
+        parts.append(FoldMultiple(inner, AddRows(factors), whole))
+    return FoldSeveral(tuple(parts)) if parts else None
