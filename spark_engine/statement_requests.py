@@ -17,7 +17,7 @@ from projseg.maintenance.compaction.auto_compaction import after_commit, is_auto
 from projseg.spark_engine.warehouse import options_of
 from projseg.table import Table
 from projseg.table.declaration_commits import adding, change_columns, dropping, renaming, widening
-from projseg.table.projections import bounds_of
+from projseg.table.projection_edits import bounds_of
 from projseg.table_layer.columns.column_changes import ColumnChanges
 from projseg.table_layer.commits.version_diff import effect_of
 from projseg.table_layer.metadata.commit_info import CommitNote

@@ -25,7 +25,7 @@ from projseg.maintenance.rewrite.merged_segment import Merging
 from projseg.maintenance.rewrite.replacement import NOBODY, Replacement, Watchers
 from projseg.maintenance.rewrite.stored_groups import build_from_segment
 from projseg.maintenance.rewrite.tasks import NewFile, Target, TaskRunner, ThreadRunner
-from projseg.maintenance.rewrite.uncached_segment import TableColumns
+from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
 from projseg.reader.plan.version_facts import VersionFacts
 from projseg.segment_format.layout.footer import BASE_TABLE
 from projseg.table_layer.commits.next_version import now_us
@@ -228,7 +228,7 @@ class _Embedding:
         snapshot = self.target.snapshot
         schema = stored_schema(snapshot.properties)
         segment = open_checked(snapshot.storage, self.entry, schema)
-        base = TableColumns(segment, BASE_TABLE, schema)
+        base = UncachedColumns(segment, BASE_TABLE, schema)
         facts = VersionFacts(snapshot, as_stored=True).of(self.entry)
         results = list(pool.map(lambda spec: build_from_segment(base, spec, facts), self.missing))
         is_built = any(isinstance(result, BuiltProjection) for result in results)
@@ -257,7 +257,7 @@ class _Embedding:
 
 
 def _stored_as(
-    base: TableColumns, stored: StoredProjection, spec: ProjectionSpec
+    base: UncachedColumns, stored: StoredProjection, spec: ProjectionSpec
 ) -> tuple[str, str] | None:
     """Return name and definition of a copied projection; None if both stay.
 

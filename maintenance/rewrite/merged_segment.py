@@ -25,7 +25,7 @@ from projseg.evaluation.masks import filter_rows
 from projseg.evaluation.rows import MemorySource, RowIds, Rows, all_rows
 from projseg.maintenance.rewrite.stored_groups import stored_groups
 from projseg.maintenance.rewrite.tasks import NewFile, Target
-from projseg.maintenance.rewrite.uncached_segment import TableColumns
+from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.layout.footer import BASE_TABLE
 from projseg.segment_format.vectors.vectors import Vector
@@ -56,7 +56,7 @@ class _Input:
 
     def column(self, name: str) -> Vector:
         """Return a base column without deleted rows; null if the segment lacks it."""
-        column = TableColumns(self.segment, BASE_TABLE, self.schema).read("base", name)
+        column = UncachedColumns(self.segment, BASE_TABLE, self.schema).read("base", name)
         return column if self.live is None else with_values_in_use(column.take(self.live))
 
     def stored_name(self, spec: ProjectionSpec) -> str | None:
@@ -72,7 +72,7 @@ class _Input:
         if stored_name is not None:
             partial = stored_groups(self.segment, spec, self.schema, stored_name)
             return partial if partial.group_count else None
-        base = TableColumns(self.segment, BASE_TABLE, self.schema)
+        base = UncachedColumns(self.segment, BASE_TABLE, self.schema)
         selected = all_rows(base) if self.live is None else Rows(base, RowIds(self.live))
         rows = filter_rows(selected, spec.filter)
         if len(rows) == 0:

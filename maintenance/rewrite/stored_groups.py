@@ -16,7 +16,7 @@ from projseg.algebra.proofs.segment_facts import SegmentFacts
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.evaluation.masks import filter_rows
 from projseg.evaluation.rows import all_rows
-from projseg.maintenance.rewrite.uncached_segment import TableColumns
+from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.table_layer.metadata.footer_match import projection_mismatches, require_match
 from projseg.table_layer.metadata.table_schema import TableSchema
@@ -29,13 +29,13 @@ from projseg.writer.projection_builder import (
 
 
 def build_from_segment(
-    base: TableColumns, spec: ProjectionSpec, facts: SegmentFacts
+    base: UncachedColumns, spec: ProjectionSpec, facts: SegmentFacts
 ) -> BuiltProjection | NotBuilt:
     """Return a projection of a segment, from a finer one that it stores where that is exact.
 
     Parameters
     ----------
-    base : TableColumns
+    base : UncachedColumns
         The segment's base table.
     spec : ProjectionSpec
         The projection.
@@ -67,7 +67,7 @@ def stored_groups(
 
 def projection_columns(
     segment: SegmentFile, spec: ProjectionSpec, schema: TableSchema
-) -> TableColumns:
+) -> UncachedColumns:
     """Return a stored projection as a source, once it is known to be what its definition says.
 
     Raises
@@ -77,7 +77,7 @@ def projection_columns(
     """
     where = f"{segment.path}: projection '{spec.name}'"
     require_match(projection_mismatches(spec, segment.table(spec.name)), where)
-    return TableColumns(segment, spec.name, schema)
+    return UncachedColumns(segment, spec.name, schema)
 
 
 def _finer(spec: ProjectionSpec, facts: SegmentFacts) -> SourcePlan | None:

@@ -16,7 +16,7 @@ from projseg.table_layer.metadata.table_schema import TableSchema
 
 
 @dataclass(frozen=True, slots=True)
-class TableColumns:
+class UncachedColumns:
     """One table of a segment as a source of whole columns, each decoded once and then held.
 
     Parameters

@@ -42,7 +42,7 @@ HOMES = {
     ),
     "obstore": ("table_layer/",),
     "pandas": (),
-    "pickle": (),
+    "pickle": ("query_pool/",),
     "marshal": (),
     "importlib": (
         "kernels/runtime/cache_folder.py",

@@ -13,7 +13,7 @@ from scale import IS_NIGHTLY
 
 import projseg
 from projseg.maintenance.rewrite.stored_groups import build_from_segment
-from projseg.maintenance.rewrite.uncached_segment import TableColumns
+from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
 from projseg.reader.plan.version_facts import VersionFacts
 from projseg.segment_format.layout.footer import BASE_TABLE
 from projseg.table_layer.metadata.listed_file import open_checked
@@ -45,12 +45,12 @@ def test_what_is_derived_and_merged_is_what_rows_give(data, projections, parts):
         assert table.verify(deep=True) == []
 
 
-class Watched(TableColumns):
+class Watched(UncachedColumns):
     """Base columns, and which of them were read."""
 
     def read(self, role, name):
         READ.append(name)
-        return TableColumns.read(self, role, name)
+        return UncachedColumns.read(self, role, name)
 
 
 READ = []

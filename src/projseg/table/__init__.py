@@ -8,7 +8,7 @@
 | `inspection` | location, schema, version, properties, snapshot, history |
 | | detail, segments, projections, projection_stats, columns, verify, `_repr_html_` |
 | `row_edits` | delete, truncate, update, merge, erase |
-| `projections` | add_projection, drop_projection, materialize_projection |
+| `projection_edits` | add_projection, drop_projection, materialize_projection |
 | `segments` | compact |
 | `columns` | add_column, rename_column, drop_column, widen_column |
 | `kept_versions` | restore, tag, drop_tag, tags, vacuum |
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from projseg.table.columns import TableColumns
 from projseg.table.kept_versions import TableVersions
-from projseg.table.projections import TableProjections, bounds_of
+from projseg.table.projection_edits import TableProjections, bounds_of
 from projseg.table.row_edits import TableRows
 from projseg.table.segments import TableSegments
 from projseg.table_layer.commits.open_version import InstantLike, open_as_of

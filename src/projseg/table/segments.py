@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 import pyarrow as pa
 
-from projseg.table.projections import OnProgress, bounds_of, runner_of
+from projseg.table.projection_edits import OnProgress, bounds_of, runner_of
 from projseg.table.writable_table import WritableTable
 
 # A process that only asks starts without the modules that write; each method imports its own.
