@@ -31,7 +31,7 @@ def without(
 ) -> StoredPartial:
     """Return the groups of all rows without some of them.
 
-    Twin: tests/oracle/taken_back.py.
+    Twin: tests/oracle/subtracted_rows.py.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ _SAFE_RANDOM: Final = random.SystemRandom()
 
 
 class _State:
-    """What the proxy was told, and what it saw."""
+    """The settings of the proxy, and the requests it saw."""
 
     def __init__(self, server_port: int) -> None:
         self.server_port = server_port
@@ -56,11 +56,11 @@ class _State:
             self.under_way += 1
             return self.under_way - 1
 
-    def end(self, **told: Any) -> None:
-        """Keep what is told of a request."""
+    def end(self, **request: Any) -> None:
+        """Keep the facts of a request."""
         with self.lock:
             self.under_way -= 1
-            self.log.append(told)
+            self.log.append(request)
 
     def connection(self) -> http.client.HTTPConnection:
         if not hasattr(self.own, "connection"):

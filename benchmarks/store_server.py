@@ -19,7 +19,7 @@ _PAUSE_SECONDS: Final = 0.05
 
 
 class StoreServer:
-    """The running server, told by its ports.
+    """The running server, known by its ports.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 A task is sent the rewrite, the table's properties and one piece: the entries of its own segments.
 It tells the entry of the new one. Several attempts at a piece write files of several names, of
-which one is told to the driver, which commits as it does for its own threads.
+which one is reported to the driver, which commits as it does for its own threads.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from projseg.table_layer.storage.locate_storage import Storage
 from projseg.table_layer.storage.paths import prefix_of_write, segment_name
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _Message(msgspec.Struct, frozen=True):
     """What an attempt at a piece tells: which piece, by which release, and the new segment."""
 
     number: int
@@ -46,7 +46,7 @@ class _Shipment(msgspec.Struct, frozen=True):
     pieces: tuple[bytes, ...]
 
 
-_TOLD: Final = msgspec.json.Decoder(_Told)
+_MESSAGE: Final = msgspec.json.Decoder(_Message)
 _SHIPMENT: Final = msgspec.json.Decoder(_Shipment)
 
 
@@ -124,7 +124,7 @@ class ShippedWork:
             except BaseException:
                 remove(self.storage, [name])
                 raise
-        return msgspec.json.encode(_Told(number, __version__, entry)).decode()
+        return msgspec.json.encode(_Message(number, __version__, entry)).decode()
 
 
 def pieces_of(order: WorkOrder) -> list[bytes]:
@@ -138,14 +138,14 @@ def pieces_of(order: WorkOrder) -> list[bytes]:
     return [packed(task.replaced) for task in order.tasks]
 
 
-def collected(order: WorkOrder, told: Iterable[str]) -> Generator[Written]:
+def collected(order: WorkOrder, messages: Iterable[str]) -> Generator[Written]:
     """Yield each task of an order with what was written; remove what other attempts wrote.
 
     Parameters
     ----------
     order : WorkOrder
         What was done.
-    told : iterable of str
+    messages : iterable of str
         What one attempt at each piece returned, in any order.
 
     Raises
@@ -155,7 +155,7 @@ def collected(order: WorkOrder, told: Iterable[str]) -> Generator[Written]:
     """
     left = _files_of_others(order)
     order.files.extend(left)
-    found = _one_of_each(order, told)
+    found = _one_of_each(order, messages)
     warn_of_releases(one.release for one in found)
     listed = {one.entry.file for one in found if one.entry is not None}
     order.files.extend(listed.difference(left))
@@ -173,15 +173,15 @@ def abandon(order: WorkOrder) -> None:
     order.files.extend(_files_of_others(order))
 
 
-def _one_of_each(order: WorkOrder, told: Iterable[str]) -> list[_Told]:
+def _one_of_each(order: WorkOrder, messages: Iterable[str]) -> list[_Message]:
     try:
-        found = [_TOLD.decode(text) for text in told]
+        found = [_MESSAGE.decode(text) for text in messages]
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise _not_of(order, f"what one told cannot be read: {error}") from error
+        raise _not_of(order, f"one cannot be read: {error}") from error
     found.sort(key=lambda one: one.number)
     numbers = [one.number for one in found]
     if numbers != list(range(len(order.tasks))):
-        raise _not_of(order, f"told of the pieces {numbers[:20]}")
+        raise _not_of(order, f"messages of the pieces {numbers[:20]}")
     return found
 
 

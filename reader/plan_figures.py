@@ -13,7 +13,7 @@ from projseg.algebra.planning.source_plan import (
     Reason,
     SourceChoice,
     SourcePlan,
-    TakenBack,
+    SubtractedRows,
 )
 from projseg.algebra.time.interval import Interval, micros_to_iso
 from projseg.reader.answer import answer
@@ -140,8 +140,8 @@ def _planned(plan: QueryPlan, segment: SegmentPlan, source: SourcePlan) -> Sourc
     held = source_row_count(segment.entry, source)
     row_count = 0 if source.is_metadata else min(source.row_count or held, held)
     byte_count = int(_byte_count(plan, segment.entry, source) * row_count / max(held, 1))
-    if source.taken_back is not None:
-        deleted = _deleted(plan, segment, source.taken_back)
+    if source.subtracted_rows is not None:
+        deleted = _deleted(plan, segment, source.subtracted_rows)
         row_count, byte_count = row_count + deleted.row_count, byte_count + deleted.byte_count
     return SourceRead(
         segment=segment.entry.file,
@@ -160,7 +160,7 @@ def _rejected(choice: SourceChoice) -> Mapping[str, Reason]:
     return {BASE_ROWS: choice.base_rejected, **choice.rejected}
 
 
-def _deleted(plan: QueryPlan, segment: SegmentPlan, taken: TakenBack) -> SourceRead:
+def _deleted(plan: QueryPlan, segment: SegmentPlan, taken: SubtractedRows) -> SourceRead:
     """Return what is read of the deleted rows that a projection's answer is freed of."""
     rows = replace(taken.rows, feeds=taken.rows.feeds[: len(plan.query.primitives)])
     return _planned(plan, segment, rows)

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from projseg.algebra.time.granularity import Granularity
 from projseg.errors import InvalidInputError
-from projseg.spark_engine.statement_requests import Reply, change_columns_as_told
+from projseg.spark_engine.statement_requests import Reply, apply_column_changes
 from projseg.spark_engine.warehouse import Warehouse, described, set_properties
 from projseg.table import Table
 from projseg.table_layer.commits.open_version import version_at
@@ -22,7 +22,7 @@ Request: TypeAlias = Mapping[str, Any]
 
 
 def _described(warehouse: Warehouse, request: Request) -> dict[str, Any]:
-    """Tell of a table, at its newest version, at `version` or at `timestamp_us`."""
+    """Describe a table, at its newest version, at `version` or at `timestamp_us`."""
     location = warehouse.table(request["namespace"], request["table"])
     version = request.get("version")
     if (instant := request.get("timestamp_us")) is not None:
@@ -69,7 +69,7 @@ _ACTS: Final[dict[str, Callable[[Warehouse, Request], object]]] = {
         r["namespace"], r["table"], r["new_namespace"], r["new_table"]
     ),
     "drop_table": lambda w, r: w.drop(r["namespace"], r["table"]),
-    "change_table": lambda _, r: change_columns_as_told(Table(r["location"]), r["changes"]),
+    "change_table": lambda _, r: apply_column_changes(Table(r["location"]), r["changes"]),
     "set_properties": lambda _, r: set_properties(Table(r["location"]), r["properties"]),
 }
 TABLES: Final = {

@@ -73,8 +73,8 @@ def reply_to(request: bytes, run_job: RunJob | None = None) -> Reply:
     except ProjsegError as error:
         return json.loads(error.to_json()), b""
     except Exception as error:  # noqa: BLE001 - the process outlives a request that it cannot serve
-        told = {"error": type(error).__name__, "code": "PROJSEG_INTERNAL", "message": str(error)}
-        return told, b""
+        failed = {"error": type(error).__name__, "code": "PROJSEG_INTERNAL", "message": str(error)}
+        return failed, b""
 
 
 def _version(request: Mapping[str, Any]) -> Reply:

@@ -26,11 +26,11 @@ from projseg.spark_engine.statement_requests import Reply, arrow_stream
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage.locate_storage import Storage, open_storage
 
-_REFUSALS_TOLD: Final = 8
+_REFUSALS_SHOWN: Final = 8
 
 
 def answered(request: Mapping[str, Any]) -> Reply:
-    """Answer a query if it is small enough, and else tell how tasks share it.
+    """Answer a query if it is small enough, and else say how tasks share it.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def answered(request: Mapping[str, Any]) -> Reply:
     Returns
     -------
     tuple of dict and bytes
-        What is read (`_told`), and with rows, an Arrow stream. The first has `types` of the
+        What is read (`_summary`), and with rows, an Arrow stream. The first has `types` of the
         answer's columns and, without rows, `merging`: for each aggregate its states and the SQL of
         its value, or null if Spark cannot merge one of them.
 
@@ -54,13 +54,13 @@ def answered(request: Mapping[str, Any]) -> Reply:
     query = _query_of(request)
     bound = _bound(snapshot, query)
     plan = plan_query(snapshot, bound)
-    told = _told(snapshot, plan)
-    told["types"] = [type_name(field.type) for field in bound.output_schema]
-    if told["bytes"] <= request["max_bytes"]:
-        rows, told["milliseconds"] = _timed_answer(storage_of(request), plan)
+    summary = _summary(snapshot, plan)
+    summary["types"] = [type_name(field.type) for field in bound.output_schema]
+    if summary["bytes"] <= request["max_bytes"]:
+        rows, summary["milliseconds"] = _timed_answer(storage_of(request), plan)
         if _is_small(rows, request):
-            return {**told, "answered": True}, arrow_stream(rows)
-    return {**told, "answered": False, "merging": _merging(snapshot, query, bound)}, b""
+            return {**summary, "answered": True}, arrow_stream(rows)
+    return {**summary, "answered": False, "merging": _merging(snapshot, query, bound)}, b""
 
 
 def states_to_join(request: Mapping[str, Any]) -> Reply:
@@ -74,9 +74,9 @@ def states_to_join(request: Mapping[str, Any]) -> Reply:
     Returns
     -------
     tuple of dict and bytes
-        `reducing`, and if that is true: what is read (`_told`), `types` of the columns, `states`,
-        the names of those after the keys, `merging` as of `answered`, and `answered`, whether the
-        rows come with it.
+        `reducing`, and if that is true: what is read (`_summary`), `types` of the columns,
+        `states`, the names of those after the keys, `merging` as of `answered`, and `answered`,
+        whether the rows come with it.
 
     Raises
     ------
@@ -90,21 +90,21 @@ def states_to_join(request: Mapping[str, Any]) -> Reply:
     plan = plan_query(snapshot, bound)
     if not is_reducing(plan):
         return {"reducing": False}, b""
-    told = {"reducing": True, "answered": False, **_told(snapshot, plan)}
-    told["types"] = [type_name(field.type) for field in bound.output_schema]
-    told["states"] = bound.output_schema.names[len(bound.keys) :]
-    told["merging"] = merging
-    if told["bytes"] <= request["max_bytes"]:
-        rows, told["milliseconds"] = _timed_answer(storage_of(request), plan)
+    summary = {"reducing": True, "answered": False, **_summary(snapshot, plan)}
+    summary["types"] = [type_name(field.type) for field in bound.output_schema]
+    summary["states"] = bound.output_schema.names[len(bound.keys) :]
+    summary["merging"] = merging
+    if summary["bytes"] <= request["max_bytes"]:
+        rows, summary["milliseconds"] = _timed_answer(storage_of(request), plan)
         if len(rows) > GROUPS_SHARE_MAX * plan.row_count:
             return {"reducing": False}, b""
         if _is_small(rows, request):
-            return {**told, "answered": True}, arrow_stream(rows)
-    return told, b""
+            return {**summary, "answered": True}, arrow_stream(rows)
+    return summary, b""
 
 
 def scanned(request: Mapping[str, Any]) -> Reply:
-    """Tell how rows are scanned: which conditions are applied, and what is read.
+    """Return how rows are scanned: which conditions are applied, and what is read.
 
     If the query has a limit and all conditions are applied, a small answer comes with it.
 
@@ -118,7 +118,7 @@ def scanned(request: Mapping[str, Any]) -> Reply:
     Returns
     -------
     tuple of dict and bytes
-        What is read (`_told`), `accepted` conditions by position, the `query`, and `answered`.
+        What is read (`_summary`), `accepted` conditions by position, the `query`, and `answered`.
 
     Raises
     ------
@@ -144,16 +144,16 @@ def scanned(request: Mapping[str, Any]) -> Reply:
         columns=[backquoted(name) for name in columns],
     )
     plan = plan_asked(snapshot, query)
-    told = _told(snapshot, plan)
-    told |= {"accepted": accepted, "query": json.loads(query.to_json()), "answered": False}
+    summary = _summary(snapshot, plan)
+    summary |= {"accepted": accepted, "query": json.loads(query.to_json()), "answered": False}
     is_whole = len(accepted) == len(conditions)
     # The first rows in stored order are found without reading the rest.
-    is_cheap = not (conditions or query.order_by) or told["bytes"] <= request["max_bytes"]
+    is_cheap = not (conditions or query.order_by) or summary["bytes"] <= request["max_bytes"]
     if query.limit is not None and is_whole and is_cheap:
-        rows, told["milliseconds"] = _timed_answer(storage_of(request), plan)
+        rows, summary["milliseconds"] = _timed_answer(storage_of(request), plan)
         if _is_small(rows, request):
-            return {**told, "answered": True}, arrow_stream(rows)
-    return told, b""
+            return {**summary, "answered": True}, arrow_stream(rows)
+    return summary, b""
 
 
 def _timed_answer(storage: Storage, plan: QueryPlan) -> tuple[pa.Table, float]:
@@ -206,7 +206,7 @@ def _merging(snapshot: Snapshot, query: Query, bound: QuerySpec) -> list[dict[st
     return [{"name": one.name, "value": one.value} for one in found]
 
 
-def _told(snapshot: Snapshot, plan: QueryPlan) -> dict[str, Any]:
+def _summary(snapshot: Snapshot, plan: QueryPlan) -> dict[str, Any]:
     """Return what a plan reads: in a line, and as figures; and the table's columns.
 
     The line may hold literals of the query; `sources`, reads by name, and `refused`, codes of
@@ -222,7 +222,7 @@ def _told(snapshot: Snapshot, plan: QueryPlan) -> dict[str, Any]:
         for name, reason in read.rejected.items()
     }
     line = ", ".join(f"{count} x {name}" for name, count in sources.items()) or "no segment"
-    refusals = [f"not {name}: {reason}" for name, reason in list(reasons.items())[:_REFUSALS_TOLD]]
+    refusals = [f"not {name}: {reason}" for name, reason in list(reasons.items())[:_REFUSALS_SHOWN]]
     return {
         "plan": "; ".join([line, f"{plan.pruned_count} pruned", *refusals]),
         "sources": dict(sources),

@@ -1,8 +1,8 @@
 """Work on segments that the engine process leaves to Spark's tasks.
 
 The engine has no Spark of its own. In the middle of a request it asks the extension for a job, by a
-reply `{"job": ...}` that is not the last. The next request is `{"told": [...]}` with what the tasks
-told, or `{"failed": ...}` with Spark's message. What is done, and the commit, stay the engine's.
+reply `{"job": ...}` that is not the last. The next request has the tasks' `{"messages": [...]}`, or
+`{"failed": ...}` with Spark's message. What is done, and the commit, stay the engine's.
 """
 
 from __future__ import annotations
@@ -69,4 +69,4 @@ class JobRunner:
                 "PROJSEG_JOB_FAILED",
                 f"{order.description}; nothing was committed: {answer['failed']}",
             )
-        yield from collected(order, answer["told"])
+        yield from collected(order, answer["messages"])

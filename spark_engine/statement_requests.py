@@ -104,8 +104,8 @@ def _projection(request: Mapping[str, Any]) -> Reply:
             "PROJSEG_UNKNOWN_PROJECTION",
             f"{table.location} declares no projection '{name}'{did_you_mean(name, found)}",
         )
-    told = [(key, value) for key, value in found[name].items() if value is not None]
-    return _rows([{"property": key, "value": str(value)} for key, value in told], _PROPERTIES)
+    settings = [(key, value) for key, value in found[name].items() if value is not None]
+    return _rows([{"property": key, "value": str(value)} for key, value in settings], _PROPERTIES)
 
 
 def _segments(request: Mapping[str, Any]) -> Reply:
@@ -232,7 +232,7 @@ def _delete(request: Mapping[str, Any]) -> Reply:
 
 
 def _changed(request: Mapping[str, Any]) -> Reply:
-    """Tell how many rows a write after a version changed, by its id; none if it made no version."""
+    """Return the counts of rows that a write changed, by its id; none if it made no version."""
     storage = open_storage(request["location"], request.get("storage_options"))
     first = request.get("since", -1) + 1
     newest = latest_version(storage) if holds_table(storage.location) else -1
@@ -242,8 +242,8 @@ def _changed(request: Mapping[str, Any]) -> Reply:
             counts = {name: snapshot.metrics.get(f"{name}_rows", 0) for name in _CHANGES}
             if version == 0:
                 counts["inserted"] = snapshot.metrics.get("added_rows", 0)
-            told = {f"num_{name}_rows": count for name, count in counts.items()}
-            return {"counts": {_AFFECTED_ROWS: sum(counts.values()), **told}}, b""
+            metrics = {f"num_{name}_rows": count for name, count in counts.items()}
+            return {"counts": {_AFFECTED_ROWS: sum(counts.values()), **metrics}}, b""
     return {"counts": {}}, b""
 
 
@@ -257,19 +257,19 @@ def _vacuum(request: Mapping[str, Any]) -> Reply:
     """Remove what no kept version needs, or tell it only; tell the files."""
     hours = {name: request[name] for name in ("retention_hours",) if name in request}
     force = request.get("force", False)
-    told = _table(request).vacuum(**hours, dry_run=request["dry_run"], force=force)
-    return _rows(told.files.to_pylist(), _FILES)
+    vacuumed = _table(request).vacuum(**hours, dry_run=request["dry_run"], force=force)
+    return _rows(vacuumed.files.to_pylist(), _FILES)
 
 
 def _change_columns(request: Mapping[str, Any]) -> Reply:
-    """Change columns in one commit; tell the options that declare the table."""
+    """Change columns in one commit; return the options that declare the table."""
     table = _table(request)
-    change_columns_as_told(table, request["changes"])
-    told = options_of(table.properties).items()
-    return _rows([{"name": name, "text": text} for name, text in told], _OPTIONS)
+    apply_column_changes(table, request["changes"])
+    options = options_of(table.properties).items()
+    return _rows([{"name": name, "text": text} for name, text in options], _OPTIONS)
 
 
-def change_columns_as_told(table: Table, changes: Sequence[Mapping[str, Any]]) -> None:
+def apply_column_changes(table: Table, changes: Sequence[Mapping[str, Any]]) -> None:
     """Make the changes of one ALTER TABLE, in one commit, and in another give new columns values.
 
     Parameters
@@ -331,8 +331,8 @@ def _written(version: int) -> Reply:
 def _rewritten(made: tuple[Snapshot, Sequence[SegmentEntry]]) -> Reply:
     snapshot, entries = made
     row_count = sum(entry.row_count for entry in entries)
-    told = {"version": snapshot.version, "segments": len(entries), "rows": row_count}
-    return _rows([told], _COMMIT)
+    committed = {"version": snapshot.version, "segments": len(entries), "rows": row_count}
+    return _rows([committed], _COMMIT)
 
 
 def _rows(rows: list[dict[str, Any]], schema: pa.Schema) -> Reply:

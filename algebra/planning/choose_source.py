@@ -30,7 +30,7 @@ from projseg.algebra.planning.source_plan import (
     Reversal,
     SourceChoice,
     SourcePlan,
-    TakenBack,
+    SubtractedRows,
 )
 from projseg.algebra.projection.spec import ProjectionSpec, TimeGrouping
 from projseg.algebra.projection.stored_names import stored_column
@@ -284,13 +284,17 @@ class SegmentOffers:
             row_count=round(stored.row_count * share),
             cost=self._cost(candidate, found),
             needs_row_numbers=candidate.needs_row_numbers,
-            taken_back=None if reversal is None else self._taken_back(reversal, found, match.part),
+            subtracted_rows=None
+            if reversal is None
+            else self._subtracted_rows(reversal, found, match.part),
         )
         if candidate.has_places:
             plan = filled_plan(plan, self._zones)
         return plan if found.buckets is None else _within(plan, match.spec, found.buckets)
 
-    def _taken_back(self, reversal: Reversal, found: Cover, part: Expression | None) -> TakenBack:
+    def _subtracted_rows(
+        self, reversal: Reversal, found: Cover, part: Expression | None
+    ) -> SubtractedRows:
         """Return the plan of the deleted rows among those that the projection answers for."""
         buckets = found.buckets if found.bounds is None else self._query.interval
         rows = replace(
@@ -302,7 +306,7 @@ class SegmentOffers:
         )
         if buckets is not None:
             rows = replace(rows, interval=buckets, time_column=self._query.time_column)
-        return TakenBack(rows, reversal)
+        return SubtractedRows(rows, reversal)
 
     def _deleted_cost(self, buckets: Interval | None) -> int:
         """Return the cost of reading the deleted rows, each perhaps in a page of its own."""

@@ -222,8 +222,8 @@ class CandidateGroup:
                 if part is None:
                     continue
                 found, answered = part
-            is_taken_back = self._has_deleted_rows and not spec.holds_rows
-            reversal = reversal_of(self._query, found, answered) if is_taken_back else None
+            is_subtracted = self._has_deleted_rows and not spec.holds_rows
+            reversal = reversal_of(self._query, found, answered) if is_subtracted else None
             if isinstance(reversal, Reason):
                 rejected[spec.name] = reversal
                 continue

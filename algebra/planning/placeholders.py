@@ -76,17 +76,17 @@ def filled_plan(plan: SourcePlan, zones: ZoneSets) -> SourcePlan:
             return expression
         return replace(expression, arguments=tuple(map(fill, expression.arguments)))
 
-    taken_back = plan.taken_back
-    if taken_back is not None:
-        feeds = tuple(_filled_feed(feed, fill) for feed in taken_back.reversal.feeds)
-        reversal = msgspec.structs.replace(taken_back.reversal, feeds=feeds)
-        taken_back = msgspec.structs.replace(taken_back, reversal=reversal)
+    subtracted_rows = plan.subtracted_rows
+    if subtracted_rows is not None:
+        feeds = tuple(_filled_feed(feed, fill) for feed in subtracted_rows.reversal.feeds)
+        reversal = msgspec.structs.replace(subtracted_rows.reversal, feeds=feeds)
+        subtracted_rows = msgspec.structs.replace(subtracted_rows, reversal=reversal)
     return msgspec.structs.replace(
         plan,
         keys=tuple(map(fill, plan.keys)),
         feeds=tuple(_filled_feed(feed, fill) for feed in plan.feeds),
         filter=None if plan.filter is None else fill(plan.filter),
-        taken_back=taken_back,
+        subtracted_rows=subtracted_rows,
     )
 
 

@@ -188,7 +188,7 @@ class Reversal(msgspec.Struct, frozen=True):
     value_counts: tuple[int | None, ...]
 
 
-class TakenBack(msgspec.Struct, frozen=True):
+class SubtractedRows(msgspec.Struct, frozen=True):
     """Deleted rows of a segment, whose states are subtracted from those of a projection.
 
     Parameters
@@ -229,7 +229,7 @@ class SourcePlan(msgspec.Struct, frozen=True):
         The estimate by which the choice was made, in bytes and byte-equivalents of work.
     present : str or None
         Text of a projection's stored count; rows that count 0 are left out. None: none is.
-    taken_back : TakenBack or None
+    subtracted_rows : SubtractedRows or None
         What a projection has to be freed of; None: no row of the segment was deleted, or the source
         is another.
     needs_row_numbers : bool
@@ -250,7 +250,7 @@ class SourcePlan(msgspec.Struct, frozen=True):
     row_count: int = 0
     cost: int = 0
     present: str | None = None
-    taken_back: TakenBack | None = None
+    subtracted_rows: SubtractedRows | None = None
     needs_row_numbers: bool = False
     rows: tuple[int, int] | None = None
 

@@ -157,8 +157,8 @@ class SelectNames:
 
 def _meaning(text: str, one: Reference, aliases: Mapping[str, str]) -> str | None:
     """Return what an alias stands for, and the fields that are taken of it."""
-    meant = aliases.get(one.parts[0].casefold())
-    if meant is None:
+    output = aliases.get(one.parts[0].casefold())
+    if output is None:
         return None
     fields = f".{text[one.starts[1] : one.end]}" if len(one.parts) > 1 else ""
-    return f"({meant}){fields}"
+    return f"({output}){fields}"

@@ -370,8 +370,8 @@ class _Translation:
         """Refuse a name that two different outputs have."""
         for one in references(text):
             name = one.parts[0].casefold()
-            meant = {o.text for o in self._outputs if o.title.casefold() == name}
-            if len(one.parts) == 1 and not one.within and len(meant) > 1:
+            outputs = {o.text for o in self._outputs if o.title.casefold() == name}
+            if len(one.parts) == 1 and not one.within and len(outputs) > 1:
                 raise bad_sql(f"'{text}' may mean any of the outputs named '{one.parts[0]}'")
 
     def _free_name(self, stem: str, taken: Any) -> str:

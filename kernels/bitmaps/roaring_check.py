@@ -87,7 +87,7 @@ def _page_agrees(
     page: int,
     ids: NDArray[np.uint32],
 ) -> bool:
-    """Tell whether bitmaps and a page of ids say the same.
+    """Return whether bitmaps and a page of ids say the same.
 
     Shapes: content [bytes]; starts [d + 1]; containers_done, places [d]; ids [n].
     Oracle: tests/oracle/roaring.py::postings.
@@ -141,7 +141,7 @@ def _container_end(
 def _runs_agree(
     bitmap: NDArray[np.uint8], place: int, runs: int, ids: NDArray[np.uint32], wanted: int
 ) -> bool:
-    """Tell whether all rows of a run container have the id.
+    """Return whether all rows of a run container have the id.
 
     Shapes: bitmap [bytes]; ids [n].
     Part of: `_container_end`.
@@ -161,7 +161,7 @@ def _runs_agree(
 def _values_agree(
     bitmap: NDArray[np.uint8], place: int, cardinality: int, ids: NDArray[np.uint32], wanted: int
 ) -> bool:
-    """Tell whether all rows of an array container have the id.
+    """Return whether all rows of an array container have the id.
 
     Shapes: bitmap [bytes]; ids [n].
     Part of: `_container_end`.
@@ -177,7 +177,7 @@ def _values_agree(
 def _bits_agree(
     bitmap: NDArray[np.uint8], place: int, ids: NDArray[np.uint32], wanted: int
 ) -> bool:
-    """Tell whether all rows of a bitmap container have the id.
+    """Return whether all rows of a bitmap container have the id.
 
     Shapes: bitmap [bytes]; ids [n].
     Part of: `_container_end`.

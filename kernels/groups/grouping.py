@@ -187,7 +187,7 @@ def _relabel(group_ids: NDArray[np.uint32], rank: NDArray[np.uint32]) -> None:
 
 
 def occupied_groups(group_ids: UnsignedIds, group_count: int) -> NDArray[np.bool_]:
-    """Tell which groups have a row.
+    """Return which groups have a row.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ _BLOCK: Final = 1 << 12
 def like_rows(
     offsets: NDArray[np.int32], content: NDArray[np.uint8], pattern: Sequence[int]
 ) -> NDArray[np.bool_]:
-    """Tell which texts match a pattern.
+    """Return which texts match a pattern.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ LOGGER: Final = logging.getLogger("projseg.table")
 
 _SMALL_SHARE: Final = 0.1  # of the table's target
 _MANY_A_CHUNK: Final = 10
-_TOLD: Final[set[str]] = set()
+_ADVISED: Final[set[str]] = set()
 
 
 def after_commit(
@@ -91,7 +91,7 @@ def _are_small(snapshot: Snapshot, entries: Sequence[SegmentEntry]) -> bool:
     properties = snapshot.properties
     most = _SMALL_SHARE * properties.target_segment_rows
     row_count = sum(entry.row_count for entry in entries)
-    if not entries or properties.table_id in _TOLD or row_count >= most * len(entries):
+    if not entries or properties.table_id in _ADVISED or row_count >= most * len(entries):
         return False
     span, chunks = _span(entries), {entry.interval for entry in entries}
     listed = snapshot.segments if span is None else snapshot.segments_between(*span)
@@ -102,7 +102,7 @@ def _are_small(snapshot: Snapshot, entries: Sequence[SegmentEntry]) -> bool:
 
 
 def _tell(snapshot: Snapshot, entries: Sequence[SegmentEntry]) -> None:
-    _TOLD.add(snapshot.properties.table_id)
+    _ADVISED.add(snapshot.properties.table_id)
     LOGGER.warning(
         "version %d of %s added %d segments of %d rows on average, a small part of the target of "
         "%d, and many lie in one time chunk, which slows queries: run compact, set the table "

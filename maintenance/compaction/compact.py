@@ -105,7 +105,7 @@ def compact(
     runner : TaskRunner or None
         Who merges; None: threads of this process.
     watchers : Watchers
-        Who is told how far it is.
+        Receives the progress of the work.
     note : CommitNote
         What the table's history is to say besides.
 

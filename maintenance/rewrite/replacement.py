@@ -28,7 +28,7 @@ PLANS_MAX: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Watchers:
-    """Who is told how far the work is.
+    """Receives the progress of the work.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Replacement:
     runner : TaskRunner
         Who writes.
     watchers : Watchers
-        Who is told how far it is.
+        Receives the progress of the work.
     note : CommitNote
         What the table's history is to say besides.
     """

@@ -90,7 +90,7 @@ class WorkOrder:
     files : list of str
         Takes the names of files, those of a process that may be killed before they are written.
     on_done : callable
-        To be told how many of the tasks are done.
+        Called with the number of tasks done.
     """
 
     rewrite: Rewrite
@@ -104,7 +104,7 @@ class WorkOrder:
 
     @property
     def description(self) -> str:
-        """What a person is told of it."""
+        """Its description for people."""
         location = self.target.snapshot.storage.location
         return f"projseg {self.operation}: {len(self.tasks)} segments of {location}"
 

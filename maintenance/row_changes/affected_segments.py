@@ -40,7 +40,7 @@ _MAX_DELETED_RATIO: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class HitSegment:
+class AffectedSegment:
     """A segment with rows that a change means.
 
     Parameters
@@ -51,14 +51,14 @@ class HitSegment:
         Of a scan of all columns.
     segment : SegmentPlan
         The segment, as the plan has it.
-    meant : uint32[k] or None
-        The rows that are meant, ascending, none of them deleted; None: all that are not deleted.
+    matching : uint32[k] or None
+        The rows that are matching, ascending, none of them deleted; None: all that are not deleted.
     """
 
     storage: Storage
     plan: QueryPlan
     segment: SegmentPlan
-    meant: NDArray[np.uint32] | None
+    matching: NDArray[np.uint32] | None
 
     @property
     def entry(self) -> SegmentEntry:
@@ -67,23 +67,23 @@ class HitSegment:
 
     @property
     def row_count(self) -> int:
-        """How many rows are meant."""
-        return self.entry.live_row_count if self.meant is None else len(self.meant)
+        """How many rows are matching."""
+        return self.entry.live_row_count if self.matching is None else len(self.matching)
 
     @property
     def row_ids(self) -> NDArray[np.uint32]:
-        """The rows that are meant."""
-        return live_row_ids(self.storage, self.entry) if self.meant is None else self.meant
+        """The rows that are matching."""
+        return live_row_ids(self.storage, self.entry) if self.matching is None else self.matching
 
     def source(self) -> SegmentSource:
         """Return the base rows."""
         return open_source(self.storage, self.entry, self.segment.choice.plans[0], self.plan.schema)
 
 
-def hit_segments(snapshot: Snapshot, condition: Condition) -> Iterator[HitSegment]:
+def affected_segments(snapshot: Snapshot, condition: Condition) -> Iterator[AffectedSegment]:
     """Yield the segments with rows that a condition means.
 
-    Those that metadata prove to be meant whole are not read.
+    Those that metadata prove to be matching whole are not read.
 
     Raises
     ------
@@ -92,13 +92,13 @@ def hit_segments(snapshot: Snapshot, condition: Condition) -> Iterator[HitSegmen
     """
     plan = planned(snapshot, condition)
     for segment in plan.segments:
-        meant = None
+        matching = None
         if not is_whole(segment):
             mask = matched_rows(plan, snapshot.storage, segment)
-            meant = np.flatnonzero(mask).astype(np.uint32)
-        hit = HitSegment(snapshot.storage, plan, segment, meant)
-        if hit.row_count:
-            yield hit
+            matching = np.flatnonzero(mask).astype(np.uint32)
+        affected = AffectedSegment(snapshot.storage, plan, segment, matching)
+        if affected.row_count:
+            yield affected
 
 
 @dataclass(slots=True)
@@ -130,10 +130,12 @@ class Rewriting:
     inserted: int = 0
     is_preview: bool = False
 
-    def take_out(self, hit: HitSegment, properties: TableProperties) -> Iterator[pa.RecordBatch]:
-        """Take the meant rows out of the table, and yield those that have to be written anew."""
-        entry = hit.entry
-        deleted_count = entry.deleted_row_count + hit.row_count
+    def take_out(
+        self, affected: AffectedSegment, properties: TableProperties
+    ) -> Iterator[pa.RecordBatch]:
+        """Take the matching rows out of the table, and yield those that have to be written anew."""
+        entry = affected.entry
+        deleted_count = entry.deleted_row_count + affected.row_count
         if deleted_count == entry.row_count:
             self.removed.append(entry)
             return
@@ -144,16 +146,16 @@ class Rewriting:
             else:
                 self.removed.append(entry)
             return
-        deleted = np.union1d(deleted_rows(hit.storage, entry), hit.row_ids)
+        deleted = np.union1d(deleted_rows(affected.storage, entry), affected.row_ids)
         if may_mask:
-            masked = with_deleted_rows(hit.storage, entry, deleted, self.write_id, self.files)
+            masked = with_deleted_rows(affected.storage, entry, deleted, self.write_id, self.files)
             self.masked.append((entry, masked))
             return
         self.removed.append(entry)
         is_left = np.ones(entry.row_count, np.bool_)
         is_left[deleted] = False
         left = np.flatnonzero(is_left).astype(np.uint32)
-        yield from rows_as_batches(hit.plan, hit.source(), left)
+        yield from rows_as_batches(affected.plan, affected.source(), left)
 
     @property
     def has_changes(self) -> bool:
@@ -186,9 +188,9 @@ def surviving_rows(
     snapshot: Snapshot, condition: Condition, done: Rewriting
 ) -> Iterator[pa.RecordBatch]:
     """Take the rows that a condition means out of a version; yield what has to be written anew."""
-    for hit in hit_segments(snapshot, condition):
-        done.deleted += hit.row_count
-        yield from done.take_out(hit, snapshot.properties)
+    for affected in affected_segments(snapshot, condition):
+        done.deleted += affected.row_count
+        yield from done.take_out(affected, snapshot.properties)
 
 
 def _may_mask(deleted_count: int, row_count: int, properties: TableProperties) -> bool:

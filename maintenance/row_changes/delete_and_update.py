@@ -17,7 +17,7 @@ from projseg.algebra.expressions.text.hidden_literals import hide_literals
 from projseg.errors import CommitConflictError, InvalidInputError, did_you_mean
 from projseg.maintenance.row_changes.affected_segments import (
     Rewriting,
-    hit_segments,
+    affected_segments,
     surviving_rows,
 )
 from projseg.maintenance.row_changes.matching_rows import Condition, rows_as_batches, scanned
@@ -224,9 +224,9 @@ def _rewrite(
             )
         )
         files += [entry.file for entry in entries]
-        told = Corrected(base.version, added_segments=len(entries), **done.metrics)
+        corrected = Corrected(base.version, added_segments=len(entries), **done.metrics)
         if not done.has_changes and not entries:
-            return base, told
+            return base, corrected
         snapshot = commit(
             storage,
             base,
@@ -240,7 +240,7 @@ def _rewrite(
             },
             note=note,
         )
-    return snapshot, replace(told, version=snapshot.version)
+    return snapshot, replace(corrected, version=snapshot.version)
 
 
 def building_all(properties: TableProperties) -> TableProperties:
@@ -260,10 +260,10 @@ def _updated(
     changed = QueryPlan(
         scanned(snapshot.properties, condition, values), named_schema(snapshot.properties), ()
     )
-    for hit in hit_segments(snapshot, condition):
-        done.updated += hit.row_count
-        yield from done.take_out(hit, snapshot.properties)
-        yield from rows_as_batches(changed, hit.source(), hit.row_ids)
+    for affected in affected_segments(snapshot, condition):
+        done.updated += affected.row_count
+        yield from done.take_out(affected, snapshot.properties)
+        yield from rows_as_batches(changed, affected.source(), affected.row_ids)
 
 
 def _assignments(

@@ -20,7 +20,7 @@ from projseg.algebra.expressions.text.hidden_literals import text_literals
 from projseg.algebra.expressions.tree import Literal
 from projseg.errors import CorruptionError, InvalidInputError, ProjsegError
 from projseg.maintenance.compaction.compact import Compaction, compact
-from projseg.maintenance.row_changes.affected_segments import hit_segments
+from projseg.maintenance.row_changes.affected_segments import affected_segments
 from projseg.maintenance.row_changes.delete_and_update import delete_rows
 from projseg.maintenance.row_changes.matching_rows import Condition, rows_as_batches, scanned
 from projseg.reader.plan.query_plan import QueryPlan
@@ -164,8 +164,8 @@ def _texts_of(base: Snapshot, condition: Condition) -> frozenset[bytes]:
         wanted = QueryPlan(
             scanned(base.properties, condition, given), named_schema(base.properties), ()
         )
-        for hit in hit_segments(base, condition):
-            for batch in rows_as_batches(wanted, hit.source(), hit.row_ids):
+        for affected in affected_segments(base, condition):
+            for batch in rows_as_batches(wanted, affected.source(), affected.row_ids):
                 for name in names:
                     texts.update(_distinct(batch[name]))
             if len(texts) > TEXTS_MAX:
@@ -288,7 +288,7 @@ class _Search:
         name = f"version {snapshot.version}"
         newest = self.holders.newest.version
         try:
-            count = sum(hit.row_count for hit in hit_segments(snapshot, condition))
+            count = sum(affected.row_count for affected in affected_segments(snapshot, condition))
         except ProjsegError as error:
             advice = f"the filter cannot be asked of it: {error.message}"
             self._add(name, [snapshot.version], "unreadable", 1, advice)

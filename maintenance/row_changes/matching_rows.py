@@ -42,7 +42,7 @@ _BATCH_ROWS: Final = 2 * PAGE_ROWS_MAX
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """Which rows are meant: those in an interval for which a filter is true.
+    """Which rows match: those in an interval for which a filter is true.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def scanned(
     properties : TableProperties
         The table's.
     condition : Condition
-        Which rows are meant.
+        Which rows match.
     values : mapping of str to str, optional
         Expressions to return instead of some columns.
 
@@ -186,23 +186,23 @@ def scanned(
 
 
 def is_whole(segment: SegmentPlan) -> bool:
-    """Whether metadata prove that every row of the segment is meant."""
+    """Whether metadata prove that every row of the segment matches."""
     plans = segment.choice.plans
     return len(plans) == 1 and plans[0].filter is None and plans[0].interval is None
 
 
 def matched_rows(plan: QueryPlan, storage: Storage, segment: SegmentPlan) -> NDArray[np.bool_]:
-    """Return which of a segment's rows are meant, bool[rows]; none that is deleted."""
+    """Return which of a segment's rows match, bool[rows]; none that is deleted."""
     mask = np.zeros(segment.entry.row_count, np.bool_)
-    for _, row_ids in meant_rows(plan, storage, segment):
+    for _, row_ids in matching_rows_of(plan, storage, segment):
         mask[row_ids] = True
     return mask
 
 
-def meant_rows(
+def matching_rows_of(
     plan: QueryPlan, storage: Storage, segment: SegmentPlan
 ) -> Iterator[tuple[SegmentSource, NDArray[np.uint32]]]:
-    """Yield which base rows of a segment are meant, with their source; none that is deleted."""
+    """Yield which base rows of a segment match, with their source; none that is deleted."""
     for source_plan in segment.choice.plans:
         for row_range in _ranges(plan, storage, segment, source_plan):
             source = open_source(storage, segment.entry, source_plan, plan.schema)

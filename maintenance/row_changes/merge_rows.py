@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from projseg.algebra.expressions.text.sql_words import backquoted
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.evaluation.rows import RowRange, Rows
-from projseg.maintenance.row_changes.affected_segments import HitSegment, Rewriting
+from projseg.maintenance.row_changes.affected_segments import AffectedSegment, Rewriting
 from projseg.maintenance.row_changes.delete_and_update import Corrected, rewrite
 from projseg.maintenance.row_changes.matching_rows import (
     Condition,
@@ -183,12 +183,14 @@ def _merged_segment(
     is_known[sources] = True
     if len(targets) == 0 or merge.when_matched == "ignore":
         return
-    hit = HitSegment(snapshot.storage, plan, segment, np.unique(targets).astype(np.uint32))
-    yield from done.take_out(hit, snapshot.properties)
+    affected = AffectedSegment(
+        snapshot.storage, plan, segment, np.unique(targets).astype(np.uint32)
+    )
+    yield from done.take_out(affected, snapshot.properties)
     if merge.when_matched == "delete":
-        done.deleted += hit.row_count
+        done.deleted += affected.row_count
         return
-    done.updated += hit.row_count
+    done.updated += affected.row_count
     start = 0
     for batch in rows_as_batches(plan, source, targets.astype(np.uint32)):
         given = merge.rows.take(pa.array(sources[start : start + batch.num_rows]))

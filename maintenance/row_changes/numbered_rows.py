@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.maintenance.row_changes.affected_segments import HitSegment, Rewriting
+from projseg.maintenance.row_changes.affected_segments import AffectedSegment, Rewriting
 from projseg.maintenance.row_changes.delete_and_update import building_all
 from projseg.maintenance.row_changes.matching_rows import (
     Condition,
-    meant_rows,
+    matching_rows_of,
     planned,
     rows_as_batches,
 )
@@ -42,7 +42,7 @@ def numbered_batches(
     storage: Storage, plan: QueryPlan, segment: SegmentPlan, position: int
 ) -> Iterator[tuple[pa.RecordBatch, Numbers]]:
     """Yield the columns of a plan's rows in a segment, and the numbers of the rows."""
-    for source, row_ids in meant_rows(plan, storage, segment):
+    for source, row_ids in matching_rows_of(plan, storage, segment):
         start = 0
         for batch in rows_as_batches(plan, source, row_ids):
             part = row_ids[start : start + batch.num_rows].astype(np.int64)
@@ -149,5 +149,5 @@ def _taken_out(base: Snapshot, gone: Numbers, done: Rewriting) -> Iterator[pa.Re
         first, end = np.searchsorted(positions, [position, position + 1])
         row_ids = (gone[first:end] & ((1 << _ROW_BITS) - 1)).astype(np.uint32)
         segment = known[base.segments[int(position)].file]
-        hit = HitSegment(base.storage, plan, segment, row_ids)
-        yield from done.take_out(hit, base.properties)
+        affected = AffectedSegment(base.storage, plan, segment, row_ids)
+        yield from done.take_out(affected, base.properties)

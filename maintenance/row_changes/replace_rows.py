@@ -94,7 +94,7 @@ def fulfilling(
     """
     query = scanned(properties, condition)
     for batch in normalise_batches(batches, properties.schema, properties.time_column):
-        _require_meant(batch, query, condition)
+        _require_matching(batch, query, condition)
         yield batch
 
 
@@ -144,7 +144,7 @@ def replace_by_written(
             files += [entry.file for entry in survivors]
             change = done.replacing((*entries, *survivors), depends_on_all=True)
             counted = ("deleted_rows", "removed_segments", "masked_segments")
-            told = {**metrics, **{name: done.metrics[name] for name in counted}}
+            counts = {**metrics, **{name: done.metrics[name] for name in counted}}
             try:
                 return commit(
                     storage,
@@ -152,7 +152,7 @@ def replace_by_written(
                     change,
                     write_id=write_id,
                     operation="overwrite",
-                    metrics=told,
+                    metrics=counts,
                     txn=txn,
                     note=note.asking(**condition.parameters),
                 )
@@ -163,13 +163,13 @@ def replace_by_written(
     raise AssertionError("the last try returns or raises")
 
 
-def _require_meant(batch: pa.RecordBatch, query: QuerySpec, condition: Condition) -> None:
+def _require_matching(batch: pa.RecordBatch, query: QuerySpec, condition: Condition) -> None:
     vectors = {name: vector_of_array(batch[name]) for name in batch.schema.names}
     rows = Rows(MemorySource(batch.num_rows, vectors), RowRange(0, batch.num_rows))
-    meant = filter_rows(rows, query.filter)
+    matching = filter_rows(rows, query.filter)
     if query.interval is not None and query.time_column is not None:
-        meant = rows_in_interval(meant, query.time_column, query.interval)
-    outside = batch.num_rows - len(meant)
+        matching = rows_in_interval(matching, query.time_column, query.interval)
+    outside = batch.num_rows - len(matching)
     if outside:
         raise InvalidInputError(
             "PROJSEG_ROWS_OUTSIDE_FILTER",

@@ -18,7 +18,7 @@ GROUPS_SHARE_MAX: Final = 0.5
 
 
 def is_reducing(plan: QueryPlan) -> bool:
-    """Tell whether a plan's groups are few enough, against the rows that they stand for."""
+    """Return whether a plan's groups are few enough, against the rows that they stand for."""
     return _estimated_groups(plan) <= GROUPS_SHARE_MAX * plan.row_count
 
 

@@ -65,12 +65,12 @@ class QueryPlan(msgspec.Struct, frozen=True, dict=True):
         return sum(segment.entry.live_row_count for segment in self.segments)
 
     @cached_property
-    def stacks(self) -> tuple[Stack, ...]:
+    def combined(self) -> tuple[Stack, ...]:
         """The sources to fold, as they are to be read."""
-        return tuple(stacks_of(self.segments))
+        return tuple(combined_sources_of(self.segments))
 
 
-def stacks_of(segments: Iterable[SegmentPlan]) -> Iterator[Stack]:
+def combined_sources_of(segments: Iterable[SegmentPlan]) -> Iterator[Stack]:
     """Yield the sources of some of a plan's segments as they are to be read."""
     return stacked((one.entry, source) for one in segments for source in one.choice.plans)
 

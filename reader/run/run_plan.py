@@ -20,7 +20,7 @@ from projseg.aggregation.subtract_deleted import without
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.tree import Column
-from projseg.algebra.planning.source_plan import MergeStates, SourcePlan, TakenBack
+from projseg.algebra.planning.source_plan import MergeStates, SourcePlan, SubtractedRows
 from projseg.algebra.projection.stored_names import state_column_name, stored_column
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.evaluation.arrow_vectors import grouping_vector
@@ -28,7 +28,7 @@ from projseg.evaluation.masks import mask_by_all
 from projseg.evaluation.rows import MaskedRows, MemorySource, RowRange, Rows, all_rows
 from projseg.memory.deadline import check_deadline
 from projseg.reader.plan.plan_columns import columns_read
-from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, stacks_of
+from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, combined_sources_of
 from projseg.reader.run.fetch_ahead import fetch_source, fetched_ahead
 from projseg.reader.run.group_merger import merged_groups
 from projseg.reader.sources.batches import cut, rows_at_a_time
@@ -115,8 +115,8 @@ class _SourceTask(msgspec.Struct, frozen=True):
             only = MaskedRows(Rows(MemorySource(1, {}), self.row_range))
             return _folded([only], plan, primitives)
         source = open_source(self.storage, self.entry, plan, self.schema)
-        if plan.taken_back is not None:
-            return self._without_deleted(source, plan.taken_back)
+        if plan.subtracted_rows is not None:
+            return self._without_deleted(source, plan.subtracted_rows)
         batches = self._batches(source, plan, primitives)
         is_answer = is_stored_answer(plan, primitives) or (is_merged and merges_states(plan))
         if len(batches) == 1 and is_answer:
@@ -124,7 +124,7 @@ class _SourceTask(msgspec.Struct, frozen=True):
             return stored_partial(rows, plan.keys, primitives, plan.feeds)
         return _folded((self._select(source, part) for part in batches), plan, primitives)
 
-    def _without_deleted(self, source: SegmentSource, taken: TakenBack) -> Partial:
+    def _without_deleted(self, source: SegmentSource, taken: SubtractedRows) -> Partial:
         """Return a projection's groups without what deleted rows contributed."""
         reversal = taken.reversal
         primitives = reversal.primitives
@@ -142,7 +142,7 @@ class _SourceTask(msgspec.Struct, frozen=True):
             path=f"{self.storage.location}/{self.entry.file}",
         )
 
-    def _deleted(self, base: SegmentSource, taken: TakenBack) -> Iterator[MaskedRows]:
+    def _deleted(self, base: SegmentSource, taken: SubtractedRows) -> Iterator[MaskedRows]:
         """Yield the deleted rows that the query would have asked for, some at a time."""
         row_ids, plan = deleted_rows(self.storage, self.entry), taken.rows
         names, _ = columns_read(self.query, plan, taken.reversal.primitives)
@@ -287,17 +287,17 @@ def merges_states(plan: SourcePlan) -> bool:
 def _tasks(
     storage: Storage, plan: QueryPlan, segments: Sequence[SegmentPlan], thread_count: int
 ) -> Iterator[_Task]:
-    stacks = plan.stacks if segments is plan.segments else tuple(stacks_of(segments))
+    combined = plan.combined if segments is plan.segments else tuple(combined_sources_of(segments))
     # Deal whole sources evenly to the threads; split only the remainder into row ranges.
-    left_count = len(stacks) % thread_count
+    left_count = len(combined) % thread_count
     parts_of_left = thread_count // gcd(left_count, thread_count)
-    for number, stack in enumerate(stacks):
+    for number, stack in enumerate(combined):
         if len(stack.sources) > 1:
             yield _StackTask(storage, plan.query, plan.schema, stack)
             continue
         ((entry, source_plan),) = stack.sources
-        is_left = number >= len(stacks) - left_count
-        parts = parts_of_left if is_left and source_plan.taken_back is None else 1
+        is_left = number >= len(combined) - left_count
+        parts = parts_of_left if is_left and source_plan.subtracted_rows is None else 1
         if parts > 1 and _has_many_groups(storage, plan, entry, source_plan):
             parts = 1
         for row_range in _ranges(rows_to_read(entry, source_plan), parts):

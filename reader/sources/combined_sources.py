@@ -134,7 +134,7 @@ def _is_plain(entry: SegmentEntry, plan: SourcePlan) -> bool:
     return plan.is_metadata or (
         plan.interval is None
         and plan.rows is None
-        and plan.taken_back is None
+        and plan.subtracted_rows is None
         and entry.deletion_vector is None
     )
 

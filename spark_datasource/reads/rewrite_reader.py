@@ -42,7 +42,7 @@ class WorkReader(DataSourceReader):
         As of `ShippedWork.from_json`.
     """
 
-    schema = StructType([StructField("told", StringType(), nullable=False)])
+    schema = StructType([StructField("message", StringType(), nullable=False)])
 
     def __init__(self, given: Mapping[str, str]) -> None:
         options = Options(given)

@@ -65,11 +65,11 @@ class SparkRunner:
         )
         work = ShippedWork.of(order)
         # As many slices as pieces: each is a task of its own, and is sent to no other.
-        told = self.context.parallelize(list(enumerate(pieces_of(order))), count).map(
+        messages = self.context.parallelize(list(enumerate(pieces_of(order))), count).map(
             lambda piece: run_in_task(work, *piece)
         )
         try:
-            found = job.run(told.collect, order.on_done)
+            found = job.run(messages.collect, order.on_done)
         except BaseException as error:
             abandon(order)
             LOGGER.warning("write %s to %s failed", order.write_id, without_secrets(location))

@@ -131,17 +131,17 @@ class ChangeWriter(DataSourceArrowWriter):
     @in_one_line
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish what the attempts that won did, in one table version."""
-        told = [message for message in messages if isinstance(message, _RowsChanged)]
-        written = [message.written for message in told]
+        changes = [message for message in messages if isinstance(message, _RowsChanged)]
+        written = [message.written for message in changes]
         if self._change.version is None:
             self._job.publish(written)
             return
         warn_of_releases(message.release for message in written)
         change = NumberedChange(
-            gone=_unpacked([message.gone for message in told]),
+            gone=_unpacked([message.gone for message in changes]),
             entries=[entry for message in written for entry in message.unpacked()],
-            updated=sum(message.updated for message in told),
-            inserted=sum(message.inserted for message in told),
+            updated=sum(message.updated for message in changes),
+            inserted=sum(message.inserted for message in changes),
         )
         commit_numbered(
             open_snapshot(self._job.target.storage, self._change.version),

@@ -1,4 +1,4 @@
-"""`python -m projseg` is `projseg`; the release is told without loading what answers queries."""
+"""`python -m projseg` is `projseg`; the release is printed without loading what answers queries."""
 
 from __future__ import annotations
 

@@ -58,8 +58,8 @@ class ColumnChanges(msgspec.Struct, frozen=True):
     @property
     def names(self) -> frozenset[str]:
         """Every column's name that is mentioned, new ones too."""
-        told = (*self.widen, *self.add)
-        return frozenset((*sum(self.rename, ()), *self.drop, *(c.name for c in told)))
+        declared = (*self.widen, *self.add)
+        return frozenset((*sum(self.rename, ()), *self.drop, *(c.name for c in declared)))
 
 
 NO_CHANGES: Final = ColumnChanges()

@@ -104,11 +104,11 @@ def in_earlier_versions(snapshot: Snapshot, kept_from: int, why: str) -> list[St
     read = partial(_readable, storage)
     opened = list(side_by_side(read, wanted) if storage.is_remote else map(read, wanted))
     found = dict(zip(wanted, opened, strict=True))
-    told = [_of_versions([found[v] for v in log], listed, live, _span(log), None, why)]
+    holders = [_of_versions([found[v] for v in log], listed, live, _span(log), None, why)]
     for tag, version in tags.items():
         reason = f"the tag keeps it: drop_tag('{tag}'), then vacuum"
-        told.append(_of_versions([found[version]], listed, live, str(version), tag, reason))
-    return [one for one in told if one is not None]
+        holders.append(_of_versions([found[version]], listed, live, str(version), tag, reason))
+    return [one for one in holders if one is not None]
 
 
 def _readable(storage: Storage, version: int) -> Snapshot | str | None:

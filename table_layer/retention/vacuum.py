@@ -120,7 +120,7 @@ def vacuum(
     why = f"versions of the last {retention_hours:g} hours are kept: vacuum later, or with less"
     if dry_run or not (plan.files or plan.versions):
         left = _still_stored(current, plan, why)
-        return current, _told(plan, None, left, is_dry_run=dry_run)
+        return current, _report(plan, None, left, is_dry_run=dry_run)
     metrics = {
         "removed_versions": len(plan.versions),
         "removed_files": len(plan.files),
@@ -140,7 +140,7 @@ def vacuum(
     _keep_tagged(done)
     for file in plan.files:
         done.storage.delete(file.name)
-    return done, _told(plan, done.version, _still_stored(done, plan, why), is_dry_run=False)
+    return done, _report(plan, done.version, _still_stored(done, plan, why), is_dry_run=False)
 
 
 def _retention_us(hours: float, *, force: bool) -> int:
@@ -238,7 +238,7 @@ def _keep_tagged(newest: Snapshot) -> None:
                 raise storage_error(error, "write", f"{storage.location}/{copy}") from error
 
 
-def _told(
+def _report(
     plan: _Plan, version: int | None, still_stored: pa.Table, *, is_dry_run: bool
 ) -> Vacuumed:
     rows = [

@@ -44,7 +44,7 @@ def put_once(client: StoreClient, path: str, payload: bytes, where: str) -> None
     StorageError
         If this call certainly created nothing.
     """
-    told: StorageError | None = None
+    failure: StorageError | None = None
     is_sure = True
     for failed_tries in range(_TRIES_MAX):
         if failed_tries:
@@ -59,16 +59,16 @@ def put_once(client: StoreClient, path: str, payload: bytes, where: str) -> None
             # A store may also refuse because another put is under way, which may fail yet.
             if _exists(client, path, where):
                 raise FileExistsError(errno.EEXIST, "the name is taken", where)
-            told = store_error(failed, "write", where)
+            failure = store_error(failed, "write", where)
             continue
-        told = store_error(failed, "write", where)
+        failure = store_error(failed, "write", where)
         if not was_refused(failed):
             is_sure = False
-        elif told.code != "PROJSEG_STORE_UNREACHABLE":
+        elif failure.code != "PROJSEG_STORE_UNREACHABLE":
             break
-    if is_sure and told is not None:
-        raise told
-    problem = told.message if told is not None else "the store's answer was lost"
+    if is_sure and failure is not None:
+        raise failure
+    problem = failure.message if failure is not None else "the store's answer was lost"
     raise PutOutcomeUnknownError(errno.EIO, problem, where)
 
 

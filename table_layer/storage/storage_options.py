@@ -68,8 +68,8 @@ class StorageOptions(Mapping[str, str]):
         return hash(self._items)
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{key}=..." for key in self)
-        return f"StorageOptions({told})"
+        shown = ", ".join(f"{key}=..." for key in self)
+        return f"StorageOptions({shown})"
 
 
 NO_OPTIONS: Final = StorageOptions()

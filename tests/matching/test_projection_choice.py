@@ -333,9 +333,9 @@ def test_few_deleted_rows_are_taken_back_and_many_cost_more_than_base_rows():
     few = only_plan(BY_CHANNEL, facts(HOURLY, deleted_row_count=10))
     whole = only_plan(BY_CHANNEL, facts(HOURLY))
     assert few.source == whole.source == HOURLY
-    assert few.taken_back.rows.row_count == 10
-    assert whole.taken_back is None
-    assert few.cost == whole.cost + few.taken_back.rows.cost
+    assert few.subtracted_rows.rows.row_count == 10
+    assert whole.subtracted_rows is None
+    assert few.cost == whole.cost + few.subtracted_rows.rows.cost
     many = chosen(BY_CHANNEL, facts(HOURLY, deleted_row_count=BASE_ROWS - 1))
     assert [plan.source for plan in many.plans] == [None]
     assert str(many.rejected["hourly"]).startswith("COSTLIER")

@@ -129,7 +129,7 @@ def test_clickhouse_50613_deleted_rows_are_not_in_answers():
     segment = facts(HOURLY, deleted_row_count=1)
     plan = only_plan(query(aggregators="sum(added)"), segment)
     assert plan.source == HOURLY
-    assert plan.taken_back.rows.row_count == segment.deleted_row_count
+    assert plan.subtracted_rows.rows.row_count == segment.deleted_row_count
     assert only_plan(query(aggregators="max(added)"), segment).source_name is None
     (known,) = only_plan(query(aggregators="count(*)"), segment).feeds
     assert known == Known(segment.row_count - 1)

@@ -209,7 +209,7 @@ def optimized(spark, table, before_job=lambda: None, **fields):
             reader = reader.option(f"storage.{key}", value)
         frame = reader.load(asked["location"])
         plans.append(frame._jdf.queryExecution().toString())
-        return {"told": [row.told for row in frame.collect()]}
+        return {"messages": [row.message for row in frame.collect()]}
 
     plans = []
     asked = {"op": "optimize", "location": str(table.location), "dry_run": False, "small_bytes": 0}

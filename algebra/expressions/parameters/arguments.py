@@ -80,8 +80,8 @@ class Arguments:
 
     def __repr__(self) -> str:
         # Values of users stay out of logs.
-        told = (f"{name}: {_kind(value)}" for name, value in self.values.items())
-        return f"Arguments({', '.join(told)})"
+        types = (f"{name}: {_kind(value)}" for name, value in self.values.items())
+        return f"Arguments({', '.join(types)})"
 
     @cached_property
     def _hash(self) -> int:

@@ -27,10 +27,10 @@ class SegmentJobs(session: ClassicSession) {
     case None => error
   }
 
-  /** The answer to the engine: what the tasks told, or Spark's message. */
+  /** The answer to the engine: the messages of the tasks, or Spark's message. */
   def run(job: JsonNode): JsonNode = {
     val tag = s"projseg-${UUID.randomUUID()}"
-    try Engine.json.createObjectNode().set[JsonNode]("told", Engine.json.valueToTree(told(job, tag)))
+    try Engine.json.createObjectNode().set[JsonNode]("messages", Engine.json.valueToTree(messagesOf(job, tag)))
     catch { case error @ (NonFatal(_) | _: InterruptedException) =>
       failure = Some(error)
       context.cancelJobsWithTag(tag)
@@ -39,7 +39,7 @@ class SegmentJobs(session: ClassicSession) {
     }
   }
 
-  private def told(job: JsonNode, tag: String): java.util.List[String] = {
+  private def messagesOf(job: JsonNode, tag: String): java.util.List[String] = {
     val reader = session.read.format("projseg").option("projseg.work", job.get("work").asText)
     job.get("storage_options").properties().asScala.foreach(one => reader.option(Table.Storage + one.getKey, one.getValue.asText))
     val description = context.getLocalProperty(SparkContext.SPARK_JOB_DESCRIPTION)

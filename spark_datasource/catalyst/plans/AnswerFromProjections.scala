@@ -228,6 +228,6 @@ private class Rewriting(session: SparkSession, settings: Settings, zone: String)
     if (!outputs.forall(_.deterministic) || outputs.exists(SubqueryExpression.hasSubquery)) None
     else try {
       val project = new InterpretedProjection(outputs, answer.output)
-      Some(ProjsegAnswer(outputs.map(_.toAttribute), answer.rows.map(row => project(row).copy()), answer.told))
+      Some(ProjsegAnswer(outputs.map(_.toAttribute), answer.rows.map(row => project(row).copy()), answer.summary))
     } catch { case NonFatal(_) => None }
 }

@@ -84,21 +84,21 @@ class PlannedReads(session: SparkSession, settings: Settings, zone: String) {
   }
 
   /** The plan of a frame that `load` returned, whose scan tells what it reads. */
-  def planned(frame: DataFrame, told: PlanSummary): LogicalPlan = frame.queryExecution.optimizedPlan.transform {
-    case scan: DataSourceV2ScanRelation => scan.copy(scan = new SummarizedScan(scan.scan, scan.output, told))
+  def planned(frame: DataFrame, summary: PlanSummary): LogicalPlan = frame.queryExecution.optimizedPlan.transform {
+    case scan: DataSourceV2ScanRelation => scan.copy(scan = new SummarizedScan(scan.scan, scan.output, summary))
   }
 }
 
 /** A scan as it is, that tells in EXPLAIN and in the SQL tab what it reads, and how much at most. */
-class SummarizedScan(scan: Scan, output: Seq[Attribute], told: PlanSummary) extends SupportsReportStatistics with SupportsMetadata {
-  override def description(): String = told.line
-  override def getMetaData(): Map[String, String] = Map("Projseg" -> told.line)
+class SummarizedScan(scan: Scan, output: Seq[Attribute], summary: PlanSummary) extends SupportsReportStatistics with SupportsMetadata {
+  override def description(): String = summary.line
+  override def getMetaData(): Map[String, String] = Map("Projseg" -> summary.line)
   override def estimateStatistics(): Statistics = new Statistics {
-    override def sizeInBytes(): OptionalLong = told.most.map { case (rows, bytes) =>
+    override def sizeInBytes(): OptionalLong = summary.most.map { case (rows, bytes) =>
       OptionalLong.of((EstimationUtils.getSizePerRow(output) * rows).max(bytes).max(1).min(Long.MaxValue).toLong)
     }.getOrElse(OptionalLong.empty())
     override def numRows(): OptionalLong =
-      told.most.map { case (rows, _) => OptionalLong.of(rows) }.getOrElse(OptionalLong.empty())
+      summary.most.map { case (rows, _) => OptionalLong.of(rows) }.getOrElse(OptionalLong.empty())
   }
   override def readSchema(): StructType = scan.readSchema()
   override def toBatch: Batch = scan.toBatch
@@ -106,7 +106,7 @@ class SummarizedScan(scan: Scan, output: Seq[Attribute], told: PlanSummary) exte
   override def supportedCustomMetrics(): Array[CustomMetric] =
     scan.supportedCustomMetrics() ++ PlanSummary.descriptions.map { case (name, words) => new Figure(name, words) }
   override def reportDriverMetrics(): Array[CustomTaskMetric] =
-    scan.reportDriverMetrics() ++ told.figures.filter { case (name, _) => PlanSummary.descriptions.contains(name) }.map {
+    scan.reportDriverMetrics() ++ summary.figures.filter { case (name, _) => PlanSummary.descriptions.contains(name) }.map {
       case (figure, count) => new CustomTaskMetric {
         override def name(): String = figure
         override def value(): Long = count

@@ -10,27 +10,27 @@ import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan, SparkStrategy, S
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.types.{StructField, StructType}
 
-/** Rows that the engine answered while the statement was planned; `told` says from what. */
-case class ProjsegAnswer(output: Seq[Attribute], rows: Seq[InternalRow], told: PlanSummary)
+/** Rows that the engine answered while the statement was planned; `summary` says from what. */
+case class ProjsegAnswer(output: Seq[Attribute], rows: Seq[InternalRow], summary: PlanSummary)
     extends LeafNode with MultiInstanceRelation {
   override def newInstance(): LogicalPlan = copy(output = output.map(_.newInstance()))
   override def computeStats(): Statistics =
     Statistics(EstimationUtils.getSizePerRow(output) * rows.length.max(1), Some(rows.length))
   override def maxRows: Option[Long] = Some(rows.length)
-  override protected def stringArgs: Iterator[Any] = Iterator(output, told.line)
+  override protected def stringArgs: Iterator[Any] = Iterator(output, summary.line)
 }
 
 object ProjsegAnswer {
   /** The rows of a reply, which are of these columns. */
   def of(columns: Seq[Attribute], reply: Reply, how: String): ProjsegAnswer = {
     val schema = StructType(columns.map(one => StructField(one.name, one.dataType, one.nullable)))
-    val told = PlanSummary.of(reply.content)
-    ProjsegAnswer(columns, Engine.rowsOf(reply.rows, schema), told.copy(line = s"${how}from ${told.line}"))
+    val summary = PlanSummary.of(reply.content)
+    ProjsegAnswer(columns, Engine.rowsOf(reply.rows, schema), summary.copy(line = s"${how}from ${summary.line}"))
   }
 }
 
 /** Runs a `ProjsegAnswer`. Its rows are in the partitions of its RDD, and not in the plan that tasks are sent. */
-case class ProjsegAnswerExec(output: Seq[Attribute], @transient rows: Seq[InternalRow], told: PlanSummary)
+case class ProjsegAnswerExec(output: Seq[Attribute], @transient rows: Seq[InternalRow], summary: PlanSummary)
     extends LeafExecNode {
   @transient private lazy val unsafeRows = {
     val project = UnsafeProjection.create(output, output)
@@ -42,9 +42,9 @@ case class ProjsegAnswerExec(output: Seq[Attribute], @transient rows: Seq[Intern
       "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
       PlanSummary.Milliseconds -> SQLMetrics.createTimingMetric(sparkContext, "time of the engine"))
 
-  /** The rows, whose figures Spark's UI is told. */
+  /** The rows, whose figures Spark's UI shows. */
   private def answered: Array[InternalRow] = {
-    (told.figures + ("numOutputRows" -> unsafeRows.length.toLong)).foreach { case (name, value) => metrics(name).set(value) }
+    (summary.figures + ("numOutputRows" -> unsafeRows.length.toLong)).foreach { case (name, value) => metrics(name).set(value) }
     SQLMetrics.postDriverMetricUpdates(
       sparkContext, sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY), metrics.values.toSeq)
     unsafeRows
@@ -56,12 +56,12 @@ case class ProjsegAnswerExec(output: Seq[Attribute], @transient rows: Seq[Intern
   override def executeCollect(): Array[InternalRow] = answered
   override def executeTake(limit: Int): Array[InternalRow] = answered.take(limit)
   override def executeTail(limit: Int): Array[InternalRow] = answered.takeRight(limit)
-  override protected def stringArgs: Iterator[Any] = Iterator(output, told.line)
+  override protected def stringArgs: Iterator[Any] = Iterator(output, summary.line)
 }
 
 object PlanAnswers extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case ProjsegAnswer(output, rows, told) => ProjsegAnswerExec(output, rows, told) :: Nil
+    case ProjsegAnswer(output, rows, summary) => ProjsegAnswerExec(output, rows, summary) :: Nil
     case _ => Nil
   }
 }

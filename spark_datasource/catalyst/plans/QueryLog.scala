@@ -86,7 +86,7 @@ class Planned(settings: Settings) {
     val reasons = refused ++ reply.left.toOption.map(worded)
     entries :+= QueryLog.Entry(
       now(), request.get("location").asText, Option(request.get("version")).map(_.asLong),
-      Some(told(content.flatMap(one => Option(one.get("query"))).getOrElse(request.get("query")))), answered,
+      Some(shown(content.flatMap(one => Option(one.get("query"))).getOrElse(request.get("query")))), answered,
       content.map(_.get("sources").properties().asScala.map(one => s"${one.getValue.asLong} x ${one.getKey}").mkString(", ")),
       if (reasons.isEmpty) None else Some(reasons.mkString("; ")),
       number("rows").map(_.toLong), number("bytes").map(_.toLong), Some(nanos / 1e6 - answering.getOrElse(0.0)), answering)
@@ -113,7 +113,7 @@ class Planned(settings: Settings) {
 
   private def worded(refusal: Refusal): String = if (settings.logLiterals) refusal.toString else refusal.words
 
-  private def told(query: JsonNode): String = {
+  private def shown(query: JsonNode): String = {
     val copy: JsonNode = query.deepCopy[JsonNode]()
     if (!settings.logLiterals) copy.properties().asScala.filter(one => texts.contains(one.getKey)).foreach { one =>
       def hidden(text: JsonNode) = Engine.json.getNodeFactory.textNode(QueryLog.withoutLiterals(text.asText))

@@ -27,8 +27,8 @@ class Scans(settings: Settings, reads: PlannedReads, requests: Requests, texts: 
       return Left(Refusal("all columns and rows are read"))
     for {
       loaded <- reads.load(table, reply.map(_.get("query")).getOrElse(withColumns(reads.rows(), stored(table, columns))))
-      told = reply.fold(refusal => PlanSummary(refusal.toString, None), PlanSummary.of).and(note)
-      source = reads.planned(loaded, told)
+      summary = reply.fold(refusal => PlanSummary(refusal.toString, None), PlanSummary.of).and(note)
+      source = reads.planned(loaded, summary)
       found = columns.flatMap(column => source.output.find(_.name == column.name))
       _ <- Either.cond(found.map(_.dataType) == columns.map(_.dataType), found, Refusal.ofTypes)
     } yield {

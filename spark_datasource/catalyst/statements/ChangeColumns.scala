@@ -31,34 +31,34 @@ case class ChangeColumns(subject: Subject, changes: Seq[TableChange]) extends Le
         val entry = session.sessionState.catalog.getTableMetadata(TableIdentifier(parts.last, parts.init.lastOption))
         val before = DeclaredColumns.of(entry)
         val after = ColumnChanges.declared(before, changes)
-        SessionEntry.declare(session, entry, after, changed(session, ColumnChanges.told(changes, before), entry))
+        SessionEntry.declare(session, entry, after, changed(session, ColumnChanges.of(changes, before), entry))
       case _ =>
         val kept = changes.find(ColumnChanges.isOfEntry)
         kept.foreach(one => throw Statement.failed(
           s"${ColumnChanges.words(one)} is kept in the entry of a catalog, and a table by its path has none; name the " +
             "table of a catalog that lies there"))
-        changed(session, ColumnChanges.told(changes, new StructType()), entry = null)
+        changed(session, ColumnChanges.of(changes, new StructType()), entry = null)
     }
     Nil
   }
 
   /** Makes the changes that concern what is stored; returns the options that declare the table afterwards. */
   private def changed(
-      session: ClassicSession, told: Seq[util.Map[String, Any]], entry: CatalogTable): Map[String, String] =
-    if (told.isEmpty) Map.empty
+      session: ClassicSession, changes: Seq[util.Map[String, Any]], entry: CatalogTable): Map[String, String] =
+    if (changes.isEmpty) Map.empty
     else {
       // A declared table that nobody has written to is made first, so that there is one way to change it.
       if (entry != null) EmptyTable.makeUnlessMade(
         session, entry.location.toString, entry.schema, Declaration.optionsOf(entry))
-      SessionEntry.options(session, subject, told)
+      SessionEntry.options(session, subject, changes)
     }
 }
 
 /** What Spark's own catalog says of a table, after changes of what is stored. */
 object SessionEntry {
   /** The options that declare a table, after changes of its columns. */
-  def options(session: ClassicSession, subject: Subject, told: Seq[util.Map[String, Any]]): Map[String, String] =
-    Statement("change_columns", subject, Map("changes" -> told), "name STRING, text STRING").run(session)
+  def options(session: ClassicSession, subject: Subject, changes: Seq[util.Map[String, Any]]): Map[String, String] =
+    Statement("change_columns", subject, Map("changes" -> changes), "name STRING, text STRING").run(session)
       .map(row => row.getString(0).toLowerCase -> row.getString(1)).toMap
 
   /** Gives an entry the columns that its table has, and keeps what it declares of them. */
@@ -107,7 +107,7 @@ object ColumnChanges {
   }
 
   /** Changes of what is stored, as the engine takes them; `columns` are those declared before. */
-  def told(changes: Seq[TableChange], columns: StructType): Seq[util.Map[String, Any]] = {
+  def of(changes: Seq[TableChange], columns: StructType): Seq[util.Map[String, Any]] = {
     changes.foreach(check)
     changes.flatMap {
       case one: TableChange.AddColumn =>

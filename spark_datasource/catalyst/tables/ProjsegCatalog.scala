@@ -55,8 +55,8 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
     table(named, ask("describe_table", named, "version" -> number), Some(number))
   }
   override def loadTable(named: Identifier, timestamp: Long): CatalogTable = {
-    val told = ask("describe_table", named, "timestamp_us" -> timestamp)
-    table(named, told, Some(told.get("version").asLong))
+    val described = ask("describe_table", named, "timestamp_us" -> timestamp)
+    table(named, described, Some(described.get("version").asLong))
   }
 
   override def createTable(
@@ -92,8 +92,8 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
     }
     val before = found.structure
     val after = ColumnChanges.declared(before, ofColumns)
-    val told = ColumnChanges.told(ofColumns, before)
-    if (told.nonEmpty) ask("change_table", named, "location" -> found.location, "changes" -> told)
+    val described = ColumnChanges.of(ofColumns, before)
+    if (described.nonEmpty) ask("change_table", named, "location" -> found.location, "changes" -> described)
     val (kept, keeps) = (DeclaredColumns.kept(before), DeclaredColumns.kept(after))
     val declared = (kept -- keeps.keys).map { case (name, _) => name -> null } ++ keeps.filter(one => !kept.exists(_ == one))
     if (texts.nonEmpty || declared.nonEmpty)
@@ -108,13 +108,13 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
     try { ask("drop_table", named); true } catch { case _: NoSuchTableException => false }
   override def purgeTable(named: Identifier): Boolean = dropTable(named)
 
-  private def table(named: Identifier, told: JsonNode, version: Option[Long]): CatalogTable = {
-    val properties = texts(told.get("properties"))
-    val columns = told.get("columns").properties().asScala.toSeq.map { one =>
+  private def table(named: Identifier, described: JsonNode, version: Option[Long]): CatalogTable = {
+    val properties = texts(described.get("properties"))
+    val columns = described.get("columns").properties().asScala.toSeq.map { one =>
       DeclaredColumns.of(one.getKey, StoredType.of(one.getValue.asText), properties)
     }
-    val location = told.get("location").asText
-    val shownProperties = properties.filterNot(_._1.startsWith(DeclaredColumns.Property)) ++ texts(told.get("options")) ++
+    val location = described.get("location").asText
+    val shownProperties = properties.filterNot(_._1.startsWith(DeclaredColumns.Property)) ++ texts(described.get("options")) ++
       Map(PROP_PROVIDER -> "projseg", PROP_LOCATION -> location, PROP_IS_MANAGED_LOCATION -> "true")
     new ProjsegTable(shown(named), location, version, StructType(columns), shownProperties)
   }

@@ -51,7 +51,7 @@ class ChangeRows extends Rule[LogicalPlan] {
   }
 
   private def ofRows(delta: WriteDelta, target: ChangedTable, command: RowLevelOperation.Command): RowChange = {
-    val asked = Map("filter" -> delta.condition.sql.take(ChangeRows.toldMax))
+    val asked = Map("filter" -> delta.condition.sql.take(ChangeRows.conditionCharactersMax))
     command match {
       case RowLevelOperation.Command.DELETE =>
         val byEngine = quick(target, delta.condition)
@@ -96,7 +96,7 @@ class ChangeRows extends Rule[LogicalPlan] {
         val kept = If(Coalesce(Seq(isMeant, Literal(false))), Literal(INSERT_OPERATION), Cast(refused, IntegerType))
         val fresh = Project(added(write.query.output, kept), write.query)
         RowChange(
-          target, "overwrite", Map("filter" -> text.take(ChangeRows.toldMax)), Union(fresh, old), None, dependsOnAll = true, Nil)
+          target, "overwrite", Map("filter" -> text.take(ChangeRows.conditionCharactersMax)), Union(fresh, old), None, dependsOnAll = true, Nil)
       }
     case _ => None
   }
@@ -135,8 +135,8 @@ object ChangeRows {
   /** What these statements return, as Delta's do. */
   val Affected = "num_affected_rows"
   val parts: Seq[String] = Seq("updated", "deleted", "inserted").map(one => s"num_${one}_rows")
-  /** So much of a condition is told to the table's history. */
-  private val toldMax = 1000
+  /** The most of a condition that the table's history keeps. */
+  private val conditionCharactersMax = 1000
 
   private def field(column: Attribute) =
     StructField(column.name, column.dataType, column.nullable, column.metadata)

@@ -18,7 +18,7 @@ import org.apache.spark.sql.types.{DataType, DoubleType, FloatType}
 private[projseg] object MatchedKeys extends PredicateHelper {
   /** Rows of a source that the driver holds. */
   private val rowsMax = 20000
-  /** Keys that are listed; of more, the least and the greatest are told. */
+  /** Keys that are listed; of more, only the least and the greatest. */
   private val keysMax = 1000
 
   def narrowed(rows: LogicalPlan, session: ClassicSession): LogicalPlan = rows.transformUp {

@@ -61,10 +61,10 @@ case class RowChange(
     val writeId = UUID.randomUUID().toString.replace("-", "")
     try session.sessionState.executePlan(write(session, version, writeId)).assertCommandExecuted()
     catch { case error: Exception =>
-      val told = SegmentJobs.messages(error)
-      if (tries > 1 && told.contains("PROJSEG_COMMIT_CONFLICT")) return byTasks(session, tries - 1)
+      val messages = SegmentJobs.messages(error)
+      if (tries > 1 && messages.contains("PROJSEG_COMMIT_CONFLICT")) return byTasks(session, tries - 1)
       // What projseg says is one line, wherever it was raised.
-      throw RowChange.own.findFirstIn(told).map(Statement.failed(_).initCause(error)).getOrElse(error)
+      throw RowChange.own.findFirstIn(messages).map(Statement.failed(_).initCause(error)).getOrElse(error)
     }
     val request = Engine.request("changed", place ++ version.map("since" -> _) + ("write_id" -> writeId))
     counted(Statement.reply(settings, request, Some(settings.localMillis)).content.get("counts"))
@@ -75,8 +75,8 @@ case class RowChange(
     Map("location" -> target.location) ++ Option.when(storage.nonEmpty)("storage_options" -> storage)
   }
 
-  private def counted(told: JsonNode): Map[String, Long] =
-    told.properties().asScala.map(one => one.getKey -> one.getValue.asLong).toMap
+  private def counted(counts: JsonNode): Map[String, Long] =
+    counts.properties().asScala.map(one => one.getKey -> one.getValue.asLong).toMap
 
   private def write(session: ClassicSession, version: Option[Long], writeId: String): LogicalPlan = {
     val rows = MatchedKeys.narrowed(query.transformWithSubqueries(read(version)), session)
@@ -84,11 +84,11 @@ case class RowChange(
       .put("depends_on_all", dependsOnAll)
     version.foreach(change.put("version", _))
     change.set[JsonNode]("asked", Engine.json.valueToTree[JsonNode](asked.asJava))
-    val told = Project(outputs(rows), rows)
-    val structure = StructType(told.output.map(one => StructField(one.name, one.dataType)))
+    val projected = Project(outputs(rows), rows)
+    val structure = StructType(projected.output.map(one => StructField(one.name, one.dataType)))
     val options = target.place ++ target.declared + (RowChange.Change -> Engine.json.writeValueAsString(change))
     AppendData.byPosition(
-      DataSourceV2Relation.create(Sources.table(structure, java.util.Collections.emptyMap[String, String]()), None, None, new CaseInsensitiveStringMap(options.asJava)), told)
+      DataSourceV2Relation.create(Sources.table(structure, java.util.Collections.emptyMap[String, String]()), None, None, new CaseInsensitiveStringMap(options.asJava)), projected)
   }
 
   /** What is done with each row, its number, and its values; a null that is to be stored in a column without nulls fails. */

@@ -82,5 +82,5 @@ class BadLines:
                 "nothing was imported",
             )
         if self._file is not None:
-            told = {"file": path, "line": number, "reason": reason, "text": text}
-            self._file.write(json.dumps(told, ensure_ascii=False) + "\n")
+            report = {"file": path, "line": number, "reason": reason, "text": text}
+            self._file.write(json.dumps(report, ensure_ascii=False) + "\n")

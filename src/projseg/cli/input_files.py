@@ -147,7 +147,7 @@ def kind_of(path: str, asked: str | None = None) -> tuple[str, str | None]:
 
 
 def open_parquet(path: str, advance: Callable[[int], None]) -> pa.RecordBatchReader:
-    """Open a file, to be read in batches; `advance` is told of about so many stored bytes.
+    """Open a file, to be read in batches; `advance` receives the number of stored bytes read.
 
     Raises
     ------

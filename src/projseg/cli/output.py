@@ -257,7 +257,7 @@ def shown_progress(*columns: ProgressColumn) -> Iterator[Progress]:
 
 @contextmanager
 def segments_shown() -> Iterator[Callable[[int, int], None]]:
-    """Yield a function to be told how many segments are done and how many there are."""
+    """Yield a function to call with the number of segments done, and of all."""
     with shown_progress(*_MEASURED) as progress:
         task = progress.add_task("segments", total=None)
 

@@ -73,7 +73,7 @@ class TextFile:
     form : TextForm
         How it is written.
     advance : callable
-        Told the number of stored bytes each time some have been read.
+        Called with the number of stored bytes each time some have been read.
 
     Raises
     ------

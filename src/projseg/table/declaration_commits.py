@@ -102,20 +102,20 @@ def _operation(changes: ColumnChanges) -> str:
 
 def _parameters(changes: ColumnChanges) -> dict[str, str]:
     """Return what was asked for, as Delta's history names it."""
-    told: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     if changes.add:
         columns = [{"column": {"name": c.name, "type": c.type}} for c in changes.add]
-        told["columns"] = json.dumps(columns)
+        parameters["columns"] = json.dumps(columns)
     if changes.drop:
-        told["columns"] = json.dumps(list(changes.drop))
+        parameters["columns"] = json.dumps(list(changes.drop))
     for old, new in changes.rename:
-        told |= {"oldColumnPath": old, "newColumnPath": new}
+        parameters |= {"oldColumnPath": old, "newColumnPath": new}
     widened = [{"name": column.name, "type": column.type} for column in changes.widen]
     if len(widened) == 1:
-        told["column"] = json.dumps(widened[0])
+        parameters["column"] = json.dumps(widened[0])
     elif widened:
-        told["columns"] = json.dumps(widened)
-    return told
+        parameters["columns"] = json.dumps(widened)
+    return parameters
 
 
 def add_projection(

@@ -184,10 +184,10 @@ class TableVersions(WritableTable):
 
         self._check_newest()
         self.refresh()
-        self._snapshot, told = vacuum(
+        self._snapshot, vacuumed = vacuum(
             self._snapshot, retention_hours, self._note, dry_run=dry_run, force=force
         )
-        return told
+        return vacuumed
 
     def _change(self, operation: str, change: Change, note: CommitNote) -> int:
         from projseg.table_layer.commits.commit import commit

@@ -207,7 +207,7 @@ class TableRows(WritableTable):
         Deletes the rows, writes every segment anew that stores removed values, and removes the
         versions and files that no tag keeps. Then every file that is left is searched for the texts
         that the filter's columns had in these rows, and the filter is asked of every version that
-        is left. Tags keep what they name, and are told. Nothing else may read from or write to the
+        is left. Tags keep what they name, and are named. Nothing else may read from or write to the
         table meanwhile: files of running writes and queries are removed.
 
         Parameters
@@ -215,7 +215,7 @@ class TableRows(WritableTable):
         filter, interval, args, timezone
             As of `delete`.
         retention_hours : float
-            Versions that were current since then are kept, and told.
+            Versions that were current since then are kept, and named.
 
         Returns
         -------

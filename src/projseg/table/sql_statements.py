@@ -90,7 +90,7 @@ class BoundSelect(msgspec.Struct, frozen=True):
         return self.selected.rows_of(answer_over(self.query, self.source.rows()))
 
     def explain(self, *, analyze: bool = False) -> Explain:
-        """Return how the segments are read; what is done with these rows is not told."""
+        """Return how the segments are read; not what is done with these rows."""
         if self.source is not None:
             return self.source.explain(analyze=analyze)
         plan = plan_query(self.version.snapshot, self.query)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from taken_back import left_of
+from subtracted_rows import left_of
 
 from projseg.aggregation.fold import fold_base_rows
 from projseg.aggregation.subtract_deleted import without

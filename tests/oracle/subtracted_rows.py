@@ -1,4 +1,4 @@
-"""The slow twin of `aggregation.taken_back`: rows that are left, folded one by one."""
+"""The slow twin of `aggregation.subtracted_rows`: rows that are left, folded one by one."""
 
 from collections import defaultdict
 

@@ -1,0 +1,43 @@
+"""Names and docstrings use the field's nouns, not clauses in their place."""
+
+import io
+import re
+import tokenize
+
+import pytest
+from test_layers import ROOT, modules
+
+# What is avoided, and the field's word in its place.
+AVOIDED = {
+    r"\btold\b|(?:^|_)told(?:_|$)": "message, summary, report",
+    r"(?:^|_)meant(?:_|$)": "matching, affected",
+    r"(?:^|_)hits?_(?:segments?|rows?)": "affected",
+    r"taken_?back|takes? back": "subtracted",
+    r"(?:^|_)stacks(?:_|$)": "combined sources",
+    r"nursery": "fork server",
+}
+WORDS = re.compile("|".join(AVOIDED), re.IGNORECASE)
+KINDS = (tokenize.NAME, tokenize.COMMENT, tokenize.STRING)
+
+
+def avoided(path):
+    """Yield (line, text) of names, comments and docstrings that say what is avoided."""
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
+        is_text = token.type != tokenize.STRING or '"""' in token.string
+        if token.type in KINDS and is_text and (found := WORDS.search(token.string)):
+            yield token.start[0], found[0]
+
+
+def test_modules_use_the_fields_words():
+    places = [
+        f"{path.relative_to(ROOT)}:{line}: {text}"
+        for _, path in modules()
+        for line, text in avoided(path)
+    ]
+    assert places == []
+
+
+@pytest.mark.parametrize("text", ["told = 1", "# as it was told", "hit_rows = ()"])
+def test_avoided_words_are_found(text, tmp_path):
+    (tmp_path / "module.py").write_text(f"{text}\n")
+    assert [*avoided(tmp_path / "module.py")]
