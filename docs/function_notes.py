@@ -269,30 +269,30 @@ DIFFERENCES = [
 ]  # fmt: skip
 
 TIME_ZONES = """\
-The rules of time zones, by which local times are read, written and cut, are those of the package
-`tzdata` that is installed beside projseg, whatever database the machine has. So an answer depends on
-the release of that package alone. Other builds of the same database keep more of the years before
-1970, among them Java's and that of some systems: local times before 1970 may differ from Spark's.
+The installed package `tzdata` gives the rules of time zones for reading, writing and flooring local
+times; the machine's own database is not used. So an answer depends on the release of that package
+alone. Other builds of the same database, such as Java's and that of some systems, keep more of the
+years before 1970: local times before 1970 may differ from Spark's.
 
-A projection whose values depend on a zone names a hash of that zone's rules. Where `tzdata` has other
-rules of the zone, which a new release rarely brings, the projection is not used or built
-(`TIME_ZONE_RULES`), and base rows answer by the rules that hold now. A projection that an earlier
-release declared names none, and is used as it always was.
+A projection whose values depend on a zone stores a hash of that zone's rules. If `tzdata` has other
+rules of the zone, which is rare in a new release, the projection is not used or built
+(`TIME_ZONE_RULES`), and base rows answer by the current rules. A projection declared by an earlier
+release stores no hash, and is always used.
 """
 
 QUANTILES = """\
 A projection that declares `approx_percentile(x, p, accuracy)` stores a KLL sketch of k = accuracy *
 5 / 4 for each group, and so does `kll_sketch_agg_*(x, k)`. It serves every percentage of x, and every
-accuracy up to that of its sketch. A group of n values takes 8 bytes for each of them up to k, and
-then between k / 2 and k: at the default accuracy 100 KB, so an accuracy of 1,000 or less suits
-projections. No rank is wrong by more than n / accuracy, whichever mixture of base rows and stored
-sketches answers; from base rows alone the error is a fifth of that. As merging written sketches
-would add to the error, Spark does not merge percentiles of its tasks: they are read as final answers.
+accuracy up to that of its sketch. A group of n values stores each value in 8 bytes, all of them up to
+k, and then between k / 2 and k of them: at the default accuracy 100 KB, so an accuracy of 1,000 or less
+suits projections. No rank is wrong by more than n / accuracy, for every mixture of base rows and stored
+sketches; from base rows alone the error is a fifth of that. A merge of written sketches would add to
+the error. So Spark does not merge percentiles of its tasks: it reads them as final answers.
 """
 
 TIME_PATTERNS = """\
 `date_format` and `from_unixtime` read patterns as Java's `DateTimeFormatter` does in American
-English. A letter stands as often as is listed; other text stands in single quotes, and `''` is one.
+English. A letter is repeated as listed; other text is in single quotes, and `''` is one quote.
 
 | letters | written |
 |---|---|
@@ -314,8 +314,8 @@ time at least as fine as the finest letter serves these texts.
 
 REGEX_HEAD = """\
 RLIKE, `regexp_extract`, `regexp_replace` and `split` read patterns of `java.util.regex`, as Spark
-does. RE2 runs them, in time that grows with the text. So only syntax that means the same in both is
-read; the rest is refused by name, and the extension leaves it to Spark. What is read:
+does. RE2 runs them, in time proportional to the text. So only syntax with the same meaning in both is
+supported; the rest is refused by name, and the extension leaves it to Spark. The supported syntax:
 
 | syntax | |
 |---|---|
@@ -326,7 +326,7 @@ read; the rest is refused by name, and the extension leaves it to Spark. What is
 | conditions | `^`, `\\A`, `\\z`; `$` and `\\Z` at the end of the pattern or of an option |
 | flags | `(?i)`, `(?s)`, `(?-i)`, `(?i:…)` |
 
-A pattern that Java refuses is refused. Of what Java takes, these differ:
+Patterns that Java refuses are refused. These patterns are valid in Java and differ here:
 """
 
 REGEX_DIFFERENCES = [
