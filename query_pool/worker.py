@@ -84,7 +84,7 @@ def work(channel: Channel, tables: Mapping[str, VersionsOf], threads: int) -> No
 def _answer(channel: Channel, tables: Mapping[str, VersionsOf], threads: int) -> None:
     content = channel.receive()
     try:
-        question: TableQuestion = pickle.loads(content)  # noqa: S301 - of our own pool
+        question = _question(content)
         version = tables[question.version.table].named(question.version)
         send_rows(channel, question.answer(version, threads))
     except EOFError:
@@ -93,9 +93,21 @@ def _answer(channel: Channel, tables: Mapping[str, VersionsOf], threads: int) ->
         channel.send(error_to_bytes(error))
 
 
+def _question(content: bytes) -> TableQuestion:
+    try:
+        question: TableQuestion = pickle.loads(content)  # noqa: S301 - of our own pool
+    except (AttributeError, ImportError) as error:
+        raise InvalidInputError(
+            "PROJSEG_BAD_QUERY",
+            f"a value of the query has a class that the pool's workers cannot import ({error}); "
+            "give plain numbers, texts and times",
+        ) from error
+    return question
+
+
 def _end_with(descriptor: int) -> None:
     """End this process when the other end of a connection is closed."""
     closing = select.poll()
-    closing.register(descriptor, 0)  # which tells of nothing but the end
+    closing.register(descriptor, 0)  # which reports nothing but the end
     closing.poll()
     os._exit(0)

@@ -19,7 +19,6 @@ SPARK_RELEASES: Final = (
     "4.3",
 )  # CI runs the last; `make test-spark-matrix` all
 REQUIREMENTS: Final = {
-    "matplotlib": "matplotlib>=3.9",
     "obstore": "obstore>=0.12",
     "pyspark": "pyspark>=4.0,<4.4",
     "tpchgen-cli": "tpchgen-cli>=4",

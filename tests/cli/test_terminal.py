@@ -95,10 +95,11 @@ def test_explain_keeps_to_the_terminal_and_says_each_reason_once(location):
 def test_str_of_explain_is_not_wrapped_and_repr_is_one_line(location):
     explained = projseg.Table(location).explain(group_by="channel", aggregators="sum(added)")
     lines = str(explained).splitlines()
-    asked, total, source, why_not, *segments, rest = lines
+    asked, total, source, why_not_base, why_not, *segments, rest = lines
     assert asked == "SELECT channel, sum(added) GROUP BY channel"
     assert total.startswith("reads 720 rows, ")
     assert "hourly: 30 segments, 720 rows, " in source
+    assert "not base: COSTLIER" in why_not_base
     assert "not users: MISSING_GROUPING_COLUMN channel" in why_not
     assert all(".pseg during 1970-01-" in segment for segment in segments)
     assert len(segments) == 20

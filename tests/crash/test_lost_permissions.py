@@ -17,8 +17,8 @@ def append_and_lose(location, lost):
     table, folder = projseg.Table(location), location / lost
 
     def batches():
+        folder.chmod(0o555)  # before rows come, as a thread may write what has come
         yield from rows_of("w", 0).to_batches()
-        folder.chmod(0o555)
 
     told = told_by(lambda: table.append(batches()))
     folder.chmod(0o755)

@@ -15,7 +15,7 @@ import projseg
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path.name for path in (ROOT / "src/projseg").iterdir() if path.is_symlink())
-RESOURCES = (".py", ".json", ".scala", ".typed")
+RESOURCES = (".py", ".json", ".scala", ".sql", ".typed")
 
 
 _USE = """

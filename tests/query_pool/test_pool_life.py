@@ -10,6 +10,7 @@ import time
 from contextlib import contextmanager, suppress
 
 import psutil
+import pyarrow as pa
 import pytest
 
 import projseg
@@ -354,3 +355,31 @@ def test_workers_end_with_their_process(method, end, code, location, tmp_path):
     assert done.returncode == code, done.stderr
     assert time.monotonic() - started < 50
     until(lambda: all(map(is_gone, pids)))
+
+
+UNKNOWN_CLASS = """
+import sys
+import projseg
+
+class Two(int):
+    pass
+
+if __name__ == "__main__":
+    with projseg.QueryPool(sys.argv[1], workers=1, start_method="spawn") as pool:
+        try:
+            pool.query(aggregators="count(*) AS n", context={"threads": Two(2)})
+        except projseg.ProjsegError as error:
+            print(error.code)
+        print(pool.query(aggregators="count(*) AS n").num_rows)
+"""
+
+
+def test_a_class_that_a_new_process_cannot_import_is_refused(tmp_path):
+    rows = pa.table({"n": [1, 2, 3]})
+    projseg.Table.create(tmp_path / "t", rows.schema).append(rows)
+    (tmp_path / "script.py").write_text(UNKNOWN_CLASS)
+    ran = subprocess.run(
+        [sys.executable, tmp_path / "script.py", tmp_path / "t"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.stdout.split() == ["PROJSEG_BAD_QUERY", "1"], ran.stderr
