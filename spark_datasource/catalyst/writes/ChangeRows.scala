@@ -68,8 +68,14 @@ class ChangeRows extends Rule[LogicalPlan] {
   private def asRows(plan: LogicalPlan): LogicalPlan = plan match {
     case delete @ DeleteFromTable(Padded(bare, values), condition) =>
       RewriteDeleteFromTable(delete.copy(bare, condition.transform { case one: Attribute => values.getOrElse(one, one) }))
-    case _: DeleteFromTable | _: UpdateTable | _: MergeIntoTable =>
-      RewriteMergeIntoTable(RewriteUpdateTable(RewriteDeleteFromTable(plan)))
+    case merge: MergeIntoTable => merge.targetTable match {
+      // Spark 4.0 pads CHAR columns below a MERGE that only deletes.
+      case Padded(bare, values) =>
+        val onBare = merge.transformExpressions { case one: Attribute => values.getOrElse(one, one) }
+        RewriteMergeIntoTable(onBare.asInstanceOf[MergeIntoTable].copy(targetTable = bare))
+      case _ => RewriteMergeIntoTable(merge)
+    }
+    case _: DeleteFromTable | _: UpdateTable => RewriteUpdateTable(RewriteDeleteFromTable(plan))
     case other => other
   }
 
