@@ -146,8 +146,9 @@ class CandidateGroup:
         bounds : tuple of Expression
             The conditions that the query's interval puts on the time column.
         """
-        apart = tuple(c for c in conditions if c.columns and c.columns <= self._separated.names)
-        rest = tuple(c for c in conditions if c not in apart) if apart else conditions
+        names = self._separated.names
+        apart = tuple(c for c in conditions if c.columns and c.columns <= names)
+        rest = tuple(c for c in conditions if not (c.columns and c.columns <= names))
         view = self._view(facts, zones, rest)
         if view not in self._verdicts:
             self._verdicts[view] = self._work_out(view)

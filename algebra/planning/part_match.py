@@ -55,7 +55,7 @@ def match_part(
     missing = tuple(c for c in spec.filter_conjuncts if not view.premises.imply(c))
     rewriter = GroupingRewriter(spec, view)
     kept = tuple(_implying(c, rewriter, spec.stored_floors) or c for c in view.conditions)
-    narrowed = tuple(one for one in kept if one not in view.conditions)
+    narrowed = tuple(k for k, c in zip(kept, view.conditions, strict=True) if k is not c)
     part = conjunction((*missing, *narrowed))
     inner = replace(view, conditions=tuple(dict.fromkeys((*kept, *missing))))
     if part is None or inner.premises.is_contradiction:

@@ -63,21 +63,24 @@ def separated(query: QuerySpec, decided: frozenset[str]) -> SeparatedQuery:
         *(argument.columns for p in query.primitives for argument in p.arguments),
         *(p.filter.columns for p in query.primitives if p.filter is not None),
     )
-    apart = [c for c in query.conditions if _is_separable(c)]
-    rest = [c for c in query.conditions if c not in apart]
+    apart: list[Expression] = []
+    rest: list[Expression] = []
+    for condition in query.conditions:
+        (apart if _is_separable(condition) else rest).append(condition)
     while True:
         taken = taken.union(*(condition.columns for condition in rest))
-        back = [condition for condition in apart if not condition.columns.isdisjoint(taken)]
-        if not back:
+        rest = [condition for condition in apart if not condition.columns.isdisjoint(taken)]
+        if not rest:
             break
-        rest += back
-        apart = [condition for condition in apart if condition not in back]
+        apart = [condition for condition in apart if condition.columns.isdisjoint(taken)]
     has_interval = query.interval is not None and query.time_column not in taken
     if not apart and not has_interval:
         return SeparatedQuery(query)
-    condition = conjunction(c for c in query.conditions if c in rest) if apart else query.filter
+    left_out = set(map(id, apart))  # thousands of conditions take seconds to compare
+    kept = conjunction(c for c in query.conditions if id(c) not in left_out)
     interval = None if has_interval else query.interval
-    return SeparatedQuery(query.among(condition, interval), _columns(apart), has_interval)
+    rows = query.among(kept if apart else query.filter, interval)
+    return SeparatedQuery(rows, _columns(apart), has_interval)
 
 
 def decided_columns(spec: ProjectionSpec) -> frozenset[str]:
