@@ -92,8 +92,8 @@ class ProjsegCatalog extends StagingTableCatalog with SupportsNamespaces {
     }
     val before = found.structure
     val after = ColumnChanges.declared(before, ofColumns)
-    val described = ColumnChanges.of(ofColumns, before)
-    if (described.nonEmpty) ask("change_table", named, "location" -> found.location, "changes" -> described)
+    val steps = ColumnChanges.of(ofColumns, before)
+    if (steps.nonEmpty) ask("change_table", named, "location" -> found.location, "changes" -> steps)
     val (kept, keeps) = (DeclaredColumns.kept(before), DeclaredColumns.kept(after))
     val declared = (kept -- keeps.keys).map { case (name, _) => name -> null } ++ keeps.filter(one => !kept.exists(_ == one))
     if (texts.nonEmpty || declared.nonEmpty)

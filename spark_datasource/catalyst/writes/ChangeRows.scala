@@ -66,17 +66,17 @@ class ChangeRows extends Rule[LogicalPlan] {
 
   /** The statement as a change of numbered rows, where this release of Spark has not made it one yet. */
   private def asRows(plan: LogicalPlan): LogicalPlan = plan match {
-    case delete @ DeleteFromTable(Padded(bare, values), condition) =>
-      RewriteDeleteFromTable(delete.copy(bare, condition.transform { case one: Attribute => values.getOrElse(one, one) }))
-    case merge: MergeIntoTable => merge.targetTable match {
-      // Spark 4.0 pads CHAR columns below a MERGE that only deletes.
-      case Padded(bare, values) =>
-        val onBare = merge.transformExpressions { case one: Attribute => values.getOrElse(one, one) }
-        RewriteMergeIntoTable(onBare.asInstanceOf[MergeIntoTable].copy(targetTable = bare))
-      case _ => RewriteMergeIntoTable(merge)
-    }
-    case _: DeleteFromTable | _: UpdateTable => RewriteUpdateTable(RewriteDeleteFromTable(plan))
+    case _: DeleteFromTable | _: UpdateTable | _: MergeIntoTable =>
+      RewriteMergeIntoTable(RewriteUpdateTable(RewriteDeleteFromTable(unpadded(plan))))
     case other => other
+  }
+
+  /** The statement over its bare target, which is its first child, where Spark pads CHAR columns of that. */
+  private def unpadded(command: LogicalPlan): LogicalPlan = command.children.head match {
+    case Padded(bare, values) =>
+      command.transformExpressions { case one: Attribute => values.getOrElse(one, one) }
+        .withNewChildren(bare +: command.children.tail)
+    case _ => command
   }
 
   /** New rows beside the numbers of those that they replace, whose condition new rows fulfil too. */

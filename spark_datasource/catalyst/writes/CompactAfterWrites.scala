@@ -20,15 +20,15 @@ class DeferCompaction extends Rule[LogicalPlan] {
     if (!new Settings(conf).isEnabled) plan
     else plan.resolveOperators {
       case write: AppendData =>
-        since(write.table, write.writeOptions)
+        deferred(write.table, write.writeOptions)
           .map { case (table, options) => write.copy(table = table, writeOptions = options) }.getOrElse(write)
       case write: OverwriteByExpression =>
-        since(write.table, write.writeOptions)
+        deferred(write.table, write.writeOptions)
           .map { case (table, options) => write.copy(table = table, writeOptions = options) }.getOrElse(write)
     }
 
   /** The target of a write and the write's options, which say from which version on others look for its segments. */
-  private def since(table: NamedRelation, options: Map[String, String]): Option[(NamedRelation, Map[String, String])] =
+  private def deferred(table: NamedRelation, options: Map[String, String]): Option[(NamedRelation, Map[String, String])] =
     for {
       place <- CompactionTarget.of(table, options) if place.since.isEmpty
       reply <- new Requests(new Settings(conf)).reply(place.request("policy")).toOption
