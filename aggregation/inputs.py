@@ -35,7 +35,7 @@ from projseg.evaluation.masks import condition_mask
 from projseg.evaluation.rows import MemorySource, Rows, all_rows
 from projseg.kernels.rows.gather import gather
 from projseg.kernels.rows.sorting import distinct
-from projseg.memory.late_import import late_import
+from projseg.memory.forks import late_import
 from projseg.segment_format.vectors.vectors import Numbers, Vector
 
 # How many rows a weighted fold makes of its rows at a time.

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from projseg.evaluation.arrow_vectors import encode_sorted
 from projseg.kernels.groups.grouping import UnsignedIds, distinct_keys, occupied_groups, ranks_of
-from projseg.kernels.groups.key_runs import number_runs
+from projseg.kernels.groups.partitioned_keys import number_runs
 from projseg.kernels.rows.gather import gather, gather_text
-from projseg.kernels.rows.order_keys import float_of_order_keys, float_order_keys
-from projseg.memory.late_import import late_import
+from projseg.kernels.rows.sorting import float_of_order_keys, float_order_keys
+from projseg.memory.forks import late_import
 from projseg.segment_format.dictionaries.dictionary import narrow_id_dtype
 from projseg.segment_format.layout.logical_types import is_text
 from projseg.segment_format.vectors.arrow_arrays import (

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from projseg.aggregation.states.state import Groups, State
 from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.memory.cached_property import cached_property
+from projseg.memory.forks import cached_property
 from projseg.segment_format.vectors.vectors import Vector
 
 

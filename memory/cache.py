@@ -18,7 +18,7 @@ from threading import RLock
 from typing import Any, Final
 
 from projseg.memory.forks import hold_while_forking
-from projseg.memory.sizes import parse_byte_count
+from projseg.memory.memory_pool import parse_byte_count
 
 BUDGET_SETTING: Final = "PROJSEG_CACHE_BYTES"
 BUDGET_BYTES_DEFAULT: Final = 4 << 30

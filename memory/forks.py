@@ -1,4 +1,4 @@
-"""Keep a forked child from inheriting locks that threads of its parent hold.
+"""What a forked child must not inherit: locks held by threads of its parent.
 
 A fork copies the memory of the process and only the thread that forks. A lock that another thread
 holds at that moment stays locked in the child for ever, and what it guards may be half changed. So
@@ -10,9 +10,11 @@ from __future__ import annotations
 # Modules that take locks of their own before a fork come first: Python then takes theirs after
 # ours, so that what holds one of ours may still wait for one of theirs.
 import concurrent.futures.thread  # noqa: F401
+import functools
 import logging  # noqa: F401
 import os
-from typing import Final, Protocol
+import threading
+from typing import Any, Final, Protocol, Self, TypeVar, overload
 
 
 class _Lock(Protocol):
@@ -46,3 +48,41 @@ def _release() -> None:
 
 
 os.register_at_fork(before=_acquire, after_in_parent=_release, after_in_child=_release)
+
+
+# Import modules at their first use, so that a process that asks one small query starts sooner.
+#
+#     with late_import:
+#         from projseg.aggregation.states.sketches.hll import HllState
+#
+# A child forked while another thread imports a module could never import it itself: Python's lock
+# of that module would stay held. So a query imports modules late only while no fork can happen.
+
+late_import: Final = threading.RLock()
+hold_while_forking(late_import)
+
+
+# `cached_property` without the lock that Python 3.11 holds while it computes.
+#
+# That lock belongs to the class: a child forked while another thread computes any object's value
+# would wait for it for ever. Without the lock two threads may both compute a value; one of the two
+# is kept.
+
+Value = TypeVar("Value")
+
+
+class cached_property(functools.cached_property[Value]):
+    """A property that is computed once for each object, which must have a `__dict__`."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Value: ...
+
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
+        """Return the value, computed if this is the first time it is asked for."""
+        if instance is None:
+            return self
+        assert self.attrname is not None, "set when the class is made"
+        return instance.__dict__.setdefault(self.attrname, self.func(instance))

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from projseg.aggregation.keys import make_key
 from projseg.evaluation.arrow_vectors import encode_sorted
-from projseg.kernels.texts.distinct_texts import DistinctTexts
+from projseg.kernels.texts.text_groups import DistinctTexts
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.encodings.text_encoding import text_parts
 from projseg.segment_format.layout.logical_types import is_fixed_width, is_text, numbers_to_arrow

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from projseg.aggregation.states.folded_rows import NumbersReader, taken
 from projseg.aggregation.states.state import Groups
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.kernels.folds.fold_bits import BIT_AND, BIT_OR, BIT_XOR, bits_into
+from projseg.kernels.folds.fold_count import BIT_AND, BIT_OR, BIT_XOR, bits_into
 from projseg.segment_format.vectors.vectors import Numbers, Vector
 
 _OPERATIONS: Final = {"bit_and": BIT_AND, "bit_or": BIT_OR, "bit_xor": BIT_XOR}

@@ -19,7 +19,7 @@ from projseg.aggregation.states.state import Groups
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.evaluation.arrow_vectors import numbers_of_array, vector_of_array
 from projseg.evaluation.concat import concat_vectors
-from projseg.kernels.folds.fold_by_time import rows_by_time
+from projseg.kernels.folds.fold_extremum import rows_by_time
 from projseg.segment_format.vectors.arrow_arrays import primitive_array
 from projseg.segment_format.vectors.vectors import Ids, Opaque, Vector
 

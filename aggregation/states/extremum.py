@@ -22,9 +22,7 @@ from projseg.kernels.folds.fold_extremum import (
     min_into,
 )
 from projseg.kernels.folds.fold_wide import extreme_rows
-from projseg.kernels.rows.doubles import as_doubles
-from projseg.kernels.rows.order_keys import float_of_order_keys, float_order_keys
-from projseg.kernels.rows.sorting import distinct
+from projseg.kernels.rows.sorting import as_doubles, distinct, float_of_order_keys, float_order_keys
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.layout.logical_types import is_text
 from projseg.segment_format.vectors.arrow_arrays import numpy_dtype, primitive_array

@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from projseg.aggregation.states.folded_rows import NumbersReader
 from projseg.aggregation.states.state import Groups
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.kernels.folds.fold_deviations import deviations_into
-from projseg.kernels.folds.fold_sum import sum_into
+from projseg.kernels.folds.fold_sum import deviations_into, sum_into
 from projseg.segment_format.vectors.arrow_arrays import primitive_array
 from projseg.segment_format.vectors.vectors import Numbers, Vector
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.kernels.folds.fold_count import count_into
-from projseg.memory.cached_property import cached_property
+from projseg.memory.forks import cached_property
 from projseg.memory.memory_pool import zeros
 from projseg.segment_format.vectors.vectors import Vector
 

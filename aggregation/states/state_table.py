@@ -14,7 +14,7 @@ from projseg.aggregation.states.moments import MomentsState
 from projseg.aggregation.states.state import State
 from projseg.aggregation.states.sum import SumState
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.memory.late_import import late_import
+from projseg.memory.forks import late_import
 
 
 class StateClass(Protocol):

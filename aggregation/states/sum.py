@@ -18,7 +18,7 @@ from projseg.algebra.aggregates.result_types import sum_type
 from projseg.kernels.folds.fold_extremum import INT64_MAX
 from projseg.kernels.folds.fold_sum import HALVES_ROWS_MAX, carry_halves, sum_halves_into, sum_into
 from projseg.kernels.folds.fold_wide import LIMB_BITS, LIMB_ROWS_MAX, LIMBS, sum_wide_into
-from projseg.kernels.rows.doubles import as_doubles
+from projseg.kernels.rows.sorting import as_doubles
 from projseg.memory.memory_pool import zeros
 from projseg.segment_format.vectors.vectors import Numbers, Vector
 from projseg.segment_format.vectors.wide_integers import WIDE, halves

@@ -15,7 +15,7 @@ import pyarrow as pa
 from projseg.algebra.aggregates.result_types import DECIMAL_DIGITS_MAX, sum_type
 from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.tree import Expression
-from projseg.memory.cached_property import cached_property
+from projseg.memory.forks import cached_property
 
 Fields = tuple[tuple[str, pa.DataType], ...]
 """The columns that store a state, as (part name, logical type)."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from projseg.memory.cached_property import cached_property
+from projseg.memory.forks import cached_property
 
 
 @dataclass(frozen=True)

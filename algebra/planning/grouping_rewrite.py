@@ -17,7 +17,7 @@ from projseg.algebra.query.time_bounds import time_literal
 from projseg.algebra.time.bucket_order import is_divided
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.time_zones import MAX_MICROS
-from projseg.memory.cached_property import cached_property
+from projseg.memory.forks import cached_property
 
 
 class NotStored(Exception):

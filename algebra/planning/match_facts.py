@@ -15,7 +15,7 @@ from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.proofs.filter_implication import Premises
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.time.granularity import Granularity
-from projseg.memory.cached_property import cached_property
+from projseg.memory.forks import cached_property
 
 Refinement = tuple[Granularity, Granularity, str]
 """(stored granularity, granularity asked for, the column of both)."""

@@ -23,7 +23,7 @@ from projseg.algebra.planning.source_plan import Feed, Reason, ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.filter_implication import Premises
 from projseg.algebra.query.bound_query import QuerySpec
-from projseg.memory.cached_property import cached_property
+from projseg.memory.forks import cached_property
 
 
 class Match(msgspec.Struct, frozen=True, dict=True):

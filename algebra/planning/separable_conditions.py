@@ -18,7 +18,7 @@ from projseg.algebra.expressions.predicates import conjunction
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.query.bound_query import QuerySpec
-from projseg.memory.cached_property import cached_property
+from projseg.memory.forks import cached_property
 
 
 class SeparatedQuery(msgspec.Struct, frozen=True, dict=True):

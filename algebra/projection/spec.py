@@ -32,7 +32,7 @@ from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY
 from projseg.algebra.time.time_zones import zone_rules
 from projseg.errors import CorruptTableError
-from projseg.memory.cached_property import cached_property
+from projseg.memory.forks import cached_property
 from projseg.segment_format.layout.footer import ORDER_KEY, ZONE_RULES_KEY
 
 _Texts = tuple[tuple[str, str], ...]

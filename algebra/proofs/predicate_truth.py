@@ -27,7 +27,7 @@ from projseg.algebra.proofs.value_set import (
     only,
     values_between,
 )
-from projseg.memory.cached_property import cached_property
+from projseg.memory.forks import cached_property
 
 _COMPARISONS: Final = frozenset(("=", "!=", "<", "<=", ">", ">=", "<=>"))
 

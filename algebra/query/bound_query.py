@@ -21,7 +21,7 @@ from projseg.algebra.query.result_order import OrderTerm
 from projseg.algebra.query.time_bounds import interval_conditions
 from projseg.algebra.time.interval import Interval
 from projseg.errors import UnsupportedFeatureError
-from projseg.memory.cached_property import cached_property
+from projseg.memory.forks import cached_property
 
 
 class QuerySpec(msgspec.Struct, frozen=True, dict=True):

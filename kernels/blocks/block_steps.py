@@ -5,9 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.blocks.block_columns import load_column, look_up_column, store_column
-from projseg.kernels.blocks.block_int128 import divide_halves, multiply_high
-from projseg.kernels.blocks.block_operations import Operation
+from projseg.kernels.blocks.block_operations import (
+    Operation,
+    divide_halves,
+    load_column,
+    look_up_column,
+    multiply_high,
+    store_column,
+)
 from projseg.kernels.runtime.kernel import kernel
 
 

@@ -1,16 +1,64 @@
-"""Count rows, or rows that hold a value, by group."""
+"""Count rows by group, and combine bits by AND, OR and XOR; the check that every fold begins with.
+
+Numba does not check array bounds: an id out of range would write outside the accumulators. So
+lengths and ids are checked by `check_rows`, once for each call, before a kernel runs.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.folds.fold_guard import GroupIds, Validity, check_rows
-from projseg.kernels.runtime.array_types import Integers, Narrow
+from projseg.errors import InvalidInputError
+from projseg.kernels.runtime.array_types import Integers, Narrow, widened_ids, widened_values
 from projseg.kernels.runtime.kernel import kernel
-from projseg.kernels.runtime.widen_small import widened_ids, widened_values
+
+GroupIds = NDArray[np.unsignedinteger[Any]]
+Validity = NDArray[np.bool_] | None
+
+_ID_DTYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
+
+
+def check_rows(
+    group_ids: GroupIds | None, group_count: int, row_count: int, *columns: NDArray[Any] | None
+) -> None:
+    """Check that every column has `row_count` rows and every group id is below `group_count`.
+
+    Parameters
+    ----------
+    group_ids : uint8[n], uint16[n], uint32[n] or None
+        None puts every row in group 0.
+    group_count : int
+        Length of the accumulators.
+    row_count : int
+        n.
+    *columns : array[n] or None
+        The other columns that the kernel reads.
+
+    Raises
+    ------
+    InvalidInputError
+        If a length differs, an id is out of range or the ids are of another type.
+    """
+    for column in columns:
+        if column is not None and len(column) != row_count:
+            raise _bad(f"a column of {len(column)} rows was given for {row_count} rows")
+    if group_ids is None:
+        if row_count and group_count < 1:
+            raise _bad(f"{row_count} rows were given for no group")
+        return
+    if group_ids.dtype not in _ID_DTYPES:
+        raise _bad(f"group ids are {group_ids.dtype}, not uint8, uint16 or uint32")
+    if len(group_ids) != row_count:
+        raise _bad(f"{len(group_ids)} group ids were given for {row_count} rows")
+    if row_count and int(np.maximum.reduce(group_ids)) >= group_count:
+        raise _bad(f"group id {group_ids.max()} is not below the group count {group_count}")
+
+
+def _bad(message: str) -> InvalidInputError:
+    return InvalidInputError("PROJSEG_BAD_GROUP_IDS", message)
 
 
 def count_into(
@@ -118,3 +166,72 @@ def _add_counts(counts: NDArray[np.int64], group_ids: Narrow, added: Integers, b
     """
     for row in range(len(group_ids)):
         counts[group_ids[row]] += np.int64(added[row]) + base
+
+
+BIT_AND: Final = 0
+BIT_OR: Final = 1
+BIT_XOR: Final = 2
+
+
+def bits_into(
+    bits: NDArray[np.int64],
+    seen: NDArray[np.bool_],
+    group_ids: GroupIds | None,
+    values: NDArray[np.int64],
+    operation: int,
+    validity: Validity = None,
+) -> None:
+    """Combine each group's values into `bits`, in place.
+
+    Parameters
+    ----------
+    bits : int64[g]
+        Changed in place; starts as -1 for AND, else 0.
+    seen : bool[g]
+        Set where a row counted.
+    group_ids : uint8[n], uint16[n], uint32[n] or None
+        The group of each row; None: all are of group 0.
+    values : int64[n]
+        What is combined.
+    operation : int
+        BIT_AND, BIT_OR or BIT_XOR.
+    validity : bool[n] or None
+        Rows where it is false do not count.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths differ or an id is out of range.
+    """
+    check_rows(group_ids, len(bits), len(values), validity)
+    check_rows(None, 1, len(bits), seen)
+    _bits(widened_ids(group_ids), values, validity, operation, bits, seen)
+
+
+@kernel
+def _bits(
+    group_ids: Narrow | None,
+    values: NDArray[np.int64],
+    validity: NDArray[np.bool_] | None,
+    operation: int,
+    bits: NDArray[np.int64],
+    seen: NDArray[np.bool_],
+) -> None:
+    """Fold in place.
+
+    Shapes: group_ids, values, validity [n]; bits, seen [g].
+    Oracle: tests/oracle/folds.py::combined_bits.
+    """
+    for row in range(len(values)):
+        if validity is not None and not validity[row]:
+            continue
+        group = np.int64(0)
+        if group_ids is not None:
+            group = np.int64(group_ids[row])
+        seen[group] = True
+        if operation == 0:
+            bits[group] &= values[row]
+        elif operation == 1:
+            bits[group] |= values[row]
+        else:
+            bits[group] ^= values[row]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.folds.fold_guard import GroupIds, Validity, check_rows
+from projseg.kernels.folds.fold_count import GroupIds, Validity, check_rows
 from projseg.kernels.runtime.array_types import Narrow
 from projseg.kernels.runtime.kernel import kernel
 from projseg.memory.memory_pool import zeros

@@ -1,4 +1,4 @@
-"""Number many distinct keys: rows are dealt by hash first, so that each table stays in cache."""
+"""Number keys of 64 bits: in partitions if there are many, by runs if equal ones are neighbours."""
 
 from __future__ import annotations
 
@@ -8,9 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.groups.hash_slots import shift_for, slot_of
 from projseg.kernels.runtime.kernel import kernel
 from projseg.memory.memory_pool import empty
+
+
+@kernel(interpretable=True)
+def slot_of(key: np.uint64, shift: np.uint64) -> Any:
+    """Fibonacci hashing: the high bits of key * 2**64 / golden ratio (Knuth, TAOCP 3, 6.4).
+
+    Oracle: tests/oracle/grouping.py::distinct_keys.
+    """
+    mixed = (key ^ (key >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
+    return mixed >> shift
+
+
+@kernel(interpretable=True)
+def shift_for(slot_count: int) -> Any:
+    """Return the shift that leaves as many bits as number the slots.
+
+    Oracle: tests/oracle/grouping.py::distinct_keys.
+    """
+    bits = 0
+    while (1 << bits) < slot_count:
+        bits += 1
+    return np.uint64(64 - bits)
+
 
 _PART_BITS: Final = 8  # more parts than this are slower to write to
 
@@ -138,3 +160,51 @@ def _number_parts(
                     break
                 slot = (slot + np.uint64(1)) & last
     return key_count
+
+
+def number_runs(
+    keys: NDArray[np.uint32] | NDArray[np.int64],
+) -> tuple[NDArray[np.uint32], NDArray[Any]] | None:
+    """Return the distinct keys, ascending, and the position of each row's among them.
+
+    Parameters
+    ----------
+    keys : uint32[n] or int64[n]
+        The key of each row; n is below 2**32.
+
+    Returns
+    -------
+    (uint32[n], keys of m) or None
+        None if a key is less than the one before it; where that comes early, it is soon found.
+    """
+    ids, distinct = empty(len(keys), np.uint32), empty(len(keys), keys.dtype)
+    count = _number_runs(keys, ids, distinct)
+    return None if count < 0 else (ids, distinct[:count].copy())
+
+
+@kernel(interpretable=True)
+def _number_runs(
+    keys: NDArray[np.uint32] | NDArray[np.int64],
+    ids: NDArray[np.uint32],
+    distinct: NDArray[np.uint32] | NDArray[np.int64],
+) -> Any:
+    """Count up where the key changes; -1 where it falls.
+
+    Shapes: keys, ids, distinct [n].
+    Oracle: tests/oracle/grouping.py::distinct_keys.
+    """
+    if len(keys) == 0:
+        return 0
+    last = keys[0]
+    distinct[0] = last
+    count: Any = 1
+    for row in range(len(keys)):
+        key = keys[row]
+        if key != last:
+            if key < last:
+                return -1
+            distinct[count] = key
+            count += 1
+            last = key
+        ids[row] = count - 1
+    return count

@@ -1,8 +1,4 @@
-"""Keys of groups with weights: sorted within each group, and thinned to few that stand for all.
-
-Groups are runs: group i has keys[starts[i] : starts[i + 1]], ascending. A weight says how many rows
-a key stands for; one of weight 0 is the least or greatest key of its group and stands for none.
-"""
+"""Values with weights, sorted and merged by group; a sort of few values inside a kernel."""
 
 from __future__ import annotations
 
@@ -12,11 +8,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.folds.fold_guard import GroupIds, check_rows
-from projseg.kernels.groups.shell_sort import shell_sort
-from projseg.kernels.runtime.array_types import Narrow
+from projseg.kernels.folds.fold_count import GroupIds, check_rows
+from projseg.kernels.runtime.array_types import Narrow, widened_ids
 from projseg.kernels.runtime.kernel import kernel
-from projseg.kernels.runtime.widen_small import widened_ids
+
+
+@kernel
+def shell_sort(values: NDArray[np.uint32] | NDArray[np.uint64] | NDArray[np.int64]) -> None:
+    """Sort in place; meant for up to some ten thousand values.
+
+    After: Marcin Ciura, "Best increments for the average case of Shellsort", 2001.
+
+    Shapes: values [n].
+    Oracle: sorted.
+    """
+    for gap in (102_000, 45_191, 20_000, 8_861, 3_938, 1_750, 701, 301, 132, 57, 23, 10, 4, 1):
+        for i in range(gap, len(values)):
+            value = values[i]
+            j = i
+            while j >= gap and values[j - gap] > value:
+                values[j] = values[j - gap]
+                j -= gap
+            values[j] = value
+
+
+# Keys of groups with weights: sorted within each group, and thinned to few that stand for all.
+#
+# Groups are runs: group i has keys[starts[i] : starts[i + 1]], ascending. A weight says how many
+# rows a key stands for; one of weight 0 is the least or greatest key of its group and stands for
+# none.
 
 Keys = NDArray[np.int64]
 

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.groups.grouping import UnsignedIds, require_ids_below
-from projseg.kernels.runtime.array_types import Narrow, Words
+from projseg.kernels.runtime.array_types import Narrow, Words, widened_ids
 from projseg.kernels.runtime.kernel import Intrinsic, kernel
-from projseg.kernels.runtime.widen_small import widened_ids
 from projseg.memory.memory_pool import empty
 
 # One kernel for each width of value, whatever its type.

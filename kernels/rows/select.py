@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.groups.grouping import UnsignedIds, require_ids_below
-from projseg.kernels.runtime.array_types import Integers, Narrow
+from projseg.kernels.runtime.array_types import Integers, Narrow, widened_ids
 from projseg.kernels.runtime.kernel import kernel
-from projseg.kernels.runtime.widen_small import widened_ids
 from projseg.memory.memory_pool import empty
 
 # Comparing with so many ids, several rows at once, is faster than looking each row up.

@@ -26,8 +26,7 @@ import xxhash
 
 from projseg.errors import UnsupportedFeatureError
 from projseg.kernels.runtime.call_types import KernelFailedError, TypeKey, type_key, type_of
-from projseg.memory.cached_property import cached_property
-from projseg.memory.forks import hold_while_forking
+from projseg.memory.forks import cached_property, hold_while_forking
 
 INTERPRETED_VALUES_MAX: Final = 300_000  # values of all calls together, at 0.4 us each
 # Machine code of a kernel is loaded in the time of interpreting so many values.
@@ -267,7 +266,7 @@ class Kernel:
             if _compiler() is None:
                 return
             # Imported here, because it imports Numba.
-            from projseg.kernels.runtime.numba_code import numba_type_of
+            from projseg.kernels.runtime.compiler import numba_type_of
 
             self.compiled().compile(tuple(map(numba_type_of, types)))
 

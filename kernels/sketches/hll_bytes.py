@@ -20,8 +20,13 @@ from projseg.errors import InvalidInputError
 from projseg.kernels.runtime.kernel import kernel
 from projseg.kernels.sketches.hll_coupons import LG_K_MAX, LG_K_MIN
 from projseg.kernels.sketches.hll_registers import register_sums
-from projseg.kernels.sketches.little_endian import read_word, write_word
-from projseg.kernels.sketches.sketch_checks import check_offsets, require_sound, room_for
+from projseg.kernels.sketches.sketch_bytes import (
+    check_offsets,
+    read_word,
+    require_sound,
+    room_for,
+    write_word,
+)
 from projseg.kernels.texts.texts import read_only
 
 _LIST_BYTES: Final = 8

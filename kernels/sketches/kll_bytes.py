@@ -21,8 +21,13 @@ from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.runtime.kernel import kernel
-from projseg.kernels.sketches.little_endian import read_word, write_word
-from projseg.kernels.sketches.sketch_checks import check_offsets, require_sound, room_for
+from projseg.kernels.sketches.sketch_bytes import (
+    check_offsets,
+    read_word,
+    require_sound,
+    room_for,
+    write_word,
+)
 
 K_MIN: Final = 8
 K_MAX: Final = 65_535

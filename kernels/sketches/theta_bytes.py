@@ -20,8 +20,13 @@ from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
 from projseg.kernels.runtime.kernel import kernel
-from projseg.kernels.sketches.little_endian import read_word, write_word
-from projseg.kernels.sketches.sketch_checks import check_offsets, require_sound, room_for
+from projseg.kernels.sketches.sketch_bytes import (
+    check_offsets,
+    read_word,
+    require_sound,
+    room_for,
+    write_word,
+)
 from projseg.kernels.sketches.theta_fold import THETA_MAX, Hashes
 
 _FLAGS: Final = 0x1A  # read-only, compact, ordered

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.folds.fold_guard import GroupIds, check_rows
-from projseg.kernels.groups.shell_sort import shell_sort
+from projseg.kernels.folds.fold_count import GroupIds, check_rows
+from projseg.kernels.groups.weighted_values import shell_sort
 from projseg.kernels.runtime.array_types import Narrow
 from projseg.kernels.runtime.kernel import kernel
 

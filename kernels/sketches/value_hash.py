@@ -1,12 +1,7 @@
-"""The 64-bit hash of a value, from which an HLL sketch is updated without the value itself.
+"""Hashes of values: 64 bits for HyperLogLog and files, 63 bits for theta sketches.
 
-With (h1, h2) = MurmurHash3_x64_128(bytes, seed 9001), as Apache DataSketches hashes:
-
-    coupon     = (min(leading zeros of h2, 62) + 1) << 26 | (h1 & (2**26 - 1))
-    value hash = coupon << 32 | ((h1 >> 26) & (2**32 - 1))
-
-The upper half is what an HLL sketch stores; the whole tells values apart. SPEC.md section 7.
-After: Austin Appleby, MurmurHash3.
+A value hash lacks the upper bits of the first half of MurmurHash3_x64_128, by which a theta sketch
+chooses what it keeps, so theta sketches hash values afresh, once for each dictionary value.
 """
 
 from __future__ import annotations
@@ -19,7 +14,17 @@ from numpy.typing import NDArray
 from projseg.kernels.runtime.kernel import inlined_kernel, kernel
 from projseg.kernels.texts.texts import checked_texts
 
-SEED = 9001
+# The 64-bit hash of a value, from which an HLL sketch is updated without the value itself.
+#
+# With (h1, h2) = MurmurHash3_x64_128(bytes, seed 9001), as Apache DataSketches hashes:
+#
+#     coupon     = (min(leading zeros of h2, 62) + 1) << 26 | (h1 & (2**26 - 1))
+#     value hash = coupon << 32 | ((h1 >> 26) & (2**32 - 1))
+#
+# The upper half is what an HLL sketch stores; the whole tells values apart. SPEC.md section 7.
+# After: Austin Appleby, MurmurHash3.
+
+_SEED = 9001
 
 
 def hash_bytes(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> NDArray[np.uint64]:
@@ -137,7 +142,7 @@ def _hash_int64(values: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> None:
     """
     for i in range(len(values)):
         k1 = _rotated(values[i] * _C1, 31) * _C2
-        hashes[i] = _finished(_U(SEED) ^ k1, _U(SEED), 8)
+        hashes[i] = _finished(_U(_SEED) ^ k1, _U(_SEED), 8)
 
 
 @kernel
@@ -152,8 +157,8 @@ def _hash_bytes(
     for i in range(len(hashes)):
         start, end = offsets[i], offsets[i + 1]
         byte_count = end - start
-        h1 = _U(SEED)
-        h2 = _U(SEED)
+        h1 = _U(_SEED)
+        h2 = _U(_SEED)
         while end - start >= 16:
             k1 = _little_endian(content, start, 8)
             k2 = _little_endian(content, start + 8, 8)
@@ -170,3 +175,61 @@ def _hash_bytes(
             k1 = _little_endian(content, start, min(left, 8))
             h1 ^= _rotated(k1 * _C1, 31) * _C2
         hashes[i] = _finished(h1, h2, byte_count)
+
+
+# The 63-bit hash that theta sketches keep: h1 of MurmurHash3_x64_128, halved.
+#
+# A value hash (`value_hash`) lacks the upper bits of h1, by which a theta sketch chooses what it
+# keeps, so values are hashed afresh, once for each dictionary value.
+
+
+def theta_hash_bytes(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Return the theta hash of each text: content[offsets[i] : offsets[i + 1]].
+
+    Raises
+    ------
+    InvalidInputError
+        If an offset lies outside the content.
+    """
+    offsets, content = checked_texts(offsets, content)
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    _theta_hash_bytes(offsets, content, hashes)
+    return hashes
+
+
+def theta_hash_int64(values: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the theta hash of the eight little-endian bytes of each value."""
+    content = np.ascontiguousarray(values).view(np.uint8)
+    return theta_hash_bytes(np.arange(len(values) + 1, dtype=np.int64) * 8, content)
+
+
+@kernel
+def _theta_hash_bytes(
+    offsets: NDArray[np.int64], content: NDArray[np.uint8], hashes: NDArray[np.uint64]
+) -> None:
+    """Hash each text.
+
+    Shapes: offsets [n + 1]; content [bytes]; hashes [n].
+    Oracle: tests/oracle/theta.py::theta_hash.
+    """
+    for i in range(len(hashes)):
+        start, end = offsets[i], offsets[i + 1]
+        byte_count = _U(end - start)
+        h1 = _U(_SEED)
+        h2 = _U(_SEED)
+        while end - start >= 16:
+            h1 ^= _rotated(_little_endian(content, start, 8) * _C1, 31) * _C2
+            h1 = (_rotated(h1, 27) + h2) * _U(5) + _N1
+            h2 ^= _rotated(_little_endian(content, start + 8, 8) * _C2, 33) * _C1
+            h2 = (_rotated(h2, 31) + h1) * _U(5) + _N2
+            start += 16
+        left = end - start
+        if left > 8:
+            h2 ^= _rotated(_little_endian(content, start + 8, left - 8) * _C2, 33) * _C1
+        if left > 0:
+            h1 ^= _rotated(_little_endian(content, start, min(left, 8)) * _C1, 31) * _C2
+        h1 ^= byte_count
+        h2 ^= byte_count
+        h1 += h2
+        h2 += h1
+        hashes[i] = (_mixed(h1) + _mixed(h2)) >> _U(1)

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.folds.fold_guard import GroupIds, check_rows
-from projseg.kernels.runtime.array_types import Narrow
+from projseg.kernels.folds.fold_count import GroupIds, check_rows
+from projseg.kernels.runtime.array_types import Narrow, widened_ids
 from projseg.kernels.runtime.kernel import inlined_kernel, kernel
-from projseg.kernels.runtime.widen_small import widened_ids
 from projseg.kernels.texts.texts import checked_texts
 from projseg.memory.memory_pool import empty
 

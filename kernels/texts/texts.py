@@ -1,4 +1,4 @@
-"""Texts as kernels take them: their bytes one after the other, and where each begins."""
+"""Texts as kernels take them: bytes one after the other, where each begins, and their order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.runtime.kernel import inlined_kernel
+from projseg.kernels.runtime.kernel import inlined_kernel, kernel
 
 Offset = TypeVar("Offset", np.int32, np.int64)
 
@@ -95,3 +95,42 @@ def text_hash(content: NDArray[np.uint8], start: np.uint64, end: np.uint64) -> A
         mixed ^= mixed >> _U(32)
         start += _U(8)
     return _mixed(mixed ^ word_at(content, end - _U(8)))
+
+
+def first_disorder(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> int:
+    """Return the first i whose text is not below text i + 1, or -1 if all ascend strictly.
+
+    Parameters
+    ----------
+    offsets : int64[n + 1]
+        Text i is content[offsets[i] : offsets[i + 1]]; not descending.
+    content : uint8[m]
+
+    Raises
+    ------
+    InvalidInputError
+        If an offset lies outside the content.
+    """
+    return int(_first_disorder(*checked_texts(offsets, content)))
+
+
+@kernel(interpretable=True)
+def _first_disorder(offsets: NDArray[np.int64], content: NDArray[np.uint8]) -> int:
+    """Return the first text that does not come after the one before it.
+
+    Shapes: offsets [n + 1]; content [bytes].
+    Oracle: tests/oracle/page_encodings.py::first_disorder.
+    """
+    for i in range(len(offsets) - 2):
+        left, right = offsets[i], offsets[i + 1]
+        left_bytes, right_bytes = right - left, offsets[i + 2] - right
+        shared = min(left_bytes, right_bytes)
+        k = 0
+        while k < shared and content[left + k] == content[right + k]:
+            k += 1
+        if k == shared:
+            if left_bytes >= right_bytes:
+                return i
+        elif content[left + k] > content[right + k]:
+            return i
+    return -1

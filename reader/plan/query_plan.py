@@ -23,8 +23,8 @@ from projseg.algebra.query.cache_key import (
 )
 from projseg.algebra.query.request import Query, with_named_parameters
 from projseg.memory.cache import KEPT, CacheKey
-from projseg.memory.cached_property import cached_property
 from projseg.memory.deadline import check_deadline
+from projseg.memory.forks import cached_property
 from projseg.reader.plan.version_facts import VersionFacts
 from projseg.reader.sources.combined_sources import Stack, stacked
 from projseg.table_layer.metadata.segment_entry import SegmentEntry

@@ -12,8 +12,7 @@ from projseg.aggregation.merge import merge_partials
 from projseg.aggregation.partial import Partial, StoredPartial
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.errors import LimitExceededError
-from projseg.memory.object_bytes import array_bytes
-from projseg.memory.sizes import parse_byte_count
+from projseg.memory.memory_pool import array_bytes, parse_byte_count
 from projseg.segment_format.vectors.vectors import held_bytes
 
 LIMIT_SETTING: Final = "PROJSEG_GROUP_BYTES"

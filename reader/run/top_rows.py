@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from projseg.algebra.query.result_order import OrderTerm
 from projseg.kernels.folds.fold_extremum import INT64_MAX, INT64_MIN
-from projseg.kernels.rows.order_keys import float_order_keys
+from projseg.kernels.rows.sorting import float_order_keys
 from projseg.segment_format.layout.logical_types import arrow_to_numbers, is_fixed_width
 from projseg.segment_format.vectors.arrow_arrays import primitive_values
 from projseg.segment_format.vectors.vectors import Ids, Vector

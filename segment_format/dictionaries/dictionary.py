@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from projseg.kernels.rows.gather import gather_text
 from projseg.kernels.rows.sorting import distinct
 from projseg.memory.cache import KEPT, CacheKey, Owner
-from projseg.memory.cached_property import cached_property
+from projseg.memory.forks import cached_property
 from projseg.segment_format.layout.logical_types import is_text
 from projseg.segment_format.vectors.arrow_arrays import (
     filled_values,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from projseg.kernels.texts.text_order import first_disorder
+from projseg.kernels.texts.texts import first_disorder
 from projseg.segment_format.encodings.text_encoding import text_parts
 from projseg.segment_format.layout.logical_types import arrow_to_numbers, is_fixed_width, is_text
 

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.rows.doubles import plain_doubles
+from projseg.kernels.rows.sorting import plain_doubles
 from projseg.kernels.sketches.value_hash import hash_bytes, hash_int64
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.encodings.text_encoding import text_parts

@@ -1,6 +1,6 @@
 """Bit-packed: value less the page's minimum in as few bits as the page needs. SPEC.md section 6.3.
 
-The layout (see `kernels.bit_packing`) unpacks about as fast as memory can be written.
+The layout (see `kernels.pages.integer_codes`) unpacks about as fast as memory can be written.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.pages.bit_packing import pack_bits, unpack_bits, word_bits, word_count
+from projseg.kernels.pages.integer_codes import pack_bits, unpack_bits, word_bits, word_count
 from projseg.kernels.pages.page_statistics import PageStatistics
 from projseg.segment_format.encodings.encoding_protocols import Offer
 from projseg.segment_format.encodings.int64_offsets import Int64s, offsets_from, wrapped

@@ -11,9 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.pages.bit_packing import pack_bits
+from projseg.kernels.pages.integer_codes import accumulate, pack_bits
 from projseg.kernels.pages.page_statistics import PageStatistics
-from projseg.kernels.pages.running_sum import accumulate
 from projseg.segment_format.encodings.bit_packed import packed_bytes, unpack_into
 from projseg.segment_format.encodings.encoding_protocols import Offer
 from projseg.segment_format.encodings.int64_offsets import Int64s, add_in_place, offsets_from

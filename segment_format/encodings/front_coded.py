@@ -19,7 +19,7 @@ from projseg.kernels.pages.front_coding import (
     shared_prefixes,
     suffixes,
 )
-from projseg.kernels.texts.text_order import first_disorder
+from projseg.kernels.texts.texts import first_disorder
 from projseg.segment_format.encodings.encoding_protocols import Offer, composed
 from projseg.segment_format.encodings.integer_pages import IntegerEncodings
 from projseg.segment_format.encodings.text_encoding import text_parts

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.pages.bit_packing import pack_bits
+from projseg.kernels.pages.integer_codes import pack_bits
 from projseg.kernels.pages.page_statistics import PageStatistics
 from projseg.segment_format.encodings.bit_packed import packed_bytes, unpack_into
 from projseg.segment_format.encodings.encoding_protocols import Offer

@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from projseg.kernels.pages.integer_codes import expand_runs, run_ends
 from projseg.kernels.pages.page_statistics import PageStatistics
-from projseg.kernels.pages.runs import expand_runs, run_ends
 from projseg.segment_format.encodings.encoding_protocols import Offer, composed
 from projseg.segment_format.encodings.int64_offsets import Int64s, wrapped
 from projseg.segment_format.encodings.integer_pages import IntegerEncodings

@@ -12,8 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.kernels.pages.common_factor import common_factor
-from projseg.kernels.pages.page_statistics import PageStatistics
+from projseg.kernels.pages.page_statistics import PageStatistics, common_factor
 from projseg.segment_format.encodings.encoding_protocols import Offer, composed
 from projseg.segment_format.encodings.int64_offsets import (
     Int64s,

@@ -19,7 +19,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from projseg.kernels.pages.decimal_zeros import common_zeros
+from projseg.kernels.pages.page_statistics import common_zeros
 from projseg.kernels.rows.gather import gather, gather_text
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.layout.logical_types import is_text, numbers_to_arrow

@@ -16,7 +16,7 @@ from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.result_order import ascending
 from projseg.algebra.time.period import DAY
 from projseg.errors import InvalidInputError
-from projseg.memory.cached_property import cached_property
+from projseg.memory.forks import cached_property
 from projseg.reader.plan.query_plan import QueryPlan, plan_query
 from projseg.spark_datasource.options import bad_value
 from projseg.spark_datasource.reads.metadata_rows import metadata_rows

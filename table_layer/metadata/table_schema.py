@@ -10,7 +10,7 @@ import pyarrow as pa
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from projseg.memory.cached_property import cached_property
+from projseg.memory.forks import cached_property
 from projseg.segment_format.layout.logical_types import type_name
 from projseg.table_layer.metadata.segment_entry import ColumnZone, SegmentEntry
 from projseg.table_layer.metadata.stored_columns import Forms, StoredColumns

@@ -20,7 +20,7 @@ import multiprocessing, sys
 import pyarrow as pa
 import projseg
 from projseg.kernels.runtime.cache_folder import cache_folder
-from projseg.kernels.pages.running_sum import accumulate
+from projseg.kernels.pages.integer_codes import accumulate
 
 def answer(location):
     values = projseg.Table(location).query(aggregators="sum(n) AS n").to_pylist()
@@ -53,7 +53,7 @@ print(projseg.read(spark, location, aggregators="sum(id) AS n").first().n)
 _ACCUMULATE = """
 import numpy as np
 from projseg.kernels.rows import gather
-from projseg.kernels.pages.running_sum import accumulate
+from projseg.kernels.pages.integer_codes import accumulate
 from projseg.kernels.runtime.kernel import interpreter
 
 interpreter.retire()
@@ -202,10 +202,10 @@ def test_a_folder_of_another_user_is_not_used(container, planted_is_parent):
 @pytest.mark.parametrize("damage", [b"", b"\x80\x05", b"cos\nsystem\n"])
 def test_a_torn_file_costs_a_compilation_and_no_query(container, damage):
     assert where(container.python("-c", _ACCUMULATE)) == "[199998, 199999, 200000]"
-    kept = list(container.folder_in(container.temporary).glob("running_sum.*"))
+    kept = list(container.folder_in(container.temporary).glob("integer_codes.*"))
     assert {path.suffix for path in kept} == {".nbi", ".nbc", ".code"}
     for path in kept:
-        for stored in container.folder_in(container.temporary).glob("running_sum.*.code"):
+        for stored in container.folder_in(container.temporary).glob("integer_codes.*.code"):
             stored.unlink()  # else Numba does not look for its own files
         path.write_bytes(damage)
         assert where(container.python("-c", _ACCUMULATE)) == "[199998, 199999, 200000]"
@@ -222,4 +222,4 @@ def test_kernels_of_an_archive_are_kept(container):
         where(container.python("-c", _ACCUMULATE, PYTHONPATH=archive)) == "[199998, 199999, 200000]"
     )
     kept = container.folder_in(container.temporary, of_archive=True)
-    assert list(kept.glob("running_sum.*.nbc")) != []
+    assert list(kept.glob("integer_codes.*.nbc")) != []

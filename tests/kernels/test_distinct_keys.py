@@ -7,8 +7,7 @@ from oracle import grouping as oracle
 from projseg.errors import InvalidInputError
 from projseg.kernels.groups import grouping
 from projseg.kernels.groups.grouping import distinct_keys, ranks_of
-from projseg.kernels.groups.key_runs import number_runs
-from projseg.kernels.groups.partitioned_keys import number_in_parts
+from projseg.kernels.groups.partitioned_keys import number_in_parts, number_runs
 from projseg.kernels.texts import text_groups
 from projseg.kernels.texts.text_groups import group_texts
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.texts.distinct_texts import KEPT_MAX, DistinctTexts
+from projseg.kernels.texts.text_groups import KEPT_MAX, DistinctTexts
 
 TEXT = st.one_of(st.binary(max_size=40), st.integers(0, 40).map(lambda n: b"x" * n))
 

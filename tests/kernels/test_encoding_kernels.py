@@ -7,12 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.pages.bit_packing import pack_bits, unpack_bits
 from projseg.kernels.pages.front_coding import expand_prefixes, shared_prefixes, suffixes
+from projseg.kernels.pages.integer_codes import (
+    accumulate,
+    expand_runs,
+    pack_bits,
+    run_ends,
+    unpack_bits,
+)
 from projseg.kernels.pages.page_statistics import page_statistics
-from projseg.kernels.pages.running_sum import accumulate
-from projseg.kernels.pages.runs import expand_runs, run_ends
-from projseg.kernels.texts.text_order import first_disorder
+from projseg.kernels.texts.texts import first_disorder
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 OUT_DTYPES = [np.uint8, np.uint16, np.uint32, np.int64]

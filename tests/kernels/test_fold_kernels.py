@@ -13,20 +13,18 @@ from oracle import folds
 from scale import tries
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.folds.fold_bits import BIT_AND, BIT_OR, BIT_XOR, bits_into
-from projseg.kernels.folds.fold_by_time import rows_by_time
-from projseg.kernels.folds.fold_count import count_into
-from projseg.kernels.folds.fold_deviations import deviations_into
+from projseg.kernels.folds.fold_count import BIT_AND, BIT_OR, BIT_XOR, bits_into, count_into
 from projseg.kernels.folds.fold_extremum import (
     INT64_MAX,
     INT64_MIN,
     extreme_floats,
     max_into,
     min_into,
+    rows_by_time,
 )
-from projseg.kernels.folds.fold_sum import sum_halves_into, sum_into
+from projseg.kernels.folds.fold_sum import deviations_into, sum_halves_into, sum_into
 from projseg.kernels.groups.distinct_pairs import distinct_pairs
-from projseg.kernels.rows.order_keys import float_of_order_keys, float_order_keys
+from projseg.kernels.rows.sorting import float_of_order_keys, float_order_keys
 
 EACH = settings(deadline=None, max_examples=tries(50))
 WIDTHS = [np.uint8, np.uint16, np.uint32, np.int64]

@@ -12,7 +12,7 @@ from oracle import hll as oracle
 from scale import tries
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.sketches import hll_estimate
+from projseg.kernels.sketches import hll_registers
 from projseg.kernels.sketches.hll_coupons import bucket_coupons, pair_starts, pairs_of_buckets
 from projseg.kernels.sketches.hll_registers import (
     fold_buckets,
@@ -137,8 +137,8 @@ def test_estimates_of_any_ranks_are_the_twins(ranks, seed):
     registers = np.random.default_rng(seed).choice(np.array(ranks, np.uint8), (1, 4096))
     coupons = {int(rank) << 26 | index for index, rank in enumerate(registers[0]) if rank}
     if len(coupons) > oracle.count_max(12):
-        expected = oracle.estimate(coupons, hll_estimate._KNOTS.tolist())
-        assert hll_estimate.register_estimates(registers)[0] == pytest.approx(expected, rel=1e-9)
+        expected = oracle.estimate(coupons, hll_registers._KNOTS.tolist())
+        assert hll_registers.register_estimates(registers)[0] == pytest.approx(expected, rel=1e-9)
 
 
 def test_ids_out_of_range_are_refused():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from projseg.kernels.groups import grouping
-from projseg.kernels.pages import running_sum, runs
+from projseg.kernels.pages import integer_codes
 from projseg.kernels.runtime import kernel as module
 from projseg.kernels.runtime.kernel import Interpreter, Kernel
 from projseg.kernels.runtime.stored_code import may_run
@@ -71,13 +71,13 @@ def test_a_compiled_kernel_calls_compiled_ones():
 def test_wrapping_arithmetic_is_no_warning_when_interpreted(monkeypatch):
     monkeypatch.setattr(module, "interpreter", Interpreter(1_000))
     values = np.array([2**62, 2**62])
-    fresh(running_sum._accumulate)(values)
+    fresh(integer_codes._accumulate)(values)
     assert values.tolist() == [2**62, -(2**63)]
 
 
 def test_a_number_that_does_not_fit_is_stored_as_compiled_code_does(monkeypatch):
     monkeypatch.setattr(module, "interpreter", Interpreter(1_000))
-    expand, narrow = fresh(runs._expand_runs), np.zeros(2, np.int32)
+    expand, narrow = fresh(integer_codes._expand_runs), np.zeros(2, np.int32)
     expand(np.array([1, 2]), np.array([7, 2**31 + 7]), narrow)
     assert narrow.tolist() == [7, 7 - 2**31]
     assert expand._compiled is not None

@@ -11,14 +11,14 @@ import pytest
 from numba import njit, typeof
 
 from projseg.kernels.folds import fold_count
-from projseg.kernels.pages import bit_packing
-from projseg.kernels.pages.bit_packing import pack_bits
+from projseg.kernels.pages import integer_codes
+from projseg.kernels.pages.integer_codes import pack_bits
 from projseg.kernels.runtime import kernel as kernel_module
 from projseg.kernels.runtime import stored_code
 from projseg.kernels.runtime.call_types import KernelFailedError, type_key, type_of
+from projseg.kernels.runtime.compiler import numba_type_of, stored_kernel, text_of
 from projseg.kernels.runtime.kernel import Interpreter, Kernel
 from projseg.kernels.runtime.machine_code import machine_code
-from projseg.kernels.runtime.numba_code import numba_type_of, stored_kernel, text_of
 from projseg.kernels.runtime.stored_code import load, may_run, store
 
 pytestmark = pytest.mark.skipif(not may_run(), reason="no machine code is kept on this processor")
@@ -182,8 +182,8 @@ def test_one_class_of_numbers_may_be_of_two_types():
 def test_numba_is_loaded_beside_the_calls_once_they_are_many(monkeypatch):
     words, width = pack_bits(VALUES, 5), 5
     signature = tuple(map(typeof, (words, width, 0, np.zeros(len(VALUES), np.int64))))
-    bit_packing._unpack_32.compiled().compile(signature)
-    used = bit_packing._unpack_32
+    integer_codes._unpack_32.compiled().compile(signature)
+    used = integer_codes._unpack_32
     monkeypatch.setattr(kernel_module, "interpreter", Interpreter(0))
     monkeypatch.setattr(kernel_module, "CALLS_BEFORE_NUMBA", 3)
     monkeypatch.setattr(kernel_module, "_calls_of_stored", itertools.count(1))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import projseg
 from projseg.errors import InvalidInputError
 from projseg.memory.cache import ENTRY_BYTES, Cache, Owner
-from projseg.memory.sizes import parse_byte_count
+from projseg.memory.memory_pool import parse_byte_count
 
 
 def sized(*bytes_of_entries):

@@ -47,7 +47,7 @@ def sketch(coupons: set[int], lg_k: int) -> bytes:
 
 
 def estimate(coupons: set[int], knots: Sequence[float]) -> float:
-    """Return the estimate for lgK 12; knots are as in `kernels.hll_estimate`."""
+    """Return the estimate for lgK 12; knots are as in `kernels.sketches.hll_registers`."""
     n, k = len(coupons), 2**LG_K
     if n <= count_max(LG_K):
         return n + n * (n - 1) / (3 * 2**27)

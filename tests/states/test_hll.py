@@ -21,7 +21,7 @@ from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import CorruptSegmentError
-from projseg.kernels.sketches import hll_estimate
+from projseg.kernels.sketches import hll_registers
 from projseg.segment_format.vectors.vectors import Numbers, Opaque
 
 COUNTS = [0, 1, 7, 8, 24, 25, 384, 385, 3000, 9000, 40_000, 300_000]
@@ -149,13 +149,13 @@ def test_library_reads_our_sketches_and_estimates_the_same(count):
 def test_estimates_equal_the_librarys_and_the_oracles(count):
     coupons = set(coupons_of(list(range(count)), pa.int64()))
     expected = composite(library_sketch(0, count))
-    knots = hll_estimate._KNOTS.tolist()
+    knots = hll_registers._KNOTS.tolist()
     assert oracle.estimate(coupons, knots) == pytest.approx(expected, rel=1e-9)
     if count <= 384:
-        ours = hll_estimate.coupon_estimates(np.array([count]))
+        ours = hll_registers.coupon_estimates(np.array([count]))
     else:
         registers = np.array([oracle.registers(coupons, 12)], np.uint8)
-        ours = hll_estimate.register_estimates(registers)
+        ours = hll_registers.register_estimates(registers)
     assert ours[0] == pytest.approx(expected, rel=1e-9)
 
 

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.aggregation.states.folded_rows import valid_rows
-from projseg.kernels.rows.doubles import plain_doubles
-from projseg.kernels.sketches.theta_hash import theta_hash_bytes, theta_hash_int64
+from projseg.kernels.rows.sorting import plain_doubles
+from projseg.kernels.sketches.value_hash import theta_hash_bytes, theta_hash_int64
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.dictionaries.value_hashes import NULL_HASH, dictionary_hashes
 from projseg.segment_format.encodings.text_encoding import text_parts

@@ -32,12 +32,13 @@ from projseg.kernels.sketches.hll_coupons import (
     pair_starts,
     pairs_of_buckets,
 )
-from projseg.kernels.sketches.hll_estimate import coupon_estimates, register_estimates
 from projseg.kernels.sketches.hll_registers import (
+    coupon_estimates,
     fold_buckets,
     fold_pairs,
     fold_rows,
     occupied_counts,
+    register_estimates,
 )
 from projseg.kernels.sketches.hll_rows import CouponRows, distinct_rows
 from projseg.segment_format.encodings.text_encoding import text_parts

@@ -36,7 +36,7 @@ from projseg.aggregation.states.weighted_keys import (
 )
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.errors import CorruptSegmentError
-from projseg.kernels.rows.order_keys import float_order_keys
+from projseg.kernels.rows.sorting import float_order_keys
 from projseg.kernels.sketches.kll_bytes import kll_bytes, parse_klls
 from projseg.segment_format.encodings.text_encoding import text_parts
 from projseg.segment_format.layout.logical_types import numbers_to_arrow

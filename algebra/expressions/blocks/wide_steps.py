@@ -19,7 +19,7 @@ from projseg.algebra.expressions.blocks.block_value import (
     require_wide,
 )
 from projseg.kernels.blocks.block_operations import Operation
-from projseg.kernels.pages.decimal_zeros import ZEROS_MAX
+from projseg.kernels.pages.page_statistics import ZEROS_MAX
 
 _DIGITS_A_STEP: Final = 9
 _DROPPED: Final = 10**_DIGITS_A_STEP

@@ -19,7 +19,7 @@ from projseg.algebra.expressions.parameters.sql_parameters import Parameters, pa
 from projseg.algebra.expressions.text.duration_text import Span
 from projseg.algebra.expressions.tree import Literal
 from projseg.errors import InvalidInputError, did_you_mean
-from projseg.memory.cached_property import cached_property
+from projseg.memory.forks import cached_property
 
 ArgumentsLike: TypeAlias = "Mapping[str, Any] | Sequence[Any] | Arguments"
 """Values by name for `:name`, in a sequence for `?`."""

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from projseg.errors import EvaluationError, ProjsegError
-from projseg.memory.late_import import late_import
+from projseg.memory.forks import late_import
 
 if TYPE_CHECKING:
     from projseg.algebra.expressions.patterns.java_regex import (

@@ -16,7 +16,7 @@ from projseg.cli.input_columns import bad_file, cast_batches, table_schema
 from projseg.cli.output import OutputFormat, print_rows
 from projseg.cli.text_files import STDIN, TextFile, TextForm
 from projseg.errors import InvalidInputError
-from projseg.memory.cached_property import cached_property
+from projseg.memory.forks import cached_property
 from projseg.segment_format.layout.logical_types import type_name
 
 _COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}

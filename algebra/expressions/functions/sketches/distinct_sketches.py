@@ -25,7 +25,7 @@ from projseg.algebra.expressions.functions.scalar_function import (
 )
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.errors import CorruptSegmentError, EvaluationError
-from projseg.memory.late_import import late_import
+from projseg.memory.forks import late_import
 from projseg.segment_format.encodings.text_encoding import text_parts
 from projseg.segment_format.vectors.arrow_arrays import primitive_array
 
@@ -44,7 +44,7 @@ def _build(arguments: tuple[Expression, ...], zone: str) -> Expression:
 def _estimate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
     with late_import:
         from projseg.kernels.sketches.hll_bytes import fold_sketch_registers, parse_sketches
-        from projseg.kernels.sketches.hll_estimate import coupon_estimates, register_estimates
+        from projseg.kernels.sketches.hll_registers import coupon_estimates, register_estimates
     sketches = as_array(arguments[0], row_count)
     valid = valid_mask(arguments[0], row_count)
     offsets, content = text_parts(sketches)

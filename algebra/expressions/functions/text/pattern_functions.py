@@ -32,7 +32,7 @@ from projseg.algebra.expressions.patterns import (
 )
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import EvaluationError, InvalidInputError
-from projseg.memory.late_import import late_import
+from projseg.memory.forks import late_import
 from projseg.segment_format.vectors.arrow_arrays import primitive_array, text_buffers, valid_values
 
 # So many texts are searched in compiled code; fewer by Arrow, before that is loaded.

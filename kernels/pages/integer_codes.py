@@ -1,10 +1,4 @@
-"""Pack integers into `width` bits each, laid out so that unpacking is straight SIMD code.
-
-The values of a page form a matrix of W rows, W = the bits of a word, row by row:
-`lanes = ceil(n / W)` columns. Each column is one bit stream: row r starts at bit `r * width`. Words
-are stored row by row too, so all lanes of a row share one word row and one shift, and the inner
-loop runs over neighbouring words and neighbouring outputs. SPEC.md section 6.3.
-"""
+"""Integers packed to bits, as runs and as differences, and expanded again."""
 
 from __future__ import annotations
 
@@ -14,10 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
-from projseg.kernels.runtime.array_types import Integers
+from projseg.kernels.runtime.array_types import Integers, are_few
 from projseg.kernels.runtime.kernel import kernel
-from projseg.kernels.runtime.widen_small import are_few
 from projseg.memory.memory_pool import empty
+
+# Pack integers into `width` bits each, laid out so that unpacking is straight SIMD code.
+#
+# The values of a page form a matrix of W rows, W = the bits of a word, row by row: `lanes = ceil(n
+# / W)` columns. Each column is one bit stream: row r starts at bit `r * width`. Words are stored
+# row by row too, so all lanes of a row share one word row and one shift, and the inner loop runs
+# over neighbouring words and neighbouring outputs. SPEC.md section 6.3.
 
 NARROW_WIDTH_MAX = 32  # beyond it words are 64 bits wide
 
@@ -176,3 +176,69 @@ def _unpack_64(words: NDArray[np.uint64], width: int, addend: int, out: NDArray[
             left = np.uint64(64) - shift
             for i in range(length):
                 target[i] = np.int64(((low[i] >> shift) | (high[i] << left)) & mask) + addend
+
+
+def run_ends(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Return where each run of equal neighbours ends (exclusive), ascending; the last is n."""
+    changes = np.flatnonzero(values[1:] != values[:-1]) + 1
+    return np.append(changes, len(values)).astype(np.int64)
+
+
+def expand_runs(ends: NDArray[np.int64], values: NDArray[np.int64], out: NDArray[Any]) -> None:
+    """Fill `out` with values[r] up to ends[r], for each run r in turn.
+
+    Parameters
+    ----------
+    ends : int64[r]
+        Strictly ascending from above 0 to `len(out)`.
+    values : int64[r]
+        One for each run; stored modulo the size of `out`'s dtype.
+    out : uint8[n], uint16[n], uint32[n] or int64[n]
+        Contiguous.
+
+    Raises
+    ------
+    InvalidInputError
+        If the ends are not as above: the kernel would write outside `out`.
+    """
+    ascends = len(ends) == len(values) and bool((np.diff(ends, prepend=0) > 0).all())
+    if not ascends or int(ends[-1] if len(ends) else 0) != len(out):
+        raise InvalidInputError("PROJSEG_INTERNAL", f"runs do not cover {len(out)} rows")
+    _expand_runs(ends, values, out)
+
+
+@kernel(interpretable=True)
+def _expand_runs(ends: NDArray[np.int64], values: NDArray[np.int64], out: Integers) -> None:
+    """Write each value as often as its run is long.
+
+    Shapes: ends, values [r]; out [n].
+    Oracle: tests/oracle/page_encodings.py::expand_runs.
+    """
+    start = 0
+    for run in range(len(ends)):
+        value = values[run]
+        for i in range(start, ends[run]):
+            out[i] = value
+        start = ends[run]
+
+
+def accumulate(values: NDArray[Any]) -> None:
+    """Replace each value by the sum of all values up to it, modulo the range of the dtype.
+
+    Parameters
+    ----------
+    values : uint8[n], uint16[n], uint32[n] or int64[n]
+        Contiguous; changed in place.
+    """
+    _accumulate(values)
+
+
+@kernel(interpretable=True)
+def _accumulate(values: Integers) -> None:
+    """Add up in place.
+
+    Shapes: values [n].
+    Oracle: tests/oracle/page_encodings.py::accumulate.
+    """
+    for i in range(1, len(values)):
+        values[i] += values[i - 1]
