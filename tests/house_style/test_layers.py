@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -74,8 +75,13 @@ def module_name(path):
     return ".".join(parts).removesuffix(".__init__")
 
 
+@cache
 def imported(path):
-    """Yield the dotted name of all that a file imports, in whichever form it says so."""
+    """Return the dotted names of all that a file imports, in whichever form it says so."""
+    return [*_imports(path)]
+
+
+def _imports(path):
     package = module_name(path).split(".")
     if path.name != "__init__.py":
         package = package[:-1]
@@ -162,7 +168,7 @@ def test_every_form_of_import_is_seen(tmp_path, monkeypatch):
         "def f():\n    from projseg import reader": "projseg.reader",
     }.items():
         file.write_text(text)
-        assert list(imported(file)) == [name], text
+        assert [*imported.__wrapped__(file)] == [name], text
 
 
 @pytest.mark.sampled(4)
@@ -177,12 +183,18 @@ def test_library_stays_at_home(library):
     assert strangers == []
 
 
+def nodes_beside(word):
+    """Yield (path, node) for all nodes of the modules whose text has a word."""
+    for _, path in modules():
+        if word in (text := path.read_text()):
+            yield from ((path, node) for node in ast.walk(ast.parse(text)))
+
+
 def test_kernels_are_compiled_in_one_way():
     """Numba's own cache takes any folder, and fails the import where there is none."""
     strangers = [
         str(path.relative_to(ROOT))
-        for _, path in modules()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for path, node in nodes_beside("njit")
         if isinstance(node, ast.Name | ast.alias | ast.Attribute)
         and "njit"
         in (getattr(node, "id", ""), getattr(node, "name", ""), getattr(node, "attr", ""))
@@ -194,8 +206,7 @@ def test_no_call_imports_pandas():
     """Before release 26, pyarrow answers `to_pandas_dtype` by importing pandas."""
     callers = [
         str(path.relative_to(ROOT))
-        for _, path in modules()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for path, node in nodes_beside("to_pandas")
         if isinstance(node, ast.Attribute) and node.attr.startswith("to_pandas")
     ]
     assert callers == []
