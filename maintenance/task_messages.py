@@ -1,7 +1,7 @@
 """Work on segments that is sent to the tasks of a cluster, and what comes back.
 
 A task is sent the rewrite, the table's properties and one piece: the entries of its own segments.
-It tells the entry of the new one. Several attempts at a piece write files of several names, of
+It tells the entries of the new ones. Several attempts at a piece write files of several names, of
 which one is reported to the driver, which commits as it does for its own threads.
 """
 
@@ -25,15 +25,15 @@ from projseg.table_layer.metadata.entry_codec import LOGGER, packed, unpacked, w
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot, SnapshotFile
 from projseg.table_layer.storage.locate_storage import Storage
-from projseg.table_layer.storage.paths import prefix_of_write, segment_name
+from projseg.table_layer.storage.paths import prefix_of_write
 
 
 class _Message(msgspec.Struct, frozen=True):
-    """What an attempt at a piece tells: which piece, by which release, and the new segment."""
+    """What an attempt at a piece tells: which piece, by which release, and the new segments."""
 
     number: int
     release: str
-    entry: SegmentEntry | None
+    entries: tuple[SegmentEntry, ...]
 
 
 class _Shipment(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ class ShippedWork:
         return msgspec.json.encode(shipment).decode()
 
     def run(self, number: int, piece: bytes, *, attempt: int, threads: int) -> str:
-        """Write the segment of a piece; return what `collected` takes.
+        """Write the segments of a piece; return what `collected` takes.
 
         Parameters
         ----------
@@ -115,16 +115,16 @@ class ShippedWork:
         CorruptionError, StorageError
             As of `written`; no file of this attempt is left.
         """
-        name = segment_name(self.write_id, self.first_number + number, attempt, 0)
+        file = NewFile(self.write_id, self.first_number + number, attempt)
         target = Target.of(Snapshot(self.storage, self.version))
         task = self.rewrite.task(target, tuple(unpacked(piece)))
         with ThreadPoolExecutor(threads) as pool:
             try:
-                entry = written(task, target, NewFile(name, self.write_id), pool)
+                entries = written(task, target, file, pool)
             except BaseException:
-                remove(self.storage, [name])
+                remove(self.storage, [file.name])
                 raise
-        return msgspec.json.encode(_Message(number, __version__, entry)).decode()
+        return msgspec.json.encode(_Message(number, __version__, entries)).decode()
 
 
 def pieces_of(order: WorkOrder) -> list[bytes]:
@@ -157,12 +157,12 @@ def collected(order: WorkOrder, messages: Iterable[str]) -> Generator[Written]:
     order.files.extend(left)
     found = _one_of_each(order, messages)
     warn_of_releases(one.release for one in found)
-    listed = {one.entry.file for one in found if one.entry is not None}
+    listed = {entry.file for one in found for entry in one.entries}
     order.files.extend(listed.difference(left))
     remove(order.target.snapshot.storage, [name for name in left if name not in listed])
     order.on_done(len(found))
     for task, one in zip(order.tasks, found, strict=True):
-        yield task, one.entry
+        yield task, one.entries
 
 
 def abandon(order: WorkOrder) -> None:

@@ -48,6 +48,36 @@ def time_micros(times: pa.Array) -> NDArray[np.int64]:
     return values * MICROS_A_DAY if pa.types.is_date32(times.type) else values
 
 
+def chunk_around(
+    interval: tuple[int, int] | None, granularity: Granularity | None
+) -> tuple[int, int] | None:
+    """Return the chunk of a granularity that an interval begins in; None: all time."""
+    if granularity is None or interval is None:
+        return None
+    start = granularity.floor_one(interval[0])
+    return start, granularity.next_boundary(start)
+
+
+def is_coarser(interval: tuple[int, int] | None, granularity: Granularity | None) -> bool:
+    """Whether rows of a segment of this interval may lie in several chunks of a granularity."""
+    chunk = chunk_around(interval, granularity)
+    if chunk is None or interval is None:
+        return granularity is not None
+    return interval[1] > chunk[1]
+
+
+def rows_by_chunk(
+    times: NDArray[np.int64], granularity: Granularity
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield the start of each chunk, ascending, and which of some times lie in it, int64[n]."""
+    starts = granularity.floor(times)
+    order = np.argsort(starts, kind="stable")
+    distinct, first = np.unique(starts[order], return_index=True)
+    ends = [*first[1:], len(starts)]
+    for start, begin, end in zip(distinct, first, ends, strict=True):
+        yield int(start), order[begin:end]
+
+
 def cut_into_segments(
     batches: Iterable[pa.RecordBatch],
     *,
@@ -84,12 +114,10 @@ def _split(
     if time_column is None or granularity is None:
         yield None, batch
         return
-    starts = granularity.floor(time_micros(batch.column(time_column)))
-    if starts[0] == starts[-1] and bool(np.all(starts == starts[0])):
-        yield int(starts[0]), batch
+    times = time_micros(batch.column(time_column))
+    first = granularity.floor_one(int(times[0]))
+    if first <= times.min() and times.max() < granularity.next_boundary(first):
+        yield first, batch
         return
-    order = np.argsort(starts, kind="stable")
-    distinct, first = np.unique(starts[order], return_index=True)
-    ends = [*first[1:], len(starts)]
-    for start, begin, end in zip(distinct, first, ends, strict=True):
-        yield int(start), batch.take(primitive_array(order[begin:end]))
+    for start, rows in rows_by_chunk(times, granularity):
+        yield start, batch.take(primitive_array(rows))

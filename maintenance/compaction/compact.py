@@ -18,6 +18,7 @@ from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.retention.dead_parts import LiveParts
+from projseg.writer.table_writer import segment_granularity
 
 IN_THREADS: Final = ThreadRunner()
 """How segments are merged without a cluster: each merge uses all processors by itself."""
@@ -75,6 +76,7 @@ class Compaction(msgspec.Struct, frozen=True, tag="compact"):
             min_segments=_min_segments(properties, is_policy=self.is_policy),
             is_policy=self.is_policy,
             is_dirty=lambda entry: bool(live.dead(entry)),
+            granularity=segment_granularity(properties),
         )
 
     def plan(self, target: Target) -> list[Merging]:

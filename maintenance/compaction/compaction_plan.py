@@ -1,9 +1,10 @@
 """Choose which small segments become one, from what the manifests say alone.
 
-A group lies within one time chunk and has at most the target's rows, those that are deleted not
-counted. Segments go, the oldest first, to the first group with room for them, so no two groups have
-room for one another: what a compaction made is not compacted again. A segment that stores removed
-values (deleted rows, dropped columns or projections) is written anew even by itself.
+A group lies within one of the table's time chunks and has at most the target's rows, those that are
+deleted not counted. Segments go, the oldest first, to the first group with room for them, so no two
+groups have room for one another: what a compaction made is not compacted again. A segment that
+stores removed values (deleted rows, dropped columns or projections) is written anew even by itself.
+So is one of a coarser granularity, which the table had before: it is cut.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 import pyarrow as pa
 
+from projseg.algebra.time.granularity import Granularity
 from projseg.segment_format.layout.format_limits import SEGMENT_BYTES_MAX
 from projseg.segment_format.layout.logical_types import TIMESTAMP
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.writer.time_chunks import chunk_around, is_coarser
 
 # A segment file may have twice as many bytes, so that merging what fits cannot pass the limit.
 _GROUP_BYTES_MAX: Final = SEGMENT_BYTES_MAX // 2
@@ -44,7 +48,7 @@ class Group:
     row_count: int = 0
     byte_count: int = 0
     is_dirty: bool = False
-    """Whether one of them stores removed values."""
+    """Whether one of them is to be written anew, be it by itself."""
 
     def add(self, entry: SegmentEntry, *, is_dirty: bool = False) -> None:
         """Add a segment."""
@@ -83,6 +87,7 @@ def plan_groups(
     min_segments: int,
     is_policy: bool = False,
     is_dirty: Callable[[SegmentEntry], bool] = lambda entry: entry.deletion_vector is not None,
+    granularity: Granularity | None,
 ) -> list[Group]:
     """Return the groups, the oldest chunk first.
 
@@ -98,22 +103,43 @@ def plan_groups(
         Whether every commit may compact, so that groups must be `growing_fast`.
     is_dirty : callable
         Whether a segment stores removed values.
+    granularity : Granularity or None
+        The table's time chunks; None: one for all time.
     """
     chunks: dict[tuple[int, int] | None, list[SegmentEntry]] = defaultdict(list)
+    coarse: dict[tuple[int, int] | None, list[SegmentEntry]] = defaultdict(list)
     dirty: set[str] = set()
     for entry in entries:
+        if is_coarser(entry.interval, granularity):
+            dirty.add(entry.listed_as)
+            coarse[entry.interval].append(entry)
+            continue
         if not is_policy and is_dirty(entry):
             dirty.add(entry.listed_as)
         elif entry.live_row_count >= target_rows:
             continue
-        chunks[entry.interval].append(entry)
-    by_time = sorted(chunks, key=lambda interval: interval or (0, 0))
-    found = (
-        group for interval in by_time for group in _first_fit(chunks[interval], target_rows, dirty)
+        chunks[chunk_around(entry.interval, granularity)].append(entry)
+    found: Iterable[Group] = (
+        group
+        for interval in sorted(chunks, key=_by_time)
+        for group in _first_fit(chunks[interval], target_rows, dirty)
     )
     if is_policy:
         found = (group.growing_fast() for group in found)
-    return [group for group in found if group.is_dirty or len(group.inputs) >= max(min_segments, 2)]
+    cut = (
+        group
+        for interval in sorted(coarse, key=_by_time)
+        for group in _first_fit(coarse[interval], target_rows, dirty)
+    )
+    return [
+        group
+        for group in chain(cut, found)
+        if group.is_dirty or len(group.inputs) >= max(min_segments, 2)
+    ]
+
+
+def _by_time(interval: tuple[int, int] | None) -> tuple[int, int]:
+    return interval or (0, 0)
 
 
 def groups_of_one(entries: Iterable[SegmentEntry]) -> list[Group]:

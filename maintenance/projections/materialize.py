@@ -223,8 +223,8 @@ class _Embedding:
         """The segment."""
         return (self.entry,)
 
-    def write(self, file: NewFile, pool: Executor) -> SegmentEntry | None:
-        """Build what is missing and write the file; None if nothing can be built, as before."""
+    def write(self, file: NewFile, pool: Executor) -> tuple[SegmentEntry, ...]:
+        """Build what is missing and write the file; none if nothing can be built, as before."""
         snapshot = self.target.snapshot
         schema = stored_schema(snapshot.properties)
         segment = open_checked(snapshot.storage, self.entry, schema)
@@ -233,7 +233,7 @@ class _Embedding:
         results = list(pool.map(lambda spec: build_from_segment(base, spec, facts), self.missing))
         is_built = any(isinstance(result, BuiltProjection) for result in results)
         if not is_built and set(not_built([*results, *self.recorded])) == set(self.entry.not_built):
-            return None
+            return ()
         copies = [(stored.name, _stored_as(base, stored, spec)) for stored, spec in self.kept]
         with new_segment(snapshot.storage, file.name, segment.schema) as encoder:
             contents = SegmentContents(encoder)
@@ -245,7 +245,7 @@ class _Embedding:
                 contents.add_not_built(settled)
             summary = encoder.finish()
         copied = tuple(replace(stored, name=spec.name) for stored, spec in self.kept)
-        return replace(
+        entry = replace(
             self.entry,
             file=file.name,
             write_id=file.write_id,
@@ -254,6 +254,7 @@ class _Embedding:
             projections=(*copied, *stored_projections(found, summary)),
             not_built=not_built([*found, *self.recorded]),
         )
+        return (entry,)
 
 
 def _stored_as(

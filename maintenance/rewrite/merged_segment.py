@@ -1,4 +1,4 @@
-"""Write one segment that holds the rows of several, without going through rows or strings.
+"""Write the rows of several segments as one, or cut by time, without going through strings.
 
 Columns are merged one at a time, dictionaries by value, and brought into the cluster order.
 Projections are merged from the states that the inputs store; for an input that lacks one, or has
@@ -9,9 +9,10 @@ decoded size of the new segment's columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from projseg.aggregation.merge import merge_partials
 from projseg.aggregation.partial import Partial
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.algebra.time.granularity import Granularity
 from projseg.evaluation.masks import filter_rows
 from projseg.evaluation.rows import MemorySource, RowIds, Rows, all_rows
 from projseg.maintenance.rewrite.stored_groups import stored_groups
@@ -29,6 +31,7 @@ from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.layout.footer import BASE_TABLE
 from projseg.segment_format.vectors.vectors import Vector
+from projseg.table_layer.commits.cleanup import remove
 from projseg.table_layer.metadata.deleted_rows import live_row_ids
 from projseg.table_layer.metadata.listed_file import open_checked
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
@@ -43,6 +46,8 @@ from projseg.writer.projection_builder import (
 )
 from projseg.writer.segment_writer import SegmentLayout, each_once, write_sorted
 from projseg.writer.sort_order import sorted_row_ids
+from projseg.writer.table_writer import segment_granularity
+from projseg.writer.time_chunks import chunk_around, is_coarser, rows_by_chunk, time_micros
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,18 @@ class _Input:
     segment: SegmentFile
     schema: TableSchema
     live: NDArray[np.uint32] | None
+
+    @classmethod
+    def of(cls, storage: Storage, entry: SegmentEntry, schema: TableSchema) -> _Input:
+        """Open a listed segment.
+
+        Raises
+        ------
+        CorruptionError
+            If it is damaged.
+        """
+        live = None if entry.deletion_vector is None else live_row_ids(storage, entry)
+        return cls(entry, open_checked(storage, entry, schema), schema, live)
 
     def column(self, name: str) -> Vector:
         """Return a base column without deleted rows; null if the segment lacks it."""
@@ -91,79 +108,108 @@ class Merging:
     def key(self) -> tuple[object, ...]:
         """The segments with their deleted rows, and what the table declares."""
         declared = ((spec.name, spec.definition_hash) for spec in self.target.layout.specs)
-        columns = in_stored_names(self.target.snapshot.properties).columns
-        return (columns, *declared, *(entry.listed_as for entry in self.replaced))
+        stored = in_stored_names(self.target.snapshot.properties)
+        layout = (stored.columns, stored.segment_granularity, stored.cluster_by)
+        return (*layout, *declared, *(entry.listed_as for entry in self.replaced))
 
-    def write(self, file: NewFile, pool: Executor) -> SegmentEntry:
-        """Write the segment."""
+    def write(self, file: NewFile, pool: Executor) -> tuple[SegmentEntry, ...]:
+        """Write the segment, or one for each of the table's time chunks that it would cross."""
         snapshot, layout = self.target.snapshot, self.target.layout
-        schema = stored_schema(snapshot.properties)
-        return write_merged(snapshot.storage, self.replaced, layout, schema, file, pool)
+        storage, schema = snapshot.storage, stored_schema(snapshot.properties)
+        inputs = [_Input.of(storage, entry, schema) for entry in self.replaced]
+        merged = _Merged.of(inputs, layout)
+        granularity = segment_granularity(snapshot.properties)
+        if granularity is not None and any(
+            is_coarser(entry.interval, granularity) for entry in self.replaced
+        ):
+            return _cut(merged, granularity, layout, storage, file, pool)
+        source = merged.in_order()
+        entry = write_sorted(
+            source,
+            layout,
+            each_once(layout.specs),
+            lambda spec: _merged_projection(inputs, source, spec),
+            storage=storage,
+            file=file.name,
+            write_id=file.write_id,
+            interval=chunk_around(self.replaced[0].interval, granularity),
+            pool=pool,
+        )
+        return (entry,)
 
 
-def write_merged(
-    storage: Storage,
-    entries: Sequence[SegmentEntry],
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    """The columns of some segments as one, in no order, and the order of the layout, uint32[n]."""
+
+    row_count: int
+    vectors: dict[str, Vector]
+    order: NDArray[np.uint32] | None
+
+    @classmethod
+    def of(cls, inputs: Sequence[_Input], layout: SegmentLayout) -> _Merged:
+        wanted = layout.dictionary_columns
+        vectors = {
+            name: merged_column(
+                [one.column(name) for one in inputs], wants_dictionary=name in wanted
+            )
+            for name in layout.schema.names
+        }
+        row_count = sum(one.entry.live_row_count for one in inputs)
+        return cls(row_count, vectors, sorted_row_ids(vectors, layout.sort_order))
+
+    def in_order(self) -> MemorySource:
+        """Return all rows; each column is freed once it is sorted."""
+        if self.order is not None:
+            for name, vector in self.vectors.items():
+                self.vectors[name] = vector.take(self.order)
+        return MemorySource(self.row_count, self.vectors)
+
+    def by_chunk(
+        self, time_column: str, granularity: Granularity
+    ) -> Iterator[tuple[int, MemorySource]]:
+        """Yield the rows of each time chunk, with its start, in the order of the layout."""
+        times = time_micros(self.vectors[time_column].to_arrow())
+        times = times if self.order is None else times[self.order]
+        for start, rows in rows_by_chunk(times, granularity):
+            chosen = rows if self.order is None else self.order[rows]
+            taken = {
+                name: with_values_in_use(vector.take(chosen))
+                for name, vector in self.vectors.items()
+            }
+            yield start, MemorySource(len(chosen), taken)
+
+
+def _cut(
+    merged: _Merged,
+    granularity: Granularity,
     layout: SegmentLayout,
-    schema: TableSchema,
+    storage: Storage,
     file: NewFile,
     pool: Executor,
-) -> SegmentEntry:
-    """Write the rows of some segments of one time chunk as one segment.
-
-    Parameters
-    ----------
-    storage : Storage
-        The table.
-    entries : sequence of SegmentEntry
-        The segments, the oldest first.
-    layout : SegmentLayout
-        What the table declares; deferred projections are built too.
-    schema : TableSchema
-        What the segments may hold, under stored names.
-    file : NewFile
-        The file to write.
-    pool : Executor
-        Projections are worked on side by side.
-
-    Raises
-    ------
-    CorruptionError
-        If one of the segments is damaged.
-    LimitExceededError, StorageError
-        As of `write_segment`.
-    """
-    inputs = [
-        _Input(
-            entry,
-            open_checked(storage, entry, schema),
-            schema,
-            None if entry.deletion_vector is None else live_row_ids(storage, entry),
-        )
-        for entry in entries
-    ]
-    wanted = layout.dictionary_columns
-    vectors = {
-        name: merged_column([one.column(name) for one in inputs], wants_dictionary=name in wanted)
-        for name in layout.schema.names
-    }
-    row_count = sum(entry.live_row_count for entry in entries)
-    order = sorted_row_ids(vectors, layout.sort_order)
-    if order is not None:
-        for name, vector in vectors.items():
-            vectors[name] = vector.take(order)
-    source = MemorySource(row_count, vectors)
-    return write_sorted(
-        source,
-        layout,
-        each_once(layout.specs),
-        lambda spec: _merged_projection(inputs, source, spec),
-        storage=storage,
-        file=file.name,
-        write_id=file.write_id,
-        interval=entries[0].interval,
-        pool=pool,
-    )
+) -> tuple[SegmentEntry, ...]:
+    """Write a segment for each time chunk; the states that the inputs store cannot be cut."""
+    assert layout.time_column is not None, "a granularity needs a time column"
+    entries: list[SegmentEntry] = []
+    try:
+        for start, source in merged.by_chunk(layout.time_column, granularity):
+            entries.append(
+                write_sorted(
+                    source,
+                    layout,
+                    each_once(layout.specs),
+                    partial(build_projection, source),
+                    storage=storage,
+                    file=file.numbered(len(entries)),
+                    write_id=file.write_id,
+                    interval=(start, granularity.next_boundary(start)),
+                    pool=pool,
+                )
+            )
+    except BaseException:
+        remove(storage, [entry.file for entry in entries])
+        raise
+    return tuple(entries)
 
 
 def _merged_projection(

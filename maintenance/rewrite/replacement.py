@@ -82,7 +82,7 @@ class Replacement:
     watchers: Watchers = NOBODY
     note: CommitNote = NO_NOTE
     _write_id: str = field(default_factory=new_write_id)
-    _written: dict[tuple[object, ...], SegmentEntry | None] = field(default_factory=dict)
+    _written: dict[tuple[object, ...], tuple[SegmentEntry, ...]] = field(default_factory=dict)
     _files: list[str] = field(default_factory=list)
 
     def run(self) -> tuple[Snapshot, tuple[SegmentEntry, ...]]:
@@ -116,8 +116,8 @@ class Replacement:
             target = Target.of(snapshot)
             tasks = self.rewrite.plan(target)
             self._write_missing(target, tasks)
-            changed = [(t, e) for t in tasks if (e := self._written[t.key]) is not None]
-            entries = tuple(entry for _, entry in changed)
+            changed = [(t, e) for t in tasks if (e := self._written[t.key])]
+            entries = tuple(entry for _, several in changed for entry in several)
             landed = snapshot
             if entries:
                 removed = frozenset(old.listed_as for task, _ in changed for old in task.replaced)
@@ -176,32 +176,34 @@ class Replacement:
         )
         try:
             with closing(self.runner.run(order)) as found:
-                for task, entry in found:
-                    self._finish(task, entry)
+                for task, entries in found:
+                    self._finish(task, entries)
         except BaseException:
             # No commit is under way, so whatever stopped the work, no version lists a file.
             remove(self.base.storage, self._files)
             raise
 
-    def _finish(self, task: Task, entry: SegmentEntry | None) -> None:
-        if entry is not None:
-            _check_rows(task, entry)
+    def _finish(self, task: Task, entries: tuple[SegmentEntry, ...]) -> None:
+        if entries:
+            _check_rows(task, entries)
+        for entry in entries:
             self.watchers.segment(entry)
-        self._written[task.key] = entry
+        self._written[task.key] = entries
 
     def _remove_unused(self, entries: Sequence[SegmentEntry]) -> None:
         listed = {entry.file for entry in entries}
-        written = [entry.file for entry in self._written.values() if entry is not None]
+        written = [entry.file for several in self._written.values() for entry in several]
         remove(self.base.storage, [file for file in written if file not in listed])
 
 
-def _check_rows(task: Task, entry: SegmentEntry) -> None:
-    """Refuse a segment that cannot hold the rows of those that it replaces."""
+def _check_rows(task: Task, entries: Sequence[SegmentEntry]) -> None:
+    """Refuse segments that cannot hold the rows of those that they replace."""
     row_count = sum(old.live_row_count for old in task.replaced)
-    if entry.live_row_count != row_count:
+    found = sum(entry.live_row_count for entry in entries)
+    if found != row_count:
         raise InvalidInputError(
             "PROJSEG_BAD_COMMIT_ENTRY",
-            f"segment {entry.file} has {entry.live_row_count} rows in place of {row_count} of "
+            f"segment {entries[0].file} has {found} rows in place of {row_count} of "
             f"{len(task.replaced)} segments; nothing was committed: use one release of projseg "
             "everywhere",
         )

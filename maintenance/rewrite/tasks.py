@@ -12,6 +12,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
+from projseg.table_layer.commits.cleanup import remove
 from projseg.table_layer.metadata.listed_file import open_checked
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
@@ -22,10 +23,28 @@ from projseg.writer.segment_writer import SegmentLayout
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """The file that a task is to write."""
+    """The file that a task is to write, and names of more where one is not enough.
 
-    name: str
+    Parameters
+    ----------
+    write_id : str
+        Of the commit.
+    number, attempt : int
+        Of the task, and of the attempt at it.
+    """
+
     write_id: str
+    number: int
+    attempt: int = 0
+
+    @property
+    def name(self) -> str:
+        """The first file."""
+        return self.numbered(0)
+
+    def numbered(self, number: int) -> str:
+        """Return one of the files."""
+        return segment_name(self.write_id, self.number, self.attempt, number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +61,7 @@ class Target:
 
 
 class Task(Protocol):
-    """One segment to write, in place of others.
+    """Segments to write in place of others: one, unless time chunks cut it.
 
     Equal keys mean that the same is to be written.
     """
@@ -55,8 +74,8 @@ class Task(Protocol):
     def replaced(self) -> tuple[SegmentEntry, ...]:
         """The listed segments that it replaces."""
 
-    def write(self, file: NewFile, pool: Executor) -> SegmentEntry | None:
-        """Write the segment; None if it would be as what it replaces, and no file is left."""
+    def write(self, file: NewFile, pool: Executor) -> tuple[SegmentEntry, ...]:
+        """Write the segments; none if they would be as what they replace. A failure leaves none."""
 
 
 class Rewrite(Protocol):
@@ -114,7 +133,7 @@ class WorkOrder:
         return sum(entry.byte_count for task in self.tasks for entry in task.replaced)
 
 
-Written = tuple[Task, SegmentEntry | None]
+Written = tuple[Task, tuple[SegmentEntry, ...]]
 
 
 class TaskRunner(Protocol):
@@ -139,28 +158,34 @@ class ThreadRunner:
     def run(self, order: WorkOrder) -> Generator[Written]:
         """Yield each task with what was written, in order."""
         numbers = range(order.first_number, order.first_number + len(order.tasks))
-        order.files.extend(segment_name(order.write_id, number, 0, 0) for number in numbers)
-        names = order.files[-len(order.tasks) :]
+        files = [NewFile(order.write_id, number) for number in numbers]
+        order.files.extend(file.name for file in files)
+
+        def work(task: Task, file: NewFile) -> tuple[SegmentEntry, ...]:
+            entries = written(task, order.target, file, pool)
+            order.files.extend(entry.file for entry in entries if entry.file != file.name)
+            return entries
+
         # Two pools: a task that waits for its columns must not hold a thread that they need.
         with (
             ThreadPoolExecutor(os.cpu_count() or 1) as pool,
             ThreadPoolExecutor(self.at_once) as outer,
         ):
             futures = [
-                outer.submit(written, task, order.target, NewFile(name, order.write_id), pool)
-                for task, name in zip(order.tasks, names, strict=True)
+                outer.submit(work, task, file)
+                for task, file in zip(order.tasks, files, strict=True)
             ]
             try:
                 for done, (task, future) in enumerate(zip(order.tasks, futures, strict=True), 1):
-                    entry = future.result()
+                    entries = future.result()
                     order.on_done(done)
-                    yield task, entry
+                    yield task, entries
             finally:
                 outer.shutdown(cancel_futures=True)
 
 
-def written(task: Task, target: Target, file: NewFile, pool: Executor) -> SegmentEntry | None:
-    """Write a task's segment, and return it once its file is known to be what will be listed.
+def written(task: Task, target: Target, file: NewFile, pool: Executor) -> tuple[SegmentEntry, ...]:
+    """Write a task's segments, and return them once the files are known to be what will be listed.
 
     What it replaces leaves the table, so nothing is taken on trust.
 
@@ -171,8 +196,11 @@ def written(task: Task, target: Target, file: NewFile, pool: Executor) -> Segmen
     StorageError
         If a file cannot be read or written.
     """
-    entry = task.write(file, pool)
-    if entry is not None:
-        snapshot = target.snapshot
-        open_checked(snapshot.storage, entry, stored_schema(snapshot.properties))
-    return entry
+    snapshot, entries = target.snapshot, task.write(file, pool)
+    try:
+        for entry in entries:
+            open_checked(snapshot.storage, entry, stored_schema(snapshot.properties))
+    except BaseException:
+        remove(snapshot.storage, [entry.file for entry in entries])
+        raise
+    return entries

@@ -33,7 +33,6 @@ from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.metadata.table_schema import in_stored_names, stored_schema
-from projseg.writer.table_writer import segment_granularity
 
 
 def verify_listed_segment(
@@ -94,17 +93,12 @@ def _against_rows(
 
 
 def chunk_mismatches(entry: SegmentEntry, properties: TableProperties) -> Iterator[Mismatch]:
-    """Yield an interval that is no time chunk of the table."""
-    granularity, interval = segment_granularity(properties), entry.interval
-    what = f"interval of a segment by {properties.segment_granularity}"
-    if granularity is None or interval is None:
-        if granularity is not None or interval is not None:
-            yield Mismatch(what, interval, "all time" if granularity is None else "a time chunk")
-        return
-    start = granularity.floor_one(interval[0])
-    chunk = (start, granularity.next_boundary(start))
-    if interval != chunk:
-        yield Mismatch(what, interval, chunk)
+    """Yield a time chunk of a table without time; that it holds the rows is checked of each entry.
+
+    Segments differ in granularity: a table adopts another one, and a write may choose its own.
+    """
+    if properties.time_column is None and entry.interval is not None:
+        yield Mismatch("interval of a segment without time", None, entry.interval)
 
 
 def size_mismatches(entry: SegmentEntry, segment: SegmentFile) -> Iterator[Mismatch]:

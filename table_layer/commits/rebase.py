@@ -20,6 +20,7 @@ from projseg.table_layer.columns.rebase_columns import (
     rebased_columns,
     without_forgetting,
 )
+from projseg.table_layer.commits.adopted_layout import with_layout
 from projseg.table_layer.metadata.change import (
     Append,
     Change,
@@ -122,6 +123,9 @@ def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
         case SetProperties():
             properties = _changed_properties(change, base.properties, current.properties)
             draft = Draft("set_properties", properties, current.file.manifests, ())
+    if isinstance(change, Append | Overwrite | ChangeColumns) and change.layout is not None:
+        adopted = with_layout(draft.properties, change.layout)
+        draft = replace_fields(draft, properties=adopted)
     check_properties(draft.properties)
     check_entries(added_entries(change), base, since, draft.properties)
     return draft

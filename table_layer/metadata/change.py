@@ -15,6 +15,38 @@ from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_properties import ProjectionDeclaration, TableProperties
 
 
+class AdoptLayout(msgspec.Struct, frozen=True):
+    """Declare the layout of new segments as a definition says; segments stay as they are.
+
+    Applies unless the table has adopted a later version of the definition, or has adopted another
+    definition: then the table stays as it is, and what was written for this layout is right too.
+
+    Parameters
+    ----------
+    definition : str
+        The id of the definition in its catalog.
+    definition_version : int
+        The version of the definition.
+    segment_granularity, cluster_by, target_segment_rows
+        As of the table properties; None: as the table has it.
+    projections : tuple of ProjectionDeclaration
+        In place of those of equal names, or beside those of others.
+    properties : mapping of str to str
+        In place of those of equal keys.
+    takes_over : bool
+        Whether the definition becomes the table's, whichever was adopted before.
+    """
+
+    definition: str
+    definition_version: int
+    segment_granularity: str | None = None
+    cluster_by: tuple[str, ...] | None = None
+    target_segment_rows: int | None = None
+    projections: tuple[ProjectionDeclaration, ...] = ()
+    properties: Mapping[str, str] = msgspec.field(default_factory=dict)
+    takes_over: bool = False
+
+
 class Append(msgspec.Struct, frozen=True):
     """Add segments, and make the changes of columns that they were written for.
 
@@ -23,6 +55,7 @@ class Append(msgspec.Struct, frozen=True):
 
     entries: tuple[SegmentEntry, ...]
     columns: ColumnChanges = NO_CHANGES
+    layout: AdoptLayout | None = None
 
 
 class Replace(msgspec.Struct, frozen=True):
@@ -70,12 +103,15 @@ class Overwrite(msgspec.Struct, frozen=True):
     cut : Replace or None
         What becomes of the base's segments that hold rows in the interval and others; None: there
         are none.
+    layout : AdoptLayout or None
+        The layout that is declared with them.
     """
 
     entries: tuple[SegmentEntry, ...]
     interval: tuple[int, int] | None = None
     columns: ColumnChanges | NewColumns = NO_CHANGES
     cut: Replace | None = None
+    layout: AdoptLayout | None = None
 
     def __post_init__(self) -> None:
         if self.interval is None:
@@ -110,6 +146,7 @@ class ChangeColumns(msgspec.Struct, frozen=True):
     """
 
     columns: ColumnChanges
+    layout: AdoptLayout | None = None
 
 
 class Restore(msgspec.Struct, frozen=True):

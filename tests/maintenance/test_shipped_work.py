@@ -41,7 +41,7 @@ class Attempts:
             for _ in range(count):
                 attempt += 1
                 last = work.run(number, piece, attempt=attempt, threads=1)
-                self.written.append(json.loads(last)["entry"])
+                self.written.extend(json.loads(last)["entries"])
             told.append(last)
         if self.fails:
             abandon(order)

@@ -207,7 +207,6 @@ FACTS = {
     "rows of a segment": (entry_lie(ROWS, value=SEGMENT_ROWS - 1), "rows"),
     "size of a file": (entry_lie(BYTES, value=lambda n: n + 1), "bytes, not the"),
     "footer checksum": (entry_lie(CHECKSUM, value=7), "footer checksum"),
-    "time chunk": (entry_lie(INTERVAL, value=lambda v: [v[0] - DAY_US, v[1]]), "interval"),
     "smallest time": (time_lies, "smallest and largest time"),
     "column listed": (entry_lie(COLUMNS, value=dropped("wide")), "columns"),
     "zone minimum": (entry_lie(COLUMNS, "big", 0, value=0), "minimum of column 'big'"),
