@@ -24,6 +24,7 @@ from projseg.algebra.planning.source_plan import (
     SourceChoice,
     SourcePlan,
 )
+from projseg.algebra.projection.renamed_projection import mentioned_columns
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.proofs.filter_simplify import ZoneSets, simplify
 from projseg.algebra.proofs.segment_facts import SegmentFacts
@@ -33,6 +34,14 @@ from projseg.algebra.time.interval import Interval
 __all__ = ["Planner", "check_forced", "choose"]
 
 _EMPTY = SourceChoice(())
+_OF_EXPRESSIONS = (
+    ReasonCode.MISSING_GROUPING_COLUMN,
+    ReasonCode.MISSING_VIRTUAL_COLUMN,
+    ReasonCode.GRANULARITY_TOO_COARSE,
+    ReasonCode.FILTER_NOT_IMPLIED,
+    ReasonCode.FILTER_COLUMN_NOT_STORED,
+    ReasonCode.AGGREGATOR_NOT_STORED,
+)
 _COSTLIER_THAN_METADATA = Reason(ReasonCode.COSTLIER, "than metadata, which is not read")
 
 
@@ -81,7 +90,10 @@ class Planner:
                 rejected = _costlier_than_metadata(group, facts, zones, query)
                 return SourceChoice((plan,), rejected, _COSTLIER_THAN_METADATA)
         verdicts = group.candidates.verdicts(facts, zones, conditions, query.bounds)
-        choice = offers.cheapest(verdicts.fitting, {**group.barred, **verdicts.rejected})
+        rejected = {**group.barred, **verdicts.rejected}
+        if query.declared_casts:
+            rejected = _with_declared_types(rejected, facts, query)
+        choice = offers.cheapest(verdicts.fitting, rejected)
         if context.use_projection is None and not group.more_names:
             return choice
         plans = tuple(map(self._under_asked_name, choice.plans))
@@ -118,6 +130,21 @@ def _costlier_than_metadata(
     able = [fitting.match.spec.name for fitting in verdicts.fitting]
     found = dict.fromkeys(able, _COSTLIER_THAN_METADATA)
     return group.by_every_name({**found, **group.barred, **verdicts.rejected})
+
+
+def _with_declared_types(
+    rejected: Mapping[str, Reason], facts: SegmentFacts, query: QuerySpec
+) -> dict[str, Reason]:
+    """Say DECLARED_TYPE where a projection has a column that the query reads in another type."""
+    cast = frozenset[str]().union(*(one.columns for one in query.declared_casts))
+    found = dict(rejected)
+    for spec in (stored.spec for stored in facts.projections):
+        reason = found.get(spec.name)
+        if reason is None or reason.code not in _OF_EXPRESSIONS:
+            continue
+        if any(name in reason.detail for name in mentioned_columns(spec) & cast):
+            found[spec.name] = Reason(ReasonCode.DECLARED_TYPE, str(reason))
+    return found
 
 
 def choose(

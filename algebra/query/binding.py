@@ -99,8 +99,21 @@ def bind_rows(bound: QuerySpec, schema: pa.Schema, query: Query) -> QuerySpec:
     with bound_to(arguments_of(query)):
         condition = _filter(query.filter, schema, zone)
     bounds, rest = split_time_bounds(condition, time_column, schema)
-    within = _interval(query.interval, time_column, zone if _is_instant(bound.time_type) else "UTC")
+    within = bind_interval(query, schema, time_column)
     return bound.among(conjunction(rest), intersection(within, bounds))
+
+
+def bind_interval(query: Query, schema: pa.Schema, time_column: str | None) -> Interval | None:
+    """Return the interval of a query, of the time column as a table stores it; None: all times.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_INTERVAL, PROJSEG_BAD_QUERY.
+    """
+    time_type = None if time_column is None else schema.field(time_column).type
+    zone = query.query_context.zone if _is_instant(time_type) else "UTC"
+    return _interval(query.interval, time_column, zone)
 
 
 def _outputs(schema: pa.Schema, time_column: str | None, query: Query) -> QuerySpec:

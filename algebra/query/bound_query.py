@@ -57,6 +57,8 @@ class QuerySpec(msgspec.Struct, frozen=True, dict=True):
         How it is to be run.
     is_partial : bool
         Whether states of the groups are asked for instead of final values.
+    declared_casts : tuple of Expression
+        The casts of columns to types that a definition declares; they are in the expressions above.
     """
 
     keys: tuple[NamedExpression, ...] = ()
@@ -73,6 +75,7 @@ class QuerySpec(msgspec.Struct, frozen=True, dict=True):
     time_type: pa.DataType | None = None
     context: QueryContext = msgspec.field(default_factory=QueryContext)
     is_partial: bool = False
+    declared_casts: tuple[Expression, ...] = ()
 
     def among(self, condition: Expression | None, interval: Interval | None) -> QuerySpec:
         """Return the same query of the rows that another filter and interval keep."""

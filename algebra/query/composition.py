@@ -76,6 +76,7 @@ def composed(outer: QuerySpec, inner: QuerySpec, schema: pa.Schema) -> QuerySpec
         interval=intersection(intersection(inner.interval, outer.interval), bounds),
         time_column=inner.time_column,
         time_type=inner.time_type,
+        declared_casts=inner.declared_casts,
     )
 
 

@@ -270,8 +270,13 @@ def _assignments(
     snapshot: Snapshot, values: Mapping[str, str], condition: Condition
 ) -> dict[str, str]:
     """Return an expression of each column's own type, by the table's names."""
-    schema = snapshot.properties.schema
+    schema, declared = snapshot.properties.schema, condition.declared
     names = {name.casefold(): name for name in schema.names}
+    seen = {field.name: field.type for field in schema}
+    if declared is not None:
+        visible = [(one, one.stored) for one in declared.columns if one.stored is not None]
+        names = {one.name.casefold(): stored for one, stored in visible}
+        seen |= {stored: declared.schema.field(one.name).type for one, stored in visible}
     if not values or not isinstance(values, Mapping):
         raise InvalidInputError(
             "PROJSEG_BAD_ARGUMENT", "an update sets no column; give {column: expression}"
@@ -284,21 +289,24 @@ def _assignments(
             raise InvalidInputError(
                 "PROJSEG_UNKNOWN_COLUMN",
                 f"column '{given}' to be updated is {problem}"
-                f"{did_you_mean(str(given), schema.names)}",
+                f"{did_you_mean(str(given), names.values())}",
             )
         assigned[name] = f"({text})"
     spec = scanned(snapshot.properties, condition, assigned)
     types = {named.name: named.expression.type for named in spec.columns}
     for name, text in assigned.items():
-        found, wanted = types[name], schema.field(name).type
-        if found != wanted:
+        assigned[name] = text
+        found = types[name]
+        for wanted in (seen[name], schema.field(name).type):
+            if found == wanted:
+                continue
             if not _may_store(found, wanted):
                 raise InvalidInputError(
                     "PROJSEG_SCHEMA_MISMATCH",
                     f"column '{name}' is {type_name(wanted)} and would be set to "
                     f"{type_name(found)}; cast the expression {text}",
                 )
-            assigned[name] = f"CAST({text} AS {type_name(wanted)})"
+            assigned[name], found = f"CAST({assigned[name]} AS {type_name(wanted)})", wanted
     return assigned
 
 

@@ -9,8 +9,10 @@ from typing import Final
 import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec import structs
 from numpy.typing import NDArray
 
+from projseg.algebra.expressions.binding.bind import NamedExpression
 from projseg.algebra.expressions.parameters.arguments import (
     Arguments,
     ArgumentsLike,
@@ -19,9 +21,11 @@ from projseg.algebra.expressions.parameters.arguments import (
 from projseg.algebra.expressions.parameters.sql_parameters import parameters
 from projseg.algebra.expressions.text.hidden_literals import hide_literals
 from projseg.algebra.expressions.text.sql_words import backquoted
+from projseg.algebra.expressions.tree import Column
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
+from projseg.algebra.query.declared_columns import DeclaredColumns, bind_declared
 from projseg.algebra.query.request import IntervalLike, Query, require_text, texts_of
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
@@ -54,6 +58,8 @@ class Condition(msgspec.Struct, frozen=True):
         Of time functions, and of times without a zone.
     args : Arguments or None
         The values of parameters of the filter, and of expressions beside it.
+    declared : DeclaredColumns or None
+        The columns that the texts name; None: the table's.
 
     Raises
     ------
@@ -65,6 +71,7 @@ class Condition(msgspec.Struct, frozen=True):
     interval: IntervalLike | None = None
     timezone: str = "UTC"
     args: Arguments | None = None
+    declared: DeclaredColumns | None = None
 
     def __post_init__(self) -> None:
         require_text("filter", self.filter)
@@ -97,6 +104,7 @@ def condition_of(
     interval: IntervalLike | None = None,
     timezone: str = "UTC",
     args: ArgumentsLike | None = None,
+    declared: DeclaredColumns | None = None,
 ) -> Condition:
     """Return the condition of a change, with the values of its parameters.
 
@@ -105,7 +113,7 @@ def condition_of(
     InvalidInputError
         PROJSEG_BAD_QUERY; PROJSEG_BAD_ARGUMENT if parameters and values do not fit.
     """
-    return update_of({}, filter, interval, timezone, args)[1]
+    return update_of({}, filter, interval, timezone, args, declared)[1]
 
 
 def update_of(
@@ -114,6 +122,7 @@ def update_of(
     interval: IntervalLike | None = None,
     timezone: str = "UTC",
     args: ArgumentsLike | None = None,
+    declared: DeclaredColumns | None = None,
 ) -> tuple[dict[str, str], Condition]:
     """Return the expressions and the condition of an update, whose parameters all have names.
 
@@ -134,7 +143,7 @@ def update_of(
     check_arguments(found, arguments)
     *texts, condition = found.texts
     assigned = {name: text or "" for name, text in zip(values, texts, strict=True)}
-    return assigned, Condition(condition, interval, timezone, arguments)
+    return assigned, Condition(condition, interval, timezone, arguments, declared)
 
 
 def planned(snapshot: Snapshot, condition: Condition) -> QueryPlan:
@@ -168,12 +177,11 @@ def scanned(
         If the filter, the interval or an expression does not fit the table.
     """
     given = values or {}
-    columns = [
-        f"{given.get(name, backquoted(name))} AS {backquoted(name)}"
-        for name in properties.schema.names
-    ]
+    schema, declared = properties.schema, condition.declared
+    names = schema.names if declared is None else list(given)
     query = Query(
-        columns=columns,
+        columns=[f"{given.get(name, backquoted(name))} AS {backquoted(name)}" for name in names]
+        or None,
         filter=condition.filter,
         interval=condition.interval,
         # Rows are known by their numbers among the base rows.
@@ -182,7 +190,12 @@ def scanned(
     if condition.args is not None:
         names = parameters(texts_of(query)).names
         query = replace(query, args=condition.args.only(names))
-    return bind_query(properties.schema, properties.time_column, query, has_instant=False)
+    if declared is None:
+        return bind_query(schema, properties.time_column, query, has_instant=False)
+    spec = bind_declared(declared, schema, properties.time_column, query, has_instant=False)
+    set_ones = {named.name: named for named in spec.columns} if given else {}
+    own = (NamedExpression(field.name, Column(field.type, field.name)) for field in schema)
+    return structs.replace(spec, columns=tuple(set_ones.get(one.name, one) for one in own))
 
 
 def is_whole(segment: SegmentPlan) -> bool:

@@ -21,6 +21,7 @@ from projseg.algebra.query.cache_key import (
     meaning_of,
     meaning_of_outputs,
 )
+from projseg.algebra.query.declared_columns import DeclaredColumns, bind_declared
 from projseg.algebra.query.request import Query, with_named_parameters
 from projseg.memory.cache import KEPT, CacheKey
 from projseg.memory.deadline import check_deadline
@@ -107,7 +108,9 @@ def plan_query(
     return plan
 
 
-def plan_asked(snapshot: Snapshot, query: Query) -> QueryPlan:
+def plan_asked(
+    snapshot: Snapshot, query: Query, declared: DeclaredColumns | None = None
+) -> QueryPlan:
     """Bind a query to a snapshot's columns, and choose a source for each segment.
 
     Dashboards ask the same queries again, so plans are cached by the queries' texts: a version's
@@ -119,21 +122,26 @@ def plan_asked(snapshot: Snapshot, query: Query) -> QueryPlan:
         The table at one version.
     query : Query
         What is asked.
+    declared : DeclaredColumns or None
+        The columns that its texts name; None: the table's.
 
     Raises
     ------
     ProjsegError
-        As of `bind_query` and `plan_query`.
+        As of `bind_query`, `bind_declared` and `plan_query`.
     """
     meaning = meaning_of(query)
-    key = _key("plan", snapshot, meaning)
+    key = _key("plan", snapshot, meaning if declared is None else (meaning, declared))
     plan: QueryPlan | None = KEPT.get(key)
     if plan is not None:
         return plan
     properties = snapshot.properties
     if depends_on_instant(query):
-        bound = bind_query(properties.schema, properties.time_column, query)
-        return plan_query(snapshot, bound)
+        return plan_query(snapshot, bind_asked(snapshot, query, declared))
+    if declared is not None:
+        plan = _plan_of_all(snapshot, bind_asked(snapshot, query, declared))
+        KEPT.put(key, plan, _byte_count(plan) + meaning.byte_count)
+        return plan
     query = with_named_parameters(query)
     outputs: QuerySpec = KEPT.get_or_load(
         _key("outputs", snapshot, meaning_of_outputs(query)),
@@ -145,8 +153,26 @@ def plan_asked(snapshot: Snapshot, query: Query) -> QueryPlan:
     return plan
 
 
+def bind_asked(
+    snapshot: Snapshot, query: Query, declared: DeclaredColumns | None = None
+) -> QuerySpec:
+    """Return a query bound to a snapshot's columns, or to those that a definition declares.
+
+    Raises
+    ------
+    ProjsegError
+        As of `bind_query` and `bind_declared`.
+    """
+    schema, time_column = snapshot.properties.schema, snapshot.properties.time_column
+    if declared is None:
+        return bind_query(schema, time_column, query)
+    return bind_declared(declared, schema, time_column, query)
+
+
 def _key(
-    kind: str, snapshot: Snapshot, what: QuerySpec | Meaning | SeparatedQuery | None = None
+    kind: str,
+    snapshot: Snapshot,
+    what: QuerySpec | Meaning | tuple[Meaning, DeclaredColumns] | SeparatedQuery | None = None,
 ) -> CacheKey:
     """Return the key of what is cached of a version, which names it by its commit."""
     location, write_id = snapshot.storage.location, snapshot.file.write_id

@@ -112,6 +112,7 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_PROJECTION_EXISTS": "A projection of that name is declared otherwise.",
     "PROJSEG_COLUMN_EXISTS": "A column to be added, or the new name of one, exists.",
     "PROJSEG_COLUMN_IN_USE": "A projection, the time column or the sort order needs a column.",
+    "PROJSEG_DECLARED_TYPE": "A column's stored type is never cast to the type that is declared.",
     "PROJSEG_CANNOT_WIDEN": "A column's type does not become the one asked for without loss.",
     "PROJSEG_UNKNOWN_DEFINITION": "A segment embeds a projection that the table never declared.",
     "PROJSEG_EMPTY_SCHEMA": "A table was declared without columns.",

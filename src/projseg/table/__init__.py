@@ -276,7 +276,7 @@ class Table(TableVersions, TableRows, TableProjections, TableSegments, TableColu
             from projseg.maintenance.row_changes.replace_rows import replace_rows
 
             batches = batches_of(data, self.schema)
-            condition = condition_of(filter, interval, timezone, args)
+            condition = condition_of(filter, interval, timezone, args, self._declared)
             self._snapshot, done = replace_rows(
                 self._snapshot, batches, condition, self._note, on_segment=on_segment
             )

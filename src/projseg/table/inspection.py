@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from projseg.algebra.query.declared_columns import DeclaredColumns
 from projseg.errors import without_secrets
 from projseg.table_layer.contents import metadata_tables
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
@@ -14,6 +16,10 @@ from projseg.table_layer.storage.locate_storage import Storage
 
 if TYPE_CHECKING:
     from projseg.maintenance.verification.verify import Finding
+
+
+ColumnsOf: TypeAlias = Callable[[TableProperties], DeclaredColumns]
+"""What a definition declares of a table's columns, at whichever version of the table."""
 
 
 class TableInspection:
@@ -27,9 +33,22 @@ class TableInspection:
         The version.
     """
 
+    _columns_of: ColumnsOf | None = None
+
     def __init__(self, storage: Storage, snapshot: Snapshot) -> None:
         self._storage = storage
         self._snapshot = snapshot
+
+    @property
+    def _declared(self) -> DeclaredColumns | None:
+        """The columns that a definition declares; None: the table's own."""
+        return None if self._columns_of is None else self._columns_of(self.properties)
+
+    @property
+    def _time_column(self) -> str | None:
+        """The name that queries have for the time column, if it is visible."""
+        declared, own = self._declared, self.properties.time_column
+        return own if declared is None else declared.name_of(own)
 
     def __repr__(self) -> str:
         segments, rows = len(self._snapshot.segments), self._snapshot.row_count
@@ -67,7 +86,8 @@ class TableInspection:
     @property
     def schema(self) -> pa.Schema:
         """The columns, in projseg's types."""
-        return self._snapshot.properties.schema
+        declared = self._declared
+        return self.properties.schema if declared is None else declared.schema
 
     @property
     def version(self) -> int:

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from projseg.algebra.expressions.instant import fixed_instant
 from projseg.algebra.expressions.parameters.arguments import ArgumentsLike, with_arguments
-from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import (
     Expressions,
@@ -24,7 +23,7 @@ from projseg.algebra.query.request import (
 from projseg.errors import InvalidInputError
 from projseg.memory.deadline import answered_within
 from projseg.reader.answer import answer
-from projseg.reader.plan.query_plan import QueryPlan, plan_asked, plan_query
+from projseg.reader.plan.query_plan import QueryPlan, bind_asked, plan_asked, plan_query
 from projseg.reader.scan.row_scan import scan
 from projseg.table.inspection import TableInspection
 
@@ -244,7 +243,7 @@ class TableVersion(TableInspection):
                 statement, lambda table: self._version_of(table, context), context, arguments
             )
         version = self._version_of(statement.table, context)
-        time_column = version.properties.time_column
+        time_column = version._time_column
         selected = select_query(statement, version.schema, time_column, context, arguments)
         return PlainSelect(version, selected)
 
@@ -256,11 +255,13 @@ class TableVersion(TableInspection):
         from projseg.table_layer.commits.open_version import instant_us, open_as_of, version_at
 
         if table.timestamp is None:
-            return TableVersion(
-                self._storage, open_as_of(self._storage, table.version, tag=table.tag)
-            )
-        instant = instant_us(table.timestamp, parse_context(context).zone)
-        return TableVersion(self._storage, version_at(self._storage, instant))
+            snapshot = open_as_of(self._storage, table.version, tag=table.tag)
+        else:
+            instant = instant_us(table.timestamp, parse_context(context).zone)
+            snapshot = version_at(self._storage, instant)
+        version = TableVersion(self._storage, snapshot)
+        version._columns_of = self._columns_of
+        return version
 
     def scan(
         self,
@@ -380,10 +381,10 @@ class TableVersion(TableInspection):
         return explain_plan(self._storage, query, self._plan(query), analyze=analyze)
 
     def _bound(self, query: Query) -> QuerySpec:
-        return bind_query(self.schema, self._snapshot.properties.time_column, query)
+        return bind_asked(self._snapshot, query, self._declared)
 
     def _plan(self, query: Query) -> QueryPlan:
-        return plan_asked(self._snapshot, query)
+        return plan_asked(self._snapshot, query, self._declared)
 
 
 def _warn_of_names(quoted: tuple[str, ...], schema: pa.Schema) -> None:

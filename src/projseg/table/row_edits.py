@@ -68,7 +68,7 @@ class TableRows(WritableTable):
 
         self._check_newest()
         self.refresh()
-        condition = condition_of(filter, interval, timezone, args)
+        condition = condition_of(filter, interval, timezone, args, self._declared)
         self._snapshot, done = delete_rows(self._snapshot, condition, self._note, dry_run=dry_run)
         return done
 
@@ -133,7 +133,7 @@ class TableRows(WritableTable):
 
         self._check_newest()
         self.refresh()
-        assigned, condition = update_of(values, filter, interval, timezone, args)
+        assigned, condition = update_of(values, filter, interval, timezone, args, self._declared)
         self._snapshot, done = update_rows(
             self._snapshot, assigned, condition, self._note, dry_run=dry_run
         )
@@ -241,7 +241,7 @@ class TableRows(WritableTable):
             raise InvalidInputError(
                 "PROJSEG_BAD_QUERY", "an erasure needs a filter, which says whose rows go"
             )
-        condition = condition_of(filter, interval, timezone, args)
+        condition = condition_of(filter, interval, timezone, args, self._declared)
         self._snapshot, done = erase(
             self._snapshot, condition, self._note, retention_hours=retention_hours
         )

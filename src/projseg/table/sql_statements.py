@@ -21,7 +21,7 @@ from projseg.algebra.query.select_table import SelectedTable
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.explain import Explain, explain_plan
 from projseg.reader.answer import answer
-from projseg.reader.plan.query_plan import plan_query
+from projseg.reader.plan.query_plan import bind_asked, plan_query
 from projseg.reader.rows_answer import answer_over
 from projseg.segment_format.layout.logical_types import type_name
 from projseg.table.inspection import TableInspection
@@ -74,7 +74,7 @@ class BoundSelect(msgspec.Struct, frozen=True):
     @property
     def time_column(self) -> str | None:
         """The version's time column, if the rows have it under its name."""
-        column = self.query.time_column
+        column = self.query.time_column if self.source is not None else self.version._time_column
         return column if column in self.selected.names and self.keeps_rows else None
 
     @property
@@ -123,16 +123,16 @@ def bind_select(
     """
     if statement.source is None:
         version = version_of(statement.table)
-        schema, time_column = version.schema, version.properties.time_column
-        selected = select_query(statement, schema, time_column, context, arguments)
-        return BoundSelect(version, selected, bind_query(schema, time_column, selected.query))
+        selected = select_query(statement, version.schema, version._time_column, context, arguments)
+        query = bind_asked(version.snapshot, selected.query, version._declared)
+        return BoundSelect(version, selected, query)
     inner = replace(statement.source, hints=(*statement.source.hints, *statement.hints))
     source = bind_select(inner, version_of, context, arguments)
     selected = select_query(statement, source.schema, source.time_column, context, arguments)
     query = bind_query(source.schema, source.time_column, selected.query)
     if not source.keeps_rows:
         return BoundSelect(source.version, selected, query, source)
-    over_table = composed(query, _as_named(source), source.version.schema)
+    over_table = composed(query, _as_named(source), source.version.properties.schema)
     return BoundSelect(source.version, selected, over_table)
 
 
