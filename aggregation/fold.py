@@ -19,7 +19,7 @@ from projseg.aggregation.merge import merge_partials, partial_of
 from projseg.aggregation.partial import Partial, StoredPartial
 from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.algebra.expressions.functions.text.text_budget import TextsTooLargeError
+from projseg.algebra.expressions.functions.text.text_rows import TextsTooLargeError
 from projseg.algebra.expressions.literals import literal_array
 from projseg.algebra.expressions.tree import Column, Expression, Literal
 from projseg.algebra.planning.source_plan import (
@@ -31,8 +31,7 @@ from projseg.algebra.planning.source_plan import (
     MergeStates,
     SourcePlan,
 )
-from projseg.evaluation.arrow_vectors import grouping_vector
-from projseg.evaluation.by_dictionary import values_by_id
+from projseg.evaluation.arrow_vectors import grouping_vector, values_by_id
 from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.rows import Rows
 from projseg.segment_format.vectors.vectors import Ids, Vector

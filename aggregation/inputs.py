@@ -1,4 +1,4 @@
-"""Feed a primitive's state from rows, from stored states, or from what metadata knows."""
+"""The inputs of aggregates over rows: values of arguments and masks, and exact products."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ import pyarrow as pa
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from projseg.aggregation.products import multiplied
-from projseg.aggregation.states.folded_rows import NumbersReader, valid_rows
-from projseg.aggregation.states.state import Groups, State, WeighedState
+from projseg.aggregation.states.state import (
+    Groups,
+    NumbersReader,
+    State,
+    WeighedState,
+    both_valid,
+    valid_rows,
+)
 from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.literals import literal_array
@@ -33,10 +38,39 @@ from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.in_blocks import block_values
 from projseg.evaluation.masks import condition_mask
 from projseg.evaluation.rows import MemorySource, Rows, all_rows
+from projseg.kernels.folds.fold_extremum import INT64_MAX
 from projseg.kernels.rows.gather import gather
 from projseg.kernels.rows.sorting import distinct
 from projseg.memory.forks import late_import
 from projseg.segment_format.vectors.vectors import Numbers, Vector
+
+
+def _multiplied(left: Numbers, right: Numbers | int) -> Numbers:
+    """Return the products of unscaled integers, row by row; null where an operand is.
+
+    Parameters
+    ----------
+    left : Numbers
+        Integers or decimals, whose type the products keep.
+    right : Numbers or int
+        As many, or one for all.
+    """
+    factors: NDArray[Any] | int
+    if isinstance(right, int):
+        low = high = right
+        factors, validity = right, left.validity
+    else:
+        low, high = right.limits()
+        factors, validity = right.wide(), both_valid(left.validity, right.validity)
+    values = left.wide()
+    least, largest = left.limits()
+    if max(abs(least), abs(largest), 1) * max(abs(low), abs(high), 1) > INT64_MAX:
+        values = values.astype(object)
+    found = values * factors
+    if validity is not None:
+        found = np.where(validity, found, 0)
+    return Numbers(found, left.type, validity=validity)
+
 
 # How many rows a weighted fold makes of its rows at a time.
 _UNFOLDED_ROWS_MAX: Final = 1 << 20
@@ -128,7 +162,7 @@ def _extremes_of_sketches(
 ) -> Vector:
     """Return the least or the greatest value of each sketch; a sketch keeps them as they are."""
     with late_import:
-        from projseg.aggregation.states.sketches.kll import KllState
+        from projseg.aggregation.states.kll import KllState
     sketches = KllState(feed.primitive, row_count)
     sketches.merge(_each_apart(row_count), columns)
     share = 0.0 if feed.extreme == "min" else 1.0
@@ -153,7 +187,7 @@ def _add_multiple(
         rows, groups = _filtered(feed.feed.filter, rows, groups)
         numbers = _counted(stored_states(feed.primitive, feed.feed.prefix, rows))
         for factor in feed.factors:
-            numbers = multiplied(numbers, NumbersReader().read(evaluate_over(factor, rows)))
+            numbers = _multiplied(numbers, NumbersReader().read(evaluate_over(factor, rows)))
     else:
         inner = sums.get((feed.primitive, feed.feed))
         if inner is None:
@@ -162,7 +196,7 @@ def _add_multiple(
             sums[feed.primitive, feed.feed] = inner
         numbers = _counted(inner.columns())
         groups = _each_apart(groups.count)
-    found = multiplied(numbers, feed.constant)
+    found = _multiplied(numbers, feed.constant)
     if arrow_type == pa.float64():
         found = replace(found, values=found.wide().astype(np.float64), base=0, bounds=None)
     state.merge(groups, {part: replace(found, type=arrow_type)})

@@ -14,14 +14,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.expressions.blocks.block_builder import BlockBuilder
-from projseg.algebra.expressions.blocks.block_value import NotInBlocksError, Value, is_long
+from projseg.algebra.expressions.blocks.block_builder import (
+    BlockBuilder,
+    NotInBlocksError,
+    Value,
+    is_long,
+)
 from projseg.algebra.expressions.blocks.compile_blocks import compiled, has_form
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.functions.text.text_budget import TextsTooLargeError
+from projseg.algebra.expressions.functions.text.text_rows import TextsTooLargeError
 from projseg.algebra.expressions.tree import Call, Column, Expression
-from projseg.evaluation.arrow_vectors import grouping_vector
-from projseg.evaluation.by_dictionary import values_by_id
+from projseg.evaluation.arrow_vectors import grouping_vector, values_by_id
 from projseg.evaluation.rows import Rows
 from projseg.kernels.blocks.block_operations import Operation
 from projseg.kernels.blocks.block_program import BlockProgram

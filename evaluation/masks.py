@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.expressions.fallible import may_fail
-from projseg.algebra.expressions.functions.text.text_budget import TextsTooLargeError
-from projseg.algebra.expressions.predicates import conjuncts
+from projseg.algebra.expressions.functions.text.text_rows import TextsTooLargeError
 from projseg.algebra.expressions.tree import Call, Expression
-from projseg.evaluation.by_dictionary import truth_by_id
+from projseg.evaluation.arrow_vectors import truth_by_id
 from projseg.evaluation.choose import evaluate_over, truth
 from projseg.evaluation.in_blocks import evaluated_in_blocks
 from projseg.evaluation.ranges import NumberRange, value_range

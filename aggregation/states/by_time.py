@@ -14,8 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.states.extremum import has_number_keys, number_keys
-from projseg.aggregation.states.folded_rows import ids_of, valid_rows
-from projseg.aggregation.states.state import Groups
+from projseg.aggregation.states.state import Groups, ids_of, valid_rows
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.evaluation.arrow_vectors import numbers_of_array, vector_of_array
 from projseg.evaluation.concat import concat_vectors

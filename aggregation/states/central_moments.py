@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.states.folded_rows import NumbersReader, both_valid
-from projseg.aggregation.states.state import Groups
+from projseg.aggregation.states.state import Groups, NumbersReader, both_valid
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.kernels.folds.fold_sum import sum_into
 from projseg.segment_format.vectors.arrow_arrays import primitive_array

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.aggregation.keys import Key, make_key
-from projseg.aggregation.states.folded_rows import valid_rows
-from projseg.aggregation.states.state import Groups
+from projseg.aggregation.states.state import Groups, valid_rows
 from projseg.aggregation.states.sum import SumState
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.evaluation.arrow_vectors import numbers_of_array, vector_of_array

@@ -12,8 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from projseg.aggregation.states.folded_rows import valid_rows
-from projseg.aggregation.states.state import Groups
+from projseg.aggregation.states.state import Groups, valid_rows
 from projseg.kernels.folds.fold_extremum import INT64_MAX, INT64_MIN, max_into, min_into
 from projseg.kernels.texts.text_prefixes import KEY_BYTES, rows_of_best, text_keys
 from projseg.segment_format.vectors.arrow_arrays import text_buffers

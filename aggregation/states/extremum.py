@@ -10,8 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.states.extreme_texts import extreme_candidates
-from projseg.aggregation.states.folded_rows import ids_of, taken
-from projseg.aggregation.states.state import Groups
+from projseg.aggregation.states.state import Groups, ids_of, taken
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.evaluation.arrow_vectors import merge_values, numbers_of_array
 from projseg.kernels.folds.fold_extremum import (

@@ -23,8 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.aggregation.states.folded_rows import NumbersReader
-from projseg.aggregation.states.state import Groups
+from projseg.aggregation.states.state import Groups, NumbersReader
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.kernels.folds.fold_sum import deviations_into, sum_into
 from projseg.segment_format.vectors.arrow_arrays import primitive_array

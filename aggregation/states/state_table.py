@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from projseg.aggregation.states.bits import BitsState
 from projseg.aggregation.states.by_time import ByTimeState
-from projseg.aggregation.states.count import CountState
+from projseg.aggregation.states.count import BitsState, CountState
 from projseg.aggregation.states.distinct import DistinctState
 from projseg.aggregation.states.extremum import ExtremumState
 from projseg.aggregation.states.moments import MomentsState
@@ -38,19 +37,19 @@ def _shape() -> StateClass:
 
 def _hll() -> StateClass:
     with late_import:
-        from projseg.aggregation.states.sketches.hll import HllState
+        from projseg.aggregation.states.hash_sketches import HllState
     return HllState
 
 
 def _theta() -> StateClass:
     with late_import:
-        from projseg.aggregation.states.sketches.theta import ThetaState
+        from projseg.aggregation.states.hash_sketches import ThetaState
     return ThetaState
 
 
 def _kll() -> StateClass:
     with late_import:
-        from projseg.aggregation.states.sketches.kll import KllState
+        from projseg.aggregation.states.kll import KllState
     return KllState
 
 

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.aggregation.states.final_values import check_fits, exact_to_arrow
-from projseg.aggregation.states.folded_rows import NumbersReader
-from projseg.aggregation.states.state import Groups
+from projseg.aggregation.states.state import Groups, NumbersReader
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.aggregates.result_types import sum_type
 from projseg.kernels.folds.fold_extremum import INT64_MAX

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from projseg.aggregation.groups import group_rows
 from projseg.aggregation.keys import Key, make_key
-from projseg.aggregation.states.folded_rows import both_valid, valid_rows
-from projseg.aggregation.states.state import Groups
+from projseg.aggregation.states.state import Groups, both_valid, valid_rows
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.evaluation.arrow_vectors import vector_of_array
 from projseg.evaluation.concat import concat_vectors

@@ -9,14 +9,9 @@ import msgspec
 import pyarrow as pa
 
 from projseg.algebra.aggregates.result_types import (
-    DECIMAL_DIGITS_MAX,
-    SUM_DIGITS,
-    average_type,
-    sum_type,
-)
-from projseg.algebra.aggregates.type_classes import (
     ANY,
     BOOLEAN,
+    DECIMAL_DIGITS_MAX,
     FLOAT,
     FLOATING,
     HLL,
@@ -26,9 +21,12 @@ from projseg.algebra.aggregates.type_classes import (
     NUMERIC,
     ORDERABLE,
     PRINTABLE,
+    SUM_DIGITS,
     THETA,
     TypeClass,
+    average_type,
     is_anything,
+    sum_type,
 )
 
 HLL_LG_K: Final = 12  # Spark's default, 1.6 % standard error

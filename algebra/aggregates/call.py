@@ -5,6 +5,8 @@ sqlglot reads the text; its tree is taken apart here, and `expressions.bind` bin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -19,10 +21,9 @@ from projseg.algebra.aggregates.aggregate_functions import (
 )
 from projseg.algebra.aggregates.aggregate_parameters import parameter_text, split_parameters
 from projseg.algebra.expressions.binding.bind import NamedExpression, bind_named_tree
-from projseg.algebra.expressions.canonical import canonical
+from projseg.algebra.expressions.canonical import canonical, conjunction
 from projseg.algebra.expressions.coercion import cast_to
 from projseg.algebra.expressions.instant import kept_by_text
-from projseg.algebra.expressions.predicates import conjunction
 from projseg.algebra.expressions.text.dialect import parse_sql
 from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.tree import Column, Expression, Literal
@@ -326,3 +327,61 @@ def _conjunction(filters: list[Expression]) -> Expression | None:
 
 def _bad(text: str, problem: str) -> InvalidInputError:
     return InvalidInputError("PROJSEG_BAD_AGGREGATE", f"aggregate '{text}': {problem}")
+
+
+def call_text(call: AggregateCall) -> str:
+    """Return the canonical text of a call, without its name."""
+    name = call.function
+    inputs = [to_sql(argument) for argument in call.arguments]
+    if AGGREGATES[name].goes_by_time:
+        inputs = inputs[:1]
+    if name in DISTINCT_OF:
+        name = DISTINCT_OF[name]
+        inputs[0] = f"DISTINCT {inputs[0]}"
+    inputs += map(_parameter_text, call.parameters)
+    suffix = "" if call.filter is None else f" FILTER (WHERE {to_sql(call.filter)})"
+    return f"{name}({', '.join(inputs) or '*'}){suffix}"
+
+
+def _parameter_text(parameter: object) -> str:
+    is_text = isinstance(parameter, str)
+    return to_sql(Literal(pa.string(), parameter)) if is_text else parameter_text(parameter)
+
+
+def aggregate_in(tree: exp.Expr) -> str | None:
+    """Return the first aggregate in a tree made by `dialect.parse_sql`; None if it has none."""
+    for node in tree.walk():
+        if is_aggregate_tree(node):
+            return node.sql(dialect="spark", normalize_functions=False)
+    return None
+
+
+@contextmanager
+def refusing_aggregates(what: str, text: str, instead: str) -> Iterator[None]:
+    """Say where an aggregate belongs, if a text is not bound because it has one.
+
+    Parameters
+    ----------
+    what : str
+        What the text is: "filter".
+    text : str
+        The text that is bound within the context.
+    instead : str
+        Where to put the aggregate.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_QUERY, instead of the error of an unknown function.
+    """
+    try:
+        yield
+    except UnsupportedFeatureError as error:
+        found = aggregate_in(parse_sql(text))
+        if found is None:
+            raise
+        raise InvalidInputError(
+            "PROJSEG_BAD_QUERY",
+            f"{what} '{text}' has the aggregate '{found}', which is of groups, and needs a value "
+            f"of each row; {instead}",
+        ) from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
@@ -16,7 +18,7 @@ from projseg.algebra.expressions.tree import Column, Expression
 from projseg.errors import InvalidInputError, ProjsegError
 
 
-class AggregateOutput(msgspec.Struct, frozen=True):
+class _AggregateOutput(msgspec.Struct, frozen=True):
     """An output that is computed from aggregates.
 
     Parameters
@@ -46,7 +48,7 @@ def bind_output(
     timezone: str = "UTC",
     time_column: str | None = None,
     has_sets: bool = False,
-) -> AggregateOutput:
+) -> _AggregateOutput:
     """Return the output that a text means.
 
     Parameters
@@ -75,7 +77,7 @@ def bind_output(
     if tree is None:
         call = bind_aggregate(text, schema, timezone=timezone, time_column=time_column)
         column = scope.call_column(call)
-        return AggregateOutput(call.name, column, (replace(call, name=column.name),))
+        return _AggregateOutput(call.name, column, (replace(call, name=column.name),))
     try:
         return _bound(tree, scope)
     except ProjsegError as error:
@@ -91,7 +93,7 @@ def bind_group_output(
     timezone: str = "UTC",
     time_column: str | None = None,
     has_sets: bool = False,
-) -> AggregateOutput:
+) -> _AggregateOutput:
     """Return the output of a query that a text means: also one of grouping columns alone.
 
     Parameters
@@ -122,7 +124,7 @@ def bind_group_output(
         return found
 
 
-def _of_groups(text: str, scope: GroupScope) -> AggregateOutput | ProjsegError | None:
+def _of_groups(text: str, scope: GroupScope) -> _AggregateOutput | ProjsegError | None:
     """Return an output without aggregates, or what is wrong with it; None if it has no meaning."""
     try:
         found = _bound(parse_sql(text), scope)
@@ -132,11 +134,11 @@ def _of_groups(text: str, scope: GroupScope) -> AggregateOutput | ProjsegError |
     return None if found.calls else found
 
 
-def _bound(tree: exp.Expression, scope: GroupScope) -> AggregateOutput:
+def _bound(tree: exp.Expression, scope: GroupScope) -> _AggregateOutput:
     found = scope.bind(_unaliased(tree))
     alias = tree.alias if isinstance(tree, exp.Alias) else None
     is_call = bool(found.calls) and isinstance(found.expression, Column)
-    return AggregateOutput(alias or found.name, found.expression, found.calls, is_call)
+    return _AggregateOutput(alias or found.name, found.expression, found.calls, is_call)
 
 
 def _composed(text: str) -> exp.Expression | None:
@@ -155,3 +157,41 @@ def _composed(text: str) -> exp.Expression | None:
 def _unaliased(tree: exp.Expression) -> exp.Expression:
     inner: exp.Expression = tree.this if isinstance(tree, exp.Alias) else tree
     return inner
+
+
+def stored_calls(
+    outputs: Sequence[_AggregateOutput], taken: Iterable[str]
+) -> tuple[AggregateCall, ...]:
+    """Return the calls of outputs.
+
+    An output that is one call gives it its name. Those of an expression, which is computed when it
+    is asked for, bear their own text, and are left out if another output has them.
+
+    Parameters
+    ----------
+    outputs : sequence of AggregateOutput
+        The outputs as declared.
+    taken : iterable of str
+        Names that no call may be given.
+    """
+    plain = [output for output in outputs if output.is_call]
+    names = {*taken, *(output.name for output in plain)}
+    known = {replace(call, name="") for output in plain for call in output.calls}
+    found: list[AggregateCall] = []
+    for output in outputs:
+        if output.is_call:
+            found += [replace(call, name=output.name) for call in output.calls]
+            continue
+        for call in output.calls:
+            if replace(call, name="") not in known:
+                name = _free(call.name, names)
+                known.add(replace(call, name=""))
+                names.add(name)
+                found.append(replace(call, name=name))
+    return tuple(found)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "'"
+    return name

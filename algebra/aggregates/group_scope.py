@@ -18,10 +18,10 @@ from sqlglot import exp
 from projseg.algebra.aggregates.call import (
     AggregateCall,
     bind_aggregate_tree,
+    call_text,
     is_aggregate_tree,
     result_type,
 )
-from projseg.algebra.aggregates.call_text import call_text
 from projseg.algebra.expressions.binding.bind import NamedExpression, bind, bind_tree
 from projseg.algebra.expressions.expression_limits import room_to_recurse
 from projseg.algebra.expressions.text.naming import composed_name, spark_name

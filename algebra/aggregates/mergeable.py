@@ -1,4 +1,4 @@
-"""Partial answers as data: an aggregate's state columns, and how Spark computes its value.
+"""Aggregate calls as primitives, and partial answers as data: the columns of their states.
 
 Each task returns its groups with states. Spark groups them again, merges the states and finishes;
 what it must compute is Spark SQL, made here from the records of functions and primitives.
@@ -11,11 +11,21 @@ import pyarrow as pa
 
 from projseg.algebra.aggregates.aggregate_functions import AGGREGATES
 from projseg.algebra.aggregates.call import AggregateCall, result_type
-from projseg.algebra.aggregates.decompose import decompose
 from projseg.algebra.aggregates.primitive import Primitive, kll_item
 from projseg.algebra.expressions.text.sql_words import backquoted
 from projseg.errors import UnsupportedFeatureError
 from projseg.segment_format.layout.logical_types import type_name
+
+
+def decompose(call: AggregateCall) -> tuple[Primitive, ...]:
+    """Return the primitives whose states make a call's value, in the order of `finish_call`."""
+    known = AGGREGATES[call.function]
+    parameters = known.primitive_parameters(call.parameters)
+    is_of_tuples = len(call.arguments) > 1 and bool(known.tuple_primitives)
+    functions = known.tuple_primitives if is_of_tuples else known.primitives
+    return tuple(
+        Primitive(function, call.arguments, call.filter, parameters) for function in functions
+    )
 
 
 class StateColumn(msgspec.Struct, frozen=True):

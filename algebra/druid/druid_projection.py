@@ -13,8 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from projseg.algebra.druid.druid_expressions import quote_column, translate_expression
-from projseg.algebra.druid.druid_filters import DruidFilters
-from projseg.algebra.druid.json_object import DruidObject
+from projseg.algebra.druid.druid_filters import DruidFilters, DruidObject
 from projseg.errors import InvalidInputError, did_you_mean
 
 TIME_NAME: Final = "__time"

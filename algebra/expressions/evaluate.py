@@ -17,7 +17,7 @@ from projseg.algebra.expressions.fallible import may_fail
 from projseg.algebra.expressions.functions.datum import Datum, as_array
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS
 from projseg.algebra.expressions.functions.scalar_function import Lazy
-from projseg.algebra.expressions.functions.text.text_budget import (
+from projseg.algebra.expressions.functions.text.text_rows import (
     TextsTooLargeError,
     texts_too_large,
 )

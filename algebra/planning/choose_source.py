@@ -6,7 +6,7 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.expressions.predicates import conjunction, conjuncts
+from projseg.algebra.expressions.canonical import conjunction, conjuncts
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.direct_feeds import sum_by_columns
 from projseg.algebra.planning.interval_cover import (

@@ -21,10 +21,10 @@ from projseg.algebra.aggregates.conditional_aggregates import (
 )
 from projseg.algebra.aggregates.linear import fraction_of, multiple_of, products_of
 from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.expressions.canonical import conjunction, conjuncts
 from projseg.algebra.expressions.coercion import is_floating, is_integral
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS
 from projseg.algebra.expressions.functions.scalar_function import Order
-from projseg.algebra.expressions.predicates import conjunction, conjuncts
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.planning.direct_feeds import DirectFeeds
 from projseg.algebra.planning.source_plan import (

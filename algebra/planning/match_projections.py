@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from projseg.algebra.expressions.canonical import conjuncts, not_null
 from projseg.algebra.expressions.fallible import may_fail
-from projseg.algebra.expressions.predicates import conjuncts, not_null
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.expressions.value_order import order_key
 from projseg.algebra.planning.column_index import ColumnIndex
@@ -33,14 +33,13 @@ from projseg.algebra.planning.source_plan import Reason, Reversal
 from projseg.algebra.planning.subtractability import filter_may_fail, reversal_of
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.projection.stored_names import state_column_name
-from projseg.algebra.proofs.exact_values import has_exact_sum, is_sure
+from projseg.algebra.proofs.exact_values import has_exact_sum, is_steady, is_sure, ordered_parts
 from projseg.algebra.proofs.filter_simplify import ZoneSets, outcomes
 from projseg.algebra.proofs.segment_facts import SegmentFacts
-from projseg.algebra.proofs.steady_buckets import is_steady, ordered_parts
 from projseg.algebra.query.bound_query import QuerySpec
+from projseg.algebra.time.bucket_order import always_refines, refines
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import DAY
-from projseg.algebra.time.refinement import always_refines, refines
 
 
 class Fitting(msgspec.Struct, frozen=True):

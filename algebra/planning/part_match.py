@@ -13,9 +13,8 @@ from typing import Final
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.expressions.canonical import canonical
+from projseg.algebra.expressions.canonical import canonical, conjunction
 from projseg.algebra.expressions.literals import TRUE
-from projseg.algebra.expressions.predicates import conjunction
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.algebra.planning.grouping_rewrite import GroupingRewriter, NotStored
 from projseg.algebra.planning.match_facts import SegmentView

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 import msgspec
 from msgspec.structs import replace
 
+from projseg.algebra.expressions.canonical import conjunction, conjuncts, not_null
 from projseg.algebra.expressions.literals import TRUE
-from projseg.algebra.expressions.predicates import conjunction, conjuncts, not_null
 from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.find_inputs import FeedFinder

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
 
-from projseg.algebra.expressions.predicates import conjuncts
+from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.expressions.value_order import order_key
 from projseg.algebra.planning.projection_match import Match

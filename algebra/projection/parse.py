@@ -3,25 +3,90 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from projseg.algebra.aggregates.call_text import call_text
-from projseg.algebra.aggregates.decompose import decompose
-from projseg.algebra.aggregates.expression import bind_output
-from projseg.algebra.aggregates.stored_calls import stored_calls
+from projseg.algebra.aggregates.call import call_text
+from projseg.algebra.aggregates.expression import bind_output, stored_calls
+from projseg.algebra.aggregates.mergeable import decompose
 from projseg.algebra.druid.druid_projection import ProjectionTexts, translate_druid
-from projseg.algebra.expressions.binding.bind import bind, bind_named, split_list
+from projseg.algebra.expressions.binding.bind import NamedExpression, bind, bind_named, split_list
 from projseg.algebra.expressions.expression_limits import JSON_DEPTH_MAX, is_too_deep_json
-from projseg.algebra.expressions.tree import Expression
-from projseg.algebra.projection.row_columns import bind_order, check_texts, row_columns
+from projseg.algebra.expressions.text.sql_words import backquoted
+from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.algebra.projection.sql import translate_sql
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
 from projseg.segment_format.layout.logical_types import is_nested, type_name
+
+_TERM: Final = re.compile(
+    r"^(?P<term>.*?)(?:\s+(?P<way>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?$",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def _check_texts(owner: str, texts: ProjectionTexts) -> None:
+    """Refuse a declaration that is not of rows alone, or lacks columns or order.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_PROJECTION.
+    """
+    if texts.group_by or texts.aggregators:
+        _refuse_rows(
+            f"{owner} gives an order of rows, and what to group by or aggregate; groups stand in "
+            "the order of the grouping columns: leave columns and order_by out"
+        )
+    if not texts.columns:
+        _refuse_rows(f"{owner} gives an order and no columns; name what to keep of every row")
+    if not texts.order_by:
+        _refuse_rows(f"{owner} gives columns of rows and no order; say what they are sorted by")
+
+
+def _row_columns(text: str, schema: pa.Schema) -> list[NamedExpression]:
+    """Return all columns of a table for `*`, none for any other text."""
+    if not isinstance(text, str) or text.strip() != "*":
+        return []
+    return [NamedExpression(field.name, Column(field.type, field.name)) for field in schema]
+
+
+def _bind_order(text: str, schema: pa.Schema, columns: Iterable[NamedExpression]) -> Expression:
+    """Return the column that a term of ORDER BY names: by its alias, else as the same expression.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_PROJECTION if it is none of the columns, has no order, or is to descend; the
+        code of a text that cannot be bound.
+    """
+    parts = _TERM.match(text.strip())
+    assert parts is not None, "every part may be empty"
+    if (parts["way"] or "asc").lower() != "asc" or (parts["nulls"] or "first").lower() != "first":
+        _refuse_rows("rows ascend, with nulls first: leave the direction out")
+    term = parts["term"]
+    aliases = {
+        alias.casefold(): named.expression
+        for named in columns
+        for alias in (named.name, backquoted(named.name))
+    }
+    found = aliases.get(term.casefold()) or bind(term, schema)
+    if found not in aliases.values():
+        _refuse_rows(
+            "rows are sorted by what is none of the projection's columns; put it out as well"
+        )
+    if is_nested(found.type):
+        _refuse_rows(f"rows cannot be sorted by a {type_name(found.type)}")
+    return found
+
+
+def _refuse_rows(problem: str) -> NoReturn:
+    raise InvalidInputError("PROJSEG_BAD_PROJECTION", problem)
+
 
 BASE_NAME: Final = "__base"
 _KEYWORD_KEYS: Final = (
@@ -128,13 +193,13 @@ def _spec_of_rows(
     condition: Expression | None,
     time_column: str | None,
 ) -> ProjectionSpec:
-    check_texts(owner, texts)
+    _check_texts(owner, texts)
     columns = tuple(
         named
         for text in texts.columns
-        for named in row_columns(text, schema) or [_within(owner, bind_named, text, schema)]
+        for named in _row_columns(text, schema) or [_within(owner, bind_named, text, schema)]
     )
-    bind_term = partial(bind_order, columns=columns)
+    bind_term = partial(_bind_order, columns=columns)
     order = tuple(_within(owner, bind_term, text, schema) for text in texts.order_by)
     return ProjectionSpec(texts.name, columns, (), condition, time_column, order)
 

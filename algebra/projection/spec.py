@@ -11,14 +11,13 @@ import pyarrow as pa
 import xxhash
 from msgspec.structs import replace
 
-from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate
-from projseg.algebra.aggregates.call_text import call_text
+from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate, call_text
 from projseg.algebra.aggregates.conditional_aggregates import with_filter
-from projseg.algebra.aggregates.decompose import decompose
+from projseg.algebra.aggregates.mergeable import decompose
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.binding.bind import NamedExpression, bind
+from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.expressions.patterns import all_patterns_accepted
-from projseg.algebra.expressions.predicates import conjuncts
 from projseg.algebra.expressions.regions import regions_of
 from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.text.sql_words import backquoted

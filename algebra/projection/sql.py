@@ -20,8 +20,7 @@ from projseg.algebra.aggregates.aggregate_functions import AGGREGATES, ALIASES
 from projseg.algebra.druid.druid_projection import ProjectionTexts
 from projseg.algebra.expressions.binding.bind import split_list
 from projseg.algebra.expressions.expression_limits import room_to_recurse
-from projseg.algebra.expressions.text.clauses import clauses, sql_tokens
-from projseg.algebra.expressions.text.dialect import parse_sql
+from projseg.algebra.expressions.text.dialect import clauses, parse_sql, sql_tokens
 from projseg.errors import InvalidInputError
 
 _CLAUSES: Final = {

@@ -9,14 +9,16 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from projseg.algebra.expressions.canonical import canonical
-from projseg.algebra.expressions.predicates import conjuncts
+from projseg.algebra.expressions.canonical import canonical, conjuncts
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.expressions.value_order import order_key
-from projseg.algebra.proofs.integer_ranges import values_of_sum, without_widening
 from projseg.algebra.proofs.predicate_truth import Truth, truth_of
-from projseg.algebra.proofs.segment_constants import constant_between, time_reading
-from projseg.algebra.proofs.segment_facts import ColumnFacts, SegmentFacts
+from projseg.algebra.proofs.segment_facts import (
+    ColumnFacts,
+    SegmentFacts,
+    constant_between,
+    time_reading,
+)
 from projseg.algebra.proofs.value_set import (
     ANY_VALUE,
     ANYTHING,
@@ -25,6 +27,8 @@ from projseg.algebra.proofs.value_set import (
     ValueSet,
     only,
     values_between,
+    values_of_sum,
+    without_widening,
 )
 
 

@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.expressions.value_order import end_of_prefix
-from projseg.algebra.proofs.preimage import preimage
 from projseg.algebra.proofs.value_set import (
     ANY_VALUE,
     ANYTHING,
@@ -25,6 +24,7 @@ from projseg.algebra.proofs.value_set import (
     ValueSet,
     any_of,
     only,
+    preimage,
     values_between,
 )
 from projseg.memory.forks import cached_property

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 import msgspec
 import pyarrow as pa
 
+from projseg.algebra.expressions.functions.function_table import FUNCTIONS
+from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.expressions.value_order import BOTTOM, TOP, Cut, cut_at
 
 
@@ -147,3 +150,54 @@ def any_of(values: Iterable[object], arrow_type: pa.DataType) -> ValueSet | None
         else:
             cuts += (start, end)
     return ValueSet(tuple(cuts))
+
+
+def without_widening(expression: Expression) -> Expression:
+    """Strip integer-widening casts from the outside of an expression."""
+    while isinstance(expression, Call) and expression.function == "cast":
+        (inner,) = expression.arguments
+        both = (inner.type, expression.type)
+        if not all(map(pa.types.is_integer, both)) or both[0].bit_width > both[1].bit_width:
+            break
+        expression = inner
+    return expression
+
+
+def values_of_sum(parts: tuple[ValueSet, ...], arrow_type: pa.DataType) -> ValueSet:
+    """Return a set that holds every sum of one value from each part, computed without overflow."""
+    if not pa.types.is_integer(arrow_type):
+        return ANYTHING
+    has_null = any(part.has_null for part in parts)
+    if any(not part.cuts for part in parts):
+        return NULL_ONLY if has_null else ValueSet(())
+    if any(len(cut) == 1 for part in parts for cut in (part.cuts[0], part.cuts[-1])):
+        return ValueSet(ANY_VALUE.cuts, has_null)
+    low = sum(part.cuts[0][1] for part in parts)
+    high = sum(part.cuts[-1][1] - 1 for part in parts)
+    return ValueSet(((1, low, 0), (1, high + 1, 0)), has_null)
+
+
+def preimage(term: Expression, values: ValueSet) -> ValueSet | None:
+    """Return the exact set of a call's first arguments that give one of some values.
+
+    Arguments for which the call raises are in no such set. None: it is not known, or the term is no
+    call of one argument beside constants.
+    """
+    if not isinstance(term, Call) or FUNCTIONS[term.function].inverse is None:
+        return None
+    if not all(isinstance(argument, Literal) for argument in term.arguments[1:]):
+        return None
+    found = NOTHING
+    for start, end in zip(values.cuts[::2], values.cuts[1::2], strict=True):
+        after_start, after_end = _after(term, start), _after(term, end)
+        if after_start is None or after_end is None:
+            return None
+        found = found.union(after_start.minus(after_end))
+    return ValueSet(found.cuts, values.has_null)
+
+
+@lru_cache(maxsize=4096)
+def _after(call: Call, cut: Cut) -> ValueSet | None:
+    inverse = FUNCTIONS[call.function].inverse
+    cuts = None if inverse is None else inverse(call, cut)
+    return None if cuts is None else ValueSet(cuts)

@@ -9,27 +9,26 @@ from typing import NoReturn
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.aggregates.aggregate_position import refusing_aggregates
+from projseg.algebra.aggregates.call import refusing_aggregates
 from projseg.algebra.aggregates.conditional_aggregates import with_filter
 from projseg.algebra.aggregates.expression import bind_group_output
 from projseg.algebra.expressions.binding.bind import NamedExpression, bind, bind_named
+from projseg.algebra.expressions.canonical import conjunction
 from projseg.algebra.expressions.functions.time.time_floor import time_floor
 from projseg.algebra.expressions.instant import fixed_instant
 from projseg.algebra.expressions.parameters.arguments import bound_to
 from projseg.algebra.expressions.parameters.sql_parameters import refuse_alone
-from projseg.algebra.expressions.predicates import conjunction
 from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.grouping_sets import has_grouping_sets, parse_grouping
-from projseg.algebra.query.output_references import Outputs
 from projseg.algebra.query.request import (
     IntervalLike,
     Query,
     arguments_of,
     with_named_parameters,
 )
-from projseg.algebra.query.result_order import bind_order, check_limit, is_ordinal
+from projseg.algebra.query.result_order import Outputs, bind_order, check_limit, is_ordinal
 from projseg.algebra.query.time_bounds import intersection, split_time_bounds
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.interval import Interval

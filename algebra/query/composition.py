@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from projseg.algebra.aggregates.call import AggregateCall
 from projseg.algebra.aggregates.conditional_aggregates import with_filter
 from projseg.algebra.expressions.binding.bind import NamedExpression
-from projseg.algebra.expressions.canonical import canonical
+from projseg.algebra.expressions.canonical import canonical, conjunction, conjuncts
 from projseg.algebra.expressions.expression_limits import check_depth
-from projseg.algebra.expressions.predicates import conjunction, conjuncts
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.time_bounds import intersection, split_time_bounds

@@ -26,8 +26,12 @@ from projseg.algebra.query.context import context_options, parse_context
 from projseg.algebra.query.grouping_sets import Grouping, parse_grouping
 from projseg.algebra.query.request import Query
 from projseg.algebra.query.result_order import is_ordinal, split_direction
-from projseg.algebra.query.select_arguments import parameters_of_outputs, with_arguments
-from projseg.algebra.query.select_names import SelectGroups, SelectNames
+from projseg.algebra.query.select_names import (
+    SelectGroups,
+    SelectNames,
+    parameters_of_outputs,
+    with_arguments,
+)
 from projseg.algebra.query.select_statement import SelectStatement
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import UnsupportedFeatureError

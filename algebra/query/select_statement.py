@@ -19,10 +19,19 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-
 
 from projseg.algebra.expressions.expression_limits import check_text
 from projseg.algebra.expressions.parameters.sql_parameters import parameter_names
-from projseg.algebra.expressions.text.clauses import Clause, clauses, list_parts, sql_tokens
-from projseg.algebra.expressions.text.dialect import parse_sql
-from projseg.algebra.query.select_nesting import common_tables, split_subquery
-from projseg.algebra.query.select_table import SelectedTable, parse_table
+from projseg.algebra.expressions.text.dialect import (
+    Clause,
+    clauses,
+    list_parts,
+    parse_sql,
+    sql_tokens,
+)
+from projseg.algebra.query.select_table import (
+    SelectedTable,
+    common_tables,
+    parse_table,
+    split_subquery,
+)
 from projseg.algebra.query.unsupported_sql import bad_sql, check_supported, unsupported
 
 _CLAUSES: Final = (

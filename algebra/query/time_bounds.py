@@ -6,7 +6,7 @@ import datetime
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.predicates import conjuncts
+from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.expressions.value_order import Cut
 from projseg.algebra.proofs.predicate_truth import truth_of

@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported there
 
-from projseg.algebra.expressions.text.clauses import outside_brackets
+from projseg.algebra.expressions.text.dialect import outside_brackets
 from projseg.errors import InvalidInputError, UnsupportedFeatureError
 
 _SHOWN: Final = 40  # characters of a text in a message

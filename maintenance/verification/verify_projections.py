@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from projseg.aggregation.fold import fold_base_rows
 from projseg.aggregation.merge import merge_partials
 from projseg.aggregation.partial import Partial
-from projseg.aggregation.states.sketches.kll import sketches_apart
+from projseg.aggregation.states.kll import sketches_apart
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Call
 from projseg.algebra.projection.renamed_projection import mentioned_columns

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from projseg.aggregation.grouping_set_folds import groups_of_sets
 from projseg.aggregation.partial import Partial, key_arrow
-from projseg.aggregation.states.final_states import finish_call, finish_numbers
+from projseg.aggregation.states.final_values import finish_call, finish_numbers
 from projseg.aggregation.states.state import State
 from projseg.algebra.aggregates.call import AggregateCall
 from projseg.algebra.aggregates.group_scope import GROUPING_ID

@@ -18,7 +18,7 @@ from projseg.aggregation.partial import FoldedPartial, Partial
 from projseg.aggregation.states.state_table import new_state
 from projseg.aggregation.subtract_deleted import without
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.algebra.expressions.predicates import conjuncts
+from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.planning.source_plan import MergeStates, SourcePlan, SubtractedRows
 from projseg.algebra.projection.stored_names import state_column_name, stored_column

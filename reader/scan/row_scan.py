@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from projseg.algebra.expressions.binding.bind import NamedExpression
 from projseg.algebra.expressions.evaluate import evaluate_in_parts
-from projseg.algebra.expressions.functions.text.text_budget import TextsTooLargeError
+from projseg.algebra.expressions.functions.text.text_rows import TextsTooLargeError
 from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.query.bound_query import QuerySpec

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.expressions.predicates import conjuncts
+from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.expressions.tree import Expression
 from projseg.algebra.time.interval import Interval
 from projseg.evaluation.masks import allowed_ids, mask_by_all

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from projseg.algebra.expressions.predicates import conjuncts
+from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.planning.source_cost import selectivity
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.reader.plan.query_plan import SegmentPlan

@@ -15,7 +15,7 @@ import projseg
 from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.period import MINUTE
 from projseg.algebra.time.time_zones import zone_table
-from projseg.evaluation.bucket_numbers import bucket_vector
+from projseg.evaluation.choose import bucket_vector
 from projseg.segment_format.layout.logical_types import TIMESTAMP
 from projseg.segment_format.vectors.vectors import Numbers
 

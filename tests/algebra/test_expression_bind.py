@@ -11,9 +11,8 @@ from scale import tries
 
 from projseg.algebra.expressions.binding.bind import bind, bind_named, split_list
 from projseg.algebra.expressions.binding.binder import Binder
-from projseg.algebra.expressions.canonical import canonical
+from projseg.algebra.expressions.canonical import canonical, conjunction, conjuncts
 from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.predicates import conjunction, conjuncts
 from projseg.algebra.expressions.text.dialect import parse_sql
 from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.tree import Call, Column, Literal

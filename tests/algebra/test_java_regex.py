@@ -12,7 +12,7 @@ from scale import tries
 from projseg.algebra.expressions.binding.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.fallible import may_fail
-from projseg.algebra.expressions.patterns import patience
+from projseg.algebra.expressions.patterns import java_regex
 from projseg.algebra.expressions.patterns.java_regex import JavaRegex
 from projseg.errors import (
     EvaluationError,
@@ -208,7 +208,7 @@ SLOW = ["((a{1,9}){1,9}){1,9}c", "(a{1,30}){1,30}c", "((a?){1,30}){1,30}c"]
 
 @pytest.mark.parametrize("pattern", SLOW)
 def test_repetitions_in_repetitions_end_in_time_or_with_a_code(pattern, monkeypatch):
-    monkeypatch.setattr(patience, "SECONDS_MAX", 0.05)
+    monkeypatch.setattr(java_regex, "SECONDS_MAX", 0.05)
     texts = pa.array(["a" * length for length in range(500, 700)])
     regex = JavaRegex(pattern)
     assert regex.may_fail

@@ -15,7 +15,6 @@ CROWDED: dict[str, int] = {}
 MUTUAL = {
     ("algebra.expressions.functions.logic", "algebra.expressions.functions.numbers"),
     ("algebra.expressions.functions.logic", "algebra.expressions.functions.time"),
-    ("algebra.expressions.binding", "algebra.expressions.text"),
     ("algebra.expressions.parameters", "algebra.expressions.text"),
     ("segment_format.dictionaries", "segment_format.pages"),
     ("segment_format.dictionaries", "segment_format.vectors"),

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projseg.algebra.expressions.binding.bind import bind
-from projseg.algebra.proofs.integer_ranges import values_of_sum, without_widening
 from projseg.algebra.proofs.value_set import (
     ANY_VALUE,
     ANYTHING,
@@ -16,6 +15,8 @@ from projseg.algebra.proofs.value_set import (
     any_of,
     only,
     values_between,
+    values_of_sum,
+    without_widening,
 )
 
 SCHEMA = pa.schema([("i", pa.int32()), ("b", pa.int64()), ("f", pa.float64()), ("y", pa.int8())])

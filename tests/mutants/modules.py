@@ -41,7 +41,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "algebra/expressions/functions/numbers/arithmetic.py": ("tests/algebra/test_arithmetic.py",),
     **{
         f"algebra/expressions/functions/logic/{name}.py": ("tests/algebra/test_comparisons.py",)
-        for name in ("comparison", "boolean", "conditional")
+        for name in ("comparison", "conditional")
     },
     "algebra/expressions/evaluate.py": _EXPRESSIONS,
     "algebra/time/interval.py": ("tests/algebra/test_interval.py",),
@@ -49,10 +49,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "algebra/time/period.py": ("tests/algebra/test_period.py",),
     "algebra/expressions/value_order.py": _PROOFS,
     "algebra/expressions/functions/logic/inverses.py": ("tests/algebra/test_function_inverses.py",),
-    "algebra/proofs/segment_constants.py": ("tests/query/test_segment_constants.py",),
-    "algebra/proofs/preimage.py": (*_PROOFS, "tests/query/test_time_predicates.py"),
-    "algebra/proofs/value_set.py": _PROOFS,
-    "algebra/proofs/integer_ranges.py": (
+    "algebra/proofs/segment_facts.py": ("tests/query/test_segment_constants.py",),
+    "algebra/proofs/value_set.py": (
+        *_PROOFS,
+        "tests/query/test_time_predicates.py",
         "tests/matching/test_integer_ranges.py",
         "tests/aggregation/test_linear_sums.py",
     ),
@@ -74,25 +74,18 @@ TESTS: dict[str, tuple[str, ...]] = {
     **{
         f"aggregation/states/{name}.py": _STATES
         for name in (
-            "bits",
             "by_time",
             "count",
             "distinct",
             "extremum",
-            "folded_rows",
             "state",
             "state_table",
         )
     },
-    **{
-        f"aggregation/states/{name}.py": (*_STATES, *_EXACT)
-        for name in ("final_values", "final_states")
-    },
+    "aggregation/states/final_values.py": (*_STATES, *_EXACT),
     "aggregation/states/moments.py": ("tests/states/test_moments.py",),
     "aggregation/states/sum.py": ("tests/states/test_exact_sums.py",),
-    "aggregation/states/sketches/hll.py": ("tests/states/test_hll.py", *_STATES),
-    "aggregation/states/sketches/theta.py": ("tests/states/test_theta.py", *_STATES),
-    "aggregation/states/sketches/hashes.py": (
+    "aggregation/states/hash_sketches.py": (
         "tests/states/test_hll.py",
         "tests/states/test_theta.py",
         *_STATES,
@@ -103,7 +96,6 @@ TESTS: dict[str, tuple[str, ...]] = {
 SETTLED = (
     "algebra/expressions/functions/numbers/arithmetic.py",
     "algebra/expressions/functions/logic/comparison.py",
-    "algebra/expressions/functions/logic/boolean.py",
     "algebra/expressions/functions/logic/conditional.py",
     "algebra/time/interval.py",
     "algebra/time/granularity.py",
@@ -111,12 +103,10 @@ SETTLED = (
     "algebra/proofs/value_set.py",
     "algebra/proofs/predicate_truth.py",
     "algebra/proofs/filter_implication.py",
-    "algebra/proofs/integer_ranges.py",
     "algebra/planning/interval_cover.py",
     "evaluation/ranges.py",
-    "aggregation/states/bits.py",
-    "aggregation/states/by_time.py",
     "aggregation/states/count.py",
+    "aggregation/states/by_time.py",
     "aggregation/states/distinct.py",
     "aggregation/states/extremum.py",
     "aggregation/states/moments.py",

@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.state_cases import vector_of
 
-from projseg.aggregation.states.final_states import finish_call
-from projseg.aggregation.states.final_values import average_to_arrow
+from projseg.aggregation.states.final_values import average_to_arrow, finish_call
 from projseg.aggregation.states.state import Groups
 from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.call import bind_aggregate, result_type
-from projseg.algebra.aggregates.decompose import decompose
+from projseg.algebra.aggregates.mergeable import decompose
 from projseg.algebra.expressions.tree import Column
 from projseg.errors import EvaluationError
 from projseg.segment_format.layout.logical_types import TIMESTAMP

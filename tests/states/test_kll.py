@@ -15,7 +15,7 @@ from oracle import quantiles as oracle
 from scale import IS_NIGHTLY, one_of
 from support.state_cases import folded, rows_of
 
-from projseg.aggregation.states.sketches.kll import KllState, sketches_apart
+from projseg.aggregation.states.kll import KllState, sketches_apart
 from projseg.aggregation.states.state import Groups
 from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive

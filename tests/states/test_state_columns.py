@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 from support.state_cases import vector_of
 
-from projseg.aggregation.states.folded_rows import narrowed, numbers_of_array
-from projseg.aggregation.states.state import Groups
+from projseg.aggregation.states.state import Groups, narrowed, numbers_of_array
 from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.tree import Column

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from projseg.aggregation.states.folded_rows import ids_of, narrowed
-from projseg.aggregation.states.state import Groups, State
+from projseg.aggregation.states.state import Groups, State, ids_of, narrowed
 from projseg.aggregation.states.state_table import new_state
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.evaluation.arrow_vectors import numbers_of_array

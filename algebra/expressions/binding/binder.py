@@ -10,16 +10,13 @@ import pyarrow as pa
 from sqlglot import exp
 
 from projseg.algebra.expressions import instant
-from projseg.algebra.expressions.binding.binder_columns import ColumnScope
-from projseg.algebra.expressions.binding.binder_intervals import span_of
-from projseg.algebra.expressions.binding.binder_types import written_type
+from projseg.algebra.expressions.binding.binder_names import ColumnScope, span_of
 from projseg.algebra.expressions.canonical import canonical
 from projseg.algebra.expressions.coercion import bad_expression, cast_to, is_floating
 from projseg.algebra.expressions.functions.collections.arrays import item_at
 from projseg.algebra.expressions.functions.function_table import SPELLINGS
-from projseg.algebra.expressions.functions.logic.boolean import logical
 from projseg.algebra.expressions.functions.logic.comparison import comparison, membership
-from projseg.algebra.expressions.functions.logic.conditional import case_when
+from projseg.algebra.expressions.functions.logic.conditional import case_when, logical
 from projseg.algebra.expressions.functions.logic.trying import try_cast
 from projseg.algebra.expressions.functions.numbers.arithmetic import arithmetic, negative
 from projseg.algebra.expressions.functions.numbers.numeric import bitwise, bitwise_not
@@ -37,6 +34,7 @@ from projseg.algebra.expressions.parameters.arguments import argument_of, bad_ar
 from projseg.algebra.expressions.parameters.parameter_places import misplaced
 from projseg.algebra.expressions.text.duration_text import Span
 from projseg.algebra.expressions.text.references import DIFFERENCES
+from projseg.algebra.expressions.text.type_text import written_type
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.time.time_zones import zone_name
 from projseg.errors import UnsupportedFeatureError, did_you_mean

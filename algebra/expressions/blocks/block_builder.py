@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
 import numpy as np
+import pyarrow as pa
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from projseg.algebra.expressions.blocks.block_value import (
-    LONG_GREATEST,
-    LONG_LEAST,
-    NotInBlocksError,
-    Value,
-    require_long,
-)
+from projseg.algebra.expressions.coercion import is_datetime, is_decimal, is_integral
 from projseg.kernels.blocks.block_operations import Operation
 from projseg.kernels.blocks.block_program import (
     PROGRAM_COLUMNS_MAX,
@@ -23,6 +19,94 @@ from projseg.kernels.blocks.block_program import (
     BlockProgram,
     Step,
 )
+
+_LONG_LEAST: Final = -(1 << 63)
+_LONG_GREATEST: Final = (1 << 63) - 1
+_WIDE_EDGE: Final = 1 << 127
+
+
+class NotInBlocksError(Exception):
+    """An expression, or its columns' values, ask for more than block programs do."""
+
+
+class Value(msgspec.Struct, frozen=True):
+    """The value of an expression in each row.
+
+    Parameters
+    ----------
+    register : int
+        64-bit numbers in the form that `vectors.Numbers` describes; doubles as their bits. What a
+        null row holds means nothing.
+    low, high : int
+        Bounds of the values that are not null; they mean nothing for doubles.
+    validity : int or None
+        The register that holds 1 where there is a value and 0 where it is null; None: no null.
+    upper : int or None
+        Of numbers whose bounds pass 64 bits, the register of the upper 64 of 128 bits; `register`
+        has the lower ones. None of other numbers.
+    zeros : int
+        All values that are not null end with so many decimal zeros at least.
+    """
+
+    register: int
+    low: int = 0
+    high: int = 0
+    validity: int | None = None
+    upper: int | None = None
+    zeros: int = 0
+
+
+def is_exact(arrow_type: pa.DataType) -> bool:
+    """Whether values are integers in some form: of numbers, decimals, times or truth."""
+    is_number = is_integral(arrow_type) or is_decimal(arrow_type)
+    return is_number or is_datetime(arrow_type) or bool(pa.types.is_boolean(arrow_type))
+
+
+def is_long(low: int, high: int) -> bool:
+    """Whether 64 bits hold all numbers from `low` to `high`."""
+    return low >= _LONG_LEAST and high <= _LONG_GREATEST
+
+
+def require_long(low: int, high: int) -> None:
+    """Refuse bounds that pass 64 bits.
+
+    Raises
+    ------
+    NotInBlocksError
+        If they do.
+    """
+    if not is_long(low, high):
+        raise NotInBlocksError("values may pass 64 bits")
+
+
+def require_narrow(value: Value) -> None:
+    """Refuse numbers of 128 bits, for steps that read 64.
+
+    Raises
+    ------
+    NotInBlocksError
+        If it is one.
+    """
+    if value.upper is not None:
+        raise NotInBlocksError("a step over values that may pass 64 bits")
+
+
+def is_wide(low: int, high: int) -> bool:
+    """Whether 128 bits hold all numbers from `low` to `high`."""
+    return low >= -_WIDE_EDGE and high < _WIDE_EDGE
+
+
+def require_wide(low: int, high: int) -> None:
+    """Refuse bounds that pass 128 bits.
+
+    Raises
+    ------
+    NotInBlocksError
+        If they do.
+    """
+    if not is_wide(low, high):
+        raise NotInBlocksError("values may pass 128 bits")
+
 
 # How many of x, y and z are registers; 2 of operations that are not named.
 _OPERANDS: Final = {
@@ -127,7 +211,7 @@ class BlockBuilder:
         if low <= value.low and value.high <= high:
             return value
         counts = self.register_of(self.both(value.validity, self.wanted))
-        edges = {"low": max(low, LONG_LEAST), "high": min(high, LONG_GREATEST)}
+        edges = {"low": max(low, _LONG_LEAST), "high": min(high, _LONG_GREATEST)}
         self.emit(Operation.REQUIRE_BETWEEN, value.register, counts, **edges)
         # Rows that are not wanted may lie outside, but what is computed of them is not used.
         bounds = max(low, value.low), min(high, value.high)

@@ -7,15 +7,19 @@ from typing import Final
 
 import pyarrow as pa
 
-from projseg.algebra.expressions.blocks import cast_steps, logic_steps, number_steps
-from projseg.algebra.expressions.blocks.block_builder import BlockBuilder
-from projseg.algebra.expressions.blocks.block_value import NotInBlocksError, Value, is_exact
+from projseg.algebra.expressions.blocks import logic_steps, number_steps
+from projseg.algebra.expressions.blocks.block_builder import (
+    BlockBuilder,
+    NotInBlocksError,
+    Value,
+    is_exact,
+)
 from projseg.algebra.expressions.blocks.wide_steps import constant as wide_constant
 from projseg.algebra.expressions.literals import literal_scalar
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.segment_format.layout.logical_types import arrow_to_numbers
 
-FORMS: Final = {**cast_steps.FORMS, **logic_steps.FORMS, **number_steps.FORMS}
+FORMS: Final = {**number_steps.FORMS, **logic_steps.FORMS, **number_steps.FORMS}
 LAZY_FORMS: Final = logic_steps.LAZY_FORMS
 
 Leaf = Callable[[Expression, BlockBuilder], Value | None]

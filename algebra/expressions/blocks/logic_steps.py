@@ -12,8 +12,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from projseg.algebra.expressions.blocks.block_builder import BlockBuilder
-from projseg.algebra.expressions.blocks.block_value import NotInBlocksError, Value, is_exact
+from projseg.algebra.expressions.blocks.block_builder import (
+    BlockBuilder,
+    NotInBlocksError,
+    Value,
+    is_exact,
+)
 from projseg.algebra.expressions.blocks.number_steps import Form, aligned
 from projseg.algebra.expressions.blocks.wide_steps import equal, less, upper_of
 from projseg.algebra.expressions.tree import Call, Expression

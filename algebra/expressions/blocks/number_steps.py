@@ -8,8 +8,8 @@ from typing import Final
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.expressions.blocks.block_builder import BlockBuilder
-from projseg.algebra.expressions.blocks.block_value import (
+from projseg.algebra.expressions.blocks.block_builder import (
+    BlockBuilder,
     NotInBlocksError,
     Value,
     is_exact,
@@ -28,12 +28,12 @@ from projseg.algebra.expressions.blocks.wide_steps import (
     subtracted,
     without_zeros,
 )
-from projseg.algebra.expressions.coercion import scale_of
+from projseg.algebra.expressions.coercion import is_datetime, is_decimal, scale_of
 from projseg.algebra.expressions.tree import Call
 from projseg.algebra.time.period import DAY
 from projseg.algebra.time.time_zones import MAX_MICROS, MIN_MICROS
 from projseg.kernels.blocks.block_operations import Operation
-from projseg.segment_format.layout.logical_types import number_limits
+from projseg.segment_format.layout.logical_types import TIMESTAMP, number_limits
 
 Form = Callable[[Call, Sequence[Value], BlockBuilder], Value]
 """(call, its arguments, builder) -> its value."""
@@ -41,7 +41,7 @@ Form = Callable[[Call, Sequence[Value], BlockBuilder], Value]
 _SIGN_BIT: Final = -(1 << 63)
 
 
-def exact(
+def _exact(
     blocks: BlockBuilder, operation: Operation, left: Value, right: Value, low: int, high: int
 ) -> Value:
     """Return the value of a step over integers, which lies in [low, high].
@@ -58,7 +58,7 @@ def exact(
     return Value(register, low, high, blocks.both(left.validity, right.validity))
 
 
-def fitted(blocks: BlockBuilder, value: Value, arrow_type: pa.DataType) -> Value:
+def _fitted(blocks: BlockBuilder, value: Value, arrow_type: pa.DataType) -> Value:
     """Return a value that is required to lie within the limits of a type."""
     return required(blocks, value, *number_limits(arrow_type))
 
@@ -84,7 +84,7 @@ def _of_doubles(blocks: BlockBuilder, operation: Operation, arguments: Sequence[
 
 
 def _result(call: Call, value: Value, scale: int, blocks: BlockBuilder) -> Value:
-    return fitted(blocks, rescaled(blocks, value, scale, scale_of(call.type)), call.type)
+    return _fitted(blocks, rescaled(blocks, value, scale, scale_of(call.type)), call.type)
 
 
 def _add(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
@@ -117,7 +117,7 @@ def _negative(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> V
     if not is_exact(call.type):
         sign = blocks.constant(_SIGN_BIT).register
         return replace(value, register=blocks.emit(Operation.XOR, value.register, sign))
-    return fitted(blocks, subtracted(blocks, blocks.constant(0), value), call.type)
+    return _fitted(blocks, subtracted(blocks, blocks.constant(0), value), call.type)
 
 
 def _absolute(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
@@ -126,12 +126,12 @@ def _absolute(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> V
         rest = blocks.constant(~_SIGN_BIT).register
         return replace(value, register=blocks.emit(Operation.AND, value.register, rest))
     zero = blocks.constant(0)
-    opposite = exact(blocks, Operation.SUBTRACT, zero, value, -value.high, -value.low)
+    opposite = _exact(blocks, Operation.SUBTRACT, zero, value, -value.high, -value.low)
     is_negative = blocks.emit(Operation.LESS, value.register, zero.register)
     register = blocks.emit(Operation.SELECT, is_negative, opposite.register, value.register)
     high = max(-value.low, value.high)
     low = 0 if value.low < 0 < value.high else min(abs(value.low), abs(value.high))
-    return fitted(blocks, Value(register, low, high, value.validity), call.type)
+    return _fitted(blocks, Value(register, low, high, value.validity), call.type)
 
 
 def _require_not_zero(blocks: BlockBuilder, left: Value, right: Value, *, exact: bool) -> None:
@@ -160,14 +160,14 @@ def _divide_decimals(call: Call, arguments: Sequence[Value], blocks: BlockBuilde
     divisor = right.low * 10 ** max(-digits, 0)
     quotient = divided_half_up(blocks, scaled(blocks, left, 10 ** max(digits, 0)), divisor)
     validity = blocks.both(left.validity, right.validity)
-    return fitted(blocks, replace(quotient, validity=validity), call.type)
+    return _fitted(blocks, replace(quotient, validity=validity), call.type)
 
 
 def _whole_divide(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
     left, right = aligned(call, arguments, blocks)
     _require_not_zero(blocks, left, right, exact=True)
     high = max(abs(left.low), abs(left.high))
-    return fitted(blocks, exact(blocks, Operation.DIVIDE, left, right, -high, high), call.type)
+    return _fitted(blocks, _exact(blocks, Operation.DIVIDE, left, right, -high, high), call.type)
 
 
 def _remainder(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
@@ -178,7 +178,7 @@ def _remainder(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> 
     high = max(abs(right.low), abs(right.high)) - 1
     low = -min(high, -left.low) if left.low < 0 else 0
     high = min(high, left.high) if left.high > 0 else 0
-    rest = exact(blocks, Operation.REMAINDER, left, right, low, max(high, 0))
+    rest = _exact(blocks, Operation.REMAINDER, left, right, low, max(high, 0))
     return _result(call, rest, _aligned_scale(call), blocks)
 
 
@@ -187,29 +187,91 @@ def _positive_remainder(call: Call, arguments: Sequence[Value], blocks: BlockBui
     _, right = aligned(call, arguments, blocks)
     if right.low <= 0 or _aligned_scale(call) != scale_of(call.type):
         raise NotInBlocksError("a divisor that may be negative")
-    moved = exact(blocks, Operation.ADD, rest, right, rest.low + right.low, rest.high + right.high)
+    moved = _exact(blocks, Operation.ADD, rest, right, rest.low + right.low, rest.high + right.high)
     zero = blocks.constant(0).register
     is_negative = blocks.emit(Operation.LESS, rest.register, zero)
     register = blocks.emit(Operation.SELECT, is_negative, moved.register, rest.register)
     high = right.high - 1 if rest.low < 0 else rest.high
-    return fitted(blocks, replace(rest, register=register, low=0, high=high), call.type)
+    return _fitted(blocks, replace(rest, register=register, low=0, high=high), call.type)
 
 
 def _days_between(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
     left, right = arguments
     bounds = left.low - right.high, left.high - right.low
-    return fitted(blocks, exact(blocks, Operation.SUBTRACT, left, right, *bounds), call.type)
+    return _fitted(blocks, _exact(blocks, Operation.SUBTRACT, left, right, *bounds), call.type)
 
 
 def _later_date(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
     date, days = arguments
     if call.function == "date_add":
         bounds = date.low + days.low, date.high + days.high
-        moved = exact(blocks, Operation.ADD, date, days, *bounds)
+        moved = _exact(blocks, Operation.ADD, date, days, *bounds)
     else:
         bounds = date.low - days.high, date.high - days.low
-        moved = exact(blocks, Operation.SUBTRACT, date, days, *bounds)
+        moved = _exact(blocks, Operation.SUBTRACT, date, days, *bounds)
     return blocks.required(moved, MIN_MICROS // DAY, MAX_MICROS // DAY - 1)
+
+
+# Quotients of integers up to here are rounded once.
+_EXACT_DOUBLE_MAX: Final = 1 << 53
+_LONG_DIGITS_MAX: Final = 18
+
+
+def _cast(call: Call, arguments: Sequence[Value], blocks: BlockBuilder) -> Value:
+    (value,), source, wanted = arguments, call.arguments[0].type, call.type
+    if pa.types.is_boolean(wanted):
+        return _to_boolean(value, source, blocks)
+    if is_datetime(source) or is_datetime(wanted):
+        return _to_timestamp(call, value, blocks)
+    if wanted == pa.float64():
+        return _to_double(value, source, blocks)
+    if not is_exact(source):
+        raise NotInBlocksError("doubles to whole numbers")
+    if is_decimal(wanted):
+        found = rescaled(blocks, value, scale_of(source), scale_of(wanted))
+        return _fitted(blocks, found, wanted)
+    if is_decimal(source):
+        return _to_whole(value, source, wanted, blocks)
+    return _fitted(blocks, value, wanted)
+
+
+def _to_boolean(value: Value, source: pa.DataType, blocks: BlockBuilder) -> Value:
+    operation = Operation.EQUAL if is_exact(source) else Operation.EQUAL_DOUBLES
+    require_narrow(value)
+    is_zero = blocks.emit(operation, value.register, blocks.constant(0).register)
+    return Value(blocks.opposite(is_zero), 0, 1, value.validity)
+
+
+def _to_timestamp(call: Call, value: Value, blocks: BlockBuilder) -> Value:
+    source, wanted = call.arguments[0].type, call.type
+    zone = call.parameters[0] if call.parameters else "UTC"
+    is_utc = wanted != TIMESTAMP or zone == "UTC"
+    if not (pa.types.is_date32(source) and pa.types.is_timestamp(wanted) and is_utc):
+        raise NotInBlocksError("a cast that reads a clock")
+    return scaled(blocks, value, DAY)
+
+
+def _to_double(value: Value, source: pa.DataType, blocks: BlockBuilder) -> Value:
+    if source == pa.float64():
+        return value
+    divisor = 10 ** scale_of(source)
+    if is_decimal(source) and max(divisor, -value.low, value.high) > _EXACT_DOUBLE_MAX:
+        raise NotInBlocksError("a decimal of many digits")
+    register = blocks.emit(Operation.TO_DOUBLE, value.register, low=divisor)
+    return Value(register, validity=value.validity)
+
+
+def _to_whole(
+    value: Value, source: pa.DataType, wanted: pa.DataType, blocks: BlockBuilder
+) -> Value:
+    """Drop the fraction; Spark casts a wide decimal to int by way of its nearest double."""
+    if source.precision > _LONG_DIGITS_MAX and wanted != pa.int64():
+        raise NotInBlocksError("a wide decimal to int")
+    if source.scale == 0:
+        return _fitted(blocks, value, wanted)
+    high = max(abs(value.low), abs(value.high))
+    divisor = blocks.constant(10**source.scale)
+    return _fitted(blocks, _exact(blocks, Operation.DIVIDE, value, divisor, -high, high), wanted)
 
 
 FORMS: Final[dict[str, Form]] = {
@@ -225,4 +287,5 @@ FORMS: Final[dict[str, Form]] = {
     "datediff": _days_between,
     "date_add": _later_date,
     "date_sub": _later_date,
+    "cast": _cast,
 }

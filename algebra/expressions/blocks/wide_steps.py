@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from projseg.algebra.expressions.blocks.block_builder import BlockBuilder
-from projseg.algebra.expressions.blocks.block_value import (
+from projseg.algebra.expressions.blocks.block_builder import (
+    BlockBuilder,
     NotInBlocksError,
     Value,
     is_long,

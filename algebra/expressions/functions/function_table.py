@@ -4,33 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from projseg.algebra.expressions.functions.collections import arrays, struct
-from projseg.algebra.expressions.functions.logic import (
-    boolean,
-    casts,
-    comparison,
-    conditional,
-    trying,
-)
-from projseg.algebra.expressions.functions.numbers import (
-    arithmetic,
-    digests,
-    numeric,
-    rounding,
-    row_hashes,
-)
+from projseg.algebra.expressions.functions.collections import arrays
+from projseg.algebra.expressions.functions.logic import casts, comparison, conditional, trying
+from projseg.algebra.expressions.functions.numbers import arithmetic, numeric, rounding, row_hashes
 from projseg.algebra.expressions.functions.scalar_function import ScalarFunction, Spelling
-from projseg.algebra.expressions.functions.sketches import distinct_sketches
 from projseg.algebra.expressions.functions.text import (
     pattern_functions,
     strings,
     text_changes,
     text_parts,
-    text_shapes,
 )
 from projseg.algebra.expressions.functions.time import (
     calendar,
-    time_between,
     time_bucket,
     time_construction,
     time_fields,
@@ -41,24 +26,18 @@ from projseg.algebra.expressions.functions.time import (
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     **arithmetic.FUNCTIONS,
     **arrays.FUNCTIONS,
-    **boolean.FUNCTIONS,
+    **conditional.FUNCTIONS,
     **calendar.FUNCTIONS,
     **casts.FUNCTIONS,
     **comparison.FUNCTIONS,
-    **conditional.FUNCTIONS,
-    **digests.FUNCTIONS,
-    **distinct_sketches.FUNCTIONS,
+    **row_hashes.FUNCTIONS,
     **numeric.FUNCTIONS,
     **pattern_functions.FUNCTIONS,
     **rounding.FUNCTIONS,
-    **row_hashes.FUNCTIONS,
-    **struct.FUNCTIONS,
     **strings.FUNCTIONS,
     **text_changes.FUNCTIONS,
     **text_parts.FUNCTIONS,
-    **text_shapes.FUNCTIONS,
     **time_bucket.FUNCTIONS,
-    **time_between.FUNCTIONS,
     **time_construction.FUNCTIONS,
     **time_fields.FUNCTIONS,
     **time_floor.FUNCTIONS,

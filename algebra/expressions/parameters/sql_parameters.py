@@ -11,7 +11,7 @@ import msgspec
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]  # re-exported there
 
 from projseg.algebra.expressions.parameters.parameter_places import misplaced, parameter_places
-from projseg.algebra.expressions.text.clauses import sql_tokens
+from projseg.algebra.expressions.text.dialect import sql_tokens
 from projseg.errors import InvalidInputError
 
 _TEXTS_KEPT: Final = 8192

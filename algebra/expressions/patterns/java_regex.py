@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Final
 
@@ -11,12 +13,71 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from projseg.algebra.expressions.coercion import bad_expression
-from projseg.algebra.expressions.patterns.character_sets import LINE_ENDS, complement, intersection
 from projseg.algebra.expressions.patterns.parser import parse_pattern
-from projseg.algebra.expressions.patterns.patience import PARTS_AT_ONCE, in_slices
-from projseg.algebra.expressions.patterns.pattern_errors import unsupported
-from projseg.algebra.expressions.patterns.pattern_part import TEXT_END, PatternPart
+from projseg.algebra.expressions.patterns.pattern_part import (
+    LINE_ENDS,
+    TEXT_END,
+    PatternPart,
+    complement,
+    intersection,
+    unsupported,
+)
+from projseg.errors import EvaluationError
+from projseg.memory.deadline import Deadline, check_deadline, deadline_of_thread, under
 from projseg.segment_format.vectors.arrow_arrays import array_of
+
+# How much time a pattern may take for a text.
+#
+# RE2's time grows with the text and, where its automaton has more states than it keeps, with the
+# pattern too: counted repetitions inside each other make it a thousand times slower. That is not
+# known before it is tried.
+
+SECONDS_MAX: Final = 1.0
+"""Of processor time, for the texts of a slice or one longer text."""
+_PARTS_AT_ONCE: Final = 100
+"""A pattern of fewer parts, each as often as it is repeated, takes RE2 little time for any text."""
+_SLICE_BYTES: Final = 1 << 16
+
+
+@contextmanager
+def patience(pattern: str) -> Iterator[None]:
+    """End the block with an error if it takes too much of this thread's processor time.
+
+    Raises
+    ------
+    EvaluationError
+        PROJSEG_EVALUATION_TOO_LONG, where the block calls `check_deadline`.
+    """
+
+    def error() -> EvaluationError:
+        return EvaluationError(
+            "PROJSEG_EVALUATION_TOO_LONG",
+            f"the regular expression '{pattern}' took more than {SECONDS_MAX:g} seconds over "
+            f"{_SLICE_BYTES >> 10} KiB of text; write it without counted repetitions inside "
+            "each other",
+        )
+
+    limit = Deadline(SECONDS_MAX, error, clock=time.thread_time, outer=deadline_of_thread())
+    with under(limit):
+        yield
+        check_deadline()
+
+
+def _in_slices(pattern: str, search: Callable[[pa.Array], pa.Array], texts: pa.Array) -> pa.Array:
+    """Return what a search finds in texts, of which it is given some at a time.
+
+    Raises
+    ------
+    EvaluationError
+        As `patience` does.
+    """
+    step = max(1, len(texts) * _SLICE_BYTES // max(1, texts.nbytes))
+    found = []
+    for start in range(0, max(1, len(texts)), step):
+        with patience(pattern):
+            found.append(search(texts.slice(start, step)))
+    return pa.concat_arrays(found)
+
 
 _NAMED: Final = re.compile(r"\(\?P<g([0-9]+)>|" + re.escape(TEXT_END))
 _GROUPS_MAX: Final = 9
@@ -49,7 +110,7 @@ class JavaRegex:
     @property
     def may_fail(self) -> bool:
         """Whether texts may take more time than is allowed."""
-        return self._root.size > PARTS_AT_ONCE
+        return self._root.size > _PARTS_AT_ONCE
 
     def search(self, texts: pa.Array) -> pa.Array:
         """Return bool[n], whether the pattern is found anywhere in each text; null for null.
@@ -62,7 +123,7 @@ class JavaRegex:
         return self._each(lambda some: pc.match_substring_regex(some, self._found), texts)
 
     def _each(self, compute: Callable[[pa.Array], pa.Array], texts: pa.Array) -> pa.Array:
-        return in_slices(self._text, compute, texts) if self.may_fail else compute(texts)
+        return _in_slices(self._text, compute, texts) if self.may_fail else compute(texts)
 
 
 class Finder(JavaRegex):

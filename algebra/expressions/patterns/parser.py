@@ -5,31 +5,30 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from projseg.algebra.expressions.patterns.character_sets import (
+from projseg.algebra.expressions.patterns.pattern_part import (
     ANY_CHARACTER,
     END,
+    END_OF_TEXT,
     ESCAPES,
     LINE_ENDS,
     NAMED,
-    CodePoints,
-    complement,
-    is_whole_beyond,
-    span,
-    union,
-    with_cases,
-)
-from projseg.algebra.expressions.patterns.pattern_errors import invalid, unsupported
-from projseg.algebra.expressions.patterns.pattern_part import (
-    END_OF_TEXT,
     NO_MORE_TEXT,
     TEXT_START,
+    CodePoints,
     PatternPart,
     Unsupported,
     capture,
     choice,
+    complement,
+    invalid,
+    is_whole_beyond,
     one_of,
     repetition,
     sequence,
+    span,
+    union,
+    unsupported,
+    with_cases,
 )
 from projseg.errors import LimitExceededError
 

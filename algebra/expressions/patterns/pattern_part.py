@@ -1,4 +1,4 @@
-r"""The parts of a pattern, each with its text for RE2 and what that text is right for.
+"""The parts of a pattern: each with its text for RE2, sets of code points, and errors.
 
 Java's `$` stands before a line end that ends the text, and RE2 cannot look ahead. Its text takes
 that line end (`TEXT_END`), so nothing may follow it, and what finds parts of texts gives it back.
@@ -6,19 +6,158 @@ that line end (`TEXT_END`), so nothing may follow it, and what finds parts of te
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
-from projseg.algebra.expressions.patterns.character_sets import (
-    ANY_CHARACTER,
-    NO_CHARACTER,
-    CodePoints,
-    contains,
-    intersection,
-    re2_set,
-    union,
-)
+from projseg.algebra.expressions.coercion import bad_expression
+from projseg.errors import InvalidInputError, UnsupportedFeatureError
+
+
+def invalid(pattern: str, reason: str) -> InvalidInputError:
+    """Return the error of a text that is not a pattern of Java's."""
+    return bad_expression(f"'{pattern}' is not a regular expression: {reason}")
+
+
+def unsupported(pattern: str, construct: str) -> UnsupportedFeatureError:
+    """Return the error of a pattern that Java accepts and projseg does not."""
+    return UnsupportedFeatureError(
+        "PROJSEG_UNSUPPORTED_FUNCTION",
+        f"the regular expression '{pattern}' has {construct}, which is not supported; "
+        "docs/functions.md lists what is",
+    )
+
+
+# Sets of code points, and those that `\d`, `\w` and `\p{...}` name in a pattern.
+#
+# A set is a tuple of the code points, ascending, at which membership changes: (97, 123) is a to z.
+
+CodePoints: TypeAlias = tuple[int, ...]
+
+END: Final = 0x110000
+_NO_CHARACTER: Final[CodePoints] = ()
+ANY_CHARACTER: Final[CodePoints] = (0, END)
+SURROGATES: Final[CodePoints] = (0xD800, 0xE000)
+_BEYOND: Final[CodePoints] = (*SURROGATES, 0x10000, END)
+
+
+def span(first: int, last: int) -> CodePoints:
+    """Return the set of code points from `first` to `last`, both included."""
+    return (first, last + 1)
+
+
+def characters(text: str) -> CodePoints:
+    """Return the set of a text's characters."""
+    return union(*(span(ord(character), ord(character)) for character in text))
+
+
+def _contains(members: CodePoints, character: str) -> bool:
+    """Whether a set has a character."""
+    return bisect_right(members, ord(character)) % 2 == 1
+
+
+def union(*sets: CodePoints) -> CodePoints:
+    """Return the code points that are in any of the sets."""
+    return _in_at_least(1, sets)
+
+
+def intersection(*sets: CodePoints) -> CodePoints:
+    """Return the code points that are in all of the sets."""
+    return _in_at_least(len(sets), sets)
+
+
+def complement(members: CodePoints) -> CodePoints:
+    """Return the code points that are not in a set."""
+    opened = members[1:] if members[:1] == (0,) else (0, *members)
+    return opened[:-1] if opened[-1:] == (END,) else (*opened, END)
+
+
+def _in_at_least(wanted: int, sets: tuple[CodePoints, ...]) -> CodePoints:
+    changes: dict[int, int] = {}
+    for members in sets:
+        for index, bound in enumerate(members):
+            changes[bound] = changes.get(bound, 0) + (1 if index % 2 == 0 else -1)
+    found, depth = [], 0
+    for bound in sorted(changes):
+        before, depth = depth, depth + changes[bound]
+        if (before >= wanted) != (depth >= wanted):
+            found.append(bound)
+    return tuple(found)
+
+
+_UPPER: Final = span(ord("A"), ord("Z"))
+_LOWER: Final = span(ord("a"), ord("z"))
+_ALPHA: Final = union(_UPPER, _LOWER)
+_DIGIT: Final = span(ord("0"), ord("9"))
+_SPACE: Final = characters(" \t\n\x0b\x0c\r")
+LINE_ENDS: Final = characters("\n\r\x85\u2028\u2029")
+ESCAPES: Final = {
+    "d": _DIGIT,
+    "h": union(characters(" \t\xa0\u1680\u180e\u202f\u205f\u3000"), span(0x2000, 0x200A)),
+    "s": _SPACE,
+    "w": union(_ALPHA, _DIGIT, characters("_")),
+}
+"""The set of each escape, whose capital is the complement."""
+NAMED: Final[dict[str, CodePoints]] = {
+    "ASCII": span(0, 0x7F),
+    "Alnum": union(_ALPHA, _DIGIT),
+    "Alpha": _ALPHA,
+    "Blank": characters(" \t"),
+    "Cntrl": union(span(0, 0x1F), span(0x7F, 0x7F)),
+    "Digit": _DIGIT,
+    "Graph": span(0x21, 0x7E),
+    "Lower": _LOWER,
+    "Print": span(0x20, 0x7E),
+    "Punct": intersection(span(0x21, 0x7E), complement(union(_ALPHA, _DIGIT))),
+    "Space": _SPACE,
+    "Upper": _UPPER,
+    "XDigit": union(_DIGIT, characters("ABCDEFabcdef")),
+}
+r"""The sets of `\p{...}` that do not depend on a version of Unicode."""
+
+
+def with_cases(members: CodePoints) -> CodePoints:
+    """Return a set with both cases of its ASCII letters, as the flag `i` of Java adds them."""
+    raised = (bound - 32 for bound in intersection(members, _LOWER))
+    lowered = (bound + 32 for bound in intersection(members, _UPPER))
+    return union(members, tuple(raised), tuple(lowered))
+
+
+def is_whole_beyond(members: CodePoints) -> bool:
+    """Whether a set has no half of a surrogate pair, or all halves and all characters of pairs.
+
+    Java reads texts in UTF-16 and may begin a search within a pair. With such sets nothing is found
+    there that is not found at the pair's beginning.
+    """
+    halves = intersection(members, SURROGATES)
+    return not halves or intersection(members, _BEYOND) == _BEYOND
+
+
+def _re2_set(members: CodePoints) -> str:
+    """Return a set as RE2 writes it, without surrogates, which RE2 and UTF-8 text do not have."""
+    members = intersection(members, complement(SURROGATES))
+    if not members:
+        return r"[^\x00-\x{10FFFF}]"
+    if members == complement(SURROGATES):
+        return r"(?s:.)"
+    if len(members) == 2 and members[1] == members[0] + 1:
+        return _re2_character(members[0])
+    return f"[{''.join(_re2_ranges(members))}]"
+
+
+def _re2_ranges(members: CodePoints) -> Iterator[str]:
+    for first, end in zip(members[::2], members[1::2], strict=True):
+        yield _re2_character(first)
+        if end - first > 1:
+            yield f"-{_re2_character(end - 1)}"
+
+
+def _re2_character(code_point: int) -> str:
+    character = chr(code_point)
+    is_plain = character.isascii() and character.isalnum()
+    return character if is_plain else f"\\x{{{code_point:X}}}"
+
 
 TEXT_END: Final = r"(?:\r\n|[\n\r\x{85}\x{2028}\x{2029}])?\z"
 
@@ -55,8 +194,8 @@ class PatternPart:
     text: str
     least: int = 0
     size: int = 1
-    first: CodePoints = NO_CHARACTER
-    loop: CodePoints = NO_CHARACTER
+    first: CodePoints = _NO_CHARACTER
+    loop: CodePoints = _NO_CHARACTER
     splits_line_end: bool = False
     groups: frozenset[int] = frozenset()
     looped: frozenset[int] = frozenset()
@@ -82,7 +221,9 @@ class Unsupported(Exception):
 
 def one_of(members: CodePoints) -> PatternPart:
     """Return the part that is one character of a set."""
-    return PatternPart(re2_set(members), 1, first=members, splits_line_end=contains(members, "\r"))
+    return PatternPart(
+        _re2_set(members), 1, first=members, splits_line_end=_contains(members, "\r")
+    )
 
 
 def sequence(parts: Sequence[PatternPart]) -> PatternPart:
@@ -95,7 +236,7 @@ def sequence(parts: Sequence[PatternPart]) -> PatternPart:
     """
     if len(parts) == 1:
         return parts[0]
-    first, least = NO_CHARACTER, 0
+    first, least = _NO_CHARACTER, 0
     splits, opens, kept = False, False, ANY_CHARACTER
     for place, part in enumerate(parts):
         if place and parts[place - 1].has_end:
@@ -107,14 +248,14 @@ def sequence(parts: Sequence[PatternPart]) -> PatternPart:
             opens = least == 0
         if least == 0:
             first = union(first, part.first)
-        is_passed = part.least == 0 and not contains(part.loop, "\n")
+        is_passed = part.least == 0 and not _contains(part.loop, "\n")
         splits = part.splits_line_end or (splits and is_passed)
         least += part.least
     return replace(
         _joined("".join(part.text for part in parts), parts),
         least=least,
         first=first,
-        loop=parts[-1].loop if parts else NO_CHARACTER,
+        loop=parts[-1].loop if parts else _NO_CHARACTER,
         splits_line_end=splits,
         opens_end=opens,
         is_ended=bool(parts) and parts[-1] is END_OF_TEXT,
@@ -150,7 +291,7 @@ def repetition(body: PatternPart, least: int, most: int | None, *, is_greedy: bo
     if is_loop and body.least == 0 and body.has_condition:  # Java ends at an empty repetition
         raise Unsupported("^, \\A or \\z in a repetition of what may be empty")
     is_set = body.size == 1 and body.least == 1
-    loop = body.first if is_set and most is None and is_greedy else NO_CHARACTER
+    loop = body.first if is_set and most is None and is_greedy else _NO_CHARACTER
     counts = f"{{{least},{'' if most is None else most}}}{'' if is_greedy else '?'}"
     return replace(
         body,
@@ -158,7 +299,7 @@ def repetition(body: PatternPart, least: int, most: int | None, *, is_greedy: bo
         least=body.least * least,
         size=1 + body.size * max(least, most or 1),
         loop=loop,
-        splits_line_end=body.splits_line_end and not contains(loop, "\n"),
+        splits_line_end=body.splits_line_end and not _contains(loop, "\n"),
         looped=body.groups if is_loop else body.looped,
         repeats_nothing=body.repeats_nothing or (is_loop and body.least == 0),
         is_ended=False,

@@ -2,12 +2,67 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from typing import Final
+
 import pyarrow as pa
 from sqlglot import exp
 
-from projseg.algebra.expressions.binding.binder_types import written_type
+from projseg.algebra.expressions.coercion import bad_expression
 from projseg.algebra.expressions.text.dialect import parse_sql
 from projseg.errors import InvalidInputError, ProjsegError
+from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ
+
+_T: Final = exp.DataType.Type
+_BY_KIND: Final = {
+    _T.BOOLEAN: pa.bool_(),
+    _T.TINYINT: pa.int8(),
+    _T.SMALLINT: pa.int16(),
+    _T.INT: pa.int32(),
+    _T.BIGINT: pa.int64(),
+    _T.FLOAT: pa.float32(),
+    _T.DOUBLE: pa.float64(),
+    _T.TEXT: pa.string(),
+    _T.VARCHAR: pa.string(),
+    _T.BINARY: pa.binary(),
+    _T.VARBINARY: pa.binary(),
+    _T.DATE: pa.date32(),
+    _T.TIMESTAMPTZ: TIMESTAMP,
+    _T.TIMESTAMPLTZ: TIMESTAMP,
+    _T.TIMESTAMP: TIMESTAMP,
+    _T.TIMESTAMPNTZ: TIMESTAMP_NTZ,
+}
+
+
+def written_type(tree: exp.DataType) -> pa.DataType:
+    """Return the Arrow type of a type as sqlglot read it.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_EXPRESSION if projseg has no cast to the type.
+    """
+    if tree.this == _T.DECIMAL:
+        sizes = [Decimal(parameter.name) for parameter in tree.expressions]
+        precision, scale = (*sizes, Decimal(0))[:2] if sizes else (Decimal(10), Decimal(0))
+        if not 1 <= precision <= 38 or not 0 <= scale <= precision:
+            raise bad_expression(f"decimal({precision},{scale}) is not a type of up to 38 digits")
+        return pa.decimal128(int(precision), int(scale))
+    if tree.this in (_T.ARRAY, _T.MAP, _T.STRUCT) and tree.expressions:
+        return _nested_type(tree)
+    found = _BY_KIND.get(tree.this)
+    if found is None or (found == pa.string() and tree.expressions):
+        raise bad_expression(f"cannot cast to {tree.sql(dialect='spark')}")
+    return found
+
+
+def _nested_type(tree: exp.DataType) -> pa.DataType:
+    """Return an array, map or struct type; only a null can be cast to one."""
+    if tree.this == _T.STRUCT:
+        fields = [(field.name, written_type(field.args["kind"])) for field in tree.expressions]
+        return pa.struct(fields)
+    parts = [written_type(part) for part in tree.expressions]
+    return pa.list_(*parts) if tree.this == _T.ARRAY else pa.map_(*parts)
 
 
 def parse_type(text: str) -> pa.DataType:

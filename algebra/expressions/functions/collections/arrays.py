@@ -1,4 +1,4 @@
-"""Arrays: made of values or the parts of a text, their items, sizes and what they contain."""
+"""Arrays, made of values or of the parts of a text, with items and sizes; fields of structs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.coercion import (
@@ -46,6 +47,7 @@ from projseg.algebra.expressions.patterns import (
     pattern_may_fail,
     read_splitter,
 )
+from projseg.algebra.expressions.text.sql_words import quoted_name
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.errors import EvaluationError
 from projseg.segment_format.layout.logical_types import is_nested, type_name
@@ -250,6 +252,16 @@ def _record(
     )
 
 
+def _field(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    """Return a field's values; null where the struct is null."""
+    names = [field.name for field in call.arguments[0].type]
+    return pc.struct_field(arguments[0], [names.index(str(call.parameters[0]))])
+
+
+def _field_text(call: Call, write: Writer) -> str:
+    return f"{write(call.arguments[0])}.{quoted_name(str(call.parameters[0]))}"
+
+
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "split": _record(
         _split,
@@ -274,5 +286,13 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     ),
     "try_element_at": _item_record(
         _from_1_or_end, is_strict=False, spellings=(_item_spelling("try_element_at"),)
+    ),
+    "field": ScalarFunction(
+        evaluate=_field,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=never,
+        may_fail=never,
+        order=unordered,
+        text=_field_text,
     ),
 }

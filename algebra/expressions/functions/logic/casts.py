@@ -45,8 +45,11 @@ from projseg.algebra.expressions.functions.scalar_function import (
     Writer,
     zone_in_parameters,
 )
-from projseg.algebra.expressions.functions.text.text_formats import to_text
-from projseg.algebra.expressions.functions.text.text_parsing import double_to_decimal, parse_text
+from projseg.algebra.expressions.functions.text.text_casts import (
+    double_to_decimal,
+    parse_text,
+    to_text,
+)
 from projseg.algebra.expressions.functions.time.time_floor import without_implied_floor
 from projseg.algebra.expressions.text.sql_words import sql_type
 from projseg.algebra.expressions.tree import Call, Expression

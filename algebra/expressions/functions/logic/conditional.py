@@ -1,4 +1,4 @@
-"""CASE, IF, COALESCE, NULLIF and NVL: each computes an argument only for rows that need it."""
+"""Three-valued logic, CASE, IF, COALESCE, NULLIF and NVL: arguments only for rows in need."""
 
 from __future__ import annotations
 
@@ -10,21 +10,72 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from projseg.algebra.expressions.coercion import cast_to, unify
-from projseg.algebra.expressions.functions.datum import as_array, true_mask, valid_mask
-from projseg.algebra.expressions.functions.logic.comparison import comparison
+from projseg.algebra.expressions.functions.datum import Datum, as_array, true_mask, valid_mask
+from projseg.algebra.expressions.functions.logic.comparison import comparison, membership_text
 from projseg.algebra.expressions.functions.scalar_function import (
     Lazy,
     Nulls,
     Operands,
+    Order,
     ScalarFunction,
     Spelling,
     Writer,
     always,
     never,
+    ordered,
     unordered,
+    written_infix,
 )
 from projseg.algebra.expressions.tree import Call, Expression, Literal
-from projseg.segment_format.vectors.arrow_arrays import primitive_array
+from projseg.segment_format.vectors.arrow_arrays import filled_values, primitive_array, scalar_of
+
+
+def logical(function: str, arguments: Sequence[Expression], zone: str) -> Expression:
+    """Return the node of AND, OR or NOT over operands cast to boolean.
+
+    Raises
+    ------
+    InvalidInputError
+        If an operand cannot be cast to boolean.
+    """
+    return Call(pa.bool_(), function, tuple(cast_to(a, pa.bool_(), zone) for a in arguments))
+
+
+def _all_or_any(call: Call, operands: Operands) -> pa.Array:
+    is_and = call.function == "and"
+    combine = pc.and_kleene if is_and else pc.or_kleene
+    result = pa.repeat(scalar_of(is_and, pa.bool_()), operands.row_count)
+    for operand in call.arguments:
+        if operands.may_fail(operand):
+            decided = filled_values(result, is_and) != is_and
+            value = operands.value_where(operand, ~decided)
+        else:
+            value = operands.value(operand)
+        result = combine(result, value)
+    return result
+
+
+def _not(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    return pc.invert(arguments[0])
+
+
+def _not_text(call: Call, write: Writer) -> str:
+    inner = call.arguments[0]
+    if isinstance(inner, Call) and inner.function == "is_null":
+        return f"({write(inner.arguments[0])} IS NOT NULL)"
+    if isinstance(inner, Call) and inner.function == "in":
+        return membership_text(inner, write, " NOT IN ")
+    return f"(NOT {write(inner)})"
+
+
+_CONNECTIVE: Final = ScalarFunction(
+    evaluate=Lazy(_all_or_any),
+    nulls=Nulls.OWN,
+    null_only_from_null=always,
+    may_fail=never,
+    order=unordered,
+    text=written_infix,
+)
 
 
 def case_when(
@@ -100,6 +151,16 @@ def _coalesce(call: Call, operands: Operands) -> pa.Array:
 
 
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
+    "and": _CONNECTIVE,
+    "or": _CONNECTIVE,
+    "not": ScalarFunction(
+        evaluate=_not,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=always,
+        may_fail=never,
+        order=ordered(Order.FALLS),
+        text=_not_text,
+    ),
     "case": ScalarFunction(
         spellings=(
             Spelling("if", _build_if, 3, 3, druid_names=("if",)),

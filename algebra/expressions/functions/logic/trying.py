@@ -41,7 +41,7 @@ from projseg.algebra.expressions.functions.scalar_function import (
     written_as_call,
     zone_in_parameters,
 )
-from projseg.algebra.expressions.functions.text.text_parsing import may_be_written
+from projseg.algebra.expressions.functions.text.text_casts import may_be_written
 from projseg.algebra.expressions.text.sql_words import sql_type
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.errors import EvaluationError

@@ -1,4 +1,4 @@
-"""Spark's hash and xxhash64 of several values: MurmurHash3 and XXH64.
+"""Digests, Spark's hashes of rows, and the distinct values of a sketch; the bits of a number.
 
 The hash of each value is the seed of the next one's, and a null leaves it as it is.
 After: Austin Appleby, MurmurHash3; Yann Collet, xxHash.
@@ -6,8 +6,10 @@ After: Austin Appleby, MurmurHash3; Yann Collet, xxHash.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +17,7 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from projseg.algebra.expressions.coercion import is_decimal, is_floating
+from projseg.algebra.expressions.coercion import cast_to, is_decimal, is_floating, is_numeric
 from projseg.algebra.expressions.functions.datum import (
     Datum,
     as_array,
@@ -25,6 +27,7 @@ from projseg.algebra.expressions.functions.datum import (
     valid_mask,
 )
 from projseg.algebra.expressions.functions.scalar_function import (
+    Evaluator,
     Nulls,
     ScalarFunction,
     Spelling,
@@ -32,9 +35,81 @@ from projseg.algebra.expressions.functions.scalar_function import (
     never,
     unordered,
 )
+from projseg.algebra.expressions.functions.text.text_rows import by_row
 from projseg.algebra.expressions.tree import Call, Expression
+from projseg.errors import CorruptSegmentError, EvaluationError
+from projseg.memory.forks import late_import
+from projseg.segment_format.encodings.text_encoding import text_parts
 from projseg.segment_format.layout.logical_types import arrow_to_numbers, is_nested, is_text
-from projseg.segment_format.vectors.arrow_arrays import filled_values
+from projseg.segment_format.vectors.arrow_arrays import filled_values, primitive_array
+
+_TEXT: Final = pa.string()
+_SHA2: Final = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}
+_UNSIGNED: Final = (1 << 64) - 1
+
+
+def _bytes_of(function: str, argument: Expression, zone: str) -> Expression:
+    is_bytes = argument.type in (_TEXT, pa.binary(), pa.null())
+    require_type(is_bytes, function, argument, "a text or binary")
+    return cast_to(argument, pa.binary(), zone)
+
+
+def _of_bytes(function: str, result: pa.DataType, *aliases: str) -> Spelling:
+    def build(arguments: tuple[Expression, ...], zone: str) -> Expression:
+        return Call(result, function, (_bytes_of(function, arguments[0], zone),))
+
+    return Spelling(function, build, 1, 1, aliases)
+
+
+def _build_sha2(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    content, bit_count = arguments
+    parts = _bytes_of("sha2", content, zone), cast_to(bit_count, pa.int32(), zone)
+    return Call(_TEXT, "sha2", parts)
+
+
+def _build_bin(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    number = arguments[0]
+    is_number = is_numeric(number.type) or number.type in (_TEXT, pa.null())
+    require_type(is_number, "bin", number, "a number")
+    return Call(_TEXT, "bin", (cast_to(number, pa.int64(), zone),))
+
+
+def _digest(algorithm: str, content: bytes) -> str:
+    """Return a digest in hexadecimal."""
+    import hashlib  # loads OpenSSL, which a question without digests does without
+
+    return hashlib.new(algorithm, content, usedforsecurity=False).hexdigest()
+
+
+def _sha2(content: bytes, bit_count: int) -> str | None:
+    """Return the digest in hexadecimal; None of a length that SHA-2 does not have."""
+    algorithm = _SHA2.get(bit_count)
+    return None if algorithm is None else _digest(algorithm, content)
+
+
+def _by_row(compute: Callable[..., Any]) -> Evaluator:
+    def evaluate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+        return by_row(compute, arguments, row_count, call.type)
+
+    return evaluate
+
+
+def _digest_record(
+    compute: Callable[..., Any],
+    spelling: Spelling,
+    null_only_from_null: Callable[[Call], bool] = always,
+) -> ScalarFunction:
+    """Return the record of a function that is computed once for each distinct row."""
+    return ScalarFunction(
+        spellings=(spelling,),
+        evaluate=_by_row(compute),
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=null_only_from_null,
+        may_fail=never,
+        order=unordered,
+        canonical_folds_null=True,
+    )
+
 
 _SEED: Final = 42
 _LONG_DIGITS_MAX: Final = 18  # Spark hashes longer decimals as the bytes of their digits
@@ -182,7 +257,65 @@ def _record(function: str, result: pa.DataType, algorithm: _Algorithm) -> Scalar
     )
 
 
+_LG_K: Final = 12  # the size for which the estimate of registers is known, and Spark's default
+_SMALLEST: Final = 4
+
+
+def _build(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    sketch = arguments[0]
+    if sketch.type == pa.null():
+        sketch = cast_to(sketch, pa.binary(), zone)
+    require_type(sketch.type == pa.binary(), "hll_sketch_estimate", sketch, "a binary")
+    return Call(pa.int64(), "hll_sketch_estimate", (sketch,))
+
+
+def _estimate(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    with late_import:
+        from projseg.kernels.sketches.hll_bytes import fold_sketch_registers, parse_sketches
+        from projseg.kernels.sketches.hll_registers import coupon_estimates, register_estimates
+    sketches = as_array(arguments[0], row_count)
+    valid = valid_mask(arguments[0], row_count)
+    offsets, content = text_parts(sketches)
+    if np.any(valid & (np.diff(offsets) == 0)):
+        raise _bad("an empty binary")
+    try:
+        modes, counts = parse_sketches(offsets, content, _SMALLEST)
+    except CorruptSegmentError as error:
+        raise _bad(error.message) from error
+    estimates = coupon_estimates(counts)
+    of_registers = np.flatnonzero((modes == 2) & valid)
+    if len(of_registers):
+        if np.any(content[offsets[:-1][of_registers] + 3] != _LG_K):
+            raise _bad(f"registers of another lgK than {_LG_K}, which Spark estimates")
+        rows = np.full(len(modes), -1, np.int32)
+        rows[of_registers] = np.arange(len(of_registers), dtype=np.int32)
+        registers = np.zeros((len(of_registers), 1 << _LG_K), np.uint8)
+        fold_sketch_registers(offsets, content, modes, rows, registers)
+        estimates[of_registers] = register_estimates(registers)
+    return primitive_array(np.rint(estimates).astype(np.int64), None if valid.all() else valid)
+
+
+def _bad(problem: str) -> EvaluationError:
+    return EvaluationError(
+        "PROJSEG_EVALUATION_BAD_ARGUMENT",
+        f"hll_sketch_estimate takes what hll_sketch_agg makes, and met {problem}",
+    )
+
+
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
+    "md5": _digest_record(partial(_digest, "md5"), _of_bytes("md5", _TEXT)),
+    "sha1": _digest_record(partial(_digest, "sha1"), _of_bytes("sha1", _TEXT, "sha")),
+    "sha2": _digest_record(_sha2, Spelling("sha2", _build_sha2, 2, 2), null_only_from_null=never),
+    "crc32": _digest_record(zlib.crc32, _of_bytes("crc32", pa.int64())),
+    "bin": _digest_record(lambda n: format(n & _UNSIGNED, "b"), Spelling("bin", _build_bin, 1, 1)),
     "hash": _record("hash", pa.int32(), _MURMUR),
     "xxhash64": _record("xxhash64", pa.int64(), _XXHASH),
+    "hll_sketch_estimate": ScalarFunction(
+        spellings=(Spelling("hll_sketch_estimate", _build, 1, 1),),
+        evaluate=_estimate,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=never,
+        may_fail=always,
+        order=unordered,
+    ),
 }

@@ -27,8 +27,11 @@ from projseg.algebra.expressions.functions.scalar_function import (
     unordered,
     written_as_call,
 )
-from projseg.algebra.expressions.functions.text.text_budget import check_text_bytes
-from projseg.algebra.expressions.functions.text.text_rows import by_row, constant_of
+from projseg.algebra.expressions.functions.text.text_rows import (
+    by_row,
+    check_text_bytes,
+    constant_of,
+)
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.segment_format.vectors.arrow_arrays import array_of, scalar_of
 

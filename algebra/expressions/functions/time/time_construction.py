@@ -1,4 +1,4 @@
-"""Dates and timestamps made of their fields."""
+"""Dates and timestamps made of their fields, and whole units of time between two."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from projseg.algebra.expressions.coercion import cast_to
+from projseg.algebra.expressions.coercion import bad_expression, cast_to
 from projseg.algebra.expressions.functions.datum import (
     Datum,
     all_valid,
@@ -18,6 +18,7 @@ from projseg.algebra.expressions.functions.datum import (
     from_integers,
     integers,
     literal_of,
+    word_of,
 )
 from projseg.algebra.expressions.functions.scalar_function import (
     Evaluator,
@@ -25,16 +26,18 @@ from projseg.algebra.expressions.functions.scalar_function import (
     Orders,
     ScalarFunction,
     Spelling,
+    Writer,
     always,
     never,
     rising,
     unordered,
+    zone_in_parameters,
 )
 from projseg.algebra.expressions.functions.time.calendar import in_range
-from projseg.algebra.expressions.functions.time.time_fields import first_of_month
+from projseg.algebra.expressions.functions.time.time_fields import first_of_month, months_since_1970
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.time.period import DAY, HOUR, MINUTE, SECOND
-from projseg.algebra.time.time_zones import zone_name
+from projseg.algebra.time.time_zones import MAX_MICROS, zone_name, zone_table
 from projseg.errors import EvaluationError
 from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ
 from projseg.segment_format.vectors.arrow_arrays import filled_values, scalar_of
@@ -111,6 +114,61 @@ def _raising(evaluate: Evaluator, order: Orders, *spellings: Spelling) -> Scalar
     )
 
 
+_PACKED_MONTH: Final = 32
+_MONTHS: Final = {
+    unit: months * _PACKED_MONTH for unit, months in (("MONTH", 1), ("QUARTER", 3), ("YEAR", 12))
+}
+_UNITS: Final = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1000,
+    "SECOND": SECOND,
+    "MINUTE": MINUTE,
+    "HOUR": HOUR,
+    "DAY": DAY,
+    "WEEK": 7 * DAY,
+}
+
+
+def _build_timestampdiff(arguments: tuple[Expression, ...], zone: str) -> Expression:
+    unit = word_of(arguments, 0, "the unit of timestampdiff").upper()
+    if unit not in _UNITS | _MONTHS:
+        known = ", ".join(_UNITS | _MONTHS)
+        raise bad_expression(f"timestampdiff does not know the unit '{unit}'; use {known}")
+    times = tuple(cast_to(argument, TIMESTAMP, zone) for argument in arguments[1:])
+    return Call(pa.int64(), "timestampdiff", times, (unit, zone))
+
+
+def _timestampdiff(call: Call, arguments: Sequence[Datum], row_count: int) -> pa.Array:
+    """Return how many whole units of a zone's clock lie between times."""
+    unit, zone = map(str, call.parameters)
+    table = zone_table(zone, MAX_MICROS)
+    start, end = (table.to_local(integers(argument, row_count)) for argument in arguments)
+    distance = _packed_days(start, end) if unit in _MONTHS else end - start
+    size = (_UNITS | _MONTHS)[unit]
+    whole = np.sign(distance) * (np.abs(distance) // size)
+    return from_integers(whole, all_valid(arguments, row_count), call.type)
+
+
+def _packed_days(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the days between times on a calendar of months of 32 days, as Java counts months.
+
+    The last day counts if its time of day is not before that of the first.
+    """
+    first, last = start // DAY, end // DAY
+    direction = np.sign(last - first)
+    is_short = direction * np.sign(end % DAY - start % DAY) < 0
+    return _packed(last - np.where(is_short, direction, 0)) - _packed(first)
+
+
+def _packed(days: NDArray[np.int64]) -> NDArray[np.int64]:
+    months = months_since_1970(days)
+    return months * _PACKED_MONTH + days - first_of_month(months)
+
+
+def _timestampdiff_text(call: Call, write: Writer) -> str:
+    return f"timestampdiff({call.parameters[0]}, {', '.join(map(write, call.arguments))})"
+
+
 FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     "make_date": _raising(_make_date, rising, Spelling("make_date", _build_make_date, 3, 3)),
     "make_timestamp_ntz": _raising(
@@ -118,5 +176,15 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
         unordered,
         Spelling("make_timestamp_ntz", _build_make_timestamp_ntz, 6, 6),
         Spelling("make_timestamp", _build_make_timestamp, 6, 7, aliases=("make_timestamp_ltz",)),
+    ),
+    "timestampdiff": ScalarFunction(
+        spellings=(Spelling("timestampdiff", _build_timestampdiff, 3, 3),),
+        evaluate=_timestampdiff,
+        nulls=Nulls.FROM_ANY,
+        null_only_from_null=always,
+        may_fail=never,
+        order=unordered,
+        text=_timestampdiff_text,
+        zone=zone_in_parameters,
     ),
 }

@@ -28,7 +28,7 @@ from projseg.algebra.expressions.functions.scalar_function import (
     unordered,
     zone_in_parameters,
 )
-from projseg.algebra.expressions.functions.text.text_budget import check_text_bytes
+from projseg.algebra.expressions.functions.text.text_rows import check_text_bytes
 from projseg.algebra.expressions.functions.time.time_fields import first_of_month, months_since_1970
 from projseg.algebra.expressions.functions.time.time_floor import (
     granularity_of,

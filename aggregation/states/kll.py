@@ -23,8 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.aggregation.states.extremum import values_of_keys
-from projseg.aggregation.states.folded_rows import NumbersReader
-from projseg.aggregation.states.state import Groups
+from projseg.aggregation.states.state import Groups, NumbersReader
 from projseg.aggregation.states.weighted_keys import (
     WeightedKeys,
     joined,

@@ -1,1 +1,0 @@
-"""States of sketches, and the hashes that they fold."""
