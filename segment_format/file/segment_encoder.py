@@ -43,6 +43,7 @@ from projseg.segment_format.layout.format_limits import (
 )
 from projseg.segment_format.layout.frame import (
     FILE_ID_BYTES,
+    GROUPS_ONLY,
     ROW_PROJECTIONS,
     ZONE_RULES,
     Tail,
@@ -329,6 +330,8 @@ class SegmentEncoder:
         features = ROW_PROJECTIONS if has_rows else 0
         if any(has_zone_rules(table.definition) for table in self._tables):
             features |= ZONE_RULES
+        if not fields and len(self._tables) > 1:
+            features |= GROUPS_ONLY
         tail = Tail(self._sink.offset, len(content), required_features=features)
         self._sink.put(content)
         self._sink.put(tail.pack(content))

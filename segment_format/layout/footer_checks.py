@@ -32,6 +32,7 @@ from projseg.segment_format.layout.format_limits import (
 )
 from projseg.segment_format.layout.frame import (
     FILE_ID_BYTES,
+    GROUPS_ONLY,
     HEAD_LAYOUT,
     ROW_PROJECTIONS,
     ZONE_RULES,
@@ -75,6 +76,7 @@ class FooterChecker:
         for table in footer.tables:
             self._check_table(table)
         self._check_rows_of_projections()
+        self._check_groups_only()
         for extra in footer.extra_sections:
             self._check_part(extra.section)
         self._check_schema()
@@ -141,6 +143,19 @@ class FooterChecker:
             self._require(
                 table.row_count <= base.row_count,
                 f"projection '{table.name}' has {table.row_count} of {base.row_count} rows",
+            )
+
+    def _check_groups_only(self) -> None:
+        """Check that a part of a view is announced, and holds one table of groups."""
+        base, *projections = self._footer.tables
+        is_announced = bool(self._tail.required_features & GROUPS_ONLY)
+        is_found = not self._footer.fields and bool(projections)
+        self._require(is_found == is_announced, "its features are not those of its tables")
+        if is_announced:
+            is_one = base.row_count == 0 and len(projections) == 1
+            self._require(
+                is_one and not projections[0].holds_rows and not self._footer.not_built,
+                "a part of a view holds other tables than one of groups",
             )
 
     def _check_column(self, column: ColumnEntry) -> None:

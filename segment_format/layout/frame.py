@@ -21,7 +21,8 @@ TAIL_MAGIC: Final = b"PSEGTAIL"
 FORMAT_VERSION: Final = 1
 ROW_PROJECTIONS: Final = 1  # bit of `required_features`: a projection holds rows, not groups
 ZONE_RULES: Final = 2  # a projection names rules of time zones
-REQUIRED_FEATURES_KNOWN: Final = ROW_PROJECTIONS | ZONE_RULES  # bits that this release understands
+GROUPS_ONLY: Final = 4  # a part of a view: one table of groups, and no base columns or rows
+REQUIRED_FEATURES_KNOWN: Final = ROW_PROJECTIONS | ZONE_RULES | GROUPS_ONLY
 FILE_ID_BYTES: Final = 16
 
 HEAD_LAYOUT: Final = struct.Struct("<8sII16s")  # SPEC.md section 2.1

@@ -6,17 +6,21 @@ lost. So files go only if the failure says that nothing was committed, and the l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from projseg.errors import CommitStateUnknownError, InvalidInputError, ProjsegError
+from projseg.table_layer.commits.publish import LogVersion
 from projseg.table_layer.metadata.snapshot import latest_version, read_version
 from projseg.table_layer.storage.storage_contract import Storage
 
 
 @contextmanager
 def removed_on_failure(
-    storage: Storage, write_id: str, base_version: int | None
+    storage: Storage,
+    write_id: str,
+    base_version: int | None,
+    read: Callable[[Storage, int], LogVersion | None] = read_version,
 ) -> Iterator[list[str]]:
     """Yield a list for the names of files written; they are removed if the commit is refused.
 
@@ -31,6 +35,8 @@ def removed_on_failure(
         Of the commit that was to list them.
     base_version : int or None
         No version up to this one can list them; None if there was no table.
+    read : callable
+        Returns a version of the log, None if it has none of that number.
     """
     files: list[str] = []
     try:
@@ -38,7 +44,7 @@ def removed_on_failure(
     except CommitStateUnknownError:
         raise
     except ProjsegError:
-        if files and not _may_be_listed(storage, write_id, base_version):
+        if files and not _may_be_listed(storage, write_id, base_version, read):
             remove(storage, files)
         raise
 
@@ -53,11 +59,16 @@ def remove(storage: Storage, files: Sequence[str]) -> None:
             storage.delete(file)
 
 
-def _may_be_listed(storage: Storage, write_id: str, base_version: int | None) -> bool:
+def _may_be_listed(
+    storage: Storage,
+    write_id: str,
+    base_version: int | None,
+    read: Callable[[Storage, int], LogVersion | None],
+) -> bool:
     first = 0 if base_version is None else base_version + 1
     try:
         for version in range(first, latest_version(storage) + 1):
-            snapshot = read_version(storage, version)
+            snapshot = read(storage, version)
             if snapshot is None or snapshot.file.write_id == write_id:
                 return True
     except InvalidInputError as error:

@@ -13,12 +13,12 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Generic
 
 from projseg.errors import CommitConflictError, CommitError, InvalidInputError, StorageError
 from projseg.table_layer.commits.cleanup import remove, removed_on_failure
 from projseg.table_layer.commits.next_version import CommitLabel, NewManifests, next_file, now_us
-from projseg.table_layer.commits.publish import probe, publish
+from projseg.table_layer.commits.publish import Version, probe, publish
 from projseg.table_layer.commits.rebase import rebase
 from projseg.table_layer.commits.verify_entries import verify_entries, verify_masked
 from projseg.table_layer.metadata.change import (
@@ -174,7 +174,7 @@ def commit(
     label = CommitLabel(write_id, operation, metrics or {}, txn, note)
     with removed_on_failure(storage, write_id, base.version) as files:
         try:
-            return _PendingCommit(storage, base, change, label, NewManifests(files)).run()
+            return _TableCommit(storage, base, change, label, NewManifests(files)).run()
         except OSError as error:
             raise not_committed(storage, error) from error
 
@@ -190,32 +190,41 @@ def append(
 
 
 @dataclass(slots=True)
-class _PendingCommit:
-    """A commit that is being tried, and what earlier tries left.
+class PendingCommit(Generic[Version]):
+    """A commit to a log that is being tried; a kind of log says how a version is read and made.
 
     Parameters
     ----------
-    storage, base, change, label
-        As `commit` was given them.
-    manifests : NewManifests
-        The manifests that earlier tries have written.
-    since : list of Snapshot
+    storage : Storage
+        Where the log is.
+    base : Version
+        The version that the commit was made for.
+    since : list of Version
         Every version after the base, as far as they are known.
     """
 
     storage: Storage
-    base: Snapshot
-    change: Change
-    label: CommitLabel
-    manifests: NewManifests
-    since: list[Snapshot] = field(default_factory=list)
+    base: Version
+    since: list[Version] = field(default_factory=list, kw_only=True)
 
     @property
-    def current(self) -> Snapshot:
+    def current(self) -> Version:
         """The newest version known."""
         return self.since[-1] if self.since else self.base
 
-    def run(self) -> Snapshot:
+    def read(self, version: int) -> Version | None:
+        """Return a version of the log; None if it has none of that number."""
+        raise NotImplementedError
+
+    def publish_next(self) -> Version | None:
+        """Publish the version after the newest known; None if another commit was faster."""
+        raise NotImplementedError
+
+    def find_landed(self) -> Version | None:
+        """Return the version that this very commit has made already, if it has."""
+        raise NotImplementedError
+
+    def run(self) -> Version:
         """Try until the change is in some version.
 
         Raises
@@ -223,12 +232,6 @@ class _PendingCommit:
         CommitConflictError
             If other writers took every version that was tried.
         """
-        self.catch_up()
-        landed = self.find_landed()
-        if landed is not None:
-            return landed
-        verify_entries(self.storage, added_entries(self.change), self.label.write_id)
-        verify_masked(self.storage, masked_entries(self.change), self.label.write_id)
         is_remote = self.storage.is_remote
         tries_max = REMOTE_COMMIT_TRIES_MAX if is_remote else COMMIT_TRIES_MAX
         for failed_tries in range(tries_max):
@@ -243,15 +246,11 @@ class _PendingCommit:
             f"{tries_max} versions in a row; try again",
         )
 
-    def try_once(self) -> Snapshot | None:
+    def try_once(self) -> Version | None:
         """Return the version that holds the change, or None if another commit was faster."""
         self.catch_up()
         landed = self.find_landed()
-        if landed is not None:
-            return landed
-        draft = rebase(self.change, self.base, self.since)
-        file = next_file(draft, self.base, self.current, self.label, self.manifests)
-        return publish(self.storage, file)
+        return self.publish_next() if landed is None else landed
 
     def catch_up(self) -> None:
         """Read every version published since the newest known.
@@ -265,7 +264,7 @@ class _PendingCommit:
         newest = latest_version(self.storage)
         while version < newest:
             version += 1
-            snapshot = read_version(self.storage, version)
+            snapshot = self.read(version)
             if snapshot is None:
                 raise CommitConflictError(
                     "PROJSEG_COMMIT_CONFLICT",
@@ -279,6 +278,43 @@ class _PendingCommit:
                 f"nothing was committed: {self.storage.location} was at version {version} and is "
                 f"now at {newest}; it was created anew or restored: open it and try again",
             )
+
+
+@dataclass(slots=True)
+class _TableCommit(PendingCommit[Snapshot]):
+    """A commit to a table that is being tried, and what earlier tries left.
+
+    Parameters
+    ----------
+    storage, base, change, label
+        As `commit` was given them.
+    manifests : NewManifests
+        The manifests that earlier tries have written.
+    """
+
+    change: Change
+    label: CommitLabel
+    manifests: NewManifests
+
+    def run(self) -> Snapshot:
+        """Check what is added, and try until the change is in some version."""
+        self.catch_up()
+        landed = self.find_landed()
+        if landed is not None:
+            return landed
+        verify_entries(self.storage, added_entries(self.change), self.label.write_id)
+        verify_masked(self.storage, masked_entries(self.change), self.label.write_id)
+        return PendingCommit.run(self)
+
+    def read(self, version: int) -> Snapshot | None:
+        """Return a version of the table; None if it is not kept."""
+        return read_version(self.storage, version)
+
+    def publish_next(self) -> Snapshot | None:
+        """Apply the change to the newest version known, and publish that."""
+        draft = rebase(self.change, self.base, self.since)
+        file = next_file(draft, self.base, self.current, self.label, self.manifests)
+        return publish(self.storage, file)
 
     def find_landed(self) -> Snapshot | None:
         """Return the version that this very commit has made already, if it has."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Protocol, TypeVar
 
 from projseg.errors import CommitError, CommitStateUnknownError, ProjsegError
 from projseg.table_layer.metadata.snapshot import (
@@ -22,6 +23,33 @@ from projseg.table_layer.storage.storage_contract import (
 _PROBE_BYTES: Final = 16
 
 
+class VersionFile(Protocol):
+    """The file of a version of a log."""
+
+    @property
+    def version(self) -> int:
+        """Its number."""
+
+    @property
+    def write_id(self) -> str:
+        """The commit that made it."""
+
+
+class LogVersion(Protocol):
+    """A version of a log, as its file says."""
+
+    @property
+    def version(self) -> int:
+        """Its number."""
+
+    @property
+    def file(self) -> VersionFile:
+        """Its file."""
+
+
+Version = TypeVar("Version", bound=LogVersion)
+
+
 def publish(storage: Storage, file: SnapshotFile) -> Snapshot | None:
     """Create the version's file; return it, or None if another commit has this version.
 
@@ -32,23 +60,57 @@ def publish(storage: Storage, file: SnapshotFile) -> Snapshot | None:
     OSError
         If it was certainly not created.
     """
-    name = snapshot_name(file.version)
-    payload = encode_snapshot(file)
+    return published(
+        storage,
+        file,
+        encode_snapshot(file),
+        lambda: read_version(storage, file.version),
+        Snapshot(storage, file),
+    )
+
+
+def published(
+    storage: Storage,
+    file: VersionFile,
+    payload: bytes,
+    read: Callable[[], Version | None],
+    made: Version,
+) -> Version | None:
+    """Create the file of a version of any log; return it, or None if another commit has it.
+
+    Parameters
+    ----------
+    storage : Storage
+        Where the log is.
+    file : VersionFile
+        The version's number and write id.
+    payload : bytes
+        The file.
+    read : callable
+        Returns the version as the storage has it; None: there is none.
+    made : Version
+        The version that `file` makes.
+
+    Raises
+    ------
+    CommitStateUnknownError, OSError
+        As of `publish`.
+    """
     try:
-        storage.put_if_absent(name, payload)
+        storage.put_if_absent(snapshot_name(file.version), payload)
     except FileExistsError:
         return None
     except PutNotDurableError as error:
         raise _unknown(storage, file, error) from error
     except PutOutcomeUnknownError as error:
         try:
-            found = read_version(storage, file.version)
+            found = read()
         except (OSError, ProjsegError) as unreadable:
             raise _unknown(storage, file, unreadable) from error
         if found is None:
             raise _unknown(storage, file, error) from error
         return found if found.file.write_id == file.write_id else None
-    return Snapshot(storage, file)
+    return made
 
 
 def probe(storage: Storage, files: list[str]) -> str:
@@ -91,7 +153,7 @@ def probe(storage: Storage, files: list[str]) -> str:
     return name
 
 
-def _unknown(storage: Storage, file: SnapshotFile, error: Exception) -> CommitStateUnknownError:
+def _unknown(storage: Storage, file: VersionFile, error: Exception) -> CommitStateUnknownError:
     return CommitStateUnknownError(
         "PROJSEG_COMMIT_STATE_UNKNOWN",
         f"version {file.version} of {storage.location} may have been committed with write id "

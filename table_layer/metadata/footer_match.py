@@ -17,6 +17,7 @@ from projseg.segment_format.layout.footer import Role, TableEntry
 from projseg.segment_format.layout.logical_types import type_name
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema
+from projseg.table_layer.storage.paths import VIEWS
 
 
 class Mismatch(NamedTuple):
@@ -45,10 +46,13 @@ def footer_mismatches(
         The table's; it may have columns that were added after the segment was written.
     """
     base, *projections = segment.tables
-    if entry.row_count != base.row_count:
-        yield Mismatch("rows", entry.row_count, base.row_count)
     fields = {field.name: field.type for field in segment.footer.fields}
-    if entry.columns.keys() != fields.keys():
+    is_part = entry.file.startswith(VIEWS)  # whose rows and columns are those of other segments
+    if is_part and (fields or not projections):
+        yield Mismatch("tables", "one of groups", [table.name for table in segment.tables])
+    if not is_part and entry.row_count != base.row_count:
+        yield Mismatch("rows", entry.row_count, base.row_count)
+    if not is_part and entry.columns.keys() != fields.keys():
         yield Mismatch("columns", sorted(entry.columns), sorted(fields))
     for name in fields.keys() & schema.stored_types.keys():
         wanted = schema.stored_types[name]

@@ -8,9 +8,9 @@ versions that are gone, and files that the next vacuum finds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -115,8 +115,8 @@ def vacuum(
     CommitError, StorageError
         As of `commit`; what was not removed, the next vacuum finds.
     """
-    cutoff = now_us() - _retention_us(retention_hours, force=force)
-    plan = _plan(current, _expired_before(current, cutoff), cutoff)
+    cutoff = now_us() - retention_us(retention_hours, force=force)
+    plan = _plan(current, _expired(current, cutoff), cutoff)
     why = f"versions of the last {retention_hours:g} hours are kept: vacuum later, or with less"
     if dry_run or not (plan.files or plan.versions):
         left = _still_stored(current, plan, why)
@@ -143,7 +143,14 @@ def vacuum(
     return done, _report(plan, done.version, _still_stored(done, plan, why), is_dry_run=False)
 
 
-def _retention_us(hours: float, *, force: bool) -> int:
+def retention_us(hours: float, *, force: bool) -> int:
+    """Return how long what was replaced is kept, in microseconds.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_ARGUMENT, PROJSEG_RETENTION_TOO_SHORT.
+    """
     if not (isinstance(hours, int | float) and hours >= 0 and math.isfinite(hours)):
         raise InvalidInputError(
             "PROJSEG_BAD_ARGUMENT", f"retention_hours is {hours!r}; give hours, 0 or more"
@@ -157,19 +164,39 @@ def _retention_us(hours: float, *, force: bool) -> int:
     return int(hours * _HOUR_US)
 
 
-def _expired_before(newest: Snapshot, cutoff: int) -> int:
-    """Return the first version that was current at the cutoff or later."""
+def _expired(newest: Snapshot, cutoff: int) -> int:
     storage = newest.storage
+    found = expired_before(
+        storage, newest.version, cutoff, lambda v: open_snapshot(storage, v).timestamp_us
+    )
+    return newest.version if found is None else max(found, newest.kept_from)
+
+
+def expired_before(
+    storage: Storage, newest: int, cutoff: int, committed_us: Callable[[int], int]
+) -> int | None:
+    """Return the first version that was current at the cutoff or later; None: only the newest.
+
+    Parameters
+    ----------
+    storage : Storage
+        Where the log is.
+    newest : int
+        Its newest version.
+    cutoff : int
+        Microseconds UTC.
+    committed_us : callable
+        Returns when a version was committed, by its writer's clock.
+    """
     listed = {file.name: file.modified_us for file in storage.list_names(SNAPSHOT_PREFIX)}
     for version in list_versions(storage):
-        if version >= newest.version:
+        if version >= newest:
             break
-        following = version + 1
         # The later one of two clocks: the writer's, and the storage's.
-        moment = listed.get(snapshot_name(following), cutoff)
-        if moment >= cutoff or open_snapshot(storage, following).timestamp_us >= cutoff:
-            return max(version, newest.kept_from)
-    return newest.version
+        moment = listed.get(snapshot_name(version + 1), cutoff)
+        if moment >= cutoff or committed_us(version + 1) >= cutoff:
+            return version
+    return None
 
 
 def _plan(newest: Snapshot, kept_from: int, cutoff: int) -> _Plan:
@@ -238,12 +265,26 @@ def _keep_tagged(newest: Snapshot) -> None:
                 raise storage_error(error, "write", f"{storage.location}/{copy}") from error
 
 
+def with_files(vacuumed: Vacuumed, files: Sequence[StoredFile]) -> Vacuumed:
+    """Return what a vacuum removed, and more files."""
+    added = pa.Table.from_pylist(file_rows(files), _FILES)
+    return replace(
+        vacuumed,
+        file_count=vacuumed.file_count + len(files),
+        bytes=vacuumed.bytes + sum(file.size for file in files),
+        files=pa.concat_tables([vacuumed.files, added]),
+    )
+
+
+def file_rows(files: Iterable[StoredFile]) -> list[dict[str, Any]]:
+    """Return what a vacuum tells of files."""
+    return [{"file": f.name, "bytes": f.size, "modified": f.modified_us} for f in files]
+
+
 def _report(
     plan: _Plan, version: int | None, still_stored: pa.Table, *, is_dry_run: bool
 ) -> Vacuumed:
-    rows = [
-        {"file": file.name, "bytes": file.size, "modified": file.modified_us} for file in plan.files
-    ]
+    rows = file_rows(plan.files)
     return Vacuumed(
         is_dry_run=is_dry_run,
         version=version,

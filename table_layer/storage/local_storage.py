@@ -21,9 +21,11 @@ from typing import Final
 
 from projseg.errors import CorruptTableError, StorageError, without_secrets
 from projseg.table_layer.storage.paths import (
+    COVER_PREFIX,
     DATA_PREFIX,
     MANIFEST_PREFIX,
     METADATA_PREFIX,
+    VIEWS,
     check_name,
     check_prefix,
     is_own_name,
@@ -374,10 +376,11 @@ def _list_folder(folder: int, inside: str, prefix: str) -> Iterator[StoredFile]:
     with os.scandir(folder) as entries:
         for entry in entries:
             name = f"{inside}/{entry.name}"
-            if f"{name}/" == MANIFEST_PREFIX and prefix == METADATA_PREFIX:
+            is_metadata = prefix.removeprefix(VIEWS) == METADATA_PREFIX
+            if is_metadata and f"{name}/".removeprefix(VIEWS) in (MANIFEST_PREFIX, COVER_PREFIX):
                 inner = os.open(entry.name, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
                 try:
-                    yield from _list_folder(inner, name, MANIFEST_PREFIX)
+                    yield from _list_folder(inner, name, f"{name}/")
                 finally:
                     os.close(inner)
             elif name.startswith(prefix) and is_own_name(name):

@@ -20,7 +20,12 @@ METADATA_PREFIX: Final = "_projseg/"
 SNAPSHOT_PREFIX: Final = "_projseg/0"
 """Twenty digits cannot start with anything but 0 before version 10^19: lists snapshots only."""
 MANIFEST_PREFIX: Final = "_projseg/manifests/"
-_PREFIXES: Final = frozenset({DATA_PREFIX, METADATA_PREFIX, SNAPSHOT_PREFIX, MANIFEST_PREFIX})
+COVER_PREFIX: Final = "_projseg/covers/"
+VIEWS: Final = "views/"
+"""The folder of a table's views: files in it have the names of a table's, after this."""
+_PREFIXES: Final = frozenset(
+    {DATA_PREFIX, METADATA_PREFIX, SNAPSHOT_PREFIX, MANIFEST_PREFIX, COVER_PREFIX}
+)
 
 _ID: Final = "[0-9a-f]{32}"
 _NUMBER: Final = "0|[1-9][0-9]{0,18}"
@@ -29,6 +34,7 @@ _SEGMENT: Final = re.compile(rf"data/({_ID})-({_NUMBER})-({_NUMBER})-({_NUMBER})
 _VECTOR: Final = re.compile(rf"data/({_ID})-{_ID}\.pdel")
 _SNAPSHOT: Final = re.compile(r"_projseg/(0[0-9]{19})\.json")
 _MANIFEST: Final = re.compile(rf"_projseg/manifests/{_ID}\.json")
+_COVER: Final = re.compile(rf"_projseg/covers/{_ID}\.json")
 _KEPT: Final = re.compile(r"_projseg/kept-(0[0-9]{19})\.json")
 _PROBE: Final = re.compile(rf"_projseg/probe-{_ID}")
 _TEMPORARY: Final = re.compile(r"(.+)\.[0-9a-f]{16}\.tmp", re.DOTALL)
@@ -144,6 +150,21 @@ def new_manifest_name() -> str:
     return f"_projseg/manifests/{uuid.uuid4().hex}.json"
 
 
+def new_cover_name() -> str:
+    """Return a name never used before for a list of the segments that a part stands for."""
+    return f"{COVER_PREFIX}{uuid.uuid4().hex}.json"
+
+
+def is_cover_name(name: str) -> bool:
+    """Whether `new_cover_name` could have made the name."""
+    return _COVER.fullmatch(name) is not None
+
+
+def is_manifest_name(name: str) -> bool:
+    """Whether `new_manifest_name` could have made the name."""
+    return _MANIFEST.fullmatch(name) is not None
+
+
 def new_probe_name() -> str:
     """Return a name for the file that tests the storage's conditional create."""
     return f"_projseg/probe-{uuid.uuid4().hex}"
@@ -171,9 +192,10 @@ def is_own_name(name: str) -> bool:
 
 
 def _is_published_name(name: str) -> bool:
+    name = name.removeprefix(VIEWS)
     if parse_segment_name(name) is not None:
         return True
-    patterns = (_VECTOR, _SNAPSHOT, _MANIFEST, _KEPT, _PROBE)
+    patterns = (_VECTOR, _SNAPSHOT, _MANIFEST, _COVER, _KEPT, _PROBE)
     return any(pattern.fullmatch(name) for pattern in patterns)
 
 
@@ -190,7 +212,8 @@ def check_name(name: str) -> str:
 
 def check_prefix(prefix: str) -> str:
     """Return `prefix`, or raise InvalidInputError if it is not one of this module's prefixes."""
-    if prefix not in _PREFIXES and _OF_WRITE.fullmatch(prefix) is None:
+    inner = prefix.removeprefix(VIEWS)
+    if inner not in _PREFIXES and _OF_WRITE.fullmatch(inner) is None:
         raise InvalidInputError(
             "PROJSEG_BAD_FILE_NAME",
             f"{prefix[:200]!r} is not a prefix of a projseg table; use one of {sorted(_PREFIXES)}, "

@@ -498,4 +498,4 @@ def test_projections_of_rows_are_announced_and_know_their_base_rows():
         with pytest.raises(CorruptSegmentError, match=problem):
             open_segment(content)
     with pytest.raises(UnsupportedFeatureError):
-        open_segment(forged_rows(lambda footer: footer, 5))
+        open_segment(forged_rows(lambda footer: footer, 9))
