@@ -40,6 +40,11 @@ def merge_partials(
     return _merged(partials, primitives, in_order=in_order)
 
 
+def in_key_order(partial: Partial, primitives: Sequence[Primitive]) -> Partial:
+    """Return the groups of a partial in the order of their keys."""
+    return _merged([partial], primitives, in_order=True)
+
+
 def regrouped(partial: Partial, keys: Sequence[Vector], primitives: Sequence[Primitive]) -> Partial:
     """Return the groups of a partial by other keys, which its groups may have in common.
 

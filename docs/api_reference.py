@@ -19,10 +19,13 @@ from projseg.memory.cache import CacheStatistics
 from projseg.table_layer.retention.vacuum import Vacuumed
 
 _RETURNED = (Finding, Corrected, Erased, Vacuumed, CacheStatistics)
-_ANSWERS = (projseg.Commit, projseg.Explain, *_RETURNED)
+_ANSWERS = (projseg.Commit, projseg.Explain, projseg.Refresh, projseg.View, *_RETURNED)
 """Classes whose objects projseg makes: they have fields, and no call to show."""
 _HERE = Path(__file__).parent
-_PAGES = ("../README.md", "projections.md", "life.md", "erasing.md", "memory.md", "python-api.md")
+_PAGES = tuple(
+    f"{name}.md"
+    for name in ("../README", "projections", "life", "views", "erasing", "memory", "python-api")
+)
 _EXAMPLE = re.compile(r"^(#+) ([^\n]*)$|```python(?: spark)?\n(.*?)```", re.MULTILINE | re.DOTALL)
 _INSTANCES = {
     "Table": "table",
@@ -35,6 +38,8 @@ _INSTANCES = {
     "Corrected": "done",
     "Erased": "gone",
     "Vacuumed": "old",
+    "View": "view",
+    "Refresh": "done",
     "CacheStatistics": "found",
 }
 """The variable that the examples use for an object of each class."""

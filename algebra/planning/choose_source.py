@@ -135,9 +135,14 @@ class SegmentOffers:
         """
         offers = []
         for candidate in fitting:
+            if candidate.match.part is not None and not self._facts.has_base_rows:
+                continue  # the reason against the whole is known
             found = self._cover(candidate)
             if isinstance(found, Cover) and found.edges and self._query.is_row_scan:
                 found = Reason(ReasonCode.UNALIGNED_INTERVAL, "rows are of one source, in order")
+            has_edges = isinstance(found, Cover) and bool(found.edges)
+            if has_edges and not self._facts.has_base_rows:
+                found = Reason(ReasonCode.UNALIGNED_INTERVAL, "there are no rows for its edges")
             if isinstance(found, Reason):
                 rejected[candidate.match.spec.name] = found
             else:
@@ -146,7 +151,7 @@ class SegmentOffers:
                 offers.append((cost, candidate.rank, candidate, found))
         best = min(offers, key=lambda offer: offer[:2]) if offers else None
         base_cost = self._base_cost(self._query.interval)
-        is_forced = self._query.context.is_forced
+        is_forced = self._query.context.is_forced or not self._facts.has_base_rows
         if best is None or (base_cost < best[0] and not is_forced):
             _explain(offers, base_cost, set(), rejected)
             return SourceChoice((self._base_plan(self._query.interval),), rejected)

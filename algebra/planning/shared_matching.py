@@ -56,7 +56,7 @@ class SharedMatching:
 
     def group(self, facts: SegmentFacts) -> MatchedGroup:
         """Return what segments with the projections of this one share."""
-        deleted = "deleted" if facts.deleted_row_count else ""
+        deleted = "deleted" if facts.deleted_row_count and facts.has_base_rows else ""
         specs = [stored.spec for stored in facts.projections]
         key = (deleted, *[t for one in specs for t in (one.table_name, one.as_stored.definition)])
         if facts.not_built:

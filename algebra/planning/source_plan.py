@@ -38,6 +38,12 @@ class ReasonCode(StrEnum):
     ROW_SCAN = "ROW_SCAN"
     ROWS_DELETED = "ROWS_DELETED"
     COSTLIER = "COSTLIER"
+    VIEW_DISABLED = "VIEW_DISABLED"
+    VIEW_EMPTY = "VIEW_EMPTY"
+    VIEW_BROKEN = "VIEW_BROKEN"
+    NOT_COVERED = "NOT_COVERED"
+    OTHER_VIEW_CHOSEN = "OTHER_VIEW_CHOSEN"
+    NOT_TRIED = "NOT_TRIED"
 
 
 class Reason(msgspec.Struct, frozen=True):

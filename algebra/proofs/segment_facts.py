@@ -90,6 +90,9 @@ class SegmentFacts(msgspec.Struct, frozen=True):
         Why a projection could not be built, by its name.
     deleted_row_count : int
         Number of rows hidden by later deletes. Stored states and all other facts still count them.
+    has_base_rows : bool
+        Whether base rows can answer. If not, projections answer for all of it or nothing does, and
+        their states do not count the deleted rows: so it is with a part of a view.
     """
 
     name: str
@@ -101,6 +104,7 @@ class SegmentFacts(msgspec.Struct, frozen=True):
     projections: tuple[ProjectionFacts, ...] = ()
     not_built: Mapping[str, str] = msgspec.field(default_factory=dict)
     deleted_row_count: int = 0
+    has_base_rows: bool = True
 
 
 # The one value that an expression of a time has in a segment, if it has only one.

@@ -27,6 +27,14 @@ class QueryContext(msgspec.Struct, frozen=True):
         Whether only base rows may serve; this flag wins over the others.
     exclude_projections : frozenset of str
         Names that must not serve.
+    use_view : str or None
+        The only view that may serve; the query fails if it cannot.
+    force_views : bool
+        Whether the query fails where a view does not stand for every segment.
+    no_views : bool
+        Whether no view may serve; so it is without projections, or with one that is named.
+    exclude_views : frozenset of str
+        Names of views that must not serve.
     timezone : str or None
         The session time zone of time functions; None: UTC.
     threads : int or None
@@ -40,6 +48,10 @@ class QueryContext(msgspec.Struct, frozen=True):
     force_projections: bool = False
     no_projections: bool = False
     exclude_projections: frozenset[str] = frozenset()
+    use_view: str | None = None
+    force_views: bool = False
+    no_views: bool = False
+    exclude_views: frozenset[str] = frozenset()
     timezone: str | None = None
     threads: int | None = None
     time_limit: float | None = None
@@ -48,6 +60,11 @@ class QueryContext(msgspec.Struct, frozen=True):
     def zone(self) -> str:
         """The time zone of time functions, UTC if none was named."""
         return self.timezone or "UTC"
+
+    @property
+    def allows_views(self) -> bool:
+        """Whether a view may serve."""
+        return not (self.no_views or self.no_projections or self.use_projection is not None)
 
     @property
     def is_forced(self) -> bool:
@@ -113,7 +130,7 @@ def _read_flag(key: str, value: object) -> bool:
 
 def _read_name(key: str, value: object) -> str | None:
     if not isinstance(value, str):
-        raise _refuse(key, value, "the name of a projection")
+        raise _refuse(key, value, "the name of a projection or view")
     return value.strip() or None
 
 
@@ -122,7 +139,7 @@ def _read_names(key: str, value: object) -> frozenset[str]:
     if not isinstance(names, list | tuple | set | frozenset) or not all(
         isinstance(name, str) for name in names
     ):
-        raise _refuse(key, value, "names of projections, comma-separated or as a list")
+        raise _refuse(key, value, "names, comma-separated or as a list")
     return frozenset(name.strip() for name in names if name.strip())
 
 
@@ -157,6 +174,10 @@ _READERS: Final[dict[str, tuple[str, Callable[[str, object], Any]]]] = {
     "forceProjections": ("force_projections", _read_flag),
     "noProjections": ("no_projections", _read_flag),
     "excludeProjections": ("exclude_projections", _read_names),
+    "useView": ("use_view", _read_name),
+    "forceViews": ("force_views", _read_flag),
+    "noViews": ("no_views", _read_flag),
+    "excludeViews": ("exclude_views", _read_names),
     "timezone": ("timezone", _read_timezone),
     "threads": ("threads", _read_threads),
     "timeLimit": ("time_limit", _read_time_limit),

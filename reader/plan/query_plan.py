@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from projseg.algebra.planning.forced_projections import check_excluded, check_forced
 from projseg.algebra.planning.planner import Planner
 from projseg.algebra.planning.separable_conditions import SeparatedQuery, separated
 from projseg.algebra.planning.shared_matching import SharedMatching
-from projseg.algebra.planning.source_plan import SourceChoice
+from projseg.algebra.planning.source_plan import Reason, SourceChoice
 from projseg.algebra.projection.spec import ProjectionSpec, definition_name
 from projseg.algebra.query.binding import bind_outputs, bind_query, bind_rows
 from projseg.algebra.query.bound_query import QuerySpec
@@ -40,6 +41,37 @@ class SegmentPlan(msgspec.Struct, frozen=True):
     choice: SourceChoice
 
 
+class WiderVerdict(msgspec.Struct, frozen=True):
+    """A candidate of the step above single segments, such as a view.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    parts, segments, row_count : int
+        Its parts that are read, the segments that these stand for, and their rows.
+    reason : Reason or None
+        Why it is not used; None: it is.
+    """
+
+    name: str
+    parts: int
+    segments: int
+    row_count: int
+    reason: Reason | None
+
+
+class WiderSources(Protocol):
+    """Sources that stand for many segments each: the step of planning above single segments."""
+
+    @property
+    def identity(self) -> Hashable:
+        """What tells these sources from others: plans are kept by it."""
+
+    def plan(self, snapshot: Snapshot, query: QuerySpec) -> QueryPlan | tuple[WiderVerdict, ...]:
+        """Return a plan that reads one of them, or why none is read."""
+
+
 class QueryPlan(msgspec.Struct, frozen=True, dict=True):
     """Everything that running a query needs; it can be pickled and divided among processes.
 
@@ -53,12 +85,21 @@ class QueryPlan(msgspec.Struct, frozen=True, dict=True):
         Segments to read.
     pruned_count : int
         Segments whose metadata proves that no row matches.
+    wider : tuple of WiderVerdict
+        Sources that stand for many segments, as they were considered. A part of one that is read is
+        among the segments.
     """
 
     query: QuerySpec
     schema: TableSchema
     segments: tuple[SegmentPlan, ...]
     pruned_count: int = 0
+    wider: tuple[WiderVerdict, ...] = ()
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether a source is read that stands for many segments."""
+        return any(verdict.reason is None for verdict in self.wider)
 
     @property
     def row_count(self) -> int:
@@ -109,7 +150,10 @@ def plan_query(
 
 
 def plan_asked(
-    snapshot: Snapshot, query: Query, declared: DeclaredColumns | None = None
+    snapshot: Snapshot,
+    query: Query,
+    declared: DeclaredColumns | None = None,
+    wider: WiderSources | None = None,
 ) -> QueryPlan:
     """Bind a query to a snapshot's columns, and choose a source for each segment.
 
@@ -124,6 +168,8 @@ def plan_asked(
         What is asked.
     declared : DeclaredColumns or None
         The columns that its texts name; None: the table's.
+    wider : WiderSources or None
+        Sources that stand for many segments; None: there are none.
 
     Raises
     ------
@@ -132,14 +178,15 @@ def plan_asked(
     """
     meaning = meaning_of(query)
     key = _key("plan", snapshot, meaning if declared is None else (meaning, declared))
+    key = key if wider is None else (*key, wider.identity)
     plan: QueryPlan | None = KEPT.get(key)
     if plan is not None:
         return plan
     properties = snapshot.properties
     if depends_on_instant(query):
-        return plan_query(snapshot, bind_asked(snapshot, query, declared))
+        return _plan_above(snapshot, bind_asked(snapshot, query, declared), wider)
     if declared is not None:
-        plan = _plan_of_all(snapshot, bind_asked(snapshot, query, declared))
+        plan = _plan_above(snapshot, bind_asked(snapshot, query, declared), wider)
         KEPT.put(key, plan, _byte_count(plan) + meaning.byte_count)
         return plan
     query = with_named_parameters(query)
@@ -148,7 +195,7 @@ def plan_asked(
         lambda: bind_outputs(properties.schema, properties.time_column, query),
         lambda _: _PLAN_BYTES,
     )
-    plan = _plan_of_all(snapshot, bind_rows(outputs, properties.schema, query))
+    plan = _plan_above(snapshot, bind_rows(outputs, properties.schema, query), wider)
     KEPT.put(key, plan, _byte_count(plan) + meaning.byte_count)
     return plan
 
@@ -167,6 +214,15 @@ def bind_asked(
     if declared is None:
         return bind_query(schema, time_column, query)
     return bind_declared(declared, schema, time_column, query)
+
+
+def _plan_above(snapshot: Snapshot, query: QuerySpec, wider: WiderSources | None) -> QueryPlan:
+    """Plan from sources that stand for many segments, or else from each segment by itself."""
+    found = () if wider is None else wider.plan(snapshot, query)
+    if isinstance(found, QueryPlan):
+        return found
+    plan = _plan_of_all(snapshot, query)
+    return replace(plan, wider=found) if found else plan
 
 
 def _key(

@@ -30,15 +30,23 @@ class VersionFacts:
         The version.
     as_stored : bool
         Whether columns are called what segments call them, and not what the table does.
+    known : mapping of (str, str) to ProjectionSpec, or None
+        By name and definition hash, projections that are not the version's, such as views.
     """
 
-    def __init__(self, snapshot: Snapshot, *, as_stored: bool = False) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        *,
+        as_stored: bool = False,
+        known: Mapping[tuple[str, str], ProjectionSpec] | None = None,
+    ) -> None:
         self._snapshot = snapshot
         self._as_stored = as_stored
         properties = snapshot.properties
         self._schema = stored_schema(properties) if as_stored else named_schema(properties)
         self._types = {field.name: field.type for field in self._schema}
-        self._specs: dict[tuple[str, str], ProjectionSpec | str] = {}
+        self._specs: dict[tuple[str, str], ProjectionSpec | str] = dict(known or {})
         self._names: dict[str, tuple[str, ...]] = {}  # that the table gives each definition
         for declared in properties.projections:
             names = self._names.get(declared.definition_hash, ())

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from projseg.spark_datasource.query_log import query_log
     from projseg.spark_datasource.read_write import read, register, write
     from projseg.table import Table, is_table
+    from projseg.table.view_object import View
     from projseg.table.writes import Commit
+    from projseg.views.refresh_work import Refresh
 
 __version__ = "0.1.0"
 
@@ -32,7 +34,9 @@ __all__ = [
     "ProjsegError",
     "Query",
     "QueryPool",
+    "Refresh",
     "Table",
+    "View",
     "cache_statistics",
     "configure",
     "is_table",
@@ -50,7 +54,9 @@ _HOMES: Final = {
     "ProjsegError": "projseg.errors",
     "Query": "projseg.algebra.query.request",
     "QueryPool": "projseg.query_pool.pool",
+    "Refresh": "projseg.views.refresh_work",
     "Table": "projseg.table",
+    "View": "projseg.table.view_object",
     "cache_statistics": "projseg.memory.cache",
     "configure": "projseg.spark_datasource.extension",
     "is_table": "projseg.table",

@@ -146,6 +146,13 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_UNSUPPORTED_SQL": "SQL asks for more than one SELECT over one table can say.",
     "PROJSEG_BAD_QUERY": "A query's parts contradict each other, or an output has no use.",
     "PROJSEG_BAD_DEFINITION": "A stored projection definition cannot be read back.",
+    "PROJSEG_VIEW_EXISTS": "A view of that name, or one that stores the same, is there already.",
+    "PROJSEG_UNKNOWN_VIEW": "A name is not one of the table's views.",
+    "PROJSEG_BAD_VIEW": "A view's definition or one of its options is none that a view can have.",
+    "PROJSEG_VIEW_NOT_DETERMINISTIC": "A view's definition calls what differs from call to call.",
+    "PROJSEG_VIEW_NOT_INCREMENTAL": "A refresh would fold everything anew, which the view refuses.",
+    "PROJSEG_VIEW_NOT_USABLE": "useView or forceViews cannot be met.",
+    "PROJSEG_VIEW_BROKEN": "A view is of another table than the one at its place.",
     "PROJSEG_PROJECTION_NOT_USABLE": "useProjection or forceProjections cannot be met.",
 }
 

@@ -63,12 +63,16 @@ class Explain:
         Totals of what the query reads, and the most rows that it returns.
     total_milliseconds : float or None
         Of the whole query, if it was analysed.
+    views : tuple of dict
+        One for each view that was considered: name, parts (that are read), segments and rows (that
+        its parts stand for), reason (why it does not answer; None: it does).
     """
 
     segments: pa.Table
     query: Query
     figures: PlanFigures
     total_milliseconds: float | None = None
+    views: tuple[dict[str, Any], ...] = ()
 
     @property
     def pruned_segments(self) -> int:
@@ -109,8 +113,8 @@ class Explain:
         -------
         str
             An object: query (as `Query.to_json` writes it), sources, rejections, pruned_segments,
-            rows and bytes to read, rows_returned_max, segments, and milliseconds if the query was
-            analysed.
+            rows and bytes to read, rows_returned_max, segments, views, and milliseconds if the
+            query was analysed.
         """
         content: dict[str, Any] = {
             "query": json.loads(self.query.to_json()),
@@ -121,6 +125,7 @@ class Explain:
             "bytes": self.figures.bytes,
             "rows_returned_max": self.figures.rows_returned_max,
             "segments": self.named_segments(),
+            "views": list(self.views),
         }
         if self.total_milliseconds is not None:
             content["milliseconds"] = self.total_milliseconds
@@ -154,6 +159,8 @@ class Explain:
             if len(rows) > left:
                 branch.add(Text(f"... {len(rows) - left:,} more segments; see .segments"))
             left = max(left - len(rows), 0)
+        for view in self.views:
+            tree.add(Text(_view_line(view)))
         return tree
 
     def _repr_html_(self) -> str:
@@ -201,7 +208,17 @@ def explain_plan(
         reads = list(planned_reads(plan))
     schema = ANALYZED_SCHEMA if analyze else SEGMENTS_SCHEMA
     table = pa.Table.from_pylist([_row(read) for read in reads], schema)
-    return Explain(table, query, plan_figures(plan, reads), total)
+    views = tuple(
+        {
+            "name": one.name,
+            "parts": one.parts,
+            "segments": one.segments,
+            "rows": one.row_count,
+            "reason": None if one.reason is None else str(one.reason),
+        }
+        for one in plan.wider
+    )
+    return Explain(table, query, plan_figures(plan, reads), total, views)
 
 
 def _row(read: SourceRead) -> dict[str, Any]:
@@ -248,6 +265,13 @@ def _group_line(rows: list[dict[str, Any]]) -> str:
     source = "base rows" if rows[0]["source"] == BASE_ROWS else rows[0]["source"]
     segments = "1 segment" if len(rows) == 1 else f"{len(rows):,} segments"
     return f"{source}: {segments}, {_sizes(rows)}"
+
+
+def _view_line(view: dict[str, Any]) -> str:
+    if view["reason"] is not None:
+        return f"not view {view['name']}: {view['reason']}"
+    parts = "1 part" if view["parts"] == 1 else f"{view['parts']:,} parts"
+    return f"from view {view['name']}: {parts} for {view['segments']:,} segments"
 
 
 def _segment_line(row: dict[str, Any]) -> str:

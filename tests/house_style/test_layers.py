@@ -21,6 +21,7 @@ LAYERS = [
     {"table_layer"},
     {"writer", "reader"},
     {"maintenance"},
+    {"views"},
     {"projection", "input_rows", "html"},
     {"declarations", "explain"},
     {"spark_datasource"},

@@ -5,6 +5,8 @@
 | `__init__` | create, append, overwrite |
 | `writable_table` | refresh, commit_as |
 | `queries` | query, sql, scan, explain, `__arrow_c_stream__` |
+| `view_answers` | views |
+| `view_edits` | create_view, view |
 | `inspection` | location, schema, version, properties, snapshot, history |
 | | detail, segments, projections, projection_stats, columns, verify, `_repr_html_` |
 | `row_edits` | delete, truncate, update, merge, erase |
@@ -25,6 +27,7 @@ from projseg.table.kept_versions import TableVersions
 from projseg.table.projection_edits import TableProjections, bounds_of
 from projseg.table.row_edits import TableRows
 from projseg.table.segments import TableSegments
+from projseg.table.view_edits import TableViews
 from projseg.table_layer.commits.open_version import InstantLike, open_as_of
 from projseg.table_layer.metadata.table_properties import TARGET_SEGMENT_ROWS
 from projseg.table_layer.metadata.versions import holds_table
@@ -67,7 +70,7 @@ def is_table(
     return holds_table(location, storage_options)
 
 
-class Table(TableVersions, TableRows, TableProjections, TableSegments, TableColumns):
+class Table(TableVersions, TableRows, TableProjections, TableViews, TableSegments, TableColumns):
     """A table at one version; a write through this object moves it to the version written.
 
     Parameters
@@ -224,6 +227,7 @@ class Table(TableVersions, TableRows, TableProjections, TableSegments, TableColu
         self._snapshot, made = append(
             self._snapshot, data, on_segment=on_segment, note=self._note, commit_as=commit_as
         )
+        self._refresh_views()
         return made
 
     def overwrite(
@@ -280,9 +284,11 @@ class Table(TableVersions, TableRows, TableProjections, TableSegments, TableColu
             self._snapshot, done = replace_rows(
                 self._snapshot, batches, condition, self._note, on_segment=on_segment
             )
+            self._refresh_views()
             return Commit(done.version, done.added_segments, done.inserted_rows)
         bounds = None if interval is None else bounds_of(interval)
         self._snapshot, made = overwrite(
             self._snapshot, data, bounds, on_segment=on_segment, note=self._note
         )
+        self._refresh_views()
         return made

@@ -77,7 +77,14 @@ class TableVersions(WritableTable):
             timestamp=None if timestamp is None else str(timestamp),
             tag=tag,
         )
+        had_views = self._has_views
         self._snapshot, entries = restore(self._snapshot, old, note)
+        if had_views and not self._has_views:
+            from projseg.views.view_commits import with_store
+
+            # The version is older than the first view; views are none of its rows.
+            self._snapshot, self._store = with_store(self._snapshot, self._note)
+        self._refresh_views()
         return commit_of(self._snapshot.version, entries)
 
     def tag(self, name: str, version: int | None = None) -> int:
@@ -180,13 +187,20 @@ class TableVersions(WritableTable):
         CommitError, StorageError
             As of `append`; what was not removed is found by the next vacuum.
         """
-        from projseg.table_layer.retention.vacuum import vacuum
+        from projseg.table_layer.retention.vacuum import vacuum, with_files
 
         self._check_newest()
         self.refresh()
         self._snapshot, vacuumed = vacuum(
             self._snapshot, retention_hours, self._note, dry_run=dry_run, force=force
         )
+        if self._has_views:
+            from projseg.views.store_vacuum import vacuum_views
+
+            self._store, files = vacuum_views(
+                self._snapshot, retention_hours, self._note, dry_run=dry_run
+            )
+            return with_files(vacuumed, files)
         return vacuumed
 
     def _change(self, operation: str, change: Change, note: CommitNote) -> int:

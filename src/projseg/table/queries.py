@@ -22,10 +22,9 @@ from projseg.algebra.query.request import (
 )
 from projseg.errors import InvalidInputError
 from projseg.memory.deadline import answered_within
-from projseg.reader.answer import answer
-from projseg.reader.plan.query_plan import QueryPlan, bind_asked, plan_asked, plan_query
+from projseg.reader.plan.query_plan import bind_asked, plan_query
 from projseg.reader.scan.row_scan import scan
-from projseg.table.inspection import TableInspection
+from projseg.table.view_answers import ViewedVersion
 
 if TYPE_CHECKING:
     from projseg.algebra.query.select_query import SelectedQuery
@@ -49,7 +48,7 @@ class PlainSelect(NamedTuple):
         return self.version.explain(self.selected.query, analyze=analyze)
 
 
-class TableVersion(TableInspection):
+class TableVersion(ViewedVersion):
     """A table at one version, to be read."""
 
     def query(
@@ -93,8 +92,9 @@ class TableVersion(TableInspection):
         columns : str or sequence of str, or None
             Of a row scan; None is all.
         context : mapping or None
-            useProjection, forceProjections, noProjections, excludeProjections, timezone, threads,
-            and timeLimit, the seconds in which the answer must be there.
+            useProjection, forceProjections, noProjections, excludeProjections, useView, forceViews,
+            noViews, excludeViews, timezone, threads, and timeLimit, the seconds in which the answer
+            must be there.
         args : mapping of str to value, sequence of values, or None
             What stands for `:name`, or for `?`, in the texts: None, bool, int, float, Decimal,
             str, bytes, date, datetime (with a zone a timestamp, without one a timestamp_ntz),
@@ -141,7 +141,7 @@ class TableVersion(TableInspection):
             args=args,
         )
         with answered_within(query.query_context.time_limit):
-            return answer(self._storage, self._plan(query))
+            return self._answered(self._plan(query), query)
 
     @overload
     def sql(
@@ -382,9 +382,6 @@ class TableVersion(TableInspection):
 
     def _bound(self, query: Query) -> QuerySpec:
         return bind_asked(self._snapshot, query, self._declared)
-
-    def _plan(self, query: Query) -> QueryPlan:
-        return plan_asked(self._snapshot, query, self._declared)
 
 
 def _warn_of_names(quoted: tuple[str, ...], schema: pa.Schema) -> None:

@@ -70,6 +70,7 @@ class TableRows(WritableTable):
         self.refresh()
         condition = condition_of(filter, interval, timezone, args, self._declared)
         self._snapshot, done = delete_rows(self._snapshot, condition, self._note, dry_run=dry_run)
+        self._refresh_views()
         return done
 
     def truncate(self, *, dry_run: bool = False) -> Corrected:
@@ -137,6 +138,7 @@ class TableRows(WritableTable):
         self._snapshot, done = update_rows(
             self._snapshot, assigned, condition, self._note, dry_run=dry_run
         )
+        self._refresh_views()
         return done
 
     def merge(
@@ -191,6 +193,7 @@ class TableRows(WritableTable):
             self._note,
             dry_run=dry_run,
         )
+        self._refresh_views()
         return done
 
     def erase(
@@ -208,7 +211,8 @@ class TableRows(WritableTable):
         versions and files that no tag keeps. Then every file that is left is searched for the texts
         that the filter's columns had in these rows, and the filter is asked of every version that
         is left. Tags keep what they name, and are named. Nothing else may read from or write to the
-        table meanwhile: files of running writes and queries are removed.
+        table meanwhile: files of running writes and queries are removed. Views are refreshed, and
+        what they stored before is removed likewise.
 
         Parameters
         ----------
@@ -245,4 +249,9 @@ class TableRows(WritableTable):
         self._snapshot, done = erase(
             self._snapshot, condition, self._note, retention_hours=retention_hours
         )
+        if self._has_views:
+            from projseg.views.store_vacuum import leave_views
+
+            # Groups of the rows may be in views, also in those that do not follow commits.
+            self._store = leave_views(self._snapshot, retention_hours, self._note)
         return done

@@ -113,4 +113,5 @@ class TableSegments(WritableTable):
             watchers=Watchers(on_segment, on_progress),
             note=self._note,
         )
+        self._refresh_views()
         return commit_of(self._snapshot.version, entries)

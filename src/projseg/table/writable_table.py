@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Self
 
+from msgspec import UNSET
+
 from projseg.errors import InvalidInputError
 from projseg.table.queries import TableVersion
 from projseg.table_layer.metadata.commit_info import CommitNote
@@ -43,6 +45,7 @@ class WritableTable(TableVersion):
             As of `Table`.
         """
         self._snapshot = open_snapshot(self._storage)
+        self._store = UNSET
         self._is_pinned = False
         return self
 
@@ -68,6 +71,14 @@ class WritableTable(TableVersion):
         """
         self._note = CommitNote({}, user_name, user_metadata)
         return self
+
+    def _refresh_views(self) -> None:
+        """Refresh the views that follow commits; what goes wrong is logged, and kept in them."""
+        if self._has_views:
+            # Imported here: most tables have no views, and each write would pay.
+            from projseg.views.on_commit import refresh_after_commit
+
+            self._store = refresh_after_commit(self._snapshot, self._note) or UNSET
 
     def _check_newest(self) -> None:
         if self._is_pinned:

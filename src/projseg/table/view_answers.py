@@ -1,0 +1,96 @@
+"""`ViewedVersion`: a version of a table whose answers may come from its views."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from msgspec import UNSET, UnsetType
+
+from projseg.algebra.query.request import Query
+from projseg.errors import CorruptionError, StorageError
+from projseg.reader.answer import answer
+from projseg.reader.plan.query_plan import QueryPlan, plan_asked
+from projseg.table.inspection import TableInspection
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.storage.locate_storage import Storage
+
+# A process that asks tables without views starts without the modules of views.
+if TYPE_CHECKING:
+    from projseg.views.choose_view import ViewSources
+    from projseg.views.view_store import StoreVersion
+
+_LOGGER: Final = logging.getLogger("projseg.views")
+
+
+class ViewedVersion(TableInspection):
+    """A table at one version, and its views at theirs.
+
+    Parameters
+    ----------
+    storage : Storage
+        Where the table is.
+    snapshot : Snapshot
+        The version.
+    """
+
+    def __init__(self, storage: Storage, snapshot: Snapshot) -> None:
+        super().__init__(storage, snapshot)
+        self._store: StoreVersion | UnsetType | None = UNSET
+
+    @property
+    def _has_views(self) -> bool:
+        return self._snapshot.properties.properties.get("views") == "on"
+
+    def views(self) -> pa.Table:
+        """Return one row for each view of the table, as this object knows them.
+
+        Returns
+        -------
+        pa.Table
+            name, grade, status (`ENABLED`, `DISABLED`), state (`empty`, `fresh`, `behind`,
+            `failed`, `broken`), segments (that this version lists), segments_covered,
+            rows_covered (the share of its rows), parts, rows (groups), bytes, chunk, refresh,
+            refreshed_at, version (of the table, at the last refresh), last_refresh, last_error,
+            comment, definition. A view that cannot be read has its error in `last_error`.
+
+        Raises
+        ------
+        StorageError, CorruptTableError
+            If the store of views cannot be read.
+        """
+        from projseg.views.view_tables import views_table
+
+        return views_table(self._snapshot, self._view_store())
+
+    def _view_store(self) -> StoreVersion | None:
+        """Return the store of views at the version that this object holds; None: there is none."""
+        if not self._has_views:
+            return None
+        if self._store is UNSET or self._store is None:
+            from projseg.views.view_store import open_store
+
+            self._store = open_store(self._snapshot)
+        return self._store
+
+    def _view_sources(self) -> ViewSources | None:
+        """Return the table's views, as sources of answers."""
+        if not self._has_views:
+            return None
+        from projseg.views.choose_view import readable_sources
+
+        return readable_sources(self._view_store)
+
+    def _plan(self, query: Query) -> QueryPlan:
+        return plan_asked(self._snapshot, query, self._declared, self._view_sources())
+
+    def _answered(self, plan: QueryPlan, query: Query) -> pa.Table:
+        """Return a plan's rows; where a part cannot be read, those of the segments themselves."""
+        try:
+            return answer(self._storage, plan)
+        except (CorruptionError, StorageError) as error:
+            if not plan.is_wide or plan.query.context.force_views:
+                raise
+            _LOGGER.warning("a view cannot be read, and its segments answer instead: %s", error)
+            return answer(self._storage, plan_asked(self._snapshot, query, self._declared))

@@ -1,0 +1,236 @@
+"""`View`: one view of a table, and what can be done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from projseg.table.projection_edits import OnProgress, interval_of
+from projseg.table.writable_table import WritableTable
+from projseg.views.refresh_view import check_enabled, refresh_view
+from projseg.views.refresh_work import Refresh, Work
+from projseg.views.verify_views import verify_views
+from projseg.views.view_life import alter_view, drop_view
+from projseg.views.view_records import ViewEntry
+from projseg.views.view_store import StoreVersion, unknown_view
+from projseg.views.view_tables import parts_table, view_detail
+
+if TYPE_CHECKING:
+    from projseg.algebra.query.request import IntervalLike
+    from projseg.maintenance.verification.verify import Finding
+
+
+class View:
+    """A view of a table; it moves on with the table object that it is of.
+
+    Parameters
+    ----------
+    table : Table
+        The table.
+    view : ViewEntry
+        The view as the store lists it.
+    """
+
+    def __init__(self, table: WritableTable, view: ViewEntry) -> None:
+        self._table = table
+        self._id = view.view_id
+        self._name = view.name
+
+    def __repr__(self) -> str:
+        return f"<View '{self._name}' of {self._table!r}>"
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self._entry().name
+
+    @property
+    def sql(self) -> str:
+        """Its SELECT, as it was written."""
+        return self._entry().sql
+
+    def _known_store(self) -> StoreVersion:
+        store = self._table._view_store()
+        if store is None or self._id not in store.views:
+            raise unknown_view(self._name, (), self._table.location)
+        return store
+
+    def _entry(self) -> ViewEntry:
+        return self._known_store().views[self._id]
+
+    def _writable(self) -> WritableTable:
+        table = self._table
+        table._check_newest()
+        table.refresh()
+        return table
+
+    def refresh(
+        self,
+        full: bool = False,
+        interval: IntervalLike | None = None,
+        dry_run: bool = False,
+        *,
+        on_progress: OnProgress | None = None,
+    ) -> Refresh:
+        """Bring the view up to the newest version of its table, in one commit.
+
+        Parameters
+        ----------
+        full : bool
+            Build all parts anew.
+        interval : str, pair of datetimes or None
+            Fold only segments with rows in it; parts are dropped or kept for all times.
+        dry_run : bool
+            Only say what would be done.
+        on_progress : callable or None
+            Called with how many chunks are done and how many there are.
+
+        Returns
+        -------
+        Refresh
+            kept, relabelled, subtracted, refolded, added, dropped (parts), rows_read,
+            milliseconds, version (of the store; None if nothing was written), not_built.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_VIEW, PROJSEG_BAD_VIEW if it is disabled, PROJSEG_VIEW_BROKEN,
+            PROJSEG_VIEW_NOT_INCREMENTAL, PROJSEG_PINNED_VERSION.
+        CommitError, StorageError, CorruptionError
+            As of `Table.append`; the view stays as it was.
+        """
+        table = self._writable()
+        check_enabled(self._entry())
+        work = Work(full, None if interval is None else interval_of(interval), on_progress)
+        store, done = refresh_view(table.snapshot, self._id, work, table._note, dry_run=dry_run)
+        table._store = store
+        return done
+
+    def explain_refresh(self) -> Refresh:
+        """Return what a refresh would do; `refresh` with `dry_run`.
+
+        Returns
+        -------
+        Refresh
+            As of `refresh`; rows_read are those that would be read.
+        """
+        return self.refresh(dry_run=True)
+
+    def compact(self) -> Refresh:
+        """Build all parts anew, as large as they may be; `refresh` with `full`.
+
+        Returns
+        -------
+        Refresh
+            As of `refresh`.
+        """
+        return self.refresh(full=True)
+
+    def enable(self) -> None:
+        """Let the view answer and be refreshed again, which it is at once.
+
+        Raises
+        ------
+        InvalidInputError, CommitError, StorageError
+            As of `refresh`.
+        """
+        table = self._writable()
+        store = alter_view(self._known_store(), self._id, table._note, is_enabled=True)
+        table._store = store
+        table._refresh_views()
+
+    def disable(self) -> None:
+        """Keep the view, and neither use nor refresh it.
+
+        Raises
+        ------
+        InvalidInputError, CommitError, StorageError
+            As of `refresh`.
+        """
+        table = self._writable()
+        table._store = alter_view(self._known_store(), self._id, table._note, is_enabled=False)
+
+    def rename(self, name: str) -> None:
+        """Call the view by another name; its parts stay.
+
+        Parameters
+        ----------
+        name : str
+            The new name.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_NAME, PROJSEG_VIEW_EXISTS.
+        CommitError, StorageError
+            As of `refresh`.
+        """
+        table = self._writable()
+        table._store = alter_view(self._known_store(), self._id, table._note, name=name)
+        self._name = name
+
+    def drop(self) -> None:
+        """Drop the view; a vacuum of the table removes its files.
+
+        Raises
+        ------
+        InvalidInputError, CommitError, StorageError
+            As of `refresh`.
+        """
+        table = self._writable()
+        table._store = drop_view(self._known_store(), self._id, table._note)
+
+    def query(self, context: Mapping[str, Any] | None = None) -> pa.Table:
+        """Return the rows of its SELECT now, from its parts as far as they go.
+
+        Parameters
+        ----------
+        context : mapping or None
+            As of `Table.query`.
+
+        Returns
+        -------
+        pa.Table
+            As of `Table.sql`.
+        """
+        return self._table.sql(self._entry().sql, context=context)
+
+    def detail(self) -> dict[str, Any]:
+        """Return all that is known of it.
+
+        Returns
+        -------
+        dict
+            The columns of `Table.views`, and view_id, definition_hash, group_by, aggregators (what
+            is stored), options, scope, zone, is_ansi, uncovered_segments and uncovered_rows (at the
+            last refresh), not_built, store_version.
+        """
+        return view_detail(self._table.snapshot, self._known_store(), self._entry())
+
+    def parts(self) -> pa.Table:
+        """Return one row for each part.
+
+        Returns
+        -------
+        pa.Table
+            part, chunk (its start), segments, rows_covered, groups, bytes, file, is_valid (for this
+            version of the table), dimensions.
+        """
+        return parts_table(self._table.snapshot, self._known_store(), self._entry())
+
+    def verify(self, deep: bool = False) -> list[Finding]:
+        """Check the view's files and covers; deeply also its groups against its segments.
+
+        Parameters
+        ----------
+        deep : bool
+            Fold the segments of each valid part again, and compare.
+
+        Returns
+        -------
+        list of Finding
+            One for each fault found; empty if there is none.
+        """
+        return verify_views(self._table.snapshot, self._known_store(), self._entry(), deep=deep)

@@ -1,0 +1,379 @@
+"""Answer a query from the parts of a view, and from the segments that it does not stand for.
+
+One view at most answers a query, and its parts share no segment, so nothing is counted twice. An
+interval that cuts parts is answered by whole buckets of them; the rows of its edges are read from
+the segments that hold such times.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from projseg.algebra.planning.interval_cover import share_of
+from projseg.algebra.planning.planner import Planner
+from projseg.algebra.planning.source_plan import Reason, ReasonCode
+from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.algebra.query.bound_query import QuerySpec
+from projseg.algebra.time.interval import Interval
+from projseg.errors import (
+    CorruptionError,
+    ProjectionNotUsableError,
+    ProjsegError,
+    without_secrets,
+)
+from projseg.memory.deadline import check_deadline
+from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, WiderVerdict, plan_query
+from projseg.reader.plan.version_facts import VersionFacts
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata.table_schema import named_schema
+from projseg.views.cover_test import Coverage, among, coverage, covered_names, times_of_parts
+from projseg.views.definition import view_spec
+from projseg.views.part_files import readable
+from projseg.views.view_records import GROUPS, ViewEntry, ViewPart
+from projseg.views.view_store import StoreVersion, unknown_view
+
+LOGGER: Final = logging.getLogger("projseg.views")
+
+_OPENING_COST: Final = 20_000
+"""What a segment costs that is opened, beside what is read of it, in the units of a source's."""
+_TRIED_MAX: Final = 64
+"""Views that are matched with one query."""
+_REASONS_SHOWN: Final = 3
+
+
+class ViewSources(msgspec.Struct, frozen=True):
+    """The views of a table, as sources that stand for many segments.
+
+    Parameters
+    ----------
+    store : StoreVersion
+        The store at the version that is pinned.
+    """
+
+    store: StoreVersion
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """The store's version."""
+        return self.store.identity
+
+    def plan(self, snapshot: Snapshot, query: QuerySpec) -> QueryPlan | tuple[WiderVerdict, ...]:
+        """Return a plan that reads a view, or why none is read.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_VIEW if the context names a view that is not there.
+        ProjectionNotUsableError
+            PROJSEG_VIEW_NOT_USABLE if useView or forceViews cannot be met.
+        """
+        context = query.context
+        if not context.allows_views:
+            return ()
+        try:
+            views = self.store.views
+        except ProjsegError as error:
+            if context.use_view or context.force_views:
+                raise
+            _warn(self.store, error)
+            return ()
+        _check_names(query, views.values(), self.store)
+        choice = _Choice(snapshot, self.store, query, views)
+        found = choice.plan()
+        if found is None and (context.use_view or context.force_views):
+            raise choice.unusable()
+        return tuple(choice.verdicts.values()) if found is None else found
+
+
+def readable_sources(open_store: Callable[[], StoreVersion | None]) -> ViewSources | None:
+    """Return a table's views; None if it has none, or none that can be read: that is logged."""
+    try:
+        store = open_store()
+    except ProjsegError as error:
+        LOGGER.warning("views cannot be read, and queries are answered without them: %s", error)
+        return None
+    return None if store is None else ViewSources(store)
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    """How a view answers.
+
+    Parameters
+    ----------
+    view : ViewEntry
+        The view.
+    parts : tuple of SegmentPlan
+        Its parts that are read.
+    used : tuple of ViewPart
+        Parts that answer, those without a matching row among them.
+    left_out : tuple of ViewPart
+        Valid parts that cannot answer.
+    saving : float
+        What is saved by not reading the segments that the parts stand for.
+    edges : tuple of Interval
+        Times that are left to segments.
+    uncovered : tuple of SegmentEntry
+        Segments that no valid part stands for.
+    """
+
+    view: ViewEntry
+    parts: tuple[SegmentPlan, ...]
+    used: tuple[ViewPart, ...]
+    left_out: tuple[ViewPart, ...]
+    saving: float
+    edges: tuple[Interval, ...]
+    uncovered: tuple[SegmentEntry, ...]
+
+    @property
+    def rank(self) -> tuple[float, int, str]:
+        """Order among answers: the best first."""
+        return (-self.saving, self.view.row_count, self.view.name)
+
+
+class _Choice:
+    """The choice of a view for one query."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        store: StoreVersion,
+        query: QuerySpec,
+        views: Mapping[str, ViewEntry],
+    ) -> None:
+        self._snapshot, self._store, self._query = snapshot, store, query
+        self._views = sorted(views.values(), key=lambda view: (view.row_count, view.name))
+        self.verdicts: dict[str, WiderVerdict] = {}
+
+    def plan(self) -> QueryPlan | None:
+        """Return the plan that reads the best view; None if none is to be read."""
+        answers: list[_Answer] = []
+        tried = 0
+        for view in self._views:
+            check_deadline()
+            reason = self._reason_against(view)
+            if reason is None and tried >= _TRIED_MAX:
+                reason = Reason(ReasonCode.NOT_TRIED)
+            if reason is None:
+                tried += 1
+                found = self._tried(view)
+                if isinstance(found, _Answer):
+                    answers.append(found)
+                    continue
+                reason = found
+            self._refuse(view, reason)
+        is_asked = self._query.context.use_view is not None or self._query.context.force_views
+        plan: QueryPlan | None = None
+        for answer in sorted(answers, key=lambda one: one.rank):
+            if plan is not None:
+                self._refuse(answer.view, Reason(ReasonCode.OTHER_VIEW_CHOSEN))
+            elif not is_asked and answer.saving <= 0:
+                self._refuse(answer.view, Reason(ReasonCode.COSTLIER, "than the segments"))
+            else:
+                plan = self._planned(answer, is_asked=is_asked)
+        return None if plan is None else replace(plan, wider=tuple(self.verdicts.values()))
+
+    def unusable(self) -> ProjectionNotUsableError:
+        """Return the error of a query that asks for views and cannot be answered from one."""
+        context = self._query.context
+        what = "Force views specified, but none satisfy query"
+        if context.use_view is not None:
+            what = f"View[{context.use_view}] specified, but does not satisfy query"
+        shown = [f"{v.name}: {v.reason}" for v in self.verdicts.values() if v.reason is not None]
+        asked = [one for one in shown if one.startswith(f"{context.use_view}:")] or shown
+        return ProjectionNotUsableError(
+            "PROJSEG_VIEW_NOT_USABLE",
+            f"{what}: {'; '.join(asked[:_REASONS_SHOWN]) or 'the table has no view'}",
+        )
+
+    def _refuse(self, view: ViewEntry, reason: Reason) -> None:
+        self.verdicts[view.name] = WiderVerdict(view.name, 0, 0, 0, reason)
+
+    def _reason_against(self, view: ViewEntry) -> Reason | None:
+        """Return why a view is not even matched."""
+        if (reason := self._ban(view)) is not None:
+            return reason
+        if view.fact.table_id != self._snapshot.properties.table_id:
+            return Reason(ReasonCode.VIEW_BROKEN, "the table is another one")
+        if self._query.is_row_scan:
+            return Reason(ReasonCode.ROW_SCAN)
+        if not view.manifests:
+            return Reason(ReasonCode.VIEW_EMPTY)
+        return self._missing_column(view)
+
+    def _ban(self, view: ViewEntry) -> Reason | None:
+        """Return what the user says against a view; None if nothing."""
+        context = self._query.context
+        excluded = {name.casefold() for name in context.exclude_views}
+        asked = None if context.use_view is None else context.use_view.casefold()
+        if view.name.casefold() in excluded:
+            return Reason(ReasonCode.EXCLUDED, "excludeViews names it")
+        if asked not in (None, view.name.casefold()):
+            return Reason(ReasonCode.EXCLUDED, f"useView names '{context.use_view}'")
+        return None if view.is_enabled else Reason(ReasonCode.VIEW_DISABLED)
+
+    def _missing_column(self, view: ViewEntry) -> Reason | None:
+        """Return the reason of a column that the view mentions nowhere, without binding it."""
+        schema, query = named_schema(self._snapshot.properties), self._query
+        free = {query.time_column}
+        groups, states = {*view.group_columns}, {*view.group_columns, *view.state_columns}
+
+        def is_in(name: str, known: set[str]) -> bool:
+            forms = schema.forms.get(name)
+            stored = (name,) if forms is None else tuple(form.name for form in forms)
+            return name in free or not known.isdisjoint(stored)
+
+        keys = sorted(name for key in query.keys for name in key.expression.columns)
+        for name in keys:
+            if not is_in(name, groups):
+                return Reason(ReasonCode.MISSING_GROUPING_COLUMN, name)
+        for condition in query.conditions:
+            for name in sorted(condition.columns):
+                if not is_in(name, states):
+                    return Reason(ReasonCode.FILTER_COLUMN_NOT_STORED, name)
+        for primitive in query.primitives:
+            for name in sorted({n for one in primitive.arguments for n in one.columns}):
+                if not is_in(name, states):
+                    return Reason(ReasonCode.AGGREGATOR_NOT_STORED, primitive.text)
+        return None
+
+    def _tried(self, view: ViewEntry) -> _Answer | Reason:
+        """Return how a view answers, or why it cannot; what is wrong with it harms no query."""
+        try:
+            return self._matched(view)
+        except (CorruptionError, OSError) as error:
+            _warn(self._store, error)
+            return Reason(ReasonCode.VIEW_BROKEN, str(error))
+
+    def _matched(self, view: ViewEntry) -> _Answer | Reason:
+        spec = view_spec(view, self._snapshot.properties)
+        if isinstance(spec, str):
+            return Reason(ReasonCode.VIEW_BROKEN, spec)
+        if spec.changed_zones:
+            return Reason(ReasonCode.TIME_ZONE_RULES, ", ".join(spec.changed_zones))
+        found = coverage(self._snapshot, self._store, view)
+        if not found.valid:
+            return Reason(ReasonCode.NOT_COVERED, str(len(found.uncovered)))
+        bounds = times_of_parts(self._query.interval, spec, found.valid)
+        if isinstance(bounds, Reason):
+            return bounds
+        return self._planned_parts(view, spec, found, *bounds)
+
+    def _planned_parts(
+        self,
+        view: ViewEntry,
+        spec: ProjectionSpec,
+        found: Coverage,
+        inner: Interval | None,
+        edges: tuple[Interval, ...],
+    ) -> _Answer | Reason:
+        query, snapshot = self._query, self._snapshot
+        facts = VersionFacts(snapshot, known={(GROUPS, view.definition_hash): spec})
+        planner = Planner(query if not edges else query.among(query.filter, inner))
+        others = Planner(query)
+        plans: list[SegmentPlan] = []
+        used: list[ViewPart] = []
+        left_out: list[ViewPart] = []
+        reason: Reason | None = None
+        saving = 0.0
+        for part in found.valid:
+            check_deadline()
+            entry = readable(part)
+            deleted = part.segment.row_count - part.cover.live_row_count
+            known = replace(facts.of(entry), has_base_rows=False, deleted_row_count=deleted)
+            choice = planner.choose(known)
+            if any(plan.is_base for plan in choice.plans):
+                left_out.append(part)
+                reason = reason or choice.rejected.get(spec.name)
+                continue
+            used.append(part)
+            if not choice.is_empty:
+                plans.append(SegmentPlan(entry, choice))
+                saving += self._saving(part, choice.plans, others, facts)
+        if not used:
+            return reason or Reason(ReasonCode.NOT_COVERED, str(len(found.uncovered)))
+        return _Answer(
+            view, tuple(plans), tuple(used), tuple(left_out), saving, edges, found.uncovered
+        )
+
+    def _saving(
+        self, part: ViewPart, plans: Sequence[object], others: Planner, facts: VersionFacts
+    ) -> float:
+        """Return how much less a part costs than the segments that it stands for."""
+        known = self._snapshot.definitions
+        embedded = tuple(one for one in part.embedded if one.definition_hash in known)
+        instead = others.choose(facts.of(replace(part.segment, projections=embedded)))
+        interval = self._query.interval
+        low, high = part.segment.min_time_us, part.segment.max_time_us
+        share = 1.0
+        if interval is not None and low is not None and high is not None:
+            share = share_of(interval, Interval(low, high + 1))
+        opened = _OPENING_COST * max(1.0, part.cover.segment_count * share)
+        cost = _OPENING_COST + sum(getattr(plan, "cost", 0) for plan in plans)
+        return opened + sum(plan.cost for plan in instead.plans) - cost
+
+    def _planned(self, answer: _Answer, *, is_asked: bool) -> QueryPlan | None:
+        """Return the plan of a view's parts with the segments that answer for themselves."""
+        query, snapshot = self._query, self._snapshot
+        try:
+            left_out = covered_names(self._store, answer.left_out)
+        except CorruptionError as error:
+            self._refuse(answer.view, Reason(ReasonCode.VIEW_BROKEN, str(error)))
+            return None
+        opened = (*answer.uncovered, *(among(snapshot, left_out) if left_out else ()))
+        own = plan_query(snapshot, query, opened)
+        edges = self._edge_segments(answer.edges, {entry.listed_as for entry in opened})
+        cost = sum(_OPENING_COST + sum(p.cost for p in one.choice.plans) for one in edges)
+        if not is_asked and cost >= answer.saving:
+            self._refuse(answer.view, Reason(ReasonCode.COSTLIER, "than the segments"))
+            return None
+        left = len(own.segments) + len({one.entry.file for one in edges})
+        if query.context.force_views and left:
+            self._refuse(answer.view, Reason(ReasonCode.NOT_COVERED, str(left)))
+            return None
+        used = [part.cover for part in answer.used]
+        self.verdicts[answer.view.name] = WiderVerdict(
+            answer.view.name,
+            len(answer.parts),
+            sum(cover.segment_count for cover in used),
+            sum(cover.live_row_count for cover in used),
+            None,
+        )
+        pruned = len(answer.used) - len(answer.parts) + own.pruned_count
+        segments = (*answer.parts, *own.segments, *edges)
+        return QueryPlan(query, own.schema, segments, pruned)
+
+    def _edge_segments(
+        self, edges: Iterable[Interval], opened: set[str]
+    ) -> tuple[SegmentPlan, ...]:
+        """Return the plans of the rows that buckets do not tell apart from others."""
+        found: list[SegmentPlan] = []
+        for edge in edges:
+            entries = self._snapshot.segments_between(edge.start_us, edge.end_us)
+            rest = [entry for entry in entries if entry.listed_as not in opened]
+            query = self._query.among(self._query.filter, edge)
+            found += plan_query(self._snapshot, query, rest).segments
+        return tuple(found)
+
+
+def _check_names(query: QuerySpec, views: Iterable[ViewEntry], store: StoreVersion) -> None:
+    """Refuse names of views that are not there."""
+    listed = list(views)
+    known = {view.name.casefold() for view in listed}
+    context = query.context
+    for name in (*([] if context.use_view is None else [context.use_view]), *context.exclude_views):
+        if name.casefold() not in known:
+            raise unknown_view(name, listed, store.storage.location)
+
+
+def _warn(store: StoreVersion, error: Exception) -> None:
+    LOGGER.warning(
+        "a view in %s cannot be read, and queries are answered without it: %s",
+        without_secrets(store.storage.location),
+        error,
+    )

@@ -1,0 +1,227 @@
+"""Create, drop, rename, enable and disable views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from projseg.algebra.time.interval import Interval
+from projseg.errors import InvalidInputError
+from projseg.segment_format.layout.format_limits import name_problem
+from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata.table_schema import stored_schema
+from projseg.table_layer.storage.paths import new_write_id
+from projseg.views.definition import Definition, bad_view, mentioned
+from projseg.views.refresh_view import Refresher
+from projseg.views.refresh_work import Refresh, Work
+from projseg.views.view_commits import Views, edited, store_write, with_store
+from projseg.views.view_options import default_chunk, read_options, scope_of
+from projseg.views.view_records import TableReference, ViewEntry
+from projseg.views.view_store import StoreVersion, newest_store, no_store, store_of, unknown_view
+
+
+@dataclass(frozen=True, slots=True)
+class NewView:
+    """What is asked for in a new view.
+
+    Parameters
+    ----------
+    name : str
+        What it is to be called.
+    definition : Definition
+        What it stores.
+    options : mapping of str to object
+        As `read_options` takes them.
+    comment : str
+        Of the user.
+    is_built : bool
+        Whether it is built before it appears.
+    replaces : bool
+        Whether a view of that name is dropped in the same commit.
+    """
+
+    name: str
+    definition: Definition
+    options: Mapping[str, object] = field(default_factory=dict)
+    comment: str = ""
+    is_built: bool = True
+    replaces: bool = False
+
+    def entry(self, snapshot: Snapshot) -> ViewEntry:
+        """Return the view without parts.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_NAME, PROJSEG_BAD_VIEW, or what is wrong with an option.
+        """
+        if not isinstance(self.name, str) or (problem := name_problem(self.name)) is not None:
+            shown = problem if isinstance(self.name, str) else "is no text"
+            raise InvalidInputError("PROJSEG_BAD_NAME", f"view name {self.name!r} {shown}"[:200])
+        options = read_options(self.options)
+        interval = options.pop("interval", None)
+        given = None if interval is None else Interval.parse(interval)
+        properties, definition = snapshot.properties, self.definition
+        scope = scope_of(definition.scope, given)
+        if properties.time_column is None and (scope is not None or "retain" in options):
+            raise bad_view("interval and retain need a time column, which the table has not")
+        if properties.time_column is None and options.get("chunk", "all") != "all":
+            raise bad_view("chunk needs a time column, which the table has not")
+        options.setdefault("refresh", "commit")
+        options.setdefault("chunk", default_chunk(snapshot))
+        groups, states = mentioned(definition.text, stored_schema(properties).columns)
+        return ViewEntry(
+            name=self.name,
+            view_id=new_write_id(),
+            sql=definition.sql,
+            definition=definition.text,
+            definition_hash=definition.digest,
+            fact=TableReference("..", properties.table_id),
+            group_columns=groups,
+            state_columns=states,
+            options=options,
+            scope=scope,
+            comment=self.comment,
+        )
+
+
+def create_view(
+    snapshot: Snapshot,
+    new: NewView,
+    note: CommitNote,
+    *,
+    dry_run: bool = False,
+    on_progress: Callable[[int, int], object] | None = None,
+) -> tuple[Snapshot, StoreVersion, ViewEntry | None, Refresh]:
+    """Build a view and publish it with its parts, in one commit of the store.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The newest version of the table.
+    new : NewView
+        The view.
+    note : CommitNote
+        For the histories.
+    dry_run : bool
+        Only say what would be built.
+    on_progress : callable or None
+        Called with how many chunks are done and how many there are.
+
+    Returns
+    -------
+    tuple
+        The table, whose property may have been set; the store; the view, None after a dry run; and
+        what was built.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_VIEW_EXISTS, and as of `NewView.entry`.
+    ProjsegError
+        If no chunk can be built, the first reason; nothing is published.
+    CommitError, CorruptionError, StorageError
+        If files cannot be read or written.
+    """
+    view = new.entry(snapshot)
+    work = Work(on_progress=on_progress)
+    if dry_run:
+        storage = store_of(snapshot.storage)
+        store = newest_store(storage) or no_store(storage)
+        _check_free(store, view, new)
+        return snapshot, store, None, Refresher(snapshot, store, view, work).planned()
+    snapshot, store = with_store(snapshot, note)
+    _check_free(store, view, new)
+    with store_write(store) as write:
+        done = Refresh()
+        if new.is_built:
+            built, done = Refresher(snapshot, store, view, work).build(write)
+            assert built is not None, "a new view is always written"
+            view = built
+
+        def edit(views: Views) -> Views:
+            if not new.replaces:
+                return {**views, view.view_id: view}
+            name = view.name.casefold()
+            left = {key: one for key, one in views.items() if one.name.casefold() != name}
+            return {**left, view.view_id: view}
+
+        store = write.commit(edit, "create view", note.asking(view=view.name))
+    return snapshot, store, view, done
+
+
+def _check_free(store: StoreVersion, view: ViewEntry, new: NewView) -> None:
+    """Refuse a name or a definition that is taken before anything is built."""
+    for other in store.views.values():
+        is_named = other.name.casefold() == view.name.casefold()
+        if is_named and new.replaces:
+            continue
+        if is_named:
+            raise InvalidInputError(
+                "PROJSEG_VIEW_EXISTS",
+                f"there is a view '{other.name}' in {store.storage.location}; drop it first, "
+                "replace it, or choose another name",
+            )
+        same = (other.definition_hash, other.scope, other.options.get("retain"))
+        if same == (view.definition_hash, view.scope, view.options.get("retain")):
+            raise InvalidInputError(
+                "PROJSEG_VIEW_EXISTS",
+                f"view '{other.name}' stores what '{view.name}' would; use that one",
+            )
+
+
+def drop_view(store: StoreVersion, view_id: str, note: CommitNote) -> StoreVersion:
+    """Drop a view; its files stay until a vacuum.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_VIEW if it is gone.
+    CommitError
+        As of a table's commits.
+    """
+
+    def edit(views: Views) -> Views:
+        if view_id not in views:
+            raise unknown_view(view_id, views.values(), store.storage.location)
+        return {key: view for key, view in views.items() if key != view_id}
+
+    with store_write(store) as write:
+        return write.commit(edit, "drop view", note)
+
+
+def alter_view(
+    store: StoreVersion,
+    view_id: str,
+    note: CommitNote,
+    *,
+    is_enabled: bool | None = None,
+    name: str | None = None,
+) -> StoreVersion:
+    """Enable, disable or rename a view; its parts stay.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_NAME, PROJSEG_VIEW_EXISTS.
+    CommitError
+        As of a table's commits.
+    """
+    if name is not None and (not isinstance(name, str) or name_problem(name) is not None):
+        raise InvalidInputError("PROJSEG_BAD_NAME", f"{name!r} cannot be a view's name"[:200])
+
+    def change(view: ViewEntry) -> ViewEntry:
+        state = view.is_enabled if is_enabled is None else is_enabled
+        return replace(view, is_enabled=state, name=name or view.name)
+
+    with store_write(store) as write:
+        return write.commit(edited(view_id, change), "alter view", note)
+
+
+def expire(store: StoreVersion, kept_from: int, note: CommitNote) -> StoreVersion:
+    """Say that versions before one are no longer kept."""
+    with store_write(store) as write:
+        return write.commit(lambda views: views, "vacuum", note, kept_from=kept_from)

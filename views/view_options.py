@@ -1,0 +1,138 @@
+"""What can be said of a view besides its SELECT: options, and the segments that it is kept for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.interval import Interval
+from projseg.errors import InvalidInputError, did_you_mean
+from projseg.table_layer.commits.next_version import now_us
+from projseg.table_layer.metadata.manifest import NO_TIME_MIN
+from projseg.table_layer.metadata.manifest_cache import MANIFESTS
+from projseg.table_layer.metadata.projection_scope import ProjectionScope, declare_scope
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.views.definition import bad_view
+from projseg.views.view_records import ViewEntry
+
+_OPTIONS: Final = ("refresh", "chunk", "retain", "interval", "require")
+_CHUNKS: Final = ("day", "month", "year")
+_CHUNK_SEGMENTS_MIN: Final = 16
+
+
+class CoveredSegments(msgspec.Struct, frozen=True):
+    """The segments that a view is kept for, and the chunks of time that its parts lie in.
+
+    Parameters
+    ----------
+    scope : Interval or None
+        Segments that do not lie wholly in it are left out.
+    retain : ProjectionScope
+        Its age; segments whose rows are all older are left out.
+    chunk : Granularity
+        A segment belongs to the chunk of its smallest time.
+    now_us : int
+        The clock, microseconds UTC.
+    """
+
+    scope: Interval | None
+    retain: ProjectionScope
+    chunk: Granularity
+    now_us: int
+
+    @classmethod
+    def of(cls, view: ViewEntry) -> CoveredSegments:
+        """Return what a view is kept for now."""
+        return cls(
+            None if view.scope is None else Interval(*view.scope),
+            declare_scope(retain=view.options.get("retain")),
+            Granularity.parse(view.options["chunk"]),
+            now_us(),
+        )
+
+    def holds(self, entry: SegmentEntry) -> bool:
+        """Whether a segment is one of them."""
+        low, high = entry.min_time_us, entry.max_time_us
+        if low is None or high is None:
+            return self.scope is None
+        if self.scope is not None and not (self.scope.start_us <= low and high < self.scope.end_us):
+            return False
+        return self.retain.reason_against(low, high, self.now_us) is None
+
+    def chunk_of(self, entry: SegmentEntry) -> int | None:
+        """Return the start of a segment's chunk; None for the chunk of all time."""
+        if entry.min_time_us is None or self.chunk.is_all:
+            return None
+        return self.chunk.floor_one(entry.min_time_us)
+
+
+def read_options(given: Mapping[str, object]) -> dict[str, str]:
+    """Return checked options as they are stored, without those that are None.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_VIEW, PROJSEG_BAD_OPTION, PROJSEG_BAD_GRANULARITY, PROJSEG_BAD_INTERVAL.
+    """
+    known = {name.casefold(): name for name in _OPTIONS}
+    found: dict[str, str] = {}
+    for key, value in given.items():
+        name = known.get(str(key).casefold())
+        if name is None:
+            raise bad_view(
+                f"'{key}' is not an option of a view{did_you_mean(str(key), _OPTIONS)}; known are "
+                f"{', '.join(_OPTIONS)}"
+            )
+        if value is not None:
+            found[name] = str(value)
+    if found.get("refresh", "commit") not in ("commit", "deferred"):
+        raise bad_view(f"refresh '{found['refresh']}' is neither commit nor deferred")
+    if found.get("require", "incremental") != "incremental":
+        raise bad_view(f"require '{found['require']}' is not incremental")
+    if "chunk" in found:
+        found["chunk"] = Granularity.parse(found["chunk"]).period_text
+    declare_scope(retain=found.get("retain"))
+    if "interval" in found:
+        Interval.parse(found["interval"])
+    return found
+
+
+def default_chunk(snapshot: Snapshot) -> str:
+    """Return the unit of time of a new view's parts: so long that most hold many segments."""
+    properties = snapshot.properties
+    own = Granularity.parse(properties.segment_granularity)
+    if properties.time_column is None:
+        return "all"
+    loaded = MANIFESTS.load_all(snapshot.storage, snapshot.file.manifests)
+    several = [manifest.min_times for manifest in loaded]
+    times = np.concatenate(several) if several else np.zeros(0, np.int64)
+    times = times[times != NO_TIME_MIN]
+    units = [Granularity.parse(name) for name in _CHUNKS]
+    longer = [unit for unit in units if unit.length_micros > own.length_micros]
+    if own.is_all:
+        longer = units
+    for unit in [*([] if own.is_all else [own]), *longer]:
+        chunks = len(np.unique(unit.floor(times)))
+        if len(times) >= _CHUNK_SEGMENTS_MIN * max(chunks, 1):
+            return unit.period_text
+    return (longer[-1] if longer else own).period_text
+
+
+def scope_of(*intervals: Interval | None) -> tuple[int, int] | None:
+    """Return the times that lie in every interval; None for all."""
+    found: Interval | None = None
+    for interval in intervals:
+        if interval is None:
+            continue
+        both = interval if found is None else found.intersect(interval)
+        if both is None:
+            raise InvalidInputError(
+                "PROJSEG_BAD_VIEW", f"no time lies in {interval} and in the view's WHERE"
+            )
+        found = both
+    return None if found is None else (found.start_us, found.end_us)
