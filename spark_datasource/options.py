@@ -14,7 +14,7 @@ from typing import Final
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.spark_datasource.option_record import ADDED_BY_EXTENSION, Option, OptionKind
 from projseg.spark_datasource.reads.stream_options import STREAM_OPTIONS
-from projseg.table_layer.storage.storage_options import StorageOptions
+from projseg.table_layer.storage.store_location import StorageOptions
 
 
 def _read(name: str, kind: OptionKind, meaning: str) -> Option:

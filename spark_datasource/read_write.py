@@ -36,7 +36,7 @@ from projseg.spark_datasource.datasource import ProjsegDataSource
 from projseg.spark_datasource.options import OPTIONS, STORAGE_PREFIX
 from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.session_zone import SESSION_ZONE
-from projseg.table_layer.storage.storage_options import StorageOptions, StorageOptionsLike
+from projseg.table_layer.storage.store_location import StorageOptions, StorageOptionsLike
 
 LocationLike = str | os.PathLike[str]
 

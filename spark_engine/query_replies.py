@@ -18,9 +18,8 @@ from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query
 from projseg.errors import InvalidInputError, ProjsegError, UnsupportedFeatureError
 from projseg.reader.answer import answer
-from projseg.reader.plan.group_estimate import GROUPS_SHARE_MAX, is_reducing
 from projseg.reader.plan.query_plan import QueryPlan, plan_asked, plan_query
-from projseg.reader.plan_figures import plan_figures, planned_reads
+from projseg.reader.plan_figures import GROUPS_SHARE_MAX, is_reducing, plan_figures, planned_reads
 from projseg.segment_format.layout.logical_types import type_name
 from projseg.spark_engine.statement_requests import Reply, arrow_stream
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot

@@ -12,7 +12,7 @@ import xxhash
 from projseg.segment_format.layout.format_limits import name_problem
 from projseg.table_layer.metadata.checksummed_json import SealedFile
 from projseg.table_layer.metadata.commit_info import CommitInfo
-from projseg.table_layer.metadata.entry_checks import entry_problem
+from projseg.table_layer.metadata.entry_codec import entry_problem
 from projseg.table_layer.metadata.segment_entry import (
     Count,
     Micros,

@@ -23,8 +23,8 @@ from projseg.table_layer.metadata.commit_info import NO_NOTE
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.versions import latest_version
 from projseg.table_layer.storage.folder_storage import ViewsFolder
+from projseg.table_layer.storage.local_files import create_unique
 from projseg.table_layer.storage.paths import new_cover_name, new_manifest_name, snapshot_name
-from projseg.table_layer.storage.put_once_local import create_unique
 from projseg.table_layer.storage.storage_contract import Storage
 from projseg.views.view_records import (
     LISTED_PARTS_MAX,

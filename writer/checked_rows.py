@@ -18,8 +18,8 @@ from projseg.segment_format.layout.logical_types import (
     normal_type,
     type_name,
 )
-from projseg.segment_format.pages.widening import may_widen
-from projseg.writer.encode_in_threads import are_worth_threads
+from projseg.segment_format.pages.zone_map import may_widen
+from projseg.writer.segment_contents import are_worth_threads
 
 # Years 1 to 9999 in microseconds: what Spark's timestamps and ISO dates can say.
 TIME_MIN_US: Final = -62_135_596_800_000_000

@@ -6,16 +6,28 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
 from itertools import count, repeat
+from typing import Final
+
+import pyarrow as pa
 
 from projseg.errors import LimitExceededError
 from projseg.evaluation.rows import MemorySource
-from projseg.segment_format.file.encoded_column import EncodedColumn, encode_column
+from projseg.segment_format.file.encoded_parts import EncodedColumn, encode_column
 from projseg.segment_format.file.segment_encoder import SegmentEncoder
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.layout.footer import BASE_TABLE, Role
+from projseg.segment_format.layout.frame import FILE_ID_BYTES
 from projseg.segment_format.vectors.vectors import Ids, Vector
-from projseg.writer.encode_in_threads import are_worth_threads
+from projseg.table_layer.metadata.projection_scope import ProjectionScope
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt
+
+_ROWS_MIN: Final = 1 << 14
+
+
+def are_worth_threads(row_count: int) -> bool:
+    """Whether work on columns of so many rows takes longer than handing it to a thread."""
+    return row_count >= _ROWS_MIN
+
 
 REASON_CHARACTERS_MAX = 1000
 
@@ -134,3 +146,35 @@ class SegmentContents:
         finally:
             for future in futures.values():
                 future.cancel()
+
+
+def guarded(
+    result: BuiltProjection | NotBuilt, scope: ProjectionScope, base_rows: int, base_bytes: int
+) -> BuiltProjection | NotBuilt:
+    """Return a projection, or why its scope leaves it out.
+
+    Parameters
+    ----------
+    result : BuiltProjection or NotBuilt
+        What was built.
+    scope : ProjectionScope
+        What is declared of its size.
+    base_rows, base_bytes : int
+        Rows of the base table, and stored bytes of its columns.
+    """
+    if isinstance(result, NotBuilt):
+        return result
+    reason = scope.row_guard(result.row_count, base_rows)
+    if reason is None and scope.max_bytes_ratio is not None:
+        reason = scope.bytes_guard(_stored_bytes(result), base_bytes)
+    return result if reason is None else NotBuilt(result.spec, reason)
+
+
+def _stored_bytes(projection: BuiltProjection) -> int:
+    """Return the stored bytes of a projection's columns, by encoding it to nowhere."""
+    encoder = SegmentEncoder(lambda _: None, file_id=bytes(FILE_ID_BYTES), schema=pa.schema([]))
+    encoder.begin_table(BASE_TABLE, 0)
+    encoder.end_table()
+    if isinstance(SegmentContents(encoder).add_projection(projection), NotBuilt):
+        return 0  # it passes a limit of the format, which says more than its size
+    return encoder.column_bytes(projection.spec.name)

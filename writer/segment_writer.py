@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.evaluation.rows import MemorySource
+from projseg.segment_format.file.encoded_parts import SegmentSummary
 from projseg.segment_format.file.segment_encoder import SegmentEncoder
-from projseg.segment_format.file.segment_summary import SegmentSummary
 from projseg.segment_format.layout.footer import BASE_TABLE
 from projseg.segment_format.vectors.vectors import Vector
 from projseg.table_layer.commits.next_version import now_us
@@ -21,14 +21,17 @@ from projseg.table_layer.metadata.projection_scope import ProjectionScope, scope
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, StoredProjection
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.metadata.table_schema import in_stored_names
+from projseg.table_layer.storage.local_files import storage_error
 from projseg.table_layer.storage.locate_storage import PutOutcomeUnknownError, Storage
-from projseg.table_layer.storage.storage_errors import storage_error
 from projseg.writer.column_vectors import column_vector
 from projseg.writer.column_zones import column_zone, time_bounds
-from projseg.writer.encode_in_threads import are_worth_threads
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt, build_projection
-from projseg.writer.segment_contents import REASON_CHARACTERS_MAX, SegmentContents
-from projseg.writer.size_guard import guarded
+from projseg.writer.segment_contents import (
+    REASON_CHARACTERS_MAX,
+    SegmentContents,
+    are_worth_threads,
+    guarded,
+)
 from projseg.writer.sort_order import sort_columns, sorted_row_ids
 
 

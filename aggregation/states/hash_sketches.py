@@ -39,7 +39,7 @@ from projseg.kernels.sketches.theta_bytes import parse_thetas, theta_bytes
 from projseg.kernels.sketches.theta_fold import THETA_MAX, bucket_hashes, merge_smallest
 from projseg.kernels.sketches.value_hash import theta_hash_bytes, theta_hash_int64
 from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.dictionaries.value_hashes import NULL_HASH, dictionary_hashes
+from projseg.segment_format.dictionaries.dictionary_pages import NULL_HASH, dictionary_hashes
 from projseg.segment_format.encodings.text_encoding import text_parts
 from projseg.segment_format.layout.logical_types import arrow_to_numbers, is_text
 from projseg.segment_format.vectors.arrow_arrays import filled_values, primitive_array

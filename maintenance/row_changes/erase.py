@@ -30,7 +30,7 @@ from projseg.table_layer.metadata.checksummed_json import read_sealed
 from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import named_schema
-from projseg.table_layer.retention.holders import Holders
+from projseg.table_layer.retention.still_stored import Holders
 from projseg.table_layer.retention.vacuum import vacuum
 from projseg.table_layer.storage.paths import (
     DATA_PREFIX,

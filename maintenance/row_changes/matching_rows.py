@@ -33,8 +33,7 @@ from projseg.evaluation.rows import RowIds, RowRange, Rows
 from projseg.reader.plan.plan_columns import columns_read
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, plan_query
 from projseg.reader.scan.row_scan import Part, batches_of
-from projseg.reader.sources.batches import cut, rows_at_a_time
-from projseg.reader.sources.open_sources import open_source, rows_to_read
+from projseg.reader.sources.open_sources import cut, open_source, rows_at_a_time, rows_to_read
 from projseg.reader.sources.segment_source import SegmentSource
 from projseg.reader.sources.selection import select_rows
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 import xxhash
 from msgspec.structs import replace
 
-from projseg.maintenance.verification.findings import Finding, findings
-from projseg.maintenance.verification.verify_listing import (
+from projseg.maintenance.verification.findings import (
+    Finding,
     definition_mismatches,
+    findings,
     read_manifest,
     reference_mismatches,
 )

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.evaluation.rows import RowRange
-from projseg.maintenance.rewrite.paged_source import PagedSource
+from projseg.maintenance.rewrite.uncached_segment import PagedSource
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.layout.footer import BASE_TABLE

@@ -25,13 +25,13 @@ from projseg.algebra.projection.spec import ProjectionSpec, from_definition
 from projseg.algebra.projection.stored_names import state_column_name, stored_column
 from projseg.errors import ProjsegError
 from projseg.evaluation.masks import filter_rows
-from projseg.maintenance.rewrite.paged_source import PagedSource
+from projseg.maintenance.rewrite.uncached_segment import PagedSource
 from projseg.maintenance.verification.verify_sorted_rows import sorted_rows_mismatches
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.layout.footer import TableEntry
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
 from projseg.segment_format.layout.logical_types import parse_type_name
-from projseg.segment_format.pages.widening import may_widen
+from projseg.segment_format.pages.zone_map import may_widen
 from projseg.segment_format.vectors.arrow_arrays import filled_values
 from projseg.segment_format.vectors.vectors import Vector
 from projseg.table_layer.metadata.footer_match import Mismatch, projection_mismatches

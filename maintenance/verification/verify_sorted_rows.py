@@ -19,14 +19,14 @@ from projseg.evaluation.choose import evaluate_over
 from projseg.evaluation.concat import concat_vectors
 from projseg.evaluation.masks import filter_rows
 from projseg.evaluation.rows import RowRange
-from projseg.maintenance.rewrite.paged_source import BATCH_ROWS, PagedSource
+from projseg.maintenance.rewrite.uncached_segment import BATCH_ROWS, PagedSource
 from projseg.maintenance.verification.verify_columns import first_descent
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.layout.footer import Role, TableEntry
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
 from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector
 from projseg.table_layer.metadata.footer_match import Mismatch
-from projseg.writer.row_projection import row_numbers
+from projseg.writer.projection_builder import row_numbers
 from projseg.writer.sort_order import sort_keys
 
 Places = NDArray[np.int64]

@@ -31,9 +31,8 @@ from projseg.reader.plan.plan_columns import columns_read
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan, combined_sources_of
 from projseg.reader.run.fetch_ahead import fetch_source, fetched_ahead
 from projseg.reader.run.group_merger import merged_groups
-from projseg.reader.sources.batches import cut, rows_at_a_time
 from projseg.reader.sources.combined_sources import Source, Stack, StackReader
-from projseg.reader.sources.open_sources import open_source, rows_to_read
+from projseg.reader.sources.open_sources import cut, open_source, rows_at_a_time, rows_to_read
 from projseg.reader.sources.segment_source import SegmentSource
 from projseg.reader.sources.selection import deleted_rows_of, select_rows
 from projseg.reader.threads import Workers, thread_count_of

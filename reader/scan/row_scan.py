@@ -27,10 +27,15 @@ from projseg.memory.deadline import Deadline, check_deadline, deadline_of_thread
 from projseg.reader.plan.plan_columns import columns_read
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
 from projseg.reader.run.fetch_ahead import fetched_ahead
-from projseg.reader.run.top_rows import Positions, Ranks, sorted_positions, term_ranks
+from projseg.reader.run.finish import Positions, Ranks, sorted_positions, term_ranks
 from projseg.reader.scan.first_by_time import EarliestRows
-from projseg.reader.sources.batches import BATCH_BYTES, cut, rows_at_a_time
-from projseg.reader.sources.open_sources import open_source, rows_to_read
+from projseg.reader.sources.open_sources import (
+    BATCH_BYTES,
+    cut,
+    open_source,
+    rows_at_a_time,
+    rows_to_read,
+)
 from projseg.reader.sources.segment_source import SegmentSource, row_numbers
 from projseg.reader.sources.selection import select_rows
 from projseg.reader.threads import Workers, thread_count_of

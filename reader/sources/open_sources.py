@@ -1,11 +1,15 @@
-"""The sources that plans choose, as tables of open segments."""
+"""The sources that plans choose, as tables of open segments and how many rows to decode at once."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.evaluation.rows import RowRange
 from projseg.reader.sources.segment_source import SegmentSource, open_segment
 from projseg.segment_format.layout.footer import BASE_TABLE
+from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
 from projseg.table_layer.columns.renamed_columns import viewed, viewed_projection
 from projseg.table_layer.metadata.deleted_rows import deleted_rows
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, StoredProjection
@@ -55,3 +59,73 @@ def listed_projection(entry: SegmentEntry, plan: SourcePlan) -> StoredProjection
     return next(
         p for p in entry.projections if p.name == (plan.source.table_name or plan.source.name)
     )
+
+
+# Choose how many rows of a source are decoded at a time.
+#
+# A column of few bytes may hold very many rows: constants, runs, steps of one size. An ordinary
+# source is decoded whole, which is fastest. A source whose columns would take far more memory than
+# its file is decoded in batches.
+
+BATCH_BYTES: Final = 16 << 20
+"""Approximate bytes of the decoded columns of a batch, and of the texts of a returned batch."""
+
+_BATCH_ROWS_MIN: Final = 1 << 12
+_WORK_BYTES: Final = 24  # of a row: its group, a mask, a computed value
+
+
+def rows_at_a_time(
+    source: SegmentSource, names: Iterable[str], states: Iterable[str] = ()
+) -> int | None:
+    """Return how many rows of a source may be decoded together, None for all of them.
+
+    Parameters
+    ----------
+    source : SegmentSource
+        The base table or a projection of one segment.
+    names, states : iterable of str
+        The columns that are read, and the state columns.
+
+    Returns
+    -------
+    int or None
+        A whole number of pages, or a fraction of one where rows are very wide.
+    """
+    row_bytes = _WORK_BYTES
+    row_bytes += sum(source.value_bytes(name) for name in names)
+    row_bytes += sum(source.value_bytes(name, is_state=True) for name in states)
+    if source.row_count * row_bytes <= source.whole_bytes_max:
+        return None
+    rows = max(BATCH_BYTES // row_bytes, _BATCH_ROWS_MIN)
+    return rows if rows < PAGE_ROWS_MAX else rows // PAGE_ROWS_MAX * PAGE_ROWS_MAX
+
+
+def cut(
+    rows: RowRange, rows_max: int, source: SegmentSource, names: Iterable[str]
+) -> Iterator[RowRange]:
+    """Yield the ranges to decode one after the other; one if there are no rows.
+
+    Parameters
+    ----------
+    rows : RowRange
+        Of `source`.
+    rows_max : int
+        What `rows_at_a_time` returned.
+    source : SegmentSource
+        Where they are.
+    names : iterable of str
+        The columns that are read; pages of texts and of nested values differ much in size.
+    """
+    opaque = [name for name in names if source.is_opaque(name)]
+    for start in range(rows.start, max(rows.end, rows.start + 1), rows_max):
+        yield from _halves(RowRange(start, min(start + rows_max, rows.end)), source, opaque)
+
+
+def _halves(rows: RowRange, source: SegmentSource, names: Sequence[str]) -> Iterator[RowRange]:
+    raw_bytes = sum(source.raw_bytes(name, rows) for name in names)
+    if len(rows) <= 1 or raw_bytes <= BATCH_BYTES:
+        yield rows
+        return
+    middle = (rows.start + rows.end) // 2
+    yield from _halves(RowRange(rows.start, middle), source, names)
+    yield from _halves(RowRange(middle, rows.end), source, names)

@@ -17,8 +17,8 @@ from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.file.column_view import ColumnView
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.indexes.bitmap_index import BitmapIndex
-from projseg.segment_format.layout.file_ending import ENDING_BYTES
 from projseg.segment_format.layout.footer import BASE_TABLE, ROW_NUMBER, Role
+from projseg.segment_format.layout.footer_checks import ENDING_BYTES
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX, expanded_bytes_max
 from projseg.segment_format.pages.zone_map import PageZones
 from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.segment_format.dictionaries.dictionary import TextValue, place_of
-from projseg.segment_format.dictionaries.dictionary_order import order_problem
+from projseg.segment_format.dictionaries.dictionary import TextValue, order_problem, place_of
 from projseg.segment_format.layout.logical_types import is_fixed_width, is_text, type_name
 from projseg.segment_format.pages.page_decoder import PageRun, decode_numbers, decode_opaque
 from projseg.segment_format.vectors.arrow_arrays import primitive_array

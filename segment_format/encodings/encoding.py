@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
-from projseg.segment_format.encodings.encoding_protocols import Offer
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.kernels.pages.page_statistics import PageStatistics, page_statistics
+from projseg.segment_format.encodings.encoding_protocols import (
+    FloatEncoding,
+    Int64s,
+    IntegerEncoding,
+    Offer,
+    TextEncoding,
+    WideIntegerEncoding,
+)
+from projseg.segment_format.layout.byte_reader import ByteReader
+from projseg.segment_format.vectors.wide_integers import WIDE, as_wide
 
 ValueKind = Literal["integers", "wide integers", "floats", "text", "nested"]
 Codec = TypeVar("Codec")
@@ -39,7 +53,7 @@ class Encoding(NamedTuple, Generic[Codec]):
     weight: float = 1.0
 
 
-class Chosen(NamedTuple):
+class _Chosen(NamedTuple):
     """The number of the encoding that won, and its offer."""
 
     number: int
@@ -50,14 +64,192 @@ class Chosen(NamedTuple):
         return self.number, self.offer.make()
 
 
-def least(candidates: Iterable[tuple[Encoding[Codec], Offer | None]]) -> Chosen:
+def _least(candidates: Iterable[tuple[Encoding[Codec], Offer | None]]) -> _Chosen:
     """Return the candidate of the least weighted size, of equal ones the first."""
-    best: tuple[float, Chosen] | None = None
+    best: tuple[float, _Chosen] | None = None
     for encoding, offer in candidates:
         if offer is None:
             continue
         weighted = offer.byte_count * encoding.weight
         if best is None or weighted < best[0]:
-            best = weighted, Chosen(encoding.number, offer)
+            best = weighted, _Chosen(encoding.number, offer)
     assert best is not None, "one encoding of each kind holds any page"
     return best[1]
+
+
+class IntegerEncodings:
+    """Integer encodings by their number.
+
+    Parameters
+    ----------
+    records : iterable of Encoding
+        One of them must hold any page.
+    """
+
+    def __init__(self, records: Iterable[Encoding[IntegerEncoding]]) -> None:
+        self.records: Final = {record.number: record for record in records}
+
+    def choose(self, values: Int64s, facts: PageStatistics | None = None) -> _Chosen:
+        """Return the best encoding for int64[n], n >= 1, and its offer.
+
+        `facts` are those of `values`, if known.
+        """
+        known = page_statistics(values) if facts is None else facts
+        return _least(
+            (record, record.codec.offer(values, known)) for record in self.records.values()
+        )
+
+    def decode_into(self, reader: ByteReader, number: int, out: NDArray[Any], base: int) -> None:
+        """Fill `out` with value - base, modulo the size of its dtype.
+
+        Raises
+        ------
+        CorruptSegmentError
+            If the encoding is not one of these, or its part is malformed.
+        """
+        record = self.records.get(number)
+        reader.require(record is not None, f"no integer encoding {number} here")
+        assert record is not None
+        record.codec.decode_into(reader, out, base)
+
+
+# Pages of fixed-width values: integers, wide integers or floats, and back.
+#
+# Floats are encoded as the integers their bits are where values repeat, as decimals where all are
+# short decimals, and plain otherwise.
+
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
+class NumberEncodings:
+    """Encodings of fixed-width values by their number.
+
+    Parameters
+    ----------
+    integers : IntegerEncodings
+        For integers that fit int64, and for the bits of floats.
+    wide : iterable of Encoding
+        For integers of which some do not fit int64.
+    floats : iterable of Encoding
+        For floats; one of them must hold any page.
+    """
+
+    def __init__(
+        self,
+        integers: IntegerEncodings,
+        wide: Iterable[Encoding[WideIntegerEncoding]],
+        floats: Iterable[Encoding[FloatEncoding]],
+    ) -> None:
+        self._integers: Final = integers
+        self.wide: Final = {record.number: record for record in wide}
+        self.floats: Final = {record.number: record for record in floats}
+
+    def choose(self, values: NDArray[Any]) -> tuple[_Chosen, PageStatistics | None]:
+        """Return the best encoding and its offer, and the facts of integers that all fit int64.
+
+        Parameters
+        ----------
+        values : int64[n], float32[n], float64[n] or object[n] of Python integers
+            n >= 1.
+
+        Raises
+        ------
+        LimitExceededError
+            If an integer is too wide.
+        """
+        if values.dtype.kind == "f":
+            return self._choose_floats(values), None
+        if values.dtype == object:
+            if int(values.max()) > _INT64_MAX or int(values.min()) < _INT64_MIN:
+                wide = self.wide.values()
+                return _least((record, record.codec.offer(values)) for record in wide), None
+            values = values.astype(np.int64)
+        facts = page_statistics(values)
+        return self._integers.choose(values, facts), facts
+
+    def _choose_floats(self, values: NDArray[Any]) -> _Chosen:
+        bits = values.view(f"u{values.dtype.itemsize}").astype(np.uint64).view(np.int64)
+        as_bits = self._integers.choose(bits)
+        records = self.floats.values()
+        as_floats = _least((record, record.codec.offer(values)) for record in records)
+        return min(as_bits, as_floats, key=lambda chosen: chosen.offer.byte_count)
+
+    def has_wide(self, numbers: NDArray[Any]) -> bool:
+        """Return whether one of the encodings uint8[k] is of integers that may pass 64 bits."""
+        return any((numbers == number).any() for number in self.wide)
+
+    def decode_into(self, reader: ByteReader, number: int, out: NDArray[Any], base: int) -> None:
+        """Fill `out` from whichever encoding the page has.
+
+        Parameters
+        ----------
+        reader : ByteReader
+            At the values of the page.
+        number : int
+            The encoding.
+        out : uint8[n], uint16[n], uint32[n], int64[n], float32[n], float64[n] or WIDE[n]
+            Contiguous and not empty.
+        base : int
+            Subtracted from each integer; 0 for floats and WIDE.
+
+        Raises
+        ------
+        CorruptSegmentError
+            If the encoding does not hold such values, or its part is malformed.
+        """
+        if out.dtype == WIDE:
+            out[:] = as_wide(self.decode_integers(reader, number, len(out)))
+        elif out.dtype.kind != "f":
+            self._integers.decode_into(reader, number, out, base)
+        elif number in self.floats:
+            self.floats[number].codec.decode_into(reader, out)
+        else:
+            bits = out.view(np.int64 if out.dtype == np.float64 else np.uint32)
+            self._integers.decode_into(reader, number, bits, 0)
+
+    def decode_integers(self, reader: ByteReader, number: int, value_count: int) -> NDArray[Any]:
+        """Return WIDE[n], or int64[n] if the encoding holds no integers that pass 64 bits.
+
+        Raises
+        ------
+        CorruptSegmentError
+            If the encoding is not one of integers, or its part is malformed.
+        """
+        if number in self.wide:
+            return self.wide[number].codec.decode(reader, value_count)
+        narrow = np.empty(value_count, np.int64)
+        self._integers.decode_into(reader, number, narrow, 0)
+        return narrow
+
+
+class TextEncodings:
+    """Text encodings by their number.
+
+    Parameters
+    ----------
+    records : iterable of Encoding
+        One of them must hold any page.
+    """
+
+    def __init__(self, records: Iterable[Encoding[TextEncoding]]) -> None:
+        self.records: Final = {record.number: record for record in records}
+
+    def choose(self, array: pa.Array, *, is_sorted: bool = False) -> _Chosen:
+        """Return the best encoding and its offer; see `TextEncoding.offer`."""
+        records = self.records.values()
+        return _least(
+            (record, record.codec.offer(array, is_sorted=is_sorted)) for record in records
+        )
+
+    def decode(self, reader: ByteReader, number: int, row_count: int) -> tuple[NDArray[Any], Any]:
+        """Return (offsets int32[n + 1], bytes) of n >= 1 values.
+
+        Raises
+        ------
+        CorruptSegmentError
+            If the encoding is not one of text, or its part is malformed.
+        """
+        record = self.records.get(number)
+        reader.require(record is not None, f"no text encoding {number} here")
+        assert record is not None
+        return record.codec.decode(reader, row_count)

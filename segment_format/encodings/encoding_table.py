@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from projseg.segment_format.encodings.bit_packed import BitPacked
-from projseg.segment_format.encodings.constant import Constant
-from projseg.segment_format.encodings.decimal_double import DecimalDoubles
-from projseg.segment_format.encodings.delta import Delta
-from projseg.segment_format.encodings.encoding import Encoding, ValueKind
+from projseg.segment_format.encodings.encoding import (
+    Encoding,
+    IntegerEncodings,
+    NumberEncodings,
+    TextEncodings,
+    ValueKind,
+)
 from projseg.segment_format.encodings.encoding_protocols import (
     FloatEncoding,
     IntegerEncoding,
@@ -19,17 +21,16 @@ from projseg.segment_format.encodings.encoding_protocols import (
     TextEncoding,
     WideIntegerEncoding,
 )
-from projseg.segment_format.encodings.frame_of_reference import FrameOfReference
-from projseg.segment_format.encodings.front_coded import FrontCoded
-from projseg.segment_format.encodings.integer_pages import IntegerEncodings
+from projseg.segment_format.encodings.fixed_width import DecimalDoubles, PlainFloats, PlainIntegers
 from projseg.segment_format.encodings.nested_encoding import Nested
-from projseg.segment_format.encodings.number_pages import NumberEncodings
-from projseg.segment_format.encodings.patched import Patched
-from projseg.segment_format.encodings.plain import PlainFloats, PlainIntegers
-from projseg.segment_format.encodings.run_length import RunLength
-from projseg.segment_format.encodings.scaled import Scaled
-from projseg.segment_format.encodings.text_encoding import Text
-from projseg.segment_format.encodings.text_pages import TextEncodings
+from projseg.segment_format.encodings.packed_integers import (
+    BitPacked,
+    Constant,
+    FrameOfReference,
+    Patched,
+)
+from projseg.segment_format.encodings.sequences import Delta, RunLength, Scaled
+from projseg.segment_format.encodings.text_encoding import FrontCoded, Text
 
 _FLAT: Final[tuple[Encoding[IntegerEncoding], ...]] = (
     Encoding(1, "constant", "integers", "6.1", Constant(), 1.0),

@@ -1,4 +1,4 @@
-"""Nested values, taken apart: each level's nulls, list lengths, and leaves. SPEC.md section 6.12.
+"""Which rows hold a value, and nested values taken apart: nulls, list lengths and leaves.
 
 A list is the lengths of its lists and one array of all items; a map is a list of key and value
 structs; a struct is its fields. Leaves use the encodings of flat columns.
@@ -13,11 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from projseg.segment_format.encodings.encoding import IntegerEncodings, NumberEncodings
 from projseg.segment_format.encodings.encoding_protocols import Offer, TextEncoding, composed
-from projseg.segment_format.encodings.integer_pages import IntegerEncodings
-from projseg.segment_format.encodings.number_pages import NumberEncodings
-from projseg.segment_format.encodings.validity import ALL_NULL, decode_validity, encode_validity
-from projseg.segment_format.layout.byte_reader import ByteReader
+from projseg.segment_format.layout.byte_reader import ByteReader, padded
 from projseg.segment_format.layout.format_limits import LIST_ITEMS_MAX, require_limit
 from projseg.segment_format.layout.logical_types import arrow_to_numbers, is_text, numbers_to_arrow
 from projseg.segment_format.vectors.arrow_arrays import (
@@ -28,6 +26,73 @@ from projseg.segment_format.vectors.arrow_arrays import (
     valid_values,
     validity_bitmap,
 )
+
+ALL_VALID: Final = 0
+_ALL_NULL: Final = 1
+BITMAP: Final = 2  # one bit a row, least significant first, 1 = valid
+RUNS: Final = 3  # run ends: runs of valid and null rows in turn, the first one valid
+
+
+def encode_validity(validity: NDArray[np.bool_] | None) -> tuple[int, bytes]:
+    """Return the kind and the bytes of the smallest form.
+
+    Parameters
+    ----------
+    validity : bool[n] or None
+        True where there is a value; None means everywhere.
+    """
+    if validity is None or validity.all():
+        return ALL_VALID, b""
+    if not validity.any():
+        return _ALL_NULL, b""
+    ends = np.flatnonzero(np.diff(validity, append=~validity[-1])) + 1
+    if not validity[0]:
+        ends = np.concatenate([[0], ends])
+    if 8 + 4 * len(ends) < len(validity) // 8:
+        count = np.array([len(ends)], "<u8")
+        return RUNS, count.tobytes() + padded(ends.astype("<u4").tobytes())
+    return BITMAP, padded(np.packbits(validity, bitorder="little").tobytes())
+
+
+def decode_validity(
+    reader: ByteReader, kind: int, row_count: int, null_count: int
+) -> NDArray[np.bool_] | None:
+    """Return validity[row_count], or None where no row is null.
+
+    Raises
+    ------
+    CorruptSegmentError
+        If the bytes are not in canonical form, or hold another number of nulls.
+    """
+    reader.require(ALL_VALID <= kind <= RUNS, f"unknown kind of validity {kind}")
+    if kind in (ALL_VALID, _ALL_NULL):
+        expected = 0 if kind == ALL_VALID else row_count
+        reader.require(null_count == expected, f"{null_count} nulls counted, not {expected}")
+        return None if kind == ALL_VALID else np.zeros(row_count, np.bool_)
+    validity = (_bitmap if kind == BITMAP else _runs)(reader, row_count)
+    found = row_count - int(np.count_nonzero(validity))
+    reader.require(found == null_count, f"{found} nulls found, {null_count} counted")
+    return validity
+
+
+def _bitmap(reader: ByteReader, row_count: int) -> NDArray[np.bool_]:
+    packed = reader.array("u1", -(-row_count // 8))
+    bits = np.unpackbits(packed, bitorder="little")
+    reader.require(not bits[row_count:].any(), "a bit beyond the last row is set")
+    return bits[:row_count].view(np.bool_)
+
+
+def _runs(reader: ByteReader, row_count: int) -> NDArray[np.bool_]:
+    count = int(reader.array("<u8", 1)[0])
+    reader.require(2 <= count <= row_count + 1, f"{count} runs for {row_count} rows")
+    ends = reader.array("<u4", count).astype(np.int64)
+    lengths = np.diff(ends, prepend=0)
+    reader.require(
+        bool((lengths[1:] > 0).all()) and int(ends[-1]) == row_count,
+        "run ends do not ascend to the row count",
+    )
+    return np.repeat(np.arange(count) % 2 == 0, lengths)
+
 
 _LAYOUT: Final = struct.Struct("<II")  # of a list: lengths_encoding, item_count
 _LEVEL_LAYOUT: Final = struct.Struct("<BBHI")  # encoding, validity, reserved, null_count
@@ -77,7 +142,7 @@ class Nested:
         kind, validity_part = 0, b""
         if array.null_count:
             kind, validity_part = encode_validity(valid_values(array))
-        is_empty = len(array) == 0 or kind == ALL_NULL
+        is_empty = len(array) == 0 or kind == _ALL_NULL
         encoding, values = _NO_VALUES if is_empty else self._leaf(array)
         header = _LEVEL_LAYOUT.pack(encoding, kind, 0, array.null_count)
         return composed(header + validity_part, values)
@@ -136,7 +201,7 @@ class Nested:
         if not pa.types.is_null(arrow_type):
             reader.claim(row_count)
         validity = decode_validity(reader, kind, row_count, null_count)
-        if row_count == 0 or kind == ALL_NULL:
+        if row_count == 0 or kind == _ALL_NULL:
             return pa.nulls(row_count, arrow_type)
         if pa.types.is_nested(arrow_type):
             return self.decode(reader, arrow_type, row_count, validity)

@@ -11,17 +11,17 @@ from projseg.memory.cache import Owner
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.indexes.bitmap_index import BitmapIndex
-from projseg.segment_format.layout.file_ending import ReadRange
 from projseg.segment_format.layout.footer import ColumnEntry, Role
+from projseg.segment_format.layout.footer_checks import ReadRange
 from projseg.segment_format.layout.logical_types import parse_type_name
 from projseg.segment_format.layout.page_directory import PageDirectory
-from projseg.segment_format.pages.widening import (
+from projseg.segment_format.pages.zone_map import (
+    PageZones,
     keeps_ids,
     widened,
     widened_dictionary,
     widened_zones,
 )
-from projseg.segment_format.pages.zone_map import PageZones
 from projseg.segment_format.vectors.vectors import Vector
 
 Find = Callable[[Role, str], tuple[str, pa.DataType] | None]

@@ -11,11 +11,16 @@ import pyarrow as pa
 
 from projseg.errors import InvalidInputError
 from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.dictionaries.dictionary_pages import dictionary_pages
-from projseg.segment_format.dictionaries.value_hashes import dictionary_hashes
-from projseg.segment_format.file.encoded_column import EncodedColumn, encode_column
-from projseg.segment_format.file.part_copy import copy_index, copy_pages, copy_part
-from projseg.segment_format.file.segment_summary import SegmentSummary, TableSummary
+from projseg.segment_format.dictionaries.dictionary_pages import dictionary_hashes, dictionary_pages
+from projseg.segment_format.file.encoded_parts import (
+    EncodedColumn,
+    SegmentSummary,
+    TableSummary,
+    copy_index,
+    copy_pages,
+    copy_part,
+    encode_column,
+)
 from projseg.segment_format.indexes.bitmap_writer import write_index
 from projseg.segment_format.layout.footer import (
     ABANDONED,

@@ -17,9 +17,7 @@ from projseg.memory.cache import Owner
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.dictionaries.dictionary_values import read_values
 from projseg.segment_format.indexes.bitmap_index import BitmapIndex
-from projseg.segment_format.layout.byte_reader import corrupt
-from projseg.segment_format.layout.checksum import file_seed, part_checksum
-from projseg.segment_format.layout.file_ending import ReadRange, read_exactly, read_footer
+from projseg.segment_format.layout.byte_reader import corrupt, file_seed, part_checksum
 from projseg.segment_format.layout.footer import (
     ColumnEntry,
     DictionaryEntry,
@@ -28,6 +26,7 @@ from projseg.segment_format.layout.footer import (
     Role,
     TableEntry,
 )
+from projseg.segment_format.layout.footer_checks import ReadRange, read_exactly, read_footer
 from projseg.segment_format.layout.format_limits import (
     DICTIONARY_BYTES_MAX,
     expanded_bytes_max,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from projseg.kernels.bitmaps.roaring_check import BitmapCheck
 from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.dictionaries.value_hashes import dictionary_hashes
+from projseg.segment_format.dictionaries.dictionary_pages import dictionary_hashes
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.layout.byte_reader import corrupt, padding
 from projseg.segment_format.layout.footer import ColumnEntry, PartEntry, TableEntry

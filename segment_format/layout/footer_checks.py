@@ -1,11 +1,12 @@
-"""Prove that a footer's entries agree with each other and with the limits, before use.
+"""Read the end of a segment file, and prove that its footer's entries agree before use.
 
 The checksum only says that the bytes are those written; a file made by a stranger is refused here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from projseg.segment_format.layout.footer import (
     Footer,
     PartEntry,
     TableEntry,
+    decode_footer,
     has_zone_rules,
 )
 from projseg.segment_format.layout.format_limits import (
@@ -26,6 +28,7 @@ from projseg.segment_format.layout.format_limits import (
     DICTIONARY_VALUES_MAX,
     PARTS_MAX,
     PROJECTIONS_MAX,
+    SEGMENT_BYTES_MAX,
     SEGMENT_ROWS_MAX,
     name_problem,
     require_limit,
@@ -35,8 +38,11 @@ from projseg.segment_format.layout.frame import (
     GROUPS_ONLY,
     HEAD_LAYOUT,
     ROW_PROJECTIONS,
+    TAIL_LAYOUT,
     ZONE_RULES,
     Tail,
+    check_features,
+    parse_tail,
 )
 from projseg.segment_format.layout.logical_types import (
     is_fixed_width,
@@ -47,7 +53,7 @@ from projseg.segment_format.layout.logical_types import (
 from projseg.segment_format.layout.page_directory import PAGE_DTYPE
 
 
-class FooterChecker:
+class _FooterChecker:
     """Checks of one footer; every method raises CorruptSegmentError or LimitExceededError.
 
     Parameters
@@ -205,3 +211,51 @@ class FooterChecker:
 
 def _problems(names: Iterable[str]) -> Iterable[str]:
     return (problem for name in names if (problem := name_problem(name)) is not None)
+
+
+ReadRange = Callable[[int, int], bytes]  # (offset, size) -> exactly `size` bytes
+
+ENDING_BYTES: Final = 64 * 1024  # one read fetches tail and footer of most files
+
+
+def read_footer(
+    read_range: ReadRange, size: int, path: str, ending: bytes = b""
+) -> tuple[Footer, Tail]:
+    """Read and prove the directory of a file.
+
+    Parameters
+    ----------
+    read_range, size, path, ending
+        As `SegmentFile.open` takes them.
+
+    Raises
+    ------
+    CorruptSegmentError, UnsupportedFeatureError, LimitExceededError
+        As of `SegmentFile.open`.
+    """
+    require_limit(f"size in bytes of {path}", size, SEGMENT_BYTES_MAX)
+    if size < HEAD_LAYOUT.size + TAIL_LAYOUT.size:
+        raise corrupt(path, "file", f"{size} bytes are too few for a segment")
+    known = min(size, len(ending) or ENDING_BYTES)
+    start = size - known
+    read = memoryview(ending or read_exactly(read_range, start, known, path))
+    tail, checksum = parse_tail(read[-TAIL_LAYOUT.size :], size, path)
+    if tail.footer_offset >= start:
+        content = read[tail.footer_offset - start : -TAIL_LAYOUT.size]
+    else:
+        content = memoryview(read_exactly(read_range, tail.footer_offset, tail.footer_bytes, path))
+    if tail.checksum(content) != checksum:
+        raise corrupt(path, "footer", "checksum differs from the tail's")
+    check_features(tail, path)
+    footer = decode_footer(content, path)
+    _FooterChecker(footer, tail, path).check()
+    return footer, tail
+
+
+def read_exactly(read_range: ReadRange, offset: int, size: int, path: str) -> bytes:
+    """Return bytes of a file; CorruptSegmentError if it has fewer."""
+    content = read_range(offset, size)
+    if len(content) != size:
+        problem = f"{size} bytes wanted at byte {offset}, {len(content)} there: truncated?"
+        raise corrupt(path, "file", problem)
+    return content

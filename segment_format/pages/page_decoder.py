@@ -21,9 +21,8 @@ from projseg.segment_format.encodings.encoding_table import (
     NUMBER_ENCODINGS,
     TEXT_ENCODINGS,
 )
-from projseg.segment_format.encodings.validity import decode_validity
-from projseg.segment_format.layout.byte_reader import ByteReader, corrupt
-from projseg.segment_format.layout.checksum import part_checksum
+from projseg.segment_format.encodings.nested_encoding import decode_validity
+from projseg.segment_format.layout.byte_reader import ByteReader, corrupt, part_checksum
 from projseg.segment_format.layout.format_limits import require_limit
 from projseg.segment_format.layout.logical_types import is_nested, is_text, number_limits, type_name
 from projseg.segment_format.layout.page_directory import HAS_BOUNDS

@@ -20,8 +20,7 @@ from projseg.segment_format.encodings.encoding_table import (
     NUMBER_ENCODINGS,
     TEXT_ENCODINGS,
 )
-from projseg.segment_format.encodings.nested_encoding import value_count
-from projseg.segment_format.encodings.validity import encode_validity
+from projseg.segment_format.encodings.nested_encoding import encode_validity, value_count
 from projseg.segment_format.layout.format_limits import NESTED_VALUES_MAX, require_limit
 from projseg.segment_format.layout.logical_types import is_nested
 from projseg.segment_format.layout.page_directory import HAS_BOUNDS, HAS_NAN

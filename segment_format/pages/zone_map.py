@@ -1,15 +1,23 @@
-"""Zone maps: what a directory says of each page, so that pages can be skipped unread."""
+"""Zone maps: what a directory says of each page, so that pages can be skipped; wider types."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.layout.logical_types import (
+    DOUBLE_DIGITS,
+    INTEGER_DIGITS,
+    arrow_to_numbers,
+)
 from projseg.segment_format.layout.page_directory import HAS_BOUNDS, HAS_NAN, PageDirectory
+from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque, Vector
 
 
 class PageZones(msgspec.Struct, frozen=True, eq=False):
@@ -78,3 +86,58 @@ def float_bounds(values: NDArray[Any]) -> tuple[int, int, bool] | None:
     bounds = np.array([known.min(), known.max()], np.float64) + 0.0
     low, high = bounds.view(np.int64).tolist()
     return low, high, has_nan
+
+
+_DOUBLE: Final = pa.float64()
+
+
+def may_widen(narrow: pa.DataType, wide: pa.DataType) -> bool:
+    """Whether every value of one type is a value of another, which sorts as the first does.
+
+    Integers become wider integers, decimals of scale 0 and, up to int, doubles; float becomes
+    double; a decimal gets more digits before its point.
+    """
+    if narrow in INTEGER_DIGITS:
+        digits = INTEGER_DIGITS[narrow]
+        if wide in INTEGER_DIGITS:
+            return INTEGER_DIGITS[wide] > digits
+        if pa.types.is_decimal(wide):
+            return bool(wide.scale == 0 and wide.precision >= digits)
+        return bool(wide == _DOUBLE and digits <= DOUBLE_DIGITS)
+    if pa.types.is_decimal(narrow) and pa.types.is_decimal(wide):
+        return bool(wide.scale == narrow.scale and wide.precision > narrow.precision)
+    return bool(narrow == pa.float32() and wide == _DOUBLE)
+
+
+def keeps_ids(wide: pa.DataType) -> bool:
+    """Whether columns of dictionary ids stay so when their values get this type."""
+    return bool(wide != _DOUBLE)  # doubles are stored as numbers always
+
+
+def widened(vector: Vector, wide: pa.DataType) -> Vector:
+    """Return a vector with its values in a type that `may_widen` allows."""
+    match vector:
+        case Ids() if keeps_ids(wide):
+            return Ids(vector.ids, widened_dictionary(vector.dictionary, wide))
+        case Numbers() if wide != _DOUBLE:
+            return replace(vector, type=wide)
+        case Numbers():
+            doubles = vector.wide().astype(np.float64)
+            return Numbers(doubles, wide, validity=vector.validity)
+        case Opaque():
+            return Opaque(vector.array.cast(wide))
+    values, validity = arrow_to_numbers(vector.to_arrow().cast(wide))
+    return Numbers(values, wide, validity=validity)
+
+
+def widened_dictionary(dictionary: Dictionary, wide: pa.DataType) -> Dictionary:
+    """Return a dictionary of the same ids; stored hashes depend on the type and are left out."""
+    return Dictionary(dictionary.values.cast(wide))
+
+
+def widened_zones(zones: PageZones, wide: pa.DataType) -> PageZones:
+    """Return the zone maps of pages of numbers, as they are for values of a wider type."""
+    if wide != _DOUBLE:
+        return zones
+    low, high = (ends.astype(np.float64) for ends in (zones.minimum, zones.maximum))
+    return replace(zones, minimum=low, maximum=high)

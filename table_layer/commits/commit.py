@@ -38,9 +38,9 @@ from projseg.table_layer.metadata.snapshot import (
     read_version,
 )
 from projseg.table_layer.metadata.table_properties import TableProperties, check_properties
+from projseg.table_layer.storage.local_files import storage_error
 from projseg.table_layer.storage.paths import new_write_id
 from projseg.table_layer.storage.storage_contract import Storage
-from projseg.table_layer.storage.storage_errors import storage_error
 
 _RANDOM: Final = random.SystemRandom()
 _FIRST_PAUSE_SECONDS: Final = 0.002

@@ -12,8 +12,8 @@ from projseg.table_layer.metadata.snapshot import (
     encode_snapshot,
     read_version,
 )
+from projseg.table_layer.storage.local_files import create_unique
 from projseg.table_layer.storage.paths import METADATA_PREFIX, new_probe_name, snapshot_name
-from projseg.table_layer.storage.put_once_local import create_unique
 from projseg.table_layer.storage.storage_contract import (
     PutNotDurableError,
     PutOutcomeUnknownError,

@@ -19,7 +19,7 @@ from projseg.errors import (
 )
 from projseg.memory.request_pool import side_by_side
 from projseg.segment_format.layout.frame import TAIL_LAYOUT, parse_tail
-from projseg.table_layer.metadata.entry_checks import entry_problem
+from projseg.table_layer.metadata.entry_codec import entry_problem
 from projseg.table_layer.metadata.manifest import is_storable
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.storage.paths import (

@@ -14,10 +14,9 @@ from projseg.segment_format.file.deletion_vector import (
     vector_checksum,
 )
 from projseg.table_layer.metadata.segment_entry import DeletionVector, SegmentEntry
+from projseg.table_layer.storage.local_files import create_unique, storage_error
 from projseg.table_layer.storage.paths import new_vector_name
-from projseg.table_layer.storage.put_once_local import create_unique
 from projseg.table_layer.storage.storage_contract import PutOutcomeUnknownError, Storage
-from projseg.table_layer.storage.storage_errors import storage_error
 
 _NONE = np.empty(0, np.uint32)
 _NONE.setflags(write=False)

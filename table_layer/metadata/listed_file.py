@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from projseg.segment_format.file.segment_file import SegmentFile
-from projseg.segment_format.layout.file_ending import ENDING_BYTES
+from projseg.segment_format.layout.footer_checks import ENDING_BYTES
 from projseg.table_layer.commits.verify_entries import listed_ending, read_listed
 from projseg.table_layer.metadata.footer_match import footer_mismatches, require_match
 from projseg.table_layer.metadata.segment_entry import SegmentEntry

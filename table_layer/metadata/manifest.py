@@ -21,7 +21,7 @@ from projseg.table_layer.metadata.checksummed_json import (
     seal,
     unseal,
 )
-from projseg.table_layer.metadata.entry_checks import entry_problem
+from projseg.table_layer.metadata.entry_codec import entry_problem
 from projseg.table_layer.metadata.metadata_limits import MANIFEST_BYTES_MAX, MANIFEST_SEGMENTS_MAX
 from projseg.table_layer.metadata.segment_entry import (
     Count,
@@ -31,8 +31,8 @@ from projseg.table_layer.metadata.segment_entry import (
     encode_entry,
     listed_as,
 )
+from projseg.table_layer.storage.local_files import create_unique
 from projseg.table_layer.storage.paths import new_manifest_name, parse_segment_name
-from projseg.table_layer.storage.put_once_local import create_unique
 from projseg.table_layer.storage.storage_contract import Storage
 
 NO_TIME_MIN: Final = 2**63 - 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -13,7 +14,7 @@ from projseg.errors import CorruptionError
 from projseg.memory.request_pool import side_by_side
 from projseg.table_layer.metadata.manifest import ManifestReference
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
-from projseg.table_layer.metadata.snapshot import Snapshot, read_version
+from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot, read_version
 from projseg.table_layer.retention.dead_parts import LiveParts
 from projseg.table_layer.storage.locate_storage import Storage
 
@@ -160,3 +161,48 @@ def _of_versions(
 
 def _span(log: range) -> str:
     return str(log.start) if len(log) == 1 else f"{log.start} to {log.stop - 1}"
+
+
+@dataclass(slots=True)
+class Holders:
+    """The versions of a table that can be read, and the files that each needs.
+
+    Parameters
+    ----------
+    newest : Snapshot
+        The newest version.
+    earlier : list of Snapshot
+        The others that retention or a tag keeps, the newest first.
+    """
+
+    newest: Snapshot
+    earlier: list[Snapshot]
+    _versions: dict[str, list[int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, newest: Snapshot) -> Holders:
+        """Return them as the newest version knows them."""
+        log = range(newest.kept_from, newest.version)
+        versions = sorted({*log, *(v for v in newest.tags.values() if v != newest.version)})
+        earlier = [open_snapshot(newest.storage, version) for version in reversed(versions)]
+        holders = cls(newest, earlier)
+        for snapshot in (newest, *earlier):
+            for reference in snapshot.file.manifests:
+                for file in (reference.name, *snapshot.load(reference).files()):
+                    holders._versions.setdefault(file, []).append(snapshot.version)
+        return holders
+
+    def versions_of(self, file: str) -> list[int]:
+        """Return the versions that need a segment, a deletion vector or a manifest."""
+        return self._versions.get(file, [])
+
+    def tags_of(self, versions: list[int]) -> list[str]:
+        """Return the tags of some versions."""
+        return [tag for tag, version in self.newest.tags.items() if version in versions]
+
+    def others(self) -> Iterator[Snapshot]:
+        """Yield the earlier versions that list other segments than the newest."""
+        same = set(self.newest.file.manifests)
+        for snapshot in self.earlier:
+            if not same.issuperset(snapshot.file.manifests):
+                yield snapshot

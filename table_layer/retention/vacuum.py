@@ -29,6 +29,7 @@ from projseg.table_layer.retention.still_stored import (
     in_earlier_versions,
     in_own_segments,
 )
+from projseg.table_layer.storage.local_files import storage_error
 from projseg.table_layer.storage.paths import (
     DATA_PREFIX,
     MANIFEST_PREFIX,
@@ -42,7 +43,6 @@ from projseg.table_layer.storage.paths import (
     snapshot_name,
 )
 from projseg.table_layer.storage.storage_contract import PutOutcomeUnknownError, Storage, StoredFile
-from projseg.table_layer.storage.storage_errors import storage_error
 
 SAFE_RETENTION_HOURS: Final = 24
 """A day: longer than a write from its first file to its commit, and than a query, should take."""

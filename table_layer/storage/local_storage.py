@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from projseg.errors import CorruptTableError, StorageError, without_secrets
+from projseg.table_layer.storage.local_files import explained, storage_error
 from projseg.table_layer.storage.paths import (
     COVER_PREFIX,
     DATA_PREFIX,
@@ -38,7 +39,6 @@ from projseg.table_layer.storage.storage_contract import (
     SizedRead,
     StoredFile,
 )
-from projseg.table_layer.storage.storage_errors import explained, storage_error
 
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

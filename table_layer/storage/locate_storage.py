@@ -18,12 +18,13 @@ from projseg.table_layer.storage.storage_contract import (
     Storage,
     StoredFile,
 )
-from projseg.table_layer.storage.storage_options import (
+from projseg.table_layer.storage.store_location import (
     NO_OPTIONS,
+    STORE_SCHEMES,
     StorageOptions,
     StorageOptionsLike,
+    parse_store_location,
 )
-from projseg.table_layer.storage.store_location import STORE_SCHEMES, parse_store_location
 
 __all__ = [
     "NO_OPTIONS",

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from projseg.errors import CorruptTableError
-from projseg.table_layer.storage.conditional_put import put_once
-from projseg.table_layer.storage.object_sink import ObjectSink
+from projseg.table_layer.storage.object_sink import ObjectSink, put_once
 from projseg.table_layer.storage.paths import check_name, check_prefix, is_own_name
 from projseg.table_layer.storage.storage_contract import ByteRange, SizedRead, StoredFile
-from projseg.table_layer.storage.storage_options import NO_OPTIONS, StorageOptions
 from projseg.table_layer.storage.store_client import StoreClient, client_of, requested
 from projseg.table_layer.storage.store_errors import status_of
-from projseg.table_layer.storage.store_location import StoreLocation
+from projseg.table_layer.storage.store_location import NO_OPTIONS, StorageOptions, StoreLocation
 
 Result = TypeVar("Result")
 

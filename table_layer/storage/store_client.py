@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from projseg.errors import InvalidInputError, StorageError, did_you_mean
 from projseg.extras import require
-from projseg.table_layer.storage.storage_options import StorageOptions
 from projseg.table_layer.storage.store_errors import is_missing_bucket, store_error
-from projseg.table_layer.storage.store_location import StoreLocation
+from projseg.table_layer.storage.store_location import StorageOptions, StoreLocation
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore, RetryConfig

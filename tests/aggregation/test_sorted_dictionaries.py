@@ -18,8 +18,7 @@ from projseg.evaluation.arrow_vectors import (
     plain_floats,
 )
 from projseg.evaluation.concat import concat_vectors
-from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.dictionaries.dictionary_order import order_problem
+from projseg.segment_format.dictionaries.dictionary import Dictionary, order_problem
 from projseg.segment_format.layout.logical_types import is_nested
 from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque
 

@@ -13,7 +13,7 @@ import projseg
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.query.result_order import OrderTerm
 from projseg.errors import EvaluationError
-from projseg.reader.run.top_rows import term_ranks
+from projseg.reader.run.finish import term_ranks
 
 EDGE = 2**63 - 1
 VALUES = {

@@ -17,8 +17,8 @@ from projseg.errors import (
 )
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.file.verify_file import part_places, verify_segment
-from projseg.segment_format.layout import file_ending
-from projseg.segment_format.layout.checksum import file_seed, part_checksum
+from projseg.segment_format.layout import footer_checks
+from projseg.segment_format.layout.byte_reader import file_seed, part_checksum
 from projseg.segment_format.layout.frame import TAIL_LAYOUT
 from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque
 
@@ -199,7 +199,7 @@ def test_a_footer_out_of_place_is_refused(small, offset):
 
 @pytest.mark.parametrize("tail_read", [TAIL_LAYOUT.size, 64 * 1024])
 def test_bytes_between_footer_and_tail_are_refused(small, tail_read, monkeypatch):
-    monkeypatch.setattr(file_ending, "ENDING_BYTES", tail_read)
+    monkeypatch.setattr(footer_checks, "ENDING_BYTES", tail_read)
     assert verify_segment(open_segment(small))
     with pytest.raises(CorruptSegmentError, match="does not end at the tail"):
         open_segment(small[: -TAIL_LAYOUT.size] + bytes(8) + small[-TAIL_LAYOUT.size :])

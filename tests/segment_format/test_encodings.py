@@ -13,7 +13,7 @@ from projseg.segment_format.encodings.encoding_table import (
     NUMBER_ENCODINGS,
     TEXT_ENCODINGS,
 )
-from projseg.segment_format.encodings.validity import decode_validity, encode_validity
+from projseg.segment_format.encodings.nested_encoding import decode_validity, encode_validity
 from projseg.segment_format.layout.byte_reader import ALIGNMENT, ByteReader
 from projseg.segment_format.vectors.arrow_arrays import text_array
 

@@ -11,7 +11,7 @@ from segment_columns import TYPES, arrays, ids_of, vector_of
 
 from projseg.errors import InvalidInputError
 from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.dictionaries.value_hashes import dictionary_hashes
+from projseg.segment_format.dictionaries.dictionary_pages import dictionary_hashes
 from projseg.segment_format.vectors.vectors import Ids, Numbers, Opaque
 
 EDGE_COUNTS = [0, 1, 2, 65_535, 65_536, 65_537, 131_073]

@@ -8,7 +8,7 @@ import value_hash as oracle
 from segment_bytes import build_segment, open_segment
 
 from projseg.segment_format.dictionaries.dictionary import Dictionary
-from projseg.segment_format.dictionaries.value_hashes import dictionary_hashes
+from projseg.segment_format.dictionaries.dictionary_pages import dictionary_hashes
 from projseg.segment_format.vectors.vectors import Ids
 
 

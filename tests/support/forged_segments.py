@@ -8,8 +8,7 @@ import msgspec
 import numpy as np
 from segment_bytes import FILE_ID
 
-from projseg.segment_format.layout.byte_reader import padding
-from projseg.segment_format.layout.checksum import file_seed, part_checksum
+from projseg.segment_format.layout.byte_reader import file_seed, padding, part_checksum
 from projseg.segment_format.layout.footer import (
     ColumnEntry,
     DictionaryEntry,

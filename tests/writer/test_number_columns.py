@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from projseg.writer import number_columns
-from projseg.writer.number_columns import numbers_of
+from projseg.writer import column_vectors
+from projseg.writer.column_vectors import numbers_of
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 NEAR = st.integers(-(2**62), 2**62).flatmap(
@@ -24,7 +24,7 @@ ANY = st.lists(st.one_of(st.none(), INT64, st.integers(-200, 200)), max_size=12)
 def test_integers_keep_their_values_in_as_few_bytes_as_their_range_takes(chunks, rows):
     column = pa.chunked_array([pa.array(chunk, pa.int64()) for chunk in chunks], pa.int64())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(number_columns, "_ROWS", rows)
+        patch.setattr(column_vectors, "_ROWS", rows)
         found = numbers_of(column)
     assert found.to_arrow().to_pylist() == column.to_pylist()
     known = [value for value in column.to_pylist() if value is not None]

@@ -12,7 +12,7 @@ from projseg.segment_format.file.segment_encoder import SegmentEncoder
 from projseg.segment_format.file.verify_file import verify_segment
 from projseg.segment_format.layout import format_limits
 from projseg.segment_format.vectors.vectors import Opaque
-from projseg.writer import encode_in_threads
+from projseg.writer import segment_contents
 from projseg.writer.column_vectors import column_vector
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt
 from projseg.writer.segment_contents import SegmentContents
@@ -30,7 +30,7 @@ SPEC = SimpleNamespace(name="p", definition="{}", definition_hash="hash", stored
 
 @pytest.fixture(autouse=True)
 def few_rows_are_worth_threads(monkeypatch):
-    monkeypatch.setattr(encode_in_threads, "_ROWS_MIN", 0)
+    monkeypatch.setattr(segment_contents, "_ROWS_MIN", 0)
 
 
 def written(pool, projections=()):

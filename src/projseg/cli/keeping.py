@@ -23,7 +23,7 @@ from projseg.cli.shared_arguments import (
     open_table,
 )
 from projseg.errors import InvalidInputError
-from projseg.maintenance.verification.unread_versions import later_manifests
+from projseg.maintenance.verification.findings import later_manifests
 from projseg.maintenance.verification.verify import (
     kept_version_numbers,
     verify_kept_versions,

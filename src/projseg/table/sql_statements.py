@@ -20,9 +20,8 @@ from projseg.algebra.query.select_statement import SelectStatement
 from projseg.algebra.query.select_table import SelectedTable
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.explain import Explain, explain_plan
-from projseg.reader.answer import answer
+from projseg.reader.answer import answer, answer_over
 from projseg.reader.plan.query_plan import bind_asked, plan_query
-from projseg.reader.rows_answer import answer_over
 from projseg.segment_format.layout.logical_types import type_name
 from projseg.table.inspection import TableInspection
 
