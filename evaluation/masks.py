@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.canonical import conjuncts
-from projseg.algebra.expressions.fallible import may_fail
+from projseg.algebra.expressions.evaluate import may_fail
 from projseg.algebra.expressions.functions.text.text_rows import TextsTooLargeError
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.evaluation.arrow_vectors import truth_by_id

@@ -31,7 +31,7 @@ _MODULES: Final = (
     "projseg.aggregation.states.hash_sketches",
     "projseg.algebra.expressions.patterns.java_regex",
     "projseg.spark_datasource.reads.batch_reader",
-    "projseg.spark_datasource.writes.batch_writer",
+    "projseg.spark_datasource.writes.write_job",
     "projseg.writer.table_writer",
     "pyspark.worker",
     "pyspark.sql.worker.plan_data_source_read",

@@ -44,7 +44,7 @@ class ProjsegDataSource(DataSource):
         """
         # Imported here and below: the engine is heavy and Spark's look-up needs only the name.
         if WORK_OPTION in self.options:
-            from projseg.spark_datasource.reads.rewrite_reader import WorkReader
+            from projseg.spark_datasource.reads.rewrite_runner import WorkReader
 
             return WorkReader.schema
         from projseg.spark_datasource.gc_freeze import freeze_imports
@@ -73,7 +73,7 @@ class ProjsegDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader that yields exactly `schema`, which may be the user's own."""
         if WORK_OPTION in self.options:
-            from projseg.spark_datasource.reads.rewrite_reader import WorkReader
+            from projseg.spark_datasource.reads.rewrite_runner import WorkReader
 
             return WorkReader(self.options)
         from projseg.spark_datasource.reads.batch_reader import ProjsegReader
@@ -97,7 +97,7 @@ class ProjsegDataSource(DataSource):
     @in_one_line
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows of `schema`; `overwrite` replaces the whole table."""
-        from projseg.spark_datasource.writes.batch_writer import ProjsegWriter
+        from projseg.spark_datasource.writes.write_job import ProjsegWriter
         from projseg.spark_datasource.writes.write_request import parse_write_request
 
         request = parse_write_request(self.options)

@@ -1,4 +1,4 @@
-"""The extension of Spark's optimizer: compiled for the Spark that is installed, and configured.
+"""The extension of Spark's optimizer: compiled for the Spark that is there, configured; its log.
 
 Its sources are Scala, in `catalyst/`. PySpark ships the compiler, so a Java runtime is all that it
 takes. The jar is kept in the user's cache, by Spark's release and the sources' hash.
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 import pyspark
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from projseg.errors import MissingPackageError, ProjsegError
 from projseg.kernels.runtime.cache_folder import cache_folder
@@ -178,3 +178,24 @@ def _pack(classes: Path, jar: Path) -> None:
     with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as packed:
         for path in sorted(classes.rglob("*.class")):
             packed.write(path, path.relative_to(classes))
+
+
+def query_log(spark: SparkSession) -> DataFrame:
+    """Return the latest queries over projseg tables that the extension planned, oldest first.
+
+    The driver keeps them in memory, of all its sessions. SQL has the same rows as
+    `SELECT * FROM projseg_query_log()`.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Configured by `projseg.configure`.
+
+    Returns
+    -------
+    DataFrame
+        time, location, version, request (JSON, with `?` for literals), answered (`planted`,
+        `shared`, `scanned` or `not`), sources, reasons (why projections or projseg are not used),
+        rows and bytes (read, at most), planning_milliseconds, answering_milliseconds.
+    """
+    return spark.sql("SELECT * FROM projseg_query_log()")

@@ -34,8 +34,7 @@ from projseg.maintenance.rewrite.spark_errors import error_in
 from projseg.projection import Projection
 from projseg.spark_datasource.datasource import ProjsegDataSource
 from projseg.spark_datasource.options import OPTIONS, STORAGE_PREFIX
-from projseg.spark_datasource.schemas import stored_schema
-from projseg.spark_datasource.session_zone import SESSION_ZONE
+from projseg.spark_datasource.schemas import SESSION_ZONE, stored_schema
 from projseg.table_layer.storage.store_location import StorageOptions, StorageOptionsLike
 
 LocationLike = str | os.PathLike[str]

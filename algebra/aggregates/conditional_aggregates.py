@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from projseg.algebra.aggregates.call import AggregateCall
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.canonical import canonical, conjunction, not_null
-from projseg.algebra.expressions.fallible import may_fail
+from projseg.algebra.expressions.evaluate import may_fail
 from projseg.algebra.expressions.literals import TRUE
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 

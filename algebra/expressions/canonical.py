@@ -15,8 +15,7 @@ from projseg.algebra.expressions.canonical_comparison import (
     merged_exclusions,
 )
 from projseg.algebra.expressions.coercion import is_lossless, is_numeric
-from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.fallible import may_fail
+from projseg.algebra.expressions.evaluate import evaluate, may_fail
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS
 from projseg.algebra.expressions.functions.logic.comparison import OPPOSITE
 from projseg.algebra.expressions.functions.scalar_function import Nulls

@@ -6,24 +6,40 @@ AND, OR, CASE and COALESCE compute an operand that may fail only for the rows th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from projseg.algebra.expressions.fallible import may_fail
 from projseg.algebra.expressions.functions.datum import Datum, as_array
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS
-from projseg.algebra.expressions.functions.scalar_function import Lazy
-from projseg.algebra.expressions.functions.text.text_rows import (
-    TextsTooLargeError,
-    texts_too_large,
-)
+from projseg.algebra.expressions.functions.scalar_function import Lazy, without_zone
+from projseg.algebra.expressions.functions.text.text_rows import TextsTooLargeError, texts_too_large
 from projseg.algebra.expressions.literals import literal_scalar
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+from projseg.algebra.time.granularity import Granularity
+from projseg.algebra.time.time_zones import is_fixed
 from projseg.segment_format.vectors.arrow_arrays import primitive_array
+
+
+def may_fail(expression: Expression) -> bool:
+    """Whether evaluating it may raise an EvaluationError for some row."""
+    calls = (node for node in expression.walk() if isinstance(node, Call))
+    return any(FUNCTIONS[call.function].may_fail(call) for call in calls)
+
+
+def regions_of(tree: Expression) -> Iterator[str]:
+    """Yield the zones of a tree's calls; a field's name is a parameter, too, and no zone."""
+    for node in tree.walk():
+        if not isinstance(node, Call) or FUNCTIONS[node.function].zone is without_zone:
+            continue
+        for parameter in node.parameters:
+            zone = parameter.timezone if isinstance(parameter, Granularity) else parameter
+            if isinstance(zone, str) and not is_fixed(zone):
+                yield zone
+
 
 _ARRAY_BYTES_MAX: Final = 2**31 - 1  # a text array has 32-bit offsets
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from projseg.algebra.aggregates.linear import multiple_of, products_of
 from projseg.algebra.aggregates.primitive import Primitive, declared_as
 from projseg.algebra.expressions.canonical import conjunction, conjuncts, not_null
-from projseg.algebra.expressions.fallible import may_fail
+from projseg.algebra.expressions.evaluate import may_fail
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.planning.grouping_rewrite import GroupingRewriter, NotStored
 from projseg.algebra.planning.match_facts import SegmentView

@@ -15,7 +15,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.expressions.canonical import conjuncts, not_null
-from projseg.algebra.expressions.fallible import may_fail
+from projseg.algebra.expressions.evaluate import may_fail
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.expressions.value_order import order_key
 from projseg.algebra.planning.column_index import ColumnIndex

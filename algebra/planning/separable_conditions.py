@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from projseg.algebra.expressions.canonical import conjunction
-from projseg.algebra.expressions.fallible import may_fail
+from projseg.algebra.expressions.evaluate import may_fail
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.query.bound_query import QuerySpec

@@ -17,8 +17,8 @@ from projseg.algebra.aggregates.mergeable import decompose
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.binding.bind import NamedExpression, bind
 from projseg.algebra.expressions.canonical import conjuncts
+from projseg.algebra.expressions.evaluate import regions_of
 from projseg.algebra.expressions.patterns import all_patterns_accepted
-from projseg.algebra.expressions.regions import regions_of
 from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.text.sql_words import backquoted
 from projseg.algebra.expressions.tree import Call, Column, Expression

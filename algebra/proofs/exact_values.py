@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from projseg.algebra.aggregates.conditional_aggregates import is_null, values_of_choice
 from projseg.algebra.expressions.coercion import is_decimal, is_integral, scale_of
-from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.fallible import may_fail
+from projseg.algebra.expressions.evaluate import evaluate, may_fail
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS
 from projseg.algebra.expressions.functions.scalar_function import Nulls, Order, never
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal

@@ -11,7 +11,7 @@ from math import prod
 from typing import Final
 
 from projseg.algebra.expressions.canonical import conjuncts
-from projseg.algebra.expressions.fallible import may_fail
+from projseg.algebra.expressions.evaluate import may_fail
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS
 from projseg.algebra.expressions.functions.scalar_function import Nulls
 from projseg.algebra.expressions.literals import TRUE

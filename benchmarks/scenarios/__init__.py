@@ -8,12 +8,11 @@ from projseg.benchmarks.runner.scenario import Scenario
 from projseg.benchmarks.scenarios.choices import CHOICES
 from projseg.benchmarks.scenarios.column_sizes import COLUMN_SIZES
 from projseg.benchmarks.scenarios.engine_scenarios import ENGINE_SCENARIOS
-from projseg.benchmarks.scenarios.first_answer import FIRST_ANSWER
 from projseg.benchmarks.scenarios.many_segments import MANY_SEGMENTS
 from projseg.benchmarks.scenarios.new_values import NEW_VALUES
 from projseg.benchmarks.scenarios.object_stores import OBJECT_STORES
 from projseg.benchmarks.scenarios.planning import PLANNING
-from projseg.benchmarks.scenarios.profiling import PROFILE
+from projseg.benchmarks.scenarios.profiling import FIRST_ANSWER, PROFILE
 from projseg.benchmarks.scenarios.star_queries import STAR_QUERIES
 from projseg.benchmarks.scenarios.table_life import LIFE_SCENARIOS
 from projseg.errors import InvalidInputError, did_you_mean

@@ -1,4 +1,4 @@
-"""Where a query's time goes: processor milliseconds, and the functions that spend them.
+"""Where the time of queries goes: by function, and in a new process up to its first answer.
 
 Everything runs in one thread, tasks meant for other threads included, so that one profile sees it
 all. Compiled kernels appear by their own names, as Numba reports its calls to the profiler; the
@@ -19,15 +19,54 @@ from types import CodeType
 from typing import Any, Final
 from unittest.mock import patch
 
+import projseg
 from projseg import errors
-from projseg.benchmarks.generator import EditStream
+from projseg.benchmarks.generator import SCHEMA, EditStream
 from projseg.benchmarks.peers.registry import select_engines
 from projseg.benchmarks.runner.scenario import Bench, Scenario
 from projseg.benchmarks.runner.staging import stage
+from projseg.benchmarks.scenarios.table_life import HOURLY
 from projseg.benchmarks.workloads.edit_queries import EDITS
 from projseg.kernels.runtime.kernel import interpreter
 
-__all__ = ["PROFILE"]
+# How long a new process takes from its start to its first answer.
+#
+# On a machine that does other work as well, only the processor's time says what a question costs.
+
+_ASK: Final = "import projseg; projseg.Table({location!r}).query({question})"
+_QUESTIONS: Final = {
+    "covered": "group_by='channel', aggregators='sum(added) AS added, count(*) AS edits'",
+    "base rows": "group_by='user', aggregators='count(*) AS edits'",
+}
+
+
+def _run_first_answers(bench: Bench) -> None:
+    location = str(bench.folder / "edits")
+    table = projseg.Table.create(
+        location, SCHEMA, time_column="time", segment_granularity="day", projections=[HOURLY]
+    )
+    table.append(EditStream(bench["rows"]).reader())
+    codes = {
+        name: _ASK.format(location=location, question=question)
+        for name, question in _QUESTIONS.items()
+    }
+    for name, code in (codes | {"import pyarrow": "import pyarrow"}).items():
+        bench.in_new_process(code)  # leaves compiled modules and kernels behind
+        done = [bench.in_new_process(code) for _ in range(bench["rounds"])]
+        seconds = [one.seconds for one in done]
+        bench.add("processes", name, "", {"s": seconds, "cpu s": [one.cpu_seconds for one in done]})
+
+
+FIRST_ANSWER: Final = Scenario(
+    "first-answer",
+    "From the start of a process to its first answer, covered and of rows.",
+    {"rows": 50_000, "rounds": 11},
+    _run_first_answers,
+    {"rows": 1000, "rounds": 1},
+)
+
+
+__all__ = ["FIRST_ANSWER", "PROFILE"]
 
 _REPEATS: Final = 5
 _PACKAGE: Final = Path(errors.__file__).parent

@@ -80,7 +80,7 @@ class PlainIntegers:
 SCALE_MAX: Final = 15
 _EXACT_MAX: Final = 2**53  # integers up to here are doubles
 _SAMPLE: Final = 32
-_LAYOUT: Final = struct.Struct("<II")  # scale, integers_encoding
+_DECIMAL_LAYOUT: Final = struct.Struct("<II")  # scale, integers_encoding
 
 
 class DecimalDoubles:
@@ -104,13 +104,13 @@ class DecimalDoubles:
                 continue
             if (integers := _integers(values, scale)) is not None:
                 chosen = self._parts.choose(integers)
-                return composed(_LAYOUT.pack(scale, chosen.number), chosen.offer)
+                return composed(_DECIMAL_LAYOUT.pack(scale, chosen.number), chosen.offer)
         return None
 
     def decode_into(self, reader: ByteReader, out: NDArray[Any]) -> None:
         """Fill float64[n]."""
         reader.require(out.dtype == np.float64, "decimals are doubles, and these are floats")
-        scale, number = reader.unpack(_LAYOUT)
+        scale, number = reader.unpack(_DECIMAL_LAYOUT)
         reader.require(scale <= SCALE_MAX, f"decimal scale {scale}")
         integers = out.view(np.int64)
         self._parts.decode_into(reader, number, integers, 0)

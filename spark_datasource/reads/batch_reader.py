@@ -37,8 +37,7 @@ from projseg.spark_datasource.reads.task_split import (
     work_of_groups,
     work_of_scan,
 )
-from projseg.spark_datasource.schemas import transfer_schema
-from projseg.spark_datasource.session_zone import zone_of_task
+from projseg.spark_datasource.schemas import transfer_schema, zone_of_task
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.storage.locate_storage import Storage
 

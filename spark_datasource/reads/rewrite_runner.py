@@ -1,4 +1,4 @@
-"""Segments written anew by the tasks of a Spark job, one task for each.
+"""Segments written anew by the tasks of a Spark job, one task for each: by Python, or as a read.
 
 `SparkRunner` is for Python; statements of the extension read `rewrite_reader.py` instead.
 """
@@ -7,18 +7,24 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark import InheritableThread, SparkContext, SparkStageInfo, TaskContext
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StringType, StructField, StructType
 
 from projseg.errors import InvalidInputError, without_secrets
 from projseg.maintenance.rewrite.spark_errors import error_in
 from projseg.maintenance.rewrite.tasks import WorkOrder, Written
 from projseg.maintenance.task_messages import ShippedWork, abandon, collected, pieces_of
+from projseg.spark_datasource.option_record import WORK_OPTION
+from projseg.spark_datasource.options import Options
+from projseg.spark_datasource.table_location import read_location
 from projseg.table_layer.metadata.entry_codec import LOGGER
+from projseg.table_layer.storage.locate_storage import open_storage
 
 _LOOK_SECONDS: Final = 0.2
 _END_SECONDS_MAX: Final = 10
@@ -66,7 +72,7 @@ class SparkRunner:
         work = ShippedWork.of(order)
         # As many slices as pieces: each is a task of its own, and is sent to no other.
         messages = self.context.parallelize(list(enumerate(pieces_of(order))), count).map(
-            lambda piece: run_in_task(work, *piece)
+            lambda piece: _run_in_task(work, *piece)
         )
         try:
             found = job.run(messages.collect, order.on_done)
@@ -80,7 +86,7 @@ class SparkRunner:
         yield from collected(order, found)
 
 
-def run_in_task(work: ShippedWork, number: int, piece: bytes) -> str:
+def _run_in_task(work: ShippedWork, number: int, piece: bytes) -> str:
     """Do a piece of work in the Spark task that this is called in; see `ShippedWork.run`."""
     context = TaskContext.get()
     assert context is not None
@@ -149,3 +155,49 @@ class _Job:
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self.group)]
         stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
         return [stage for stage in stages if stage]
+
+
+# A read whose tasks write segments, and whose rows say which: how the extension runs such work.
+#
+# Spark's own data source API carries it, so executors need nothing that reads do not need. The
+# engine on the driver makes the work and commits what the rows say, in `spark_engine`.
+
+
+@dataclass
+class _Piece(InputPartition):
+    """The segments of one task, packed."""
+
+    number: int
+    piece: bytes
+
+
+class WorkReader(DataSourceReader):
+    """Work on segments, a partition for each piece of it.
+
+    Parameters
+    ----------
+    given : mapping of str to str
+        Spark's options: the table's location, options of its store, and the work.
+
+    Raises
+    ------
+    InvalidInputError
+        As of `ShippedWork.from_json`.
+    """
+
+    schema = StructType([StructField("message", StringType(), nullable=False)])
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        options = Options(given)
+        storage = open_storage(read_location(options), options.storage_options)
+        self._work, self._pieces = ShippedWork.from_json(storage, given[WORK_OPTION])
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the pieces, once: Spark sends what this object keeps to each of its tasks."""
+        pieces, self._pieces = self._pieces, ()
+        return [_Piece(number, piece) for number, piece in enumerate(pieces)]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
+        """Write the segment of a piece, and say which."""
+        assert isinstance(partition, _Piece)
+        yield (_run_in_task(self._work, partition.number, partition.piece),)

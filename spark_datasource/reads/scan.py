@@ -1,10 +1,11 @@
-"""A read request bound to one table version: its columns, and its plan."""
+"""A read request bound to one table version: its columns, its plan, or rows about the table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
+from typing import Final
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -19,19 +20,40 @@ from projseg.errors import InvalidInputError
 from projseg.memory.forks import cached_property
 from projseg.reader.plan.query_plan import QueryPlan, plan_query
 from projseg.spark_datasource.options import bad_value
-from projseg.spark_datasource.reads.metadata_rows import metadata_rows
 from projseg.spark_datasource.reads.read_request import ReadRequest
-from projseg.spark_datasource.schemas import spark_schema
-from projseg.spark_datasource.session_zone import depends_on_zone, zone_missing
+from projseg.spark_datasource.schemas import depends_on_zone, spark_schema, zone_missing
 from projseg.table_layer.commits.open_version import (
     INSTANT_FORM,
     instant_us,
     open_as_of,
     version_at,
 )
+from projseg.table_layer.contents import metadata_tables
+from projseg.table_layer.contents.projection_coverage import projection_stats
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.locate_storage import Storage
+
+_ROWS: Final[dict[str, Callable[[Snapshot], pa.Table]]] = {
+    "segments": metadata_tables.segments,
+    "projections": metadata_tables.projections,
+    "projectionStats": projection_stats,
+    "columns": metadata_tables.columns,
+    "history": lambda snapshot: metadata_tables.history(snapshot.storage),
+}
+
+
+def _metadata_rows(snapshot: Snapshot, name: str) -> pa.Table:
+    """Return the rows of one metadata table.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The version to describe; `history` describes all kept ones.
+    name : str
+        One of `read_request.METADATA_TABLES`.
+    """
+    return _ROWS[name](snapshot)
 
 
 class Scan:
@@ -126,7 +148,7 @@ class Scan:
     def description_rows(self) -> pa.Table | None:
         """Return rows that describe the table or the plan, or None if the request is a query."""
         if self.request.metadata_table is not None:
-            return metadata_rows(self.snapshot, self.request.metadata_table)
+            return _metadata_rows(self.snapshot, self.request.metadata_table)
         if self.request.is_explain:
             # Imported here: explanations draw on a library that no other request needs.
             from projseg.explain import explain_plan
@@ -139,7 +161,7 @@ class Scan:
     def answer_schema(self) -> pa.Schema:
         """The columns of the answer."""
         if self.request.metadata_table is not None:
-            return metadata_rows(self.snapshot, self.request.metadata_table).schema
+            return _metadata_rows(self.snapshot, self.request.metadata_table).schema
         output = self.query.output_schema
         if not self.request.is_explain:
             return output

@@ -22,8 +22,7 @@ from projseg.maintenance.row_changes.delete_and_update import building_all
 from projseg.maintenance.row_changes.numbered_rows import NumberedChange, Numbers, commit_numbered
 from projseg.spark_datasource.plain_errors import in_one_line
 from projseg.spark_datasource.schemas import stored_schema
-from projseg.spark_datasource.writes.commit_message import SegmentsWritten
-from projseg.spark_datasource.writes.write_job import WriteJob
+from projseg.spark_datasource.writes.write_job import SegmentsWritten, WriteJob
 from projseg.spark_datasource.writes.write_request import WriteRequest
 from projseg.spark_datasource.writes.write_target import WriteTarget, find_target
 from projseg.table_layer.metadata.entry_codec import warn_of_releases

@@ -23,8 +23,7 @@ from pyspark.sql.types import StructType
 
 from projseg.errors import InvalidInputError
 from projseg.spark_datasource.schemas import stored_schema
-from projseg.spark_datasource.writes.commit_message import SegmentsWritten
-from projseg.spark_datasource.writes.write_job import WriteJob
+from projseg.spark_datasource.writes.write_job import SegmentsWritten, WriteJob
 from projseg.spark_datasource.writes.write_request import WriteRequest
 from projseg.spark_datasource.writes.write_target import find_target
 from projseg.table_layer.metadata.entry_codec import LOGGER

@@ -11,25 +11,67 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
 
+from projseg import __version__
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError, without_secrets
 from projseg.maintenance.compaction.auto_compaction import after_commit
 from projseg.maintenance.row_changes.interval_overwrite import with_cut_segments
 from projseg.maintenance.row_changes.replace_rows import fulfilling, replace_by_written
-from projseg.spark_datasource.writes.commit_message import SegmentsWritten
+from projseg.spark_datasource.plain_errors import in_one_line
+from projseg.spark_datasource.schemas import stored_schema
 from projseg.spark_datasource.writes.write_request import WriteRequest
-from projseg.spark_datasource.writes.write_target import WriteTarget, overtaken_target
+from projseg.spark_datasource.writes.write_target import WriteTarget, find_target, overtaken_target
 from projseg.table_layer.columns.column_changes import ColumnChanges
 from projseg.table_layer.commits.cleanup import remove, removed_on_failure
 from projseg.table_layer.commits.commit import commit, create_table
 from projseg.table_layer.metadata.change import Append, Change, Overwrite
 from projseg.table_layer.metadata.commit_info import CommitNote
-from projseg.table_layer.metadata.entry_codec import LOGGER, warn_of_releases
+from projseg.table_layer.metadata.entry_codec import LOGGER, packed, unpacked, warn_of_releases
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import open_snapshot
 from projseg.table_layer.storage.paths import new_write_id
 from projseg.writer.table_writer import write_segments
+
+
+@dataclass(frozen=True)
+class SegmentsWritten(WriterCommitMessage):
+    """The segments that one task attempt wrote.
+
+    Parameters
+    ----------
+    entries : bytes
+        Its manifest entries, packed: a task of many segments stays far below the 64 KiB that a
+        commit message should not pass.
+    release : str
+        The projseg release that wrote them.
+    """
+
+    entries: bytes
+    release: str
+
+    @classmethod
+    def of(cls, entries: Sequence[SegmentEntry]) -> SegmentsWritten:
+        """Return the message for these segments.
+
+        Raises
+        ------
+        LimitExceededError
+            As of `packed`.
+        """
+        return cls(packed(entries), __version__)
+
+    def unpacked(self) -> list[SegmentEntry]:
+        """Return the segments.
+
+        Raises
+        ------
+        LimitExceededError, InvalidInputError
+            As of `unpacked`.
+        """
+        return unpacked(self.entries)
 
 
 @dataclass(frozen=True)
@@ -198,3 +240,46 @@ class WriteJob:
                 raise
             return overtaken_target(self.request, target, overwrite=self.overwrite)
         return None
+
+
+# Writes a DataFrame, in one commit.
+#
+# The constructor runs once in Spark's planner, `write` in the executors, `commit` and `abort` in
+# yet another process that gets the writer as it was before the tasks ran. So only commit messages
+# carry anything back. See SPEC.md "Table", commits.
+
+
+class ProjsegWriter(DataSourceArrowWriter):
+    """One write job.
+
+    Parameters
+    ----------
+    request : WriteRequest
+        The options.
+    schema : StructType
+        The DataFrame's columns; Spark has not compared them with the table's.
+    overwrite : bool
+        Replace the whole table, or the request's interval.
+    """
+
+    def __init__(self, request: WriteRequest, schema: StructType, *, overwrite: bool) -> None:
+        target = find_target(request, stored_schema(schema), overwrite=overwrite)
+        self._job = WriteJob(request, target, overwrite)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write one task's rows as segments of names that no other attempt can have."""
+        if self._job.target.reason_to_skip:
+            return SegmentsWritten.of([])
+        return SegmentsWritten.of(self._job.write(iterator))
+
+    @in_one_line
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Publish the segments of the attempts that won, in one table version."""
+        if self._job.target.reason_to_skip:
+            LOGGER.info("nothing was written: %s", self._job.target.reason_to_skip)
+            return
+        self._job.publish([m for m in messages if isinstance(m, SegmentsWritten)])
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Log it and delete nothing: Spark also aborts if the answer of a commit was lost."""
+        self._job.log_abort(sum(message is not None for message in messages))

@@ -11,7 +11,7 @@ from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
 from projseg.spark_datasource.option_record import COMPACT_SINCE
 from projseg.spark_datasource.options import Options
-from projseg.spark_datasource.session_zone import depends_on_zone, zone_missing
+from projseg.spark_datasource.schemas import depends_on_zone, zone_missing
 from projseg.spark_datasource.table_location import write_location
 from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote
 from projseg.table_layer.storage.locate_storage import (

@@ -11,7 +11,7 @@ import pyarrow as pa
 from projseg.declarations import check_declared, declare_properties
 from projseg.errors import InvalidInputError
 from projseg.maintenance.row_changes.matching_rows import Condition, scanned
-from projseg.spark_datasource.session_zone import depends_on_zone, zone_missing
+from projseg.spark_datasource.schemas import depends_on_zone, zone_missing
 from projseg.spark_datasource.writes.write_request import WriteRequest
 from projseg.table_layer.columns.column_changes import (
     NO_CHANGES,

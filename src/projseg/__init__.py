@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from projseg.memory.cache import cache_statistics
     from projseg.projection import Projection
     from projseg.query_pool.pool import QueryPool
-    from projseg.spark_datasource.extension import configure
-    from projseg.spark_datasource.query_log import query_log
+    from projseg.spark_datasource.extension import configure, query_log
     from projseg.spark_datasource.read_write import read, register, write
     from projseg.table import Table, is_table
     from projseg.table.view_object import View
@@ -61,7 +60,7 @@ _HOMES: Final = {
     "configure": "projseg.spark_datasource.extension",
     "is_table": "projseg.table",
     "literal": "projseg.algebra.expressions.parameters.argument_texts",
-    "query_log": "projseg.spark_datasource.query_log",
+    "query_log": "projseg.spark_datasource.extension",
     "read": "projseg.spark_datasource.read_write",
     "register": "projseg.spark_datasource.read_write",
     "write": "projseg.spark_datasource.read_write",

@@ -10,8 +10,7 @@ from regex_cases import FIXED, OTHER_PATTERNS, PATTERNS, SCRIBBLES, TEXTS
 from scale import tries
 
 from projseg.algebra.expressions.binding.bind import bind
-from projseg.algebra.expressions.evaluate import evaluate
-from projseg.algebra.expressions.fallible import may_fail
+from projseg.algebra.expressions.evaluate import evaluate, may_fail
 from projseg.algebra.expressions.patterns import java_regex
 from projseg.algebra.expressions.patterns.java_regex import JavaRegex
 from projseg.errors import (

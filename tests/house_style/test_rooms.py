@@ -24,6 +24,13 @@ MUTUAL = {
     ("benchmarks.peers", "benchmarks.runner"),
 }
 
+SMALL = 60
+# Small modules that stand apart though at most one module imports them, and why.
+SEAMS = {
+    "projseg.__main__": "Python runs it by this name",
+    "projseg.aggregation.states.extreme_texts": "its mutants are not settled, its importer's are",
+}
+
 
 def room_of(name):
     return name.removeprefix("projseg.").rpartition(".")[0]
@@ -34,6 +41,22 @@ def test_a_folder_holds_few_modules():
     for _, path in modules():
         rooms[str(path.parent.relative_to(ROOT))] += path.name != "__init__.py"
     assert {room: n for room, n in rooms.items() if n > MODULES_MAX} == CROWDED
+
+
+def test_a_small_module_has_several_importers():
+    """What is always read together stands together, unless it is a seam."""
+    importers = defaultdict(set)
+    for _, path in modules():
+        for name in imported(path):
+            importers[name].add(path)
+    alone = {
+        module_name(path)
+        for _, path in modules()
+        if path.name != "__init__.py"
+        and len(path.read_text().splitlines()) < SMALL
+        and len(importers[module_name(path)] - {path}) < 2
+    }
+    assert alone == {*SEAMS}
 
 
 def test_no_two_modules_have_one_name():
