@@ -8,7 +8,7 @@ base rows are.
 
 from __future__ import annotations
 
-from projseg.algebra.aggregates.linear import multiple_of, products_of
+from projseg.algebra.aggregates.aggregate_rewrites import multiple_of, products_of
 from projseg.algebra.aggregates.primitive import Primitive, declared_as
 from projseg.algebra.expressions.canonical import conjunction, conjuncts, not_null
 from projseg.algebra.expressions.evaluate import may_fail

@@ -12,14 +12,16 @@ from typing import Final
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.aggregates.conditional_aggregates import (
+from projseg.algebra.aggregates.aggregate_rewrites import (
     Branch,
     branches_of,
+    fraction_of,
     is_null,
     is_value,
+    multiple_of,
     opposite_of,
+    products_of,
 )
-from projseg.algebra.aggregates.linear import fraction_of, multiple_of, products_of
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.canonical import conjunction, conjuncts
 from projseg.algebra.expressions.coercion import is_floating, is_integral

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from projseg.algebra.aggregates.conditional_aggregates import values_by_branch
+from projseg.algebra.aggregates.aggregate_rewrites import values_by_branch
 from projseg.algebra.expressions.tree import Call, Expression, Literal
 from projseg.algebra.proofs.filter_implication import Premises
 from projseg.algebra.query.bound_query import QuerySpec

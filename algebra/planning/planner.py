@@ -6,30 +6,171 @@ segments costs little; `choose` plans a single segment.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
-from projseg.algebra.expressions.tree import Expression
+from projseg.algebra.aggregates.primitive import Primitive
+from projseg.algebra.expressions.tree import Column, Expression
 from projseg.algebra.planning.choose_source import BaseRows, SegmentOffers
-from projseg.algebra.planning.forced_projections import check_forced
 from projseg.algebra.planning.interval_cover import data_interval
-from projseg.algebra.planning.segment_metadata import metadata_plan
 from projseg.algebra.planning.separable_conditions import SeparatedQuery
 from projseg.algebra.planning.shared_matching import MatchedGroup, SharedMatching
 from projseg.algebra.planning.source_cost import base_shape
-from projseg.algebra.planning.source_plan import (
-    Reason,
-    ReasonCode,
-    SourceChoice,
-    SourcePlan,
-)
+from projseg.algebra.planning.source_plan import Known, Reason, ReasonCode, SourceChoice, SourcePlan
 from projseg.algebra.projection.renamed_projection import mentioned_columns
 from projseg.algebra.projection.spec import ProjectionSpec
-from projseg.algebra.proofs.filter_simplify import ZoneSets, simplify
-from projseg.algebra.proofs.segment_facts import SegmentFacts
+from projseg.algebra.proofs.filter_simplify import ZoneSets, outcomes, simplify
+from projseg.algebra.proofs.segment_facts import ColumnFacts, SegmentFacts
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.time.interval import Interval
+from projseg.errors import InvalidInputError, ProjectionNotUsableError, did_you_mean
+
+_SEGMENTS_SHOWN: Final = 3
+
+
+def check_forced(query: QuerySpec, choices: Mapping[str, SourceChoice]) -> None:
+    """Raise if the query context asks for projections and a segment is read without one.
+
+    Parameters
+    ----------
+    query : QuerySpec
+        The query, with its context.
+    choices : mapping of str to SourceChoice
+        The choice for each segment by name; segments that need not be read are ignored.
+
+    Raises
+    ------
+    ProjectionNotUsableError
+        PROJSEG_PROJECTION_NOT_USABLE, naming segments and the reason of each candidate.
+    """
+    context = query.context
+    if not context.is_forced:
+        return
+    failed = {
+        name: choice
+        for name, choice in choices.items()
+        if not choice.is_empty and choice.projection is None
+    }
+    if not failed:
+        return
+    what, hint = "Force projections specified, but none satisfy query", ""
+    if context.use_projection is not None:
+        what = f"Projection[{context.use_projection}] specified, but does not satisfy query"
+        known = {name for choice in failed.values() for name in choice.rejected}
+        hint = (
+            "" if context.use_projection in known else did_you_mean(context.use_projection, known)
+        )
+    shown = "; ".join(_explained(*item, context.use_projection) for item in _first(failed))
+    more = len(failed) - _SEGMENTS_SHOWN
+    tail = f"; and {more} more segments" if more > 0 else ""
+    raise ProjectionNotUsableError("PROJSEG_PROJECTION_NOT_USABLE", f"{what}: {shown}{tail}{hint}")
+
+
+def check_excluded(query: QuerySpec, known: Iterable[str]) -> None:
+    """Raise if `excludeProjections` names something that is not a projection of the table.
+
+    Parameters
+    ----------
+    query : QuerySpec
+        The query, with its context.
+    known : iterable of str
+        Names of all projections that the table declares or its segments hold.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_PROJECTION, with the names that are known.
+    """
+    if not query.context.exclude_projections:
+        return
+    names = sorted(set(known))
+    for name in sorted(query.context.exclude_projections.difference(names)):
+        raise InvalidInputError(
+            "PROJSEG_UNKNOWN_PROJECTION",
+            f"excludeProjections names '{name}'{did_you_mean(name, names)}; the table's "
+            f"projections are {', '.join(names) or 'none'}",
+        )
+
+
+def _first(failed: Mapping[str, SourceChoice]) -> list[tuple[str, SourceChoice]]:
+    return list(failed.items())[:_SEGMENTS_SHOWN]
+
+
+def _explained(segment: str, choice: SourceChoice, wanted: str | None) -> str:
+    reasons = choice.rejected
+    if wanted is not None:
+        found = reasons.get(wanted)
+        return f"segment {segment}: {'NOT_IN_SEGMENT' if found is None else found}"
+    listed = ", ".join(f"{name} {reason}" for name, reason in sorted(reasons.items()))
+    return f"segment {segment}: {listed or 'it holds no projection'}"
+
+
+def _metadata_plan(query: QuerySpec, facts: SegmentFacts, zones: ZoneSets) -> SourcePlan | None:
+    """Return the plan that takes every primitive from metadata; None if one is not exact there.
+
+    Each key must have one value in the segment, and some row must be left to have it. The caller
+    has checked that no filter and no interval leaves out a row of the segment.
+    """
+    if query.is_row_scan or (query.keys and facts.deleted_row_count >= facts.row_count):
+        return None
+    feeds = []
+    for primitive in query.primitives:
+        feed = _known(primitive, facts, zones)
+        if feed is None:
+            return None
+        feeds.append(feed)
+    keys = [zones.constant(named.expression) for named in query.keys]
+    known = tuple(key for key in keys if key is not None)
+    if len(known) < len(keys):
+        return None
+    return SourcePlan(source=None, keys=known, feeds=tuple(feeds), is_metadata=True)
+
+
+def _known(primitive: Primitive, facts: SegmentFacts, zones: ZoneSets) -> Known | None:
+    if primitive.function not in ("count", "min", "max"):
+        return None
+    if primitive.filter is not None:
+        found = outcomes(primitive.filter, zones)
+        if not found.true:
+            return Known(0 if primitive.function == "count" else None)
+        if not found.is_always_true:
+            return None
+    if not primitive.arguments:
+        return Known(facts.row_count - facts.deleted_row_count)
+    column = primitive.arguments[0]
+    if not isinstance(column, Column) or len(primitive.arguments) > 1:
+        return None
+    return _known_of_column(primitive.function, facts.columns.get(column.name), facts)
+
+
+def _known_of_column(
+    function: str, values: ColumnFacts | None, facts: SegmentFacts
+) -> Known | None:
+    """Return what is known of a column; one that the segment lacks is null in all rows.
+
+    Of the rows that are left where some are deleted, neither the nulls nor the extremes are known.
+    """
+    if values is None or values.null_count == facts.row_count:
+        return Known(0 if function == "count" else None)
+    if facts.deleted_row_count and (function != "count" or values.null_count):
+        return None
+    if function == "count":
+        return Known(facts.row_count - facts.deleted_row_count - values.null_count)
+    return _extreme(function, values)
+
+
+def _extreme(function: str, values: ColumnFacts) -> Known | None:
+    """Return the exact extreme, NaN being the largest value."""
+    if not values.is_exact:
+        return None
+    if values.has_nan and (function == "max" or values.minimum is None):
+        return Known(math.nan)
+    value = values.minimum if function == "min" else values.maximum
+    return None if value is None else Known(value)
+
 
 __all__ = ["Planner", "check_forced", "choose"]
 
@@ -85,7 +226,7 @@ class Planner:
         context, group = query.context, self._matching.group(facts)
         may_be_metadata = not conditions and offers.is_whole
         if may_be_metadata and not context.is_forced and not context.no_projections:
-            plan = metadata_plan(query, facts, zones)
+            plan = _metadata_plan(query, facts, zones)
             if plan is not None:
                 rejected = _costlier_than_metadata(group, facts, zones, query)
                 return SourceChoice((plan,), rejected, _COSTLIER_THAN_METADATA)

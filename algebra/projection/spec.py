@@ -11,8 +11,8 @@ import pyarrow as pa
 import xxhash
 from msgspec.structs import replace
 
+from projseg.algebra.aggregates.aggregate_rewrites import with_filter
 from projseg.algebra.aggregates.call import AggregateCall, bind_aggregate, call_text
-from projseg.algebra.aggregates.conditional_aggregates import with_filter
 from projseg.algebra.aggregates.mergeable import decompose
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.binding.bind import NamedExpression, bind

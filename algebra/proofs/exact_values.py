@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from projseg.algebra.aggregates.conditional_aggregates import is_null, values_of_choice
+from projseg.algebra.aggregates.aggregate_rewrites import is_null, values_of_choice
 from projseg.algebra.expressions.coercion import is_decimal, is_integral, scale_of
 from projseg.algebra.expressions.evaluate import evaluate, may_fail
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS

@@ -9,8 +9,8 @@ from typing import NoReturn
 import pyarrow as pa
 from msgspec.structs import replace
 
+from projseg.algebra.aggregates.aggregate_rewrites import with_filter
 from projseg.algebra.aggregates.call import refusing_aggregates
-from projseg.algebra.aggregates.conditional_aggregates import with_filter
 from projseg.algebra.aggregates.expression import bind_group_output
 from projseg.algebra.expressions.binding.bind import NamedExpression, bind, bind_named
 from projseg.algebra.expressions.canonical import conjunction

@@ -8,8 +8,8 @@ from dataclasses import replace as replace_fields
 import pyarrow as pa
 from msgspec.structs import replace
 
+from projseg.algebra.aggregates.aggregate_rewrites import with_filter
 from projseg.algebra.aggregates.call import AggregateCall
-from projseg.algebra.aggregates.conditional_aggregates import with_filter
 from projseg.algebra.expressions.binding.bind import NamedExpression
 from projseg.algebra.expressions.canonical import canonical, conjunction, conjuncts
 from projseg.algebra.expressions.expression_limits import check_depth

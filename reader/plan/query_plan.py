@@ -8,8 +8,7 @@ from typing import Final, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from projseg.algebra.planning.forced_projections import check_excluded, check_forced
-from projseg.algebra.planning.planner import Planner
+from projseg.algebra.planning.planner import Planner, check_excluded, check_forced
 from projseg.algebra.planning.separable_conditions import SeparatedQuery, separated
 from projseg.algebra.planning.shared_matching import SharedMatching
 from projseg.algebra.planning.source_plan import Reason, SourceChoice

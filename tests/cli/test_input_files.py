@@ -11,8 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from projseg.cli import text_files
-from projseg.cli.bad_lines import BadLines
-from projseg.cli.input_columns import table_schema
+from projseg.cli.input_columns import BadLines, table_schema
 from projseg.cli.input_files import Sources, stored_bytes
 from projseg.cli.text_files import TextForm
 from projseg.errors import InvalidInputError

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projseg.algebra.aggregates.conditional_aggregates import branches_of, opposite_of
-from projseg.algebra.aggregates.linear import products_of
+from projseg.algebra.aggregates.aggregate_rewrites import branches_of, opposite_of, products_of
 from projseg.algebra.expressions.binding.bind import bind
 from projseg.algebra.expressions.evaluate import evaluate
 from projseg.algebra.expressions.tree import Column

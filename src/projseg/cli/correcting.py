@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 import pyarrow as pa
 import typer
 
-from projseg.cli.bad_lines import BadLines
+from projseg.cli.input_columns import BadLines
 from projseg.cli.input_files import Sources
 from projseg.cli.output import print_fields, print_preview
 from projseg.cli.shared_arguments import Condition, Filter, IsPreview, Location, Output, open_table

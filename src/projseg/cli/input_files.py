@@ -11,8 +11,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet
 
-from projseg.cli.bad_lines import SKIP, BadLines
-from projseg.cli.input_columns import bad_file, cast_batches, table_schema
+from projseg.cli.input_columns import SKIP, BadLines, bad_file, cast_batches, table_schema
 from projseg.cli.output import OutputFormat, print_rows
 from projseg.cli.text_files import STDIN, TextFile, TextForm
 from projseg.errors import InvalidInputError

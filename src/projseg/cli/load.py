@@ -12,9 +12,8 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
 import projseg
-from projseg.cli.bad_lines import FAIL, BadLines
 from projseg.cli.declaring import parse_declarations
-from projseg.cli.input_columns import check_types, table_schema
+from projseg.cli.input_columns import FAIL, BadLines, check_types, table_schema
 from projseg.cli.input_files import Sources, show_sample
 from projseg.cli.output import print_fields, shown_progress
 from projseg.cli.shared_arguments import Location, Output, given_options, open_table, sql_list

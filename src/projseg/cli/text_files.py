@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
-from projseg.cli.bad_lines import BadLines
-from projseg.cli.input_columns import cast_batches, check_columns
+from projseg.cli.input_columns import BadLines, cast_batches, check_columns
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ
 

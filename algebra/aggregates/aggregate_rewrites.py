@@ -1,15 +1,12 @@
-"""Aggregates of CASE as aggregates with FILTER: `sum(CASE WHEN p THEN x END)` is a sum where p.
-
-An aggregate that passes over nulls sees of such a CASE the rows where the condition is true, and
-computes the value for them alone, which is what FILTER does. So both spellings are one state. A sum
-of any CASE is the sum over its branches, each with FILTER.
-"""
+"""Aggregates as others that mean the same: CASE as FILTER, exact arithmetic as sums of products."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace as replace_fields
-from typing import Final, TypeVar
+from decimal import Decimal
+from fractions import Fraction
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -18,9 +15,17 @@ from msgspec.structs import replace
 from projseg.algebra.aggregates.call import AggregateCall
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.canonical import canonical, conjunction, not_null
+from projseg.algebra.expressions.coercion import scale_of
 from projseg.algebra.expressions.evaluate import may_fail
 from projseg.algebra.expressions.literals import TRUE
+from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
+
+# Aggregates of CASE as aggregates with FILTER: `sum(CASE WHEN p THEN x END)` is a sum where p.
+#
+# An aggregate that passes over nulls sees of such a CASE the rows where the condition is true, and
+# computes the value for them alone, which is what FILTER does. So both spellings are one state. A
+# sum of any CASE is the sum over its branches, each with FILTER.
 
 _BRANCHES_MAX: Final = 16
 _ARITHMETIC: Final = ("+", "-", "*", "negative", "cast")
@@ -178,3 +183,84 @@ def _as_filter(condition: Expression) -> Expression:
 def is_value(expression: Expression) -> bool:
     """Whether an expression is a constant that is not null."""
     return isinstance(expression, Literal) and expression.value is not None
+
+
+Products: TypeAlias = dict[tuple[Expression, ...], Fraction]
+"""From factors, sorted by their texts, to the constant that they are multiplied by; it may be 0."""
+
+_PRODUCTS_MAX: Final = 16
+_OPERATIONS: Final = ("+", "-", "*", "negative", "cast")
+
+
+def products_of(expression: Expression, is_factor: Callable[[Expression], bool]) -> Products | None:
+    """Return the products whose sum an expression is, as if no operation overflowed or rounded.
+
+    None if they are too many.
+
+    Parameters
+    ----------
+    expression : Expression
+        Over integers and decimals.
+    is_factor : function of an expression
+        Whether an operation is to stay whole.
+    """
+    if isinstance(expression, Literal):
+        constant = fraction_of(expression)
+        return None if constant is None else {(): constant}
+    is_taken_apart = isinstance(expression, Call) and expression.function in _OPERATIONS
+    if not isinstance(expression, Call) or not is_taken_apart or is_factor(expression):
+        return {(expression,): Fraction(1)}
+    parts = [products_of(argument, is_factor) for argument in expression.arguments]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    found = _combined(expression.function, known)
+    return found if len(found) <= _PRODUCTS_MAX else None
+
+
+def fraction_of(expression: Expression) -> Fraction | None:
+    """Return the value of a constant that is an integer or a decimal; None of others."""
+    value = expression.value if isinstance(expression, Literal) else None
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return None
+    return Fraction(value)
+
+
+def multiple_of(
+    constant: Fraction, factors: tuple[Expression, ...], primitive: Primitive
+) -> int | None:
+    """Return how often a sum has the unscaled product of factors; None if no whole number says."""
+    ((_, arrow_type),) = primitive.fields
+    digits = scale_of(arrow_type) - sum(scale_of(factor.type) for factor in factors)
+    multiple = constant * Fraction(10) ** digits
+    return int(multiple) if multiple.denominator == 1 else None
+
+
+def _combined(function: str, parts: list[Products]) -> Products:
+    if function == "cast":
+        return parts[0]
+    if function == "negative":
+        return _scaled(parts[0], -1)
+    if function == "*":
+        return _multiplied(*parts)
+    return _added(parts[0], _scaled(parts[1], 1 if function == "+" else -1))
+
+
+def _scaled(products: Products, factor: int) -> Products:
+    return {factors: constant * factor for factors, constant in products.items()}
+
+
+def _added(left: Products, right: Products) -> Products:
+    found = dict(left)
+    for factors, constant in right.items():
+        found[factors] = found.get(factors, Fraction(0)) + constant
+    return found
+
+
+def _multiplied(left: Products, right: Products) -> Products:
+    found: Products = {}
+    for factors, constant in left.items():
+        for others, other in right.items():
+            joint = tuple(sorted((*factors, *others), key=to_sql))
+            found[joint] = found.get(joint, Fraction(0)) + constant * other
+    return found
