@@ -24,7 +24,16 @@ _ANSWERS = (projseg.Commit, projseg.Explain, projseg.Refresh, projseg.View, *_RE
 _HERE = Path(__file__).parent
 _PAGES = tuple(
     f"{name}.md"
-    for name in ("../README", "projections", "life", "views", "erasing", "memory", "python-api")
+    for name in (
+        "../README",
+        "projections",
+        "indexes",
+        "life",
+        "views",
+        "erasing",
+        "memory",
+        "python-api",
+    )
 )
 _EXAMPLE = re.compile(r"^(#+) ([^\n]*)$|```python(?: spark)?\n(.*?)```", re.MULTILINE | re.DOTALL)
 _INSTANCES = {

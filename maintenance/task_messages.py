@@ -22,7 +22,7 @@ from projseg.maintenance.projections.materialize import Materialization
 from projseg.maintenance.rewrite.tasks import NewFile, Rewrite, Target, WorkOrder, Written, written
 from projseg.table_layer.commits.cleanup import remove
 from projseg.table_layer.metadata.entry_codec import LOGGER, packed, unpacked, warn_of_releases
-from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.segment_entry import SegmentEntry, written_files
 from projseg.table_layer.metadata.snapshot import Snapshot, SnapshotFile
 from projseg.table_layer.storage.locate_storage import Storage
 from projseg.table_layer.storage.paths import prefix_of_write
@@ -157,7 +157,7 @@ def collected(order: WorkOrder, messages: Iterable[str]) -> Generator[Written]:
     order.files.extend(left)
     found = _one_of_each(order, messages)
     warn_of_releases(one.release for one in found)
-    listed = {entry.file for one in found for entry in one.entries}
+    listed = set(written_files([entry for one in found for entry in one.entries]))
     order.files.extend(listed.difference(left))
     remove(order.target.snapshot.storage, [name for name in left if name not in listed])
     order.on_done(len(found))

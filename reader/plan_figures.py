@@ -20,7 +20,13 @@ from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
 from projseg.reader.plan.version_facts import column_bytes
 from projseg.reader.run.run_plan import run_partial
 from projseg.reader.scan.row_scan import scan_table
-from projseg.reader.sources.open_sources import listed_projection, source_row_count
+from projseg.reader.sources.open_sources import (
+    listed_projection,
+    open_source,
+    rows_to_read,
+    source_row_count,
+)
+from projseg.reader.sources.selection import select_rows
 from projseg.table_layer.metadata.segment_entry import ColumnZone, SegmentEntry
 from projseg.table_layer.storage.locate_storage import Storage
 
@@ -82,6 +88,10 @@ class PlanFigures(msgspec.Struct, frozen=True):
         Stored bytes of their columns that the query touches.
     rows_returned_max : int
         Rows that the answer has at most.
+    opened_segments : int
+        Segments of which a file is opened: those that metadata alone do not answer.
+    index_pruned_segments : int
+        Those of `pruned_segments` that indexes left out.
     """
 
     segments: int
@@ -89,6 +99,8 @@ class PlanFigures(msgspec.Struct, frozen=True):
     rows: int
     bytes: int
     rows_returned_max: int
+    opened_segments: int = 0
+    index_pruned_segments: int = 0
 
 
 def plan_figures(plan: QueryPlan, reads: Sequence[SourceRead]) -> PlanFigures:
@@ -103,6 +115,11 @@ def plan_figures(plan: QueryPlan, reads: Sequence[SourceRead]) -> PlanFigures:
         rows=rows,
         bytes=sum(read.byte_count for read in reads),
         rows_returned_max=returned if query.limit is None else min(returned, query.limit),
+        opened_segments=sum(
+            not all(source.is_metadata for source in segment.choice.plans)
+            for segment in plan.segments
+        ),
+        index_pruned_segments=plan.index_pruned_count,
     )
 
 
@@ -112,6 +129,29 @@ def run_and_measure(storage: Storage, plan: QueryPlan) -> tuple[list[SourceRead]
     answer(storage, plan)
     total = (time.perf_counter() - start) * 1000
     return [_measured(storage, plan, read) for read in _single_reads(plan)], total
+
+
+def false_segments(storage: Storage, plan: QueryPlan) -> int:
+    """Return how many segments of a plan are opened and hold no row that it wants."""
+    return sum(
+        all(_is_without_rows(storage, plan, segment, source) for source in segment.choice.plans)
+        for segment in plan.segments
+    )
+
+
+def _is_without_rows(
+    storage: Storage, plan: QueryPlan, segment: SegmentPlan, source: SourcePlan
+) -> bool:
+    if source.is_metadata or (source.filter is None and source.interval is None):
+        return False
+    rows = select_rows(
+        open_source(storage, segment.entry, source, plan.schema),
+        rows_to_read(segment.entry, source),
+        condition=source.filter,
+        interval=source.interval,
+        time_column=source.time_column,
+    ).compact()
+    return len(rows) == 0
 
 
 def _single_reads(plan: QueryPlan) -> Iterator[tuple[SegmentPlan, SourcePlan]]:

@@ -100,6 +100,16 @@ OPTIONS: Final[tuple[Option, ...]] = (
         OptionKind.LIST,
         "Projections that must not serve.",
     ),
+    _read(
+        "noIndexes",
+        OptionKind.FLAG,
+        "Leave out no segment by an index.",
+    ),
+    _read(
+        "excludeIndexes",
+        OptionKind.LIST,
+        "Indexes that must not be asked.",
+    ),
     _both(
         "timezone",
         OptionKind.TEXT,
@@ -138,7 +148,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     _read(
         "metadataTable",
         OptionKind.TEXT,
-        "`segments`, `projections`, `projectionStats`, `columns` or `history` instead of rows.",
+        "`segments`, `projections`, `projectionStats`, `indexes`, `columns` or `history`.",
     ),
     _read(
         "explain",
@@ -169,6 +179,11 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "projections",
         OptionKind.TEXT,
         "A JSON array of projection declarations, in any of the three forms.",
+    ),
+    _write(
+        "indexes",
+        OptionKind.TEXT,
+        "A JSON array of index declarations: name, columns, kind, fpp.",
     ),
     _write(
         "replaceInterval",

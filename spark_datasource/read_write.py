@@ -31,7 +31,7 @@ from projseg.algebra.query.request import (
 from projseg.declarations import ProjectionLike, declaration_of
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
 from projseg.maintenance.rewrite.spark_errors import error_in
-from projseg.projection import Projection
+from projseg.projection import Index, Projection
 from projseg.spark_datasource.datasource import ProjsegDataSource
 from projseg.spark_datasource.options import OPTIONS, STORAGE_PREFIX
 from projseg.spark_datasource.schemas import SESSION_ZONE, stored_schema
@@ -173,7 +173,8 @@ def write(
     for given, value in options.items():
         name = _option_name(given)
         if value is not None:
-            text = _projections_text(value) if name == "projections" else _option_text(value)
+            of_objects = name in ("projections", "indexes")
+            text = _declarations_text(value) if of_objects else _option_text(value)
             writer = writer.option(name, text)
     writer = writer.options(**_stored_options(storage_options))
     _make_own_session(df.sparkSession)
@@ -260,14 +261,16 @@ def _option_text(value: Any) -> str:
     return str(value)
 
 
-def _projections_text(given: ProjectionLike | Iterable[ProjectionLike]) -> str:
+def _declarations_text(given: Any) -> str:
     """Return declarations of any form, one or several, as the JSON that the option takes."""
     if isinstance(given, str):
         return given
-    many = [given] if isinstance(given, Projection | Mapping) else given
+    many = [given] if isinstance(given, Projection | Index | Mapping) else given
     return json.dumps([_declaration_json(one) for one in many])
 
 
-def _declaration_json(given: ProjectionLike) -> Mapping[str, Any]:
+def _declaration_json(given: ProjectionLike | Index) -> Mapping[str, Any]:
+    if isinstance(given, Index):
+        return asdict(given)
     declaration = declaration_of(given)
     return asdict(declaration) if isinstance(declaration, Projection) else declaration

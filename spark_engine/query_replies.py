@@ -223,10 +223,20 @@ def _summary(snapshot: Snapshot, plan: QueryPlan) -> dict[str, Any]:
     line = ", ".join(f"{count} x {name}" for name, count in sources.items()) or "no segment"
     refusals = [f"not {name}: {reason}" for name, reason in list(reasons.items())[:_REFUSALS_SHOWN]]
     return {
-        "plan": "; ".join([line, f"{plan.pruned_count} pruned", *refusals]),
+        "plan": "; ".join([line, _pruned(plan), *refusals]),
         "sources": dict(sources),
         "refused": {name: str(reason.code) for name, reason in reasons.items()},
         "rows": figures.rows,
         "bytes": figures.bytes,
         "columns": {field.name: type_name(field.type) for field in snapshot.properties.schema},
     }
+
+
+def _pruned(plan: QueryPlan) -> str:
+    """Return how many segments a plan leaves out, and how many of them by indexes."""
+    names = dict.fromkeys(use.index for use in plan.indexes if use.used)
+    if not plan.index_pruned_count:
+        return f"{plan.pruned_count} pruned"
+    plural = "es" * (len(names) > 1)
+    by = f"{plan.index_pruned_count} by index{plural} {', '.join(names)}"
+    return f"{plan.pruned_count} pruned ({by})"

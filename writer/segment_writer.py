@@ -16,6 +16,7 @@ from projseg.segment_format.file.encoded_parts import SegmentSummary
 from projseg.segment_format.file.segment_encoder import SegmentEncoder
 from projseg.segment_format.layout.footer import BASE_TABLE
 from projseg.segment_format.vectors.vectors import Vector
+from projseg.table_layer.columns.indexed_columns import WantedFilter, wanted_filters
 from projseg.table_layer.commits.next_version import now_us
 from projseg.table_layer.metadata.projection_scope import ProjectionScope, scope_of
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, StoredProjection
@@ -32,6 +33,7 @@ from projseg.writer.segment_contents import (
     are_worth_threads,
     guarded,
 )
+from projseg.writer.segment_filters import FilterWriter
 from projseg.writer.sort_order import sort_columns, sorted_row_ids
 
 
@@ -51,6 +53,8 @@ class SegmentLayout:
         The declared projections.
     scopes : mapping of str to ProjectionScope
         What each is to be built for, by name.
+    filters : tuple of WantedFilter
+        What its indexes want.
     """
 
     schema: pa.Schema
@@ -58,6 +62,7 @@ class SegmentLayout:
     cluster_by: Sequence[str]
     specs: Sequence[ProjectionSpec]
     scopes: Mapping[str, ProjectionScope]
+    filters: tuple[WantedFilter, ...] = ()
 
     @classmethod
     def of(cls, properties: TableProperties) -> SegmentLayout:
@@ -76,7 +81,13 @@ class SegmentLayout:
             stored.cluster_by,
             tuple(from_definition(p.definition, stored.schema) for p in declared),
             {p.name: scope_of(properties.properties, p.name) for p in declared},
+            wanted_filters(properties),
         )
+
+    @property
+    def filters_at_once(self) -> tuple[WantedFilter, ...]:
+        """The filters that writers of new rows make."""
+        return tuple(wanted for wanted in self.filters if not wanted.is_deferred)
 
     @property
     def dictionary_columns(self) -> frozenset[str]:
@@ -107,6 +118,7 @@ def write_segment(
     write_id: str,
     interval: tuple[int, int] | None,
     pool: Executor,
+    filters: FilterWriter,
 ) -> SegmentEntry:
     """Write one segment file, durably, and return how a manifest lists it.
 
@@ -127,6 +139,8 @@ def write_segment(
         The time chunk, microseconds, half-open.
     pool : Executor
         Columns and projections are worked on side by side.
+    filters : FilterWriter
+        Gets the segment's filters.
 
     Raises
     ------
@@ -146,6 +160,7 @@ def write_segment(
         write_id=write_id,
         interval=interval,
         pool=pool,
+        filters=filters,
     )
 
 
@@ -194,6 +209,7 @@ def write_sorted(
     write_id: str,
     interval: tuple[int, int] | None,
     pool: Executor,
+    filters: FilterWriter,
 ) -> SegmentEntry:
     """Write the segment of encoded rows that stand in the order of the layout.
 
@@ -207,7 +223,7 @@ def write_sorted(
         The projections to embed, as far as their scopes allow.
     build : callable
         Makes one of them.
-    storage, file, write_id, interval, pool
+    storage, file, write_id, interval, pool, filters
         As of `write_segment`.
     """
     low, high = time_bounds(source.vectors, layout.time_column)
@@ -223,7 +239,7 @@ def write_sorted(
         contents.add_base(source, layout.sort_order)
         results = add_projections(contents, encoder, results, layout, source.row_count)
         summary = encoder.finish()
-    return SegmentEntry(
+    entry = SegmentEntry(
         file=file,
         write_id=write_id,
         row_count=source.row_count,
@@ -239,6 +255,8 @@ def write_sorted(
         projections=stored_projections(results, summary),
         not_built=not_built(results),
     )
+    filters.add(entry, source.vectors)
+    return entry
 
 
 @contextmanager

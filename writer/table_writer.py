@@ -9,6 +9,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Final
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from projseg.algebra.time.granularity import Granularity
 from projseg.table_layer.commits.cleanup import remove
@@ -18,6 +19,7 @@ from projseg.table_layer.metadata.table_schema import in_stored_names
 from projseg.table_layer.storage.locate_storage import Storage
 from projseg.table_layer.storage.paths import segment_name
 from projseg.writer.checked_rows import normalise_batches
+from projseg.writer.segment_filters import FilterWriter
 from projseg.writer.segment_writer import SegmentLayout, write_segment
 from projseg.writer.time_chunks import cut_into_segments
 
@@ -77,6 +79,7 @@ def write_segments(
         )
 
     files: list[str] = []
+    filters = FilterWriter(storage, write_id, layout.filters_at_once)
 
     def write(
         file: str, start: int | None, columns: dict[str, pa.ChunkedArray], pool: Executor
@@ -89,6 +92,7 @@ def write_segments(
             write_id=write_id,
             interval=_chunk(granularity, start),
             pool=pool,
+            filters=filters,
         )
 
     entries: list[SegmentEntry] = []
@@ -114,10 +118,11 @@ def write_segments(
                 under_way.append(outer.submit(write, files[-1], start, columns, pool))
             while under_way:
                 finish_first()
+        bloom_files = filters.finish()
     except BaseException:
-        remove(storage, files)
+        remove(storage, files + filters.files)
         raise
-    return entries
+    return [replace(entry, bloom_files=bloom_files) for entry in entries]
 
 
 def segment_granularity(properties: TableProperties) -> Granularity | None:

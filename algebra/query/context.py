@@ -35,6 +35,10 @@ class QueryContext(msgspec.Struct, frozen=True):
         Whether no view may serve; so it is without projections, or with one that is named.
     exclude_views : frozenset of str
         Names of views that must not serve.
+    no_indexes : bool
+        Whether no declared index may leave out segments.
+    exclude_indexes : frozenset of str
+        Names of indexes that must not, in any case.
     timezone : str or None
         The session time zone of time functions; None: UTC.
     threads : int or None
@@ -52,6 +56,8 @@ class QueryContext(msgspec.Struct, frozen=True):
     force_views: bool = False
     no_views: bool = False
     exclude_views: frozenset[str] = frozenset()
+    no_indexes: bool = False
+    exclude_indexes: frozenset[str] = frozenset()
     timezone: str | None = None
     threads: int | None = None
     time_limit: float | None = None
@@ -178,6 +184,8 @@ _READERS: Final[dict[str, tuple[str, Callable[[str, object], Any]]]] = {
     "forceViews": ("force_views", _read_flag),
     "noViews": ("no_views", _read_flag),
     "excludeViews": ("exclude_views", _read_names),
+    "noIndexes": ("no_indexes", _read_flag),
+    "excludeIndexes": ("exclude_indexes", _read_names),
     "timezone": ("timezone", _read_timezone),
     "threads": ("threads", _read_threads),
     "timeLimit": ("time_limit", _read_time_limit),

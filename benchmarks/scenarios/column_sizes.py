@@ -19,7 +19,7 @@ from projseg.benchmarks.generator import EditStream
 from projseg.benchmarks.runner.machine import best_seconds
 from projseg.benchmarks.runner.scenario import Bench, Scenario
 from projseg.segment_format.file.description import describe
-from projseg.table_layer.metadata.listed_file import open_uncached
+from projseg.table_layer.metadata.footer_match import open_uncached
 
 __all__ = ["COLUMN_SIZES"]
 

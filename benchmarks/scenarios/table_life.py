@@ -27,7 +27,7 @@ from projseg.maintenance.row_changes.affected_segments import MAX_DELETED_RATIO
 from projseg.memory.cache import KEPT
 from projseg.segment_format.layout.footer import BASE_TABLE
 from projseg.spark_engine.warehouse import set_properties
-from projseg.table_layer.metadata.listed_file import open_uncached
+from projseg.table_layer.metadata.footer_match import open_uncached
 
 __all__ = ["BY_COUNTRY", "HOURLY", "LIFE_SCENARIOS"]
 

@@ -1,4 +1,4 @@
-"""What follows a commit: compaction where the table asks for it, or a word about small segments.
+"""What follows a commit: Bloom files are gathered, segments compacted if the table asks for it.
 
 The rows are committed by then, so nothing that goes wrong here is raised: it is logged.
 """
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from projseg.errors import InvalidInputError, ProjsegError, without_secrets
+from projseg.table_layer.metadata.metadata_limits import SMALL_BLOOM_FILES_MAX
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 
@@ -41,6 +42,7 @@ def after_commit(
         As of `compact`.
     """
     try:
+        snapshot = _with_gathered_indexes(snapshot)
         if entries and is_automatic(snapshot):
             # Imported here: most tables do not ask for it, and each task of a write would pay.
             from projseg.maintenance.compaction.compact import Compaction, compact
@@ -57,6 +59,16 @@ def after_commit(
             error,
         )
     return snapshot
+
+
+def _with_gathered_indexes(snapshot: Snapshot) -> Snapshot:
+    """Gather Bloom files where a commit left many small ones."""
+    if len(snapshot.bloom_files) <= SMALL_BLOOM_FILES_MAX:
+        return snapshot
+    # Imported here: most tables have no index.
+    from projseg.maintenance.indexes.gather_blooms import gather_small
+
+    return gather_small(snapshot)
 
 
 def is_automatic(snapshot: Snapshot) -> bool:

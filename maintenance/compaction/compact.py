@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 import msgspec
 
 from projseg.algebra.time.interval import Interval
-from projseg.errors import InvalidInputError
+from projseg.errors import InvalidInputError, ProjsegError, without_secrets
 from projseg.maintenance.compaction.compaction_plan import Group, groups_of_one, plan_groups
 from projseg.maintenance.projections.materialize import segments_in
 from projseg.maintenance.rewrite.merged_segment import Merging
@@ -25,6 +26,8 @@ IN_THREADS: Final = ThreadRunner()
 
 MIN_SEGMENTS: Final = "compactMinSegments"
 """The table property that says how many segments are worth merging."""
+
+LOGGER: Final = logging.getLogger("projseg.table")
 
 _MIN_SEGMENTS_BY_HAND: Final = 2
 _MIN_SEGMENTS_BY_POLICY: Final = 8
@@ -124,7 +127,7 @@ def compact(
         As of `Replacement.run`.
     """
     interval, target_rows = compaction.interval, compaction.target_rows
-    return Replacement(
+    snapshot, entries = Replacement(
         base,
         compaction,
         "compact",
@@ -137,6 +140,25 @@ def compact(
             purge="true" if compaction.purge else None,
         ),
     ).run()
+    if snapshot.bloom_files and not compaction.is_policy:
+        snapshot = _with_gathered_indexes(snapshot)
+    return snapshot, entries
+
+
+def _with_gathered_indexes(snapshot: Snapshot) -> Snapshot:
+    """Gather Bloom files, and leave out the segments that are gone; the rest is committed."""
+    # Imported here: most tables have no index.
+    from projseg.maintenance.indexes.gather_blooms import gather_all
+
+    try:
+        return gather_all(snapshot)
+    except ProjsegError as error:
+        LOGGER.warning(
+            "segments of %s were compacted; gathering its Bloom files failed: %s",
+            without_secrets(snapshot.storage.location),
+            error,
+        )
+    return snapshot
 
 
 def _min_segments(properties: TableProperties, *, is_policy: bool) -> int:

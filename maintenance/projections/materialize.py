@@ -24,19 +24,21 @@ from projseg.errors import InvalidInputError, did_you_mean
 from projseg.maintenance.rewrite.merged_segment import Merging
 from projseg.maintenance.rewrite.replacement import NOBODY, Replacement, Watchers
 from projseg.maintenance.rewrite.stored_groups import build_from_segment
+from projseg.maintenance.rewrite.stored_keys import stored_filter
 from projseg.maintenance.rewrite.tasks import NewFile, Target, TaskRunner, ThreadRunner
 from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
 from projseg.reader.plan.version_facts import VersionFacts
 from projseg.segment_format.layout.footer import BASE_TABLE
 from projseg.table_layer.commits.next_version import now_us
 from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote
-from projseg.table_layer.metadata.listed_file import open_checked
+from projseg.table_layer.metadata.footer_match import open_checked
 from projseg.table_layer.metadata.segment_entry import SegmentEntry, StoredProjection
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema
 from projseg.table_layer.retention.dead_parts import LiveParts
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt
 from projseg.writer.segment_contents import SegmentContents
+from projseg.writer.segment_filters import FilterWriter
 from projseg.writer.segment_writer import (
     add_projections,
     new_segment,
@@ -216,7 +218,8 @@ class _Embedding:
     def key(self) -> tuple[object, ...]:
         """The segment's file, and the definitions of what its new file holds."""
         specs = [spec for _, spec in self.kept] + list(self.missing)
-        return (self.entry.file, *((spec.name, spec.definition_hash) for spec in specs))
+        filters = ((one.column, one.definition) for one in self.target.layout.filters)
+        return (self.entry.file, *filters, *((spec.name, spec.definition_hash) for spec in specs))
 
     @property
     def replaced(self) -> tuple[SegmentEntry, ...]:
@@ -254,7 +257,11 @@ class _Embedding:
             projections=(*copied, *stored_projections(found, summary)),
             not_built=not_built([*found, *self.recorded]),
         )
-        return (entry,)
+        filters = FilterWriter(snapshot.storage, file.write_id, self.target.layout.filters)
+        for wanted in filters.wanted:
+            made = stored_filter(entry, segment, schema, wanted)
+            filters.put(wanted.definition, made, entry)
+        return (replace(entry, bloom_files=filters.finish()),)
 
 
 def _stored_as(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from projseg.aggregation.fold import fold_base_rows
@@ -33,7 +34,7 @@ from projseg.segment_format.layout.footer import BASE_TABLE
 from projseg.segment_format.vectors.vectors import Vector
 from projseg.table_layer.commits.cleanup import remove
 from projseg.table_layer.metadata.deleted_rows import live_row_ids
-from projseg.table_layer.metadata.listed_file import open_checked
+from projseg.table_layer.metadata.footer_match import open_checked
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.table_schema import TableSchema, in_stored_names, stored_schema
 from projseg.table_layer.storage.locate_storage import Storage
@@ -44,6 +45,7 @@ from projseg.writer.projection_builder import (
     build_projection,
     projection_of,
 )
+from projseg.writer.segment_filters import FilterWriter
 from projseg.writer.segment_writer import SegmentLayout, each_once, write_sorted
 from projseg.writer.sort_order import sorted_row_ids
 from projseg.writer.table_writer import segment_granularity
@@ -107,10 +109,12 @@ class Merging:
     @property
     def key(self) -> tuple[object, ...]:
         """The segments with their deleted rows, and what the table declares."""
-        declared = ((spec.name, spec.definition_hash) for spec in self.target.layout.specs)
+        written = self.target.layout
+        declared = ((spec.name, spec.definition_hash) for spec in written.specs)
+        filters = ((one.column, one.definition) for one in written.filters)
         stored = in_stored_names(self.target.snapshot.properties)
         layout = (stored.columns, stored.segment_granularity, stored.cluster_by)
-        return (*layout, *declared, *(entry.listed_as for entry in self.replaced))
+        return (*layout, *declared, *filters, *(entry.listed_as for entry in self.replaced))
 
     def write(self, file: NewFile, pool: Executor) -> tuple[SegmentEntry, ...]:
         """Write the segment, or one for each of the table's time chunks that it would cross."""
@@ -124,6 +128,7 @@ class Merging:
         ):
             return _cut(merged, granularity, layout, storage, file, pool)
         source = merged.in_order()
+        filters = FilterWriter(storage, file.write_id, layout.filters)
         entry = write_sorted(
             source,
             layout,
@@ -134,8 +139,9 @@ class Merging:
             write_id=file.write_id,
             interval=chunk_around(self.replaced[0].interval, granularity),
             pool=pool,
+            filters=filters,
         )
-        return (entry,)
+        return (replace(entry, bloom_files=filters.finish()),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +197,7 @@ def _cut(
     """Write a segment for each time chunk; the states that the inputs store cannot be cut."""
     assert layout.time_column is not None, "a granularity needs a time column"
     entries: list[SegmentEntry] = []
+    filters = FilterWriter(storage, file.write_id, layout.filters)
     try:
         for start, source in merged.by_chunk(layout.time_column, granularity):
             entries.append(
@@ -204,12 +211,14 @@ def _cut(
                     write_id=file.write_id,
                     interval=(start, granularity.next_boundary(start)),
                     pool=pool,
+                    filters=filters,
                 )
             )
+        bloom_files = filters.finish()
     except BaseException:
-        remove(storage, [entry.file for entry in entries])
+        remove(storage, [entry.file for entry in entries] + filters.files)
         raise
-    return tuple(entries)
+    return tuple(replace(entry, bloom_files=bloom_files) for entry in entries)
 
 
 def _merged_projection(

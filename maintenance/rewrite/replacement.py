@@ -18,7 +18,11 @@ from projseg.table_layer.commits.cleanup import remove, removed_on_failure
 from projseg.table_layer.commits.commit import commit, not_committed
 from projseg.table_layer.metadata.change import Replace
 from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote
-from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.segment_entry import (
+    SegmentEntry,
+    bloom_files_of,
+    written_files,
+)
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.storage.paths import new_write_id
 
@@ -186,13 +190,14 @@ class Replacement:
     def _finish(self, task: Task, entries: tuple[SegmentEntry, ...]) -> None:
         if entries:
             _check_rows(task, entries)
+            self._files += [one.name for one in bloom_files_of(entries)]
         for entry in entries:
             self.watchers.segment(entry)
         self._written[task.key] = entries
 
     def _remove_unused(self, entries: Sequence[SegmentEntry]) -> None:
-        listed = {entry.file for entry in entries}
-        written = [entry.file for several in self._written.values() for entry in several]
+        listed = set(written_files(entries))
+        written = written_files([one for several in self._written.values() for one in several])
         remove(self.base.storage, [file for file in written if file not in listed])
 
 

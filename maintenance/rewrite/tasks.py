@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from projseg.table_layer.commits.cleanup import remove
-from projseg.table_layer.metadata.listed_file import open_checked
+from projseg.table_layer.metadata.footer_match import open_checked
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema

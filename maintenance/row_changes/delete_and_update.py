@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from projseg.algebra.expressions.text.hidden_literals import hide_literals
 from projseg.errors import CommitConflictError, InvalidInputError, did_you_mean
@@ -23,11 +23,12 @@ from projseg.maintenance.row_changes.affected_segments import (
 from projseg.maintenance.row_changes.matching_rows import Condition, rows_as_batches, scanned
 from projseg.reader.plan.query_plan import QueryPlan
 from projseg.segment_format.layout.logical_types import type_name
+from projseg.table_layer.columns.indexed_columns import without_deferral
 from projseg.table_layer.commits.cleanup import removed_on_failure
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.projection_scope import ProjectionScope
-from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.segment_entry import SegmentEntry, written_files
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.metadata.table_schema import named_schema
@@ -223,7 +224,7 @@ def _rewrite(
                 on_segment=on_segment,
             )
         )
-        files += [entry.file for entry in entries]
+        files += written_files(entries)
         corrected = Corrected(base.version, added_segments=len(entries), **done.metrics)
         if not done.has_changes and not entries:
             return base, corrected
@@ -244,14 +245,15 @@ def _rewrite(
 
 
 def building_all(properties: TableProperties) -> TableProperties:
-    """Return a table's properties with no projection deferred.
+    """Return a table's properties with no projection or index deferred.
 
     A segment that is written anew may have held those that are, and its queries would miss them.
     """
     deferred = ProjectionScope(is_deferred=True)
     keys = {key for p in properties.projections for key in deferred.to_properties(p.name)}
     kept = {key: text for key, text in properties.properties.items() if key not in keys}
-    return structs.replace(properties, properties=kept)
+    indexes = without_deferral(properties.declared_indexes) or UNSET
+    return structs.replace(properties, properties=kept, indexes=indexes)
 
 
 def _updated(

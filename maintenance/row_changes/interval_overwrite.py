@@ -10,6 +10,7 @@ from projseg.maintenance.row_changes.delete_and_update import building_all
 from projseg.maintenance.row_changes.matching_rows import Condition
 from projseg.table_layer.commits.rebase import lies_inside
 from projseg.table_layer.metadata.change import Overwrite
+from projseg.table_layer.metadata.segment_entry import written_files
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.paths import parse_segment_name
 from projseg.writer.table_writer import write_segments
@@ -54,5 +55,5 @@ def with_cut_segments(
         write_id=write_id,
         partition=max((name.partition for name in names if name is not None), default=-1) + 1,
     )
-    files += [entry.file for entry in survivors]
+    files += written_files(survivors)
     return replace(change, cut=done.replacing(tuple(survivors), depends_on_all=False))

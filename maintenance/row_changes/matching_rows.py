@@ -23,6 +23,7 @@ from projseg.algebra.expressions.text.hidden_literals import hide_literals
 from projseg.algebra.expressions.text.sql_words import backquoted
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.planning.source_plan import SourcePlan
+from projseg.algebra.proofs.index_keys import KeyTree
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.declared_columns import DeclaredColumns, bind_declared
@@ -145,15 +146,24 @@ def update_of(
     return assigned, Condition(condition, interval, timezone, arguments, declared)
 
 
-def planned(snapshot: Snapshot, condition: Condition) -> QueryPlan:
+def planned(snapshot: Snapshot, condition: Condition, keys: KeyTree | None = None) -> QueryPlan:
     """Return the plan of a scan of all columns: the segments that may hold a meant row.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The version.
+    condition : Condition
+        Which rows.
+    keys : KeyTree or None
+        Keys that each of them has one of, which indexes may be asked about.
 
     Raises
     ------
     ProjsegError
         If the filter or the interval does not fit the table.
     """
-    return plan_query(snapshot, scanned(snapshot.properties, condition))
+    return plan_query(snapshot, scanned(snapshot.properties, condition), keys=keys)
 
 
 def scanned(

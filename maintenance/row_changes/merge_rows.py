@@ -15,7 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from projseg.algebra.expressions import tree
 from projseg.algebra.expressions.text.sql_words import backquoted
+from projseg.algebra.proofs.index_keys import AllOf, Keys, KeyTree
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.evaluation.rows import RowRange, Rows
 from projseg.maintenance.row_changes.affected_segments import AffectedSegment, Rewriting
@@ -39,6 +41,7 @@ WhenMatched = Literal["update", "delete", "ignore"]
 WhenNotMatched = Literal["insert", "ignore"]
 _MATCHED: Final = ("update", "delete", "ignore")
 _NOT_MATCHED: Final = ("insert", "ignore")
+_INDEXED_KEYS_MAX: Final = 4_096  # beyond it most segments hold one
 _KEY_ROWS: Final = 8 * PAGE_ROWS_MAX
 
 
@@ -161,13 +164,25 @@ def _key_columns(on: Sequence[str], rows: pa.Table, schema: pa.Schema) -> tuple[
 def _merged(snapshot: Snapshot, merge: _Merge, done: Rewriting) -> Iterator[pa.RecordBatch]:
     is_known = np.zeros(len(merge.rows), np.bool_)
     if len(merge.rows):
-        plan = planned(snapshot, Condition(_enclosing(merge)))
+        plan = planned(snapshot, Condition(_enclosing(merge)), _keys(merge))
         for segment in plan.segments:
             yield from _merged_segment(snapshot, plan, segment, merge, done, is_known)
     if merge.when_not_matched == "insert":
         added = merge.rows.filter(pa.array(~is_known))
         done.inserted = len(added)
         yield from added.to_batches()
+
+
+def _keys(merge: _Merge) -> KeyTree | None:
+    """Return the values of the key columns, for indexes; None if they are too many to ask about."""
+    found = []
+    for name in merge.on:
+        values = pc.unique(merge.rows[name]).drop_null()
+        if len(values) <= _INDEXED_KEYS_MAX:
+            column = tree.Column(values.type, name)
+            literals = tuple(tree.Literal(values.type, value) for value in values.to_pylist())
+            found.append(Keys("bloom", name, column, literals))
+    return AllOf(tuple(found)) if found else None
 
 
 def _merged_segment(

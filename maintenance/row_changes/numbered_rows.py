@@ -27,7 +27,7 @@ from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
 from projseg.table_layer.commits.cleanup import removed_on_failure
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.commit_info import CommitNote
-from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.segment_entry import SegmentEntry, written_files
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.paths import parse_segment_name
 from projseg.table_layer.storage.storage_contract import Storage
@@ -102,7 +102,7 @@ def commit_numbered(
     """
     storage = base.storage
     with removed_on_failure(storage, write_id, base.version) as files:
-        files += [entry.file for entry in change.entries]
+        files += written_files(change.entries)
         done = Rewriting(
             write_id,
             files,
@@ -118,7 +118,7 @@ def commit_numbered(
             write_id=write_id,
             partition=max((one.partition for one in parsed if one), default=-1) + 1,
         )
-        files += [entry.file for entry in survivors]
+        files += written_files(survivors)
         entries = (*change.entries, *survivors)
         if not done.has_changes and not entries:
             return base

@@ -24,7 +24,7 @@ from projseg.reader.sources.selection import rows_in_interval
 from projseg.table_layer.commits.cleanup import remove, removed_on_failure
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.commit_info import CommitNote
-from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.segment_entry import SegmentEntry, written_files
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.storage.paths import parse_segment_name
@@ -141,7 +141,7 @@ def replace_by_written(
                 partition=max(partitions, default=-1) + 1,
                 attempt=attempt,
             )
-            files += [entry.file for entry in survivors]
+            files += written_files(survivors)
             change = done.replacing((*entries, *survivors), depends_on_all=True)
             counted = ("deleted_rows", "removed_segments", "masked_segments")
             counts = {**metrics, **{name: done.metrics[name] for name in counted}}

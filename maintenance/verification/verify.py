@@ -19,6 +19,7 @@ from projseg.maintenance.verification.findings import (
     reference_mismatches,
 )
 from projseg.maintenance.verification.verify_columns import column_mismatches, order_mismatches
+from projseg.maintenance.verification.verify_indexes import bloom_mismatches
 from projseg.maintenance.verification.verify_projections import verify_projection
 from projseg.segment_format.file.segment_file import SegmentFile
 from projseg.segment_format.file.verify_file import verify_segment
@@ -29,7 +30,7 @@ from projseg.table_layer.commits.verify_entries import listed_ending
 from projseg.table_layer.metadata.deleted_rows import read_deleted_rows
 from projseg.table_layer.metadata.footer_match import Mismatch, footer_mismatches
 from projseg.table_layer.metadata.manifest import ManifestReference
-from projseg.table_layer.metadata.segment_entry import SegmentEntry, encode_entry
+from projseg.table_layer.metadata.segment_entry import BloomReference, SegmentEntry, encode_entry
 from projseg.table_layer.metadata.snapshot import Snapshot, read_version
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.metadata.table_schema import in_stored_names, stored_schema
@@ -221,20 +222,26 @@ class _Verification:
         self._kept_from = kept_from
         self._references: set[ManifestReference] = set()
         self._entries: set[bytes] = set()
+        self._bloom_files: set[BloomReference] = set()
 
     def verify(self, version: int, opened: Snapshot | None) -> None:
         """Check a version; its file is read again."""
         fresh = self._read_again(version, opened)
         if fresh is None:
             return
-        listed: set[str] = set()
+        listed: dict[str, SegmentEntry] = {}
         for reference in fresh.file.manifests:
             for entry in self._entries_of(fresh, reference):
                 if entry.file in listed:
                     mismatch = Finding(entry.file, "times that the version lists it", "1", "2")
                     self.found.append(mismatch)
-                listed.add(entry.file)
+                listed[entry.file] = entry
                 self._verify_segment(fresh, entry)
+        for one in fresh.bloom_files:
+            if one not in self._bloom_files:
+                self._bloom_files.add(one)
+                wrong = bloom_mismatches(fresh, one, listed if self._deep else None)
+                self.found += findings(one.name, wrong)
 
     def _verify_segment(self, snapshot: Snapshot, entry: SegmentEntry) -> None:
         key = xxhash.xxh3_128_digest(encode_entry(entry))

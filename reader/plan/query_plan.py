@@ -13,6 +13,7 @@ from projseg.algebra.planning.separable_conditions import SeparatedQuery, separa
 from projseg.algebra.planning.shared_matching import SharedMatching
 from projseg.algebra.planning.source_plan import Reason, SourceChoice
 from projseg.algebra.projection.spec import ProjectionSpec, definition_name
+from projseg.algebra.proofs.index_keys import IndexUse, KeyTree
 from projseg.algebra.query.binding import bind_outputs, bind_query, bind_rows
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.cache_key import (
@@ -87,6 +88,10 @@ class QueryPlan(msgspec.Struct, frozen=True, dict=True):
     wider : tuple of WiderVerdict
         Sources that stand for many segments, as they were considered. A part of one that is read is
         among the segments.
+    indexes : tuple of IndexUse
+        What indexes did for each condition on their columns.
+    index_pruned_count : int
+        Those of `pruned_count` that indexes left out.
     """
 
     query: QuerySpec
@@ -94,6 +99,8 @@ class QueryPlan(msgspec.Struct, frozen=True, dict=True):
     segments: tuple[SegmentPlan, ...]
     pruned_count: int = 0
     wider: tuple[WiderVerdict, ...] = ()
+    indexes: tuple[IndexUse, ...] = ()
+    index_pruned_count: int = 0
 
     @property
     def is_wide(self) -> bool:
@@ -122,7 +129,10 @@ _SEGMENT_PLAN_BYTES: Final = 2048
 
 
 def plan_query(
-    snapshot: Snapshot, query: QuerySpec, entries: Sequence[SegmentEntry] | None = None
+    snapshot: Snapshot,
+    query: QuerySpec,
+    entries: Sequence[SegmentEntry] | None = None,
+    keys: KeyTree | None = None,
 ) -> QueryPlan:
     """Choose a source for each segment of a snapshot, or for some of them.
 
@@ -134,6 +144,8 @@ def plan_query(
         What is asked.
     entries : sequence of SegmentEntry or None
         Those of the snapshot's segments that are to be read; None: all.
+    keys : KeyTree or None
+        Keys that each wanted row has one of, which indexes may be asked about.
 
     Raises
     ------
@@ -142,9 +154,13 @@ def plan_query(
     """
     if entries is not None:
         return _plan(snapshot, query, entries, len(entries))
-    plan: QueryPlan = KEPT.get_or_load(
-        _key("plan", snapshot, query), lambda: _plan_of_all(snapshot, query), _byte_count
-    )
+    if keys is not None:
+        return _plan_of_all(snapshot, query, keys)
+    key = _key("plan", snapshot, query)
+    plan: QueryPlan | None = KEPT.get(key)
+    if plan is None:
+        plan = _plan_of_all(snapshot, query)
+        _keep(key, plan)
     return plan
 
 
@@ -195,7 +211,7 @@ def plan_asked(
         lambda _: _PLAN_BYTES,
     )
     plan = _plan_above(snapshot, bind_rows(outputs, properties.schema, query), wider)
-    KEPT.put(key, plan, _byte_count(plan) + meaning.byte_count)
+    _keep(key, plan, meaning.byte_count)
     return plan
 
 
@@ -224,6 +240,12 @@ def _plan_above(snapshot: Snapshot, query: QuerySpec, wider: WiderSources | None
     return replace(plan, wider=found) if found else plan
 
 
+def _keep(key: CacheKey, plan: QueryPlan, byte_count: int = 0) -> None:
+    """Cache a plan, but for one that a damaged Bloom file made longer."""
+    if not any(use.reason == "DAMAGED" for use in plan.indexes):
+        KEPT.put(key, plan, _byte_count(plan) + byte_count)
+
+
 def _key(
     kind: str,
     snapshot: Snapshot,
@@ -238,8 +260,17 @@ def _byte_count(plan: QueryPlan) -> int:
     return _PLAN_BYTES + _SEGMENT_PLAN_BYTES * len(plan.segments)
 
 
-def _plan_of_all(snapshot: Snapshot, query: QuerySpec) -> QueryPlan:
-    return _plan(snapshot, query, _candidates(snapshot, query), len(snapshot.segments))
+def _plan_of_all(snapshot: Snapshot, query: QuerySpec, keys: KeyTree | None = None) -> QueryPlan:
+    segment_count = len(snapshot.segments)
+    if snapshot.properties.declared_indexes:
+        # Imported here, so that tables without an index are asked without it.
+        from projseg.reader.plan.index_pruning import pruned_by_indexes
+
+        pruned = pruned_by_indexes(snapshot, query, keys)
+        if pruned is not None:
+            plan = _plan(snapshot, query, pruned.entries, segment_count)
+            return replace(plan, indexes=pruned.uses, index_pruned_count=pruned.gone_count)
+    return _plan(snapshot, query, _candidates(snapshot, query), segment_count)
 
 
 def _plan(

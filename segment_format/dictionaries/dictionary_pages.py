@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError
@@ -64,12 +65,18 @@ def dictionary_hashes(dictionary: Dictionary) -> NDArray[np.uint64]:
     )
 
 
+def array_hashes(values: pa.Array) -> NDArray[np.uint64]:
+    """Return the value hash of each value of an array that is not nested: uint64[n].
+
+    That of a null is of no meaning.
+    """
+    if is_text(values.type):
+        return hash_bytes(*text_parts(values))
+    return _hash_numbers(arrow_to_numbers(values)[0])
+
+
 def _hash_values(dictionary: Dictionary) -> NDArray[np.uint64]:
-    values = dictionary.values
-    if is_text(dictionary.type):
-        hashes = hash_bytes(*text_parts(values))
-    else:
-        hashes = _hash_numbers(arrow_to_numbers(values)[0])
+    hashes = array_hashes(dictionary.values)
     if dictionary.has_null:
         hashes[0] = NULL_HASH
     return hashes

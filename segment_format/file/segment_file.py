@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.memory.cache import Owner
@@ -336,6 +337,11 @@ class SegmentFile:
             pages_end=self.tail.footer_offset,
             where=f"{self.path}: dictionary '{entry.name}'",
         )
+
+    def stored_hashes(self, entry: DictionaryEntry) -> NDArray[np.uint64] | None:
+        """Return the value hashes of a dictionary, without its values; None if none are stored."""
+        found: NDArray[np.uint64] | None = self._hashes(entry, f"dictionary '{entry.name}'")
+        return found
 
     def _hashes(self, entry: DictionaryEntry, part_name: str) -> Any:
         if entry.hashes is None:

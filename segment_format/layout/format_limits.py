@@ -27,6 +27,10 @@ NESTED_VALUES_MAX: Final = 16_777_216  # of all levels of a page
 NESTING_DEPTH_MAX: Final = 32  # of arrays, structs and maps in one type
 DELETED_ROWS_MAX: Final = 16_777_216  # of one segment: their row ids take 64 MiB in memory
 VECTOR_BYTES_MAX: Final = 50_331_648  # of one deletion vector: so many rows take fewer bytes
+BLOOM_FILE_BYTES_MAX: Final = 4 * 2**30  # a Bloom file: read by pages, and merged by stripes
+BLOOM_SEGMENTS_MAX: Final = 4_096  # segments of one Bloom file: a key is 128 KiB at most
+BLOOM_BLOCKS_MAX: Final = 4_194_304  # of one segment's filter: 128 MiB in memory
+BLOOM_FOOTER_BYTES_MAX: Final = 4 * 2**20  # decoded whole: so many segments take fewer
 EXPANSION_MAX: Final = 64  # dictionaries are held whole: so many times the bytes of their file
 EXPANDED_BYTES_MAX: Final = 67_108_864  # or so many bytes, where that is more
 

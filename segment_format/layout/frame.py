@@ -30,14 +30,16 @@ TAIL_LAYOUT: Final = struct.Struct("<QIIIIQ8s")  # SPEC.md section 2.2
 _TAIL_COVERED: Final = struct.Struct("<QIIII")  # the fields of the tail before its checksum
 
 
-def pack_head(file_id: bytes) -> bytes:
-    """Return the first bytes of the file."""
-    return HEAD_LAYOUT.pack(HEAD_MAGIC, FORMAT_VERSION, 0, file_id)
+def pack_head(file_id: bytes, magic: bytes = HEAD_MAGIC) -> bytes:
+    """Return the first bytes of a segment, or of another kind of file."""
+    return HEAD_LAYOUT.pack(magic, FORMAT_VERSION, 0, file_id)
 
 
-def check_head(content: bytes, file_id: bytes, version: int, path: str) -> None:
+def check_head(
+    content: bytes, file_id: bytes, version: int, path: str, magic: bytes = HEAD_MAGIC
+) -> None:
     """Refuse a head that does not belong to this footer."""
-    if content != HEAD_LAYOUT.pack(HEAD_MAGIC, version, 0, file_id):
+    if content != HEAD_LAYOUT.pack(magic, version, 0, file_id):
         raise corrupt(path, "head", "differs from what the footer says of this file")
 
 
@@ -65,12 +67,14 @@ class Tail(msgspec.Struct, frozen=True):
         digest.update(self._covered())
         return int(digest.intdigest())
 
-    def pack(self, footer: bytes) -> bytes:
+    def pack(self, footer: bytes, magic: bytes = TAIL_MAGIC) -> bytes:
         """Return the tail for this footer."""
-        return self._covered() + struct.pack("<Q", self.checksum(footer)) + TAIL_MAGIC
+        return self._covered() + struct.pack("<Q", self.checksum(footer)) + magic
 
 
-def parse_tail(content: memoryview, file_bytes: int, path: str) -> tuple[Tail, int]:
+def parse_tail(
+    content: memoryview, file_bytes: int, path: str, magic: bytes = TAIL_MAGIC
+) -> tuple[Tail, int]:
     """Read the tail; return it with the checksum it states.
 
     Raises
@@ -79,8 +83,8 @@ def parse_tail(content: memoryview, file_bytes: int, path: str) -> tuple[Tail, i
         If these bytes are no tail, or the footer would not end where the tail starts.
     """
     reader = ByteReader(content, path=path, part_name="tail")
-    *fields, checksum, magic = reader.unpack(TAIL_LAYOUT)
-    reader.require(magic == TAIL_MAGIC, "no segment ends here: truncated, or not a .pseg file")
+    *fields, checksum, found = reader.unpack(TAIL_LAYOUT)
+    reader.require(found == magic, "no such file ends here: truncated, or of another kind")
     tail = Tail(*fields)
     require_limit("footer's size in bytes", tail.footer_bytes, FOOTER_BYTES_MAX)
     footer_end = tail.footer_offset + tail.footer_bytes

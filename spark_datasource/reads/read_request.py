@@ -23,7 +23,14 @@ from projseg.table_layer.storage.locate_storage import (
     open_storage,
 )
 
-METADATA_TABLES: Final = ("segments", "projections", "projectionStats", "columns", "history")
+METADATA_TABLES: Final = (
+    "segments",
+    "projections",
+    "projectionStats",
+    "indexes",
+    "columns",
+    "history",
+)
 _AGGREGATIONS: Final = ("final", "partial")
 # Options that a read of a metadata table has a use for.
 _OF_METADATA: Final = frozenset(
@@ -169,6 +176,8 @@ def _query(options: Options) -> Query:
             "forceProjections": options.flag("forceProjections"),
             "noProjections": options.flag("noProjections"),
             "excludeProjections": options.list("excludeProjections"),
+            "noIndexes": options.flag("noIndexes"),
+            "excludeIndexes": options.list("excludeIndexes"),
             "timezone": options.text("timezone"),
             "threads": options.integer("threads"),
         },

@@ -29,6 +29,7 @@ from projseg.table_layer.commits.open_version import (
     version_at,
 )
 from projseg.table_layer.contents import metadata_tables
+from projseg.table_layer.contents.index_coverage import indexes
 from projseg.table_layer.contents.projection_coverage import projection_stats
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
@@ -38,6 +39,7 @@ _ROWS: Final[dict[str, Callable[[Snapshot], pa.Table]]] = {
     "segments": metadata_tables.segments,
     "projections": metadata_tables.projections,
     "projectionStats": projection_stats,
+    "indexes": indexes,
     "columns": metadata_tables.columns,
     "history": lambda snapshot: metadata_tables.history(snapshot.storage),
 }

@@ -30,7 +30,7 @@ from projseg.table_layer.commits.commit import commit, create_table
 from projseg.table_layer.metadata.change import Append, Change, Overwrite
 from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.entry_codec import LOGGER, packed, unpacked, warn_of_releases
-from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.segment_entry import SegmentEntry, written_files
 from projseg.table_layer.metadata.snapshot import open_snapshot
 from projseg.table_layer.storage.paths import new_write_id
 from projseg.writer.table_writer import write_segments
@@ -140,7 +140,7 @@ class WriteJob:
         entries = tuple(entry for message in written for entry in message.unpacked())
         target = self.target
         with removed_on_failure(target.storage, self.write_id, target.base_version) as files:
-            files += [entry.file for entry in entries]
+            files += written_files(entries)
             self._publish(entries, files)
 
     def _publish(self, entries: tuple[SegmentEntry, ...], files: list[str]) -> None:

@@ -48,6 +48,8 @@ class WriteRequest:
         Rows at which a segment is closed.
     projections : tuple of declarations or None
         Each a JSON object as `Table.create` takes it.
+    indexes : tuple of declarations or None
+        Likewise.
     if_exists : str
         One of `IF_EXISTS`: what the write does where there is a table already.
     replace_interval : (int, int) or None
@@ -76,6 +78,7 @@ class WriteRequest:
     cluster_by: tuple[str, ...] | None = None
     target_segment_rows: int | None = None
     projections: tuple[Any, ...] | None = None
+    indexes: tuple[Any, ...] | None = None
     if_exists: str = "append"
     replace_interval: tuple[int, int] | None = None
     replace_where: str | None = None
@@ -115,7 +118,8 @@ def parse_write_request(given: Mapping[str, str]) -> WriteRequest:
         segment_granularity=options.text("segmentGranularity"),
         cluster_by=options.list("clusterBy"),
         target_segment_rows=target_rows,
-        projections=_projections(options.text("projections")),
+        projections=_declarations("projections", options.text("projections")),
+        indexes=_declarations("indexes", options.text("indexes")),
         if_exists=options.choice("ifExists", IF_EXISTS) or "append",
         replace_interval=_interval(options),
         replace_where=options.text("replaceWhere"),
@@ -162,7 +166,7 @@ def _interval(options: Options) -> tuple[int, int] | None:
     return interval.start_us, interval.end_us
 
 
-def _projections(text: str | None) -> tuple[Any, ...] | None:
+def _declarations(option: str, text: str | None) -> tuple[Any, ...] | None:
     if text is None:
         return None
     try:
@@ -170,13 +174,13 @@ def _projections(text: str | None) -> tuple[Any, ...] | None:
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(
             "PROJSEG_BAD_OPTION",
-            f"option 'projections' is not JSON ({error}); give an array of declarations",
+            f"option '{option}' is not JSON ({error}); give an array of declarations",
         ) from None
     many = declared if isinstance(declared, list) else [declared]
     if not all(isinstance(one, dict) for one in many):
         raise InvalidInputError(
             "PROJSEG_BAD_OPTION",
-            "option 'projections' must be a JSON array of objects, one for each projection",
+            f"option '{option}' must be a JSON array of objects, one for each declaration",
         )
     return tuple(many)
 

@@ -90,6 +90,7 @@ def find_target(request: WriteRequest, schema: pa.Schema, *, overwrite: bool) ->
         cluster_by=request.cluster_by,
         target_segment_rows=request.target_segment_rows,
         projections=request.projections or (),
+        indexes=request.indexes or (),
     )
     columns = _columns(request, properties, schema)
     properties = with_changes(properties, columns)
@@ -167,6 +168,7 @@ def _new_properties(request: WriteRequest, schema: pa.Schema) -> TableProperties
         "cluster_by": request.cluster_by,
         "target_segment_rows": request.target_segment_rows,
         "projections": request.projections,
+        "indexes": request.indexes,
     }
     options = {name: value for name, value in given.items() if value is not None}
     if request.replace_interval is not None and request.time_column is None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from projseg.errors import ProjsegError
     from projseg.explain import Explain
     from projseg.memory.cache import cache_statistics
-    from projseg.projection import Projection
+    from projseg.projection import Index, Projection
     from projseg.query_pool.pool import QueryPool
     from projseg.spark_datasource.extension import configure, query_log
     from projseg.spark_datasource.read_write import read, register, write
@@ -29,6 +29,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Commit",
     "Explain",
+    "Index",
     "Projection",
     "ProjsegError",
     "Query",
@@ -49,6 +50,7 @@ __all__ = [
 _HOMES: Final = {
     "Commit": "projseg.table.writes",
     "Explain": "projseg.explain",
+    "Index": "projseg.projection",
     "Projection": "projseg.projection",
     "ProjsegError": "projseg.errors",
     "Query": "projseg.algebra.query.request",

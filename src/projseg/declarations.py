@@ -4,25 +4,48 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from projseg.algebra.expressions.text.type_text import parse_type
 from projseg.algebra.projection.parse import parse_projection, parse_projections
 from projseg.errors import HALF_A_CHARACTER, InvalidInputError, is_storable
-from projseg.projection import Projection
+from projseg.projection import Index, Projection
+from projseg.segment_format.indexes.index_kinds import (
+    FPP_DEFAULT,
+    FPP_MAX,
+    FPP_MIN,
+    KINDS,
+    IndexDefinition,
+    bits_of,
+)
 from projseg.segment_format.layout.logical_types import normal_type
+from projseg.table_layer.columns.column_changes import find_column
+from projseg.table_layer.columns.indexed_columns import scope_properties
 from projseg.table_layer.columns.projection_names import stored_declaration
+from projseg.table_layer.metadata.index_declaration import (
+    DeclaredIndex,
+    bad_index,
+    check_indexes,
+    column_text,
+)
+from projseg.table_layer.metadata.projection_scope import ProjectionScope
 from projseg.table_layer.metadata.table_properties import (
     TARGET_SEGMENT_ROWS,
     ProjectionDeclaration,
     TableProperties,
     check_options,
 )
+from projseg.table_layer.metadata.table_schema import stored_by_name
 
 SchemaLike: TypeAlias = pa.Schema | Mapping[str, str | pa.DataType]
 ProjectionLike = Projection | Mapping[str, Any] | str
+IndexLike = Index | Mapping[str, Any] | str
+
+_EVERYWHERE: Final = ProjectionScope()
 
 
 def schema_of(declared: SchemaLike) -> pa.Schema:
@@ -67,6 +90,75 @@ def _type_of(column: str, given: object) -> pa.DataType:
         raise InvalidInputError(error.code, f"column '{column}': {error.message}") from error
 
 
+def declared_index(
+    index: IndexLike,
+    properties: TableProperties,
+    scope: ProjectionScope = _EVERYWHERE,
+) -> DeclaredIndex:
+    """Return the checked declaration of an index of a table.
+
+    Parameters
+    ----------
+    index : Index, mapping or JSON text
+        A mapping has the fields of `Index`.
+    properties : TableProperties
+        The table's.
+    scope : ProjectionScope
+        The segments that it is built for.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_INDEX, PROJSEG_UNKNOWN_COLUMN, PROJSEG_BAD_NAME.
+    """
+    index = _index_of(index)
+    kind, fpp = str(index.kind).casefold(), index.fpp
+    if kind not in KINDS:
+        allowed = ", ".join(KINDS)
+        raise bad_index(str(index.name), f"is of kind {index.kind!r}; the kinds are: {allowed}")
+    is_number = isinstance(fpp, int | float) and not isinstance(fpp, bool)
+    if not (is_number and FPP_MIN <= fpp <= FPP_MAX):
+        raise bad_index(str(index.name), f"has fpp {fpp!r}; it is a number, 0.00001 to 0.1")
+    given = [index.columns] if isinstance(index.columns, str) else list(index.columns)
+    stored = stored_by_name(properties)
+    types = {column.name: column.type for column in properties.columns}
+    definitions = []
+    for text in given:
+        name = find_column(properties, _plain_name(str(text)))
+        definition = IndexDefinition(kind, column_text(stored[name]), types[name], bits_of(fpp))
+        definitions.append(definition)
+    if len(set(definitions)) != len(definitions):
+        raise bad_index(str(index.name), "names a column twice; name each once")
+    stated = scope_properties(scope) | ({} if fpp == FPP_DEFAULT else {"fpp": repr(fpp)})
+    declared = DeclaredIndex(str(index.name), kind, tuple(definitions), stated)
+    check_indexes([declared])
+    return declared
+
+
+def _plain_name(text: str) -> str:
+    """Return the name that a column's SQL means: it may stand in backticks."""
+    if len(text) > 1 and text[0] == text[-1] == "`":
+        return text[1:-1].replace("``", "`")
+    return text
+
+
+def _index_of(given: IndexLike) -> Index:
+    if isinstance(given, Index):
+        return given
+    fields: Any = given
+    if isinstance(given, str):
+        try:
+            fields = json.loads(given)
+        except (ValueError, RecursionError) as error:
+            raise bad_index(given[:80], f"is not JSON: {error}") from error
+    known = {"name", "columns", "kind", "fpp"}
+    if not isinstance(fields, Mapping) or not {"name", "columns"} <= set(fields) <= known:
+        raise bad_index(
+            str(given)[:80], f"is no declaration; give name and columns, of {sorted(known)}"
+        )
+    return Index(**fields)
+
+
 def declare_properties(
     schema: pa.Schema,
     *,
@@ -76,6 +168,7 @@ def declare_properties(
     projections: Sequence[ProjectionLike] = (),
     target_segment_rows: int = TARGET_SEGMENT_ROWS,
     properties: Mapping[str, str] | None = None,
+    indexes: Sequence[IndexLike] = (),
 ) -> TableProperties:
     """Return the checked properties of a table to be created; see `Table.create`."""
     normal = pa.schema([(field.name, normal_type(field.type)) for field in schema])
@@ -87,7 +180,7 @@ def declare_properties(
         )
         for declaration in projections
     ]
-    return TableProperties.declare(
+    declared = TableProperties.declare(
         normal,
         time_column=time_column,
         segment_granularity=segment_granularity,
@@ -99,12 +192,16 @@ def declare_properties(
         ],
         properties=properties,
     )
+    found = tuple(declared_index(index, declared) for index in indexes)
+    check_indexes(found)
+    return replace(declared, indexes=found or UNSET)
 
 
 def check_declared(
     properties: TableProperties,
     *,
     projections: Sequence[ProjectionLike] = (),
+    indexes: Sequence[IndexLike] = (),
     **given: Any,
 ) -> None:
     """Refuse declarations that contradict those of an existing table.
@@ -115,6 +212,8 @@ def check_declared(
         The table's.
     projections : sequence
         Declarations; the table must have each, under its name.
+    indexes : sequence
+        Likewise.
     **given : object
         Options as `check_options` takes them.
 
@@ -136,6 +235,18 @@ def check_declared(
                 "PROJSEG_OPTION_CONTRADICTS_TABLE",
                 f"projection '{spec.name}' was given and the table {state}; leave it out, and "
                 "change the table's projections with add_projection and drop_projection",
+            )
+
+    of_table = {index.name.casefold(): index for index in properties.declared_indexes}
+    for given_index in indexes:
+        wanted = declared_index(given_index, properties)
+        present = of_table.get(wanted.name.casefold())
+        if present is None or (present.kind, present.columns) != (wanted.kind, wanted.columns):
+            state = "does not declare it" if present is None else "declares it otherwise"
+            raise InvalidInputError(
+                "PROJSEG_OPTION_CONTRADICTS_TABLE",
+                f"index '{wanted.name}' was given and the table {state}; leave it out, and change "
+                "the table's indexes with add_index and drop_index",
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from projseg.reader.plan_figures import (
     BASE_ROWS,
     PlanFigures,
     SourceRead,
+    false_segments,
     plan_figures,
     planned_reads,
     run_and_measure,
@@ -39,7 +40,23 @@ ANALYZED_SCHEMA: Final = SEGMENTS_SCHEMA.append(
     pa.field("estimated_milliseconds", pa.float64())
 ).append(pa.field("milliseconds", pa.float64()))
 
+INDEXES_SCHEMA: Final = pa.schema(
+    [
+        ("index", pa.string()),
+        ("column", pa.string()),
+        ("condition", pa.string()),
+        ("used", pa.bool_()),
+        ("reason", pa.string()),
+        ("segments", pa.int64()),
+        ("left", pa.int64()),
+        ("files", pa.int64()),
+        ("bytes", pa.int64()),
+        ("false_segments", pa.int64()),
+    ]
+)
+
 _SEGMENTS_SHOWN: Final = 20
+_MEGABYTE: Final = 1e6
 _NANOSECONDS: Final = 1e6  # in a millisecond
 _UNBROKEN: Final = 10_000  # characters a line of `str()` may have: whoever shows it wraps it
 
@@ -66,6 +83,11 @@ class Explain:
     views : tuple of dict
         One for each view that was considered: name, parts (that are read), segments and rows (that
         its parts stand for), reason (why it does not answer; None: it does).
+    indexes : pa.Table
+        A row for each condition on an indexed column: index, column, condition, used, reason (a
+        code, why not or not for all segments), segments (before), left, files, bytes (of filters to
+        read); analysed also false_segments, those of the whole query that were opened and held no
+        row.
     """
 
     segments: pa.Table
@@ -73,6 +95,7 @@ class Explain:
     figures: PlanFigures
     total_milliseconds: float | None = None
     views: tuple[dict[str, Any], ...] = ()
+    indexes: pa.Table = field(default_factory=INDEXES_SCHEMA.empty_table)
 
     @property
     def pruned_segments(self) -> int:
@@ -113,8 +136,8 @@ class Explain:
         -------
         str
             An object: query (as `Query.to_json` writes it), sources, rejections, pruned_segments,
-            rows and bytes to read, rows_returned_max, segments, views, and milliseconds if the
-            query was analysed.
+            rows and bytes to read, rows_returned_max, segments, opened_segments, views,
+            indexes if any was asked, and milliseconds if the query was analysed.
         """
         content: dict[str, Any] = {
             "query": json.loads(self.query.to_json()),
@@ -124,9 +147,12 @@ class Explain:
             "rows": self.figures.rows,
             "bytes": self.figures.bytes,
             "rows_returned_max": self.figures.rows_returned_max,
+            "opened_segments": self.figures.opened_segments,
             "segments": self.named_segments(),
             "views": list(self.views),
         }
+        if len(self.indexes):
+            content["indexes"] = self.indexes.to_pylist()
         if self.total_milliseconds is not None:
             content["milliseconds"] = self.total_milliseconds
         return json.dumps(content, ensure_ascii=False)
@@ -149,6 +175,8 @@ class Explain:
         from rich.tree import Tree
 
         tree = Tree(Text(self._headline()))
+        for use in self.indexes.to_pylist():
+            tree.add(Text(_index_line(use)))
         left = _SEGMENTS_SHOWN
         for rows in self._groups():
             branch = tree.add(Text(_group_line(rows)))
@@ -175,7 +203,8 @@ class Explain:
         ]
         header = ("source", "segments", "rows", "bytes", "not used")
         query, _, reads = self._headline().rpartition("\n")
-        return html.titled(query, html.rows(header, lines), html.line(reads))
+        asked = [html.line(_index_line(use)) for use in self.indexes.to_pylist()]
+        return html.titled(query, html.rows(header, lines), *asked, html.line(reads))
 
     def _groups(self) -> list[list[dict[str, Any]]]:
         """Return the reads, those of one source for the same reasons together."""
@@ -206,6 +235,10 @@ def explain_plan(
         reads, total = run_and_measure(storage, plan)
     else:
         reads = list(planned_reads(plan))
+    uses = [{name: getattr(use, name) for name in use.__struct_fields__} for use in plan.indexes]
+    if analyze and any(use.used for use in plan.indexes):
+        opened = false_segments(storage, plan)
+        uses = [{**use, "false_segments": opened if use["used"] else None} for use in uses]
     schema = ANALYZED_SCHEMA if analyze else SEGMENTS_SCHEMA
     table = pa.Table.from_pylist([_row(read) for read in reads], schema)
     views = tuple(
@@ -218,7 +251,8 @@ def explain_plan(
         }
         for one in plan.wider
     )
-    return Explain(table, query, plan_figures(plan, reads), total, views)
+    indexes = pa.Table.from_pylist(uses, INDEXES_SCHEMA)
+    return Explain(table, query, plan_figures(plan, reads), total, views, indexes)
 
 
 def _row(read: SourceRead) -> dict[str, Any]:
@@ -232,6 +266,16 @@ def _row(read: SourceRead) -> dict[str, Any]:
         "estimated_milliseconds": read.cost / _NANOSECONDS,
         "milliseconds": read.milliseconds,
     }
+
+
+def _index_line(use: dict[str, Any]) -> str:
+    what = f"index {use['index']} on {use['column']}: "
+    reason = "" if use["reason"] is None else f"; {use['reason']}"
+    if not use["used"]:
+        return f"{what}not used for {use['condition']}{reason}"
+    plural = "s" * (use["files"] != 1)
+    size = f"of {use['files']:,} file{plural}, {use['bytes'] / _MEGABYTE:.1f} MB"
+    return f"{what}{use['segments']:,} segments to {use['left']:,}, {size}{reason}"
 
 
 def _source_name(source: str | None) -> str:

@@ -1,4 +1,4 @@
-"""The declaration of a projection, as a caller writes it."""
+"""The declarations of projections and indexes, as a caller writes them."""
 
 from __future__ import annotations
 
@@ -36,3 +36,27 @@ class Projection:
     where: str | None = None
     columns: Sequence[str] = ()
     order_by: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index: it says which segments may hold a value, and never changes an answer.
+
+    Nothing is checked here: that takes the table's schema.
+
+    Parameters
+    ----------
+    name : str
+        Its name in the table, in any case.
+    columns : str or sequence of str
+        One to eight columns, each indexed by itself.
+    kind : str
+        `bloom`: equality with values, for columns of many values.
+    fpp : float
+        The share of segments without a value that may be read for it all the same, 0.00001 to 0.1.
+    """
+
+    name: str
+    columns: str | Sequence[str]
+    kind: str = "bloom"
+    fpp: float = 0.001

@@ -14,6 +14,7 @@ from projseg.algebra.projection.renamed_projection import mentioned_columns, ren
 from projseg.errors import InvalidInputError, ProjsegError, did_you_mean
 from projseg.segment_format.layout.logical_types import parse_type_name
 from projseg.segment_format.pages.zone_map import may_widen
+from projseg.table_layer.columns.indexed_columns import indexes_reading
 from projseg.table_layer.columns.projection_names import stored_spec
 from projseg.table_layer.metadata.stored_columns import (
     ColumnDeclaration,
@@ -269,6 +270,13 @@ class _Columns:
             ]
             if uses:
                 _in_use(f"'{name}' is {uses[0]} and cannot be {what}")
+        indexes = indexes_reading(properties.declared_indexes, names, properties)
+        if indexes:
+            _in_use(
+                f"{_listed('column', names)} cannot be {what}, because "
+                f"{_listed('index', indexes, plural='es')} read{'s' * (len(indexes) == 1)} it; "
+                "drop what reads it first, with drop_index"
+            )
         mentioning = _mentioning(properties, names, self._stored)
         if mentioning:
             _in_use(
@@ -317,9 +325,9 @@ def _over(
     return tuple(found)
 
 
-def _listed(what: str, names: Sequence[str]) -> str:
+def _listed(what: str, names: Sequence[str], plural: str = "s") -> str:
     quoted = ", ".join(f"'{name}'" for name in names)
-    return f"{what}{'s' * (len(names) > 1)} {quoted}"
+    return f"{what}{plural * (len(names) > 1)} {quoted}"
 
 
 def _in_use(problem: str) -> NoReturn:

@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic
 
+from msgspec import UNSET, structs
+
 from projseg.errors import CommitConflictError, CommitError, InvalidInputError, StorageError
 from projseg.table_layer.commits.cleanup import remove, removed_on_failure
 from projseg.table_layer.commits.next_version import CommitLabel, NewManifests, next_file, now_us
@@ -29,6 +31,7 @@ from projseg.table_layer.metadata.change import (
     masked_entries,
 )
 from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote
+from projseg.table_layer.metadata.index_declaration import stored_indexes
 from projseg.table_layer.metadata.metadata_limits import COMMIT_TRIES_MAX, REMOTE_COMMIT_TRIES_MAX
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import (
@@ -117,7 +120,8 @@ def _publish_first(
             write_id=label.write_id,
             change="create",
             operation=label.operation,
-            properties=properties,
+            properties=structs.replace(properties, indexes=UNSET),
+            indexes=stored_indexes(properties.declared_indexes, ()),
         ),
     )
     draft = replace(rebase(Append(tuple(entries)), nothing, ()), kind="create")

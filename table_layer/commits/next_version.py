@@ -12,13 +12,14 @@ from msgspec.structs import replace
 from projseg.errors import InvalidInputError
 from projseg.table_layer.commits.rebase import Draft
 from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.index_declaration import stored_indexes
 from projseg.table_layer.metadata.manifest import ManifestReference, write_manifests
 from projseg.table_layer.metadata.metadata_limits import (
     NAME_BYTES_MAX,
     SMALL_MANIFEST_SEGMENTS,
     SMALL_MANIFESTS_MAX,
 )
-from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.segment_entry import SegmentEntry, bloom_files_of
 from projseg.table_layer.metadata.snapshot import (
     Snapshot,
     SnapshotFile,
@@ -103,6 +104,11 @@ def next_file(
         transactions[label.txn[0]] = Transaction(label.txn[1], version)
     tags = current.tags if draft.tags is None else dict(draft.tags)
     kept_from = current.kept_from if draft.kept_from is None else draft.kept_from
+    listed = current.bloom_files if draft.bloom_files is None else draft.bloom_files
+    indexes = stored_indexes(
+        draft.properties.declared_indexes,
+        (*listed, *bloom_files_of(draft.entries)) if kept or entries else (),
+    )
     file = SnapshotFile(
         kind="snapshot",
         version=version,
@@ -112,12 +118,13 @@ def next_file(
         change_interval=draft.interval,
         operation=label.operation,
         metrics=dict(label.metrics),
-        properties=draft.properties,
+        properties=replace(draft.properties, indexes=UNSET),
         definitions=definitions,
         transactions=transactions,
         manifests=(*kept, *manifests.write(current, entries)),
         tags=tags or UNSET,
         kept_from=kept_from or UNSET,
+        indexes=indexes,
         optional=optional_members(label.note.info(base.version)),
     )
     return replace(file, required_features=file.features)

@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.table_layer.columns.column_changes import NewColumns
+from projseg.table_layer.columns.indexed_columns import indexed_column
 from projseg.table_layer.columns.rebase_columns import (
     check_entries,
     check_reads,
@@ -27,6 +29,7 @@ from projseg.table_layer.metadata.change import (
     ChangeColumns,
     ChangeKind,
     Expire,
+    ListBloomFiles,
     Overwrite,
     Replace,
     Restore,
@@ -35,8 +38,9 @@ from projseg.table_layer.metadata.change import (
     added_entries,
     masked_entries,
 )
+from projseg.table_layer.metadata.index_declaration import DeclaredIndex, find_index
 from projseg.table_layer.metadata.manifest import ManifestReference
-from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.segment_entry import BloomReference, SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import (
     ProjectionDeclaration,
@@ -70,6 +74,8 @@ class Draft:
         All tags after the change; None: as they are.
     kept_from : int or None
         The oldest version that stays in the log; None: as it is.
+    bloom_files : sequence of BloomReference or None
+        The listed Bloom files, without those of `entries`; None: as they are.
     """
 
     kind: ChangeKind
@@ -80,6 +86,7 @@ class Draft:
     definitions: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, int] | None = None
     kept_from: int | None = None
+    bloom_files: Sequence[BloomReference] | None = None
 
 
 def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
@@ -118,7 +125,7 @@ def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
         case Restore():
             _require_kept(current, change.version)
             draft = _restored(change, current.properties)
-        case SetTags() | Expire():
+        case SetTags() | Expire() | ListBloomFiles():
             draft = _retained(change, base, current)
         case SetProperties():
             properties = _changed_properties(change, base.properties, current.properties)
@@ -149,13 +156,29 @@ def _overwritten(
         kept, survivors = _without(current, removed)
     properties = rebased_columns(change.columns, base.properties, current.properties)
     entries = (*survivors, *added_entries(change), *masked_entries(change))
-    return Draft("overwrite", properties, kept, entries, change.interval)
+    bloom_files = None
+    if change.interval is None:
+        gone = {one.name for one in base.bloom_files}
+        bloom_files = tuple(one for one in current.bloom_files if one.name not in gone)
+    return Draft("overwrite", properties, kept, entries, change.interval, bloom_files=bloom_files)
 
 
-def _retained(change: SetTags | Expire, base: Snapshot, current: Snapshot) -> Draft:
+def _relisted(change: ListBloomFiles, current: Snapshot) -> tuple[BloomReference, ...]:
+    listed = {one.name: one for one in current.bloom_files}
+    if not change.removed <= listed.keys():
+        conflict("Bloom files to be gathered were gathered or dropped by another commit")
+    kept = (one for name, one in listed.items() if name not in change.removed)
+    return (*kept, *change.added)
+
+
+def _retained(
+    change: SetTags | Expire | ListBloomFiles, base: Snapshot, current: Snapshot
+) -> Draft:
     if isinstance(change, Expire):
         kept_from = max(change.kept_from, current.kept_from)
         return replace_fields(_unchanged(current), kept_from=kept_from)
+    if isinstance(change, ListBloomFiles):
+        return replace_fields(_unchanged(current), bloom_files=_relisted(change, current))
     for version in change.add.values():
         _require_kept(current, version)
     tags = changed_tags(base.tags, current.tags, change.add, change.drop)
@@ -183,7 +206,14 @@ def _require_kept(current: Snapshot, version: int) -> None:
 def _restored(change: Restore, current: TableProperties) -> Draft:
     # Whatever was committed meanwhile is replaced, as by an overwrite of the whole table.
     properties = without_forgetting(change.properties, current)
-    return Draft("overwrite", properties, change.manifests, (), definitions=change.definitions)
+    return Draft(
+        "overwrite",
+        properties,
+        change.manifests,
+        (),
+        definitions=change.definitions,
+        bloom_files=change.bloom_files,
+    )
 
 
 def _intersect(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
@@ -268,6 +298,7 @@ def _changed_properties(
         _check_addable(projection, base, declared)
         check_reads(projection, current)
         declared[projection.name] = projection
+    indexes = _changed_indexes(change, base, current)
     for key in (*change.properties, *change.drop_properties):
         if current.properties.get(key) != base.properties.get(key):
             conflict(f"property '{key}' was changed by another commit")
@@ -276,10 +307,36 @@ def _changed_properties(
         current,
         projections=tuple(declared.values()),
         properties={**stay, **change.properties},
+        indexes=indexes or UNSET,
     )
     if change.add_projections:
         check_projection_count(changed)
     return changed
+
+
+def _changed_indexes(
+    change: SetProperties, base: TableProperties, current: TableProperties
+) -> tuple[DeclaredIndex, ...]:
+    declared = {index.name.casefold(): index for index in current.declared_indexes}
+    before = {index.name.casefold(): index for index in base.declared_indexes}
+    for name in change.drop_indexes:
+        known = find_index(base.declared_indexes, name)
+        if declared.pop(known.name.casefold(), None) != known:
+            conflict(f"index '{known.name}' was dropped or declared otherwise by another commit")
+    for index in change.add_indexes:
+        key = index.name.casefold()
+        if key in before and key in declared:
+            raise InvalidInputError(
+                "PROJSEG_INDEX_EXISTS",
+                f"index '{before[key].name}' is declared already; drop it first or choose another "
+                "name",
+            )
+        if declared.setdefault(key, index) != index:
+            conflict(f"index '{index.name}' was declared otherwise by another commit")
+        for definition in index.columns:
+            if indexed_column(definition, current) is None:
+                conflict(f"column {definition.column} of index '{index.name}' was dropped")
+    return tuple(declared.values())
 
 
 def _check_droppable(name: str, base: TableProperties, current: TableProperties) -> None:

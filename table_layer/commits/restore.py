@@ -11,7 +11,7 @@ from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.change import Restore
 from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.deleted_rows import read_deleted_rows
-from projseg.table_layer.metadata.listed_file import open_checked
+from projseg.table_layer.metadata.footer_match import open_checked
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema
@@ -60,7 +60,9 @@ def restore(current: Snapshot, old: Snapshot, note: CommitNote) -> Restored:
         "segments": segment_count,
         "rows": old.row_count,
     }
-    change = Restore(old.version, old.properties, old.definitions, old.file.manifests)
+    change = Restore(
+        old.version, old.properties, old.definitions, old.file.manifests, old.bloom_files
+    )
     snapshot = commit(
         current.storage,
         current,

@@ -7,6 +7,7 @@ made, one attempt for each partition, and the file must exist whole.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -18,12 +19,18 @@ from projseg.errors import (
     ProjsegError,
 )
 from projseg.memory.request_pool import side_by_side
+from projseg.segment_format.indexes.bloom_file import BLOOM_TAIL_MAGIC
 from projseg.segment_format.layout.frame import TAIL_LAYOUT, parse_tail
 from projseg.table_layer.metadata.entry_codec import entry_problem
 from projseg.table_layer.metadata.manifest import is_storable
-from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.segment_entry import (
+    BloomReference,
+    SegmentEntry,
+    bloom_files_of,
+)
 from projseg.table_layer.storage.paths import (
     SegmentName,
+    parse_bloom_name,
     parse_segment_name,
     parse_vector_name,
     segment_name,
@@ -54,6 +61,8 @@ def verify_entries(storage: Storage, entries: Iterable[SegmentEntry], write_id: 
             raise _refused(entry, f"is a second attempt at partition {name.partition}")
         files.add(entry.file)
         _check_values(entry)
+    for one in bloom_files_of(checked):
+        _check_bloom_file(storage, one, write_id)
     check_file = partial(_ending, storage)
     for _ in side_by_side(check_file, checked) if storage.is_remote else map(check_file, checked):
         pass
@@ -87,6 +96,27 @@ def verify_masked(storage: Storage, entries: Iterable[SegmentEntry], write_id: s
                 f"{where} has {size} bytes, not the {vector.byte_count} its writer reported; write "
                 "it again",
             )
+
+
+def _check_bloom_file(storage: Storage, listed: BloomReference, write_id: str) -> None:
+    """Refuse a Bloom file that is not this commit's, or not as its writer reported."""
+    where = f"{storage.location}/{listed.name[:200]}"
+    if parse_bloom_name(listed.name) != write_id:
+        raise InvalidInputError(
+            "PROJSEG_BAD_COMMIT_ENTRY", f"{where} is no Bloom file of write id {write_id}"
+        )
+    start = max(0, listed.byte_count - TAIL_LAYOUT.size)
+    found: object = "nothing"
+    with suppress(FileNotFoundError, CorruptSegmentError):
+        ending, size = storage.read_sized(listed.name, start, listed.byte_count - start)
+        tail, checksum = parse_tail(memoryview(ending), size, where, BLOOM_TAIL_MAGIC)
+        found = (size, tail.footer_offset, checksum)
+    if found != (listed.byte_count, listed.footer_offset, listed.checksum):
+        raise CommitError(
+            "PROJSEG_SEGMENT_DIFFERS",
+            f"{where} was to be committed and is not the file that its writer reported: {found}; "
+            "write it again",
+        )
 
 
 def _derived_name(entry: SegmentEntry, write_id: str) -> SegmentName:

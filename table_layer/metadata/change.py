@@ -10,8 +10,9 @@ import msgspec
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError
 from projseg.table_layer.columns.column_changes import NO_CHANGES, ColumnChanges, NewColumns
+from projseg.table_layer.metadata.index_declaration import DeclaredIndex
 from projseg.table_layer.metadata.manifest import ManifestReference
-from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.segment_entry import BloomReference, SegmentEntry
 from projseg.table_layer.metadata.table_properties import ProjectionDeclaration, TableProperties
 
 
@@ -135,8 +136,20 @@ class SetProperties(msgspec.Struct, frozen=True):
 
     add_projections: tuple[ProjectionDeclaration, ...] = ()
     drop_projections: tuple[str, ...] = ()
+    add_indexes: tuple[DeclaredIndex, ...] = ()
+    drop_indexes: tuple[str, ...] = ()
     properties: Mapping[str, str] = msgspec.field(default_factory=dict)
     drop_properties: tuple[str, ...] = ()
+
+
+class ListBloomFiles(msgspec.Struct, frozen=True):
+    """List further Bloom files, in place of others; segments stay as they are.
+
+    Conflicts if one that it takes out is no longer listed.
+    """
+
+    added: tuple[BloomReference, ...]
+    removed: frozenset[str] = frozenset()
 
 
 class ChangeColumns(msgspec.Struct, frozen=True):
@@ -156,7 +169,7 @@ class Restore(msgspec.Struct, frozen=True):
     ----------
     version : int
         The earlier version.
-    properties, definitions, manifests
+    properties, definitions, manifests, bloom_files
         What it declares and lists.
     """
 
@@ -164,6 +177,7 @@ class Restore(msgspec.Struct, frozen=True):
     properties: TableProperties
     definitions: Mapping[str, str]
     manifests: tuple[ManifestReference, ...]
+    bloom_files: tuple[BloomReference, ...] = ()
 
 
 class SetTags(msgspec.Struct, frozen=True):
@@ -182,7 +196,17 @@ class Expire(msgspec.Struct, frozen=True):
     kept_from: int
 
 
-Change = Append | Overwrite | SetProperties | ChangeColumns | Replace | Restore | SetTags | Expire
+Change = (
+    Append
+    | Overwrite
+    | SetProperties
+    | ListBloomFiles
+    | ChangeColumns
+    | Replace
+    | Restore
+    | SetTags
+    | Expire
+)
 ChangeKind = Literal["create", "append", "overwrite", "set_properties", "replace"]
 
 
@@ -206,7 +230,7 @@ def kind_of(change: Change) -> ChangeKind:
             return "append"
         case Overwrite() | Restore():
             return "overwrite"
-        case SetProperties() | ChangeColumns() | SetTags() | Expire():
+        case SetProperties() | ListBloomFiles() | ChangeColumns() | SetTags() | Expire():
             return "set_properties"
         case Replace():
             return "replace"

@@ -23,7 +23,7 @@ from projseg.table_layer.storage.storage_contract import Storage
 METADATA_FORMAT_VERSION: Final = 1
 SUPPORTED_FEATURES: Final = frozenset(
     {
-        *("stored_columns", "commit_info", "deletion_vectors", "tags", "vacuum"),
+        *("stored_columns", "commit_info", "deletion_vectors", "tags", "vacuum", "indexes"),
         *("row_projections", "time_zone_rules", "optional"),
     }
 )

@@ -45,5 +45,20 @@ TAGS_MAX: Final = 1_000
 TAG_BYTES_MAX: Final = 128
 """Bytes of a tag's name."""
 
+INDEXES_MAX: Final = 64
+"""Indexes of one table: each segment written has a filter of every one."""
+
+INDEX_COLUMNS_MAX: Final = 8
+"""Columns of one index."""
+
+BLOOM_FILES_MAX: Final = 4_096
+"""Bloom files that a snapshot lists: each version repeats them."""
+
+SMALL_BLOOM_SEGMENTS: Final = 1_024
+"""A Bloom file of fewer segments is merged with others of its kind."""
+
+SMALL_BLOOM_FILES_MAX: Final = 32
+"""Small Bloom files of one column that a table may list before they are gathered."""
+
 BOUND_BYTES_MAX: Final = 64
 """UTF-8 bytes of a string bound kept in a manifest; longer bounds are cut and marked inexact."""

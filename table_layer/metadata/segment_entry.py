@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -75,6 +76,37 @@ class DeletionVector(
     row_count: Count
 
 
+class BloomReference(
+    msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
+    """A Bloom file as a snapshot lists it. SPEC.md "Table", indexes.
+
+    Parameters
+    ----------
+    definition_hash : str
+        What its filters are of.
+    name : str
+        Name in the table, as `paths.new_bloom_name` makes it.
+    byte_count, footer_offset : int
+        Of the file.
+    checksum : int
+        As the file's tail states it (unsigned 64 bits).
+    segment_count : int
+        Segments that it speaks of.
+    min_time_us, max_time_us : int
+        Smallest and largest time of these; the empty range if they have none.
+    """
+
+    definition_hash: str
+    name: str
+    byte_count: Count
+    footer_offset: Count
+    checksum: Checksum64
+    segment_count: Count
+    min_time_us: Micros
+    max_time_us: Micros
+
+
 class SegmentEntry(
     msgspec.Struct,
     frozen=True,
@@ -107,6 +139,9 @@ class SegmentEntry(
         The declared projections that could not be built.
     deletion_vector : DeletionVector or None
         Which rows are deleted; None: none. Every other fact is of all rows of the file.
+    bloom_files : tuple of BloomReference
+        The Bloom files that its writer made for it and for others; the commit that lists the
+        segment lists them. No manifest holds this.
     """
 
     file: str
@@ -121,6 +156,7 @@ class SegmentEntry(
     projections: tuple[StoredProjection, ...] = ()
     not_built: tuple[tuple[str, str, str], ...] = ()
     deletion_vector: DeletionVector | None = None
+    bloom_files: tuple[BloomReference, ...] = ()
 
     @property
     def listed_as(self) -> str:
@@ -159,7 +195,16 @@ def listed_as(file: str, vector: DeletionVector | None) -> str:
 
 
 def encode_entry(entry: SegmentEntry) -> bytes:
-    """Return an entry as a manifest holds it: without the last field where no row is deleted."""
-    if entry.deletion_vector is not None:
-        return _ENCODER.encode(entry)
-    return _ENCODER.encode(msgspec.structs.astuple(entry)[:-1])
+    """Return an entry as a manifest holds it: without a deletion vector where no row is deleted."""
+    listed = msgspec.structs.astuple(entry)[:-1]
+    return _ENCODER.encode(listed if entry.deletion_vector is not None else listed[:-1])
+
+
+def bloom_files_of(entries: Iterable[SegmentEntry]) -> tuple[BloomReference, ...]:
+    """Return the Bloom files that writers of segments made for them, each once."""
+    return tuple({one.name: one for entry in entries for one in entry.bloom_files}.values())
+
+
+def written_files(entries: Sequence[SegmentEntry]) -> list[str]:
+    """Return the names of new segments' files, and of the Bloom files made for them."""
+    return [entry.file for entry in entries] + [one.name for one in bloom_files_of(entries)]

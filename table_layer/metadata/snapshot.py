@@ -15,13 +15,20 @@ from typing import Final, overload
 import msgspec
 
 from projseg.errors import CorruptTableError, InvalidInputError, without_secrets
+from projseg.memory.forks import cached_property
 from projseg.segment_format.layout.footer import has_zone_rules, is_definition_of_rows
 from projseg.table_layer.metadata.change import ChangeKind
 from projseg.table_layer.metadata.checksummed_json import SealedFile, read_sealed, seal, unseal
 from projseg.table_layer.metadata.commit_info import COMMIT_INFO, CommitInfo
+from projseg.table_layer.metadata.index_declaration import (
+    INDEXES,
+    StoredIndexes,
+    declared_indexes,
+    indexes_problem,
+)
 from projseg.table_layer.metadata.manifest import Manifest, ManifestReference
 from projseg.table_layer.metadata.manifest_cache import MANIFESTS
-from projseg.table_layer.metadata.segment_entry import Count, Micros, SegmentEntry
+from projseg.table_layer.metadata.segment_entry import BloomReference, Count, Micros, SegmentEntry
 from projseg.table_layer.metadata.stored_columns import STORED_COLUMNS
 from projseg.table_layer.metadata.table_properties import TableProperties, check_properties
 from projseg.table_layer.metadata.tags import tags_problem
@@ -68,6 +75,7 @@ class SnapshotFile(SealedFile, frozen=True, kw_only=True, forbid_unknown_fields=
     commit: CommitInfo | msgspec.UnsetType = msgspec.UNSET
     tags: dict[str, Count] | msgspec.UnsetType = msgspec.UNSET
     kept_from: Count | msgspec.UnsetType = msgspec.UNSET
+    indexes: StoredIndexes | msgspec.UnsetType = msgspec.UNSET
     optional: dict[str, msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
 
     @property
@@ -78,6 +86,7 @@ class SnapshotFile(SealedFile, frozen=True, kw_only=True, forbid_unknown_fields=
             COMMIT_INFO: self.commit,
             TAGS: self.tags,
             VACUUM: self.kept_from,
+            INDEXES: self.indexes,
             OPTIONAL: self.optional,
         }
         names = [name for name, value in found.items() if value is not msgspec.UNSET]
@@ -198,10 +207,16 @@ class Snapshot:
         """Whether an earlier version's files are safe from vacuum, as far as this one knows."""
         return self.kept_from <= version or version in self.tags.values()
 
-    @property
+    @cached_property
     def properties(self) -> TableProperties:
-        """The table's declaration."""
-        return self.file.properties
+        """The table's declaration, its indexes included."""
+        declared = declared_indexes(self.file.indexes)
+        return msgspec.structs.replace(self.file.properties, indexes=declared or msgspec.UNSET)
+
+    @property
+    def bloom_files(self) -> tuple[BloomReference, ...]:
+        """The listed Bloom files."""
+        return () if self.file.indexes is msgspec.UNSET else self.file.indexes.files
 
     @property
     def definitions(self) -> dict[str, str]:
@@ -348,6 +363,12 @@ def _commit_info(file: SnapshotFile) -> CommitInfo | None:
     return info
 
 
+def _kept_problem(file: SnapshotFile, version: int) -> str | None:
+    if file.kept_from is not msgspec.UNSET and file.kept_from > version:
+        return f"it says that version {file.kept_from} is the oldest that is kept"
+    return None if file.tags is msgspec.UNSET else tags_problem(file.tags, version)
+
+
 def _check_file(file: SnapshotFile, version: int, where: str) -> None:
     problem = ""
     if file.required_features != file.features:
@@ -356,16 +377,16 @@ def _check_file(file: SnapshotFile, version: int, where: str) -> None:
         _commit_info(file)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         problem = f"its commit is none: {error}"
+    if file.properties.indexes is not msgspec.UNSET:
+        problem = "it declares indexes among its properties"
+    problem = indexes_problem(file.indexes) or problem
     if file.version != version:
         problem = f"it says it is version {file.version}"
     try:
         check_properties(file.properties)
     except InvalidInputError as error:
         problem = error.message
-    if file.tags is not msgspec.UNSET:
-        problem = tags_problem(file.tags, version) or problem
-    if file.kept_from is not msgspec.UNSET and file.kept_from > version:
-        problem = f"it says that version {file.kept_from} is the oldest that is kept"
+    problem = _kept_problem(file, version) or problem
     names = [reference.name for reference in file.manifests]
     if len(set(names)) != len(names):
         problem = "it lists a manifest twice"

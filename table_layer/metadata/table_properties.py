@@ -22,6 +22,7 @@ from projseg.segment_format.layout.logical_types import (
     parse_type_name,
     type_name,
 )
+from projseg.table_layer.metadata.index_declaration import DeclaredIndex, check_indexes
 from projseg.table_layer.metadata.metadata_limits import COLUMNS_MAX, PROJECTIONS_MAX
 from projseg.table_layer.metadata.stored_columns import (
     ColumnDeclaration,
@@ -63,6 +64,13 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     projections: tuple[ProjectionDeclaration, ...] = ()
     properties: dict[str, str] = msgspec.field(default_factory=dict)
     stored_columns: StoredColumns | msgspec.UnsetType = msgspec.UNSET
+    indexes: tuple[DeclaredIndex, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Declared too, and stored beside the properties: never set in a snapshot's own field."""
+
+    @property
+    def declared_indexes(self) -> tuple[DeclaredIndex, ...]:
+        """The table's indexes."""
+        return () if self.indexes is msgspec.UNSET else self.indexes
 
     @property
     def schema(self) -> pa.Schema:
@@ -138,6 +146,7 @@ def check_properties(properties: TableProperties) -> None:
         _require(problem is None, "PROJSEG_BAD_SCHEMA", f"stored columns {problem}")
         _check_names("stored column", [form.name for form in properties.stored_columns.every])
     _check_names("projection", [p.name for p in properties.projections])
+    check_indexes(properties.declared_indexes)
     if properties.time_column is not None:
         time_type = _column_type(schema, properties.time_column, "timeColumn")
         _require(

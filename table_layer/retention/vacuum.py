@@ -237,13 +237,15 @@ def _own_files(storage: Storage) -> Iterator[StoredFile]:
 
 
 def _needed(newest: Snapshot, kept_from: int) -> set[str]:
-    """Return the manifests of every version that is kept or tagged, and what they list."""
+    """Return the files that any version lists which is kept or tagged."""
     storage = newest.storage
     references = {reference.name: reference for reference in newest.file.manifests}
+    bloom_files = {one.name for one in newest.bloom_files}
     for version in {*range(kept_from, newest.version), *newest.tags.values()}:
         snapshot = open_snapshot(storage, version)
         references |= {reference.name: reference for reference in snapshot.file.manifests}
-    needed = set(references)
+        bloom_files |= {one.name for one in snapshot.bloom_files}
+    needed = set(references) | bloom_files
     for reference in references.values():
         needed.update(load_manifest(storage, reference).files())
     return needed

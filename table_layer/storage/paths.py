@@ -32,6 +32,7 @@ _NUMBER: Final = "0|[1-9][0-9]{0,18}"
 _OF_WRITE: Final = re.compile(rf"data/{_ID}-")
 _SEGMENT: Final = re.compile(rf"data/({_ID})-({_NUMBER})-({_NUMBER})-({_NUMBER})\.pseg")
 _VECTOR: Final = re.compile(rf"data/({_ID})-{_ID}\.pdel")
+_BLOOM: Final = re.compile(rf"data/({_ID})-{_ID}\.pblm")
 _SNAPSHOT: Final = re.compile(r"_projseg/(0[0-9]{19})\.json")
 _MANIFEST: Final = re.compile(rf"_projseg/manifests/{_ID}\.json")
 _COVER: Final = re.compile(rf"_projseg/covers/{_ID}\.json")
@@ -123,6 +124,23 @@ def parse_vector_name(name: str) -> str | None:
     return None if match is None else match[1]
 
 
+def new_bloom_name(write_id: str) -> str:
+    """Return a name never used before for a Bloom file that a commit adds.
+
+    Raises
+    ------
+    InvalidInputError
+        If the write id is malformed.
+    """
+    return f"data/{check_write_id(write_id)}-{uuid.uuid4().hex}.pblm"
+
+
+def parse_bloom_name(name: str) -> str | None:
+    """Return the write id in the name of a Bloom file, or None if it is no such name."""
+    match = _BLOOM.fullmatch(name)
+    return None if match is None else match[1]
+
+
 def snapshot_name(version: int) -> str:
     """Return the name of the snapshot file of one table version."""
     return f"_projseg/{version:020d}.json"
@@ -195,7 +213,7 @@ def _is_published_name(name: str) -> bool:
     name = name.removeprefix(VIEWS)
     if parse_segment_name(name) is not None:
         return True
-    patterns = (_VECTOR, _SNAPSHOT, _MANIFEST, _COVER, _KEPT, _PROBE)
+    patterns = (_VECTOR, _BLOOM, _SNAPSHOT, _MANIFEST, _COVER, _KEPT, _PROBE)
     return any(pattern.fullmatch(name) for pattern in patterns)
 
 

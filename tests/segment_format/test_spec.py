@@ -11,6 +11,7 @@ from spec_tables import section_text, spec_table, struct_format
 
 from projseg.segment_format.encodings import nested_encoding
 from projseg.segment_format.file.deletion_vector import VECTOR_HEAD_LAYOUT, VECTOR_MAGIC
+from projseg.segment_format.indexes import bloom_file
 from projseg.segment_format.indexes.bitmap_index import INDEX_BLOCK_DTYPE
 from projseg.segment_format.layout import footer, format_limits
 from projseg.segment_format.layout.frame import FORMAT_VERSION, HEAD_LAYOUT, HEAD_MAGIC, TAIL_LAYOUT
@@ -26,6 +27,9 @@ STRUCTS = {
     "4.6": footer.NotBuiltEntry,
     "4.7": footer.PartEntry,
     "4.8": footer.ExtraPartEntry,
+    "15.2": bloom_file.BloomFooter,
+    "15.3": bloom_file.Band,
+    "15.4": bloom_file.SegmentSlot,
 }
 TYPE_NAMES = {str: "text", bytes: "bytes", int: "uint", bool: "bool", type(None): "nil"}
 
@@ -76,6 +80,8 @@ def test_limits():
 def test_version_and_magic():
     assert HEAD_MAGIC.hex(" ") in section_text("2.1")
     assert VECTOR_MAGIC.hex(" ") in section_text("14.1")
+    assert bloom_file.BLOOM_HEAD_MAGIC.hex(" ") in section_text("15")
+    assert bloom_file.BLOOM_TAIL_MAGIC.hex(" ") in section_text("15")
     assert f"- **{FORMAT_VERSION}**" in section_text("11")
 
 

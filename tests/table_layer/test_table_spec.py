@@ -11,8 +11,10 @@ from projseg.table_layer.commits.commit import append, commit
 from projseg.table_layer.metadata import metadata_limits
 from projseg.table_layer.metadata.change import Expire, SetTags
 from projseg.table_layer.metadata.checksummed_json import SealedFile
+from projseg.table_layer.metadata.index_declaration import StoredIndexes
 from projseg.table_layer.metadata.manifest import ManifestReference, _ManifestFile
 from projseg.table_layer.metadata.segment_entry import (
+    BloomReference,
     ColumnZone,
     DeletionVector,
     SegmentEntry,
@@ -53,16 +55,20 @@ def fields(table):
             "Table: snapshots",
             [
                 list(SnapshotFile.__struct_fields__)[len(SEALED) :],
-                list(TableProperties.__struct_fields__),
+                list(TableProperties.__struct_fields__)[:-1],  # indexes stand beside it
             ],
         ),
         ("Table: stored columns", [list(StoredColumns.__struct_fields__)]),
+        (
+            "Table: indexes",
+            [list(StoredIndexes.__struct_fields__), list(BloomReference.__struct_fields__)],
+        ),
         ("Table: manifest references", [list(ManifestReference.__struct_fields__)]),
         (
             "Table: manifests",
             [
                 list(_ManifestFile.__struct_fields__)[len(SEALED) :],
-                list(SegmentEntry.__struct_fields__),
+                list(SegmentEntry.__struct_fields__)[:-1],  # Bloom files are the snapshot's
                 list(ColumnZone.__struct_fields__),
                 list(StoredProjection.__struct_fields__),
                 list(DeletionVector.__struct_fields__),
@@ -117,7 +123,9 @@ def test_every_field_is_written(tmp_path):
     write_id = new_write_id()
     snapshot = append(storage, base, [put_segment(storage, write_id)], write_id=write_id)
     stored = msgspec.json.decode((tmp_path / "_projseg" / f"{1:020d}.json").read_bytes())
-    every_field = [name for name in SnapshotFile.__struct_fields__ if name != "commit"]
+    every_field = [
+        name for name in SnapshotFile.__struct_fields__ if name not in ("commit", "indexes")
+    ]
     assert list(stored) == [*every_field[: every_field.index("tags")], "optional"]
     for number, change in enumerate([SetTags({"a": 0}), Expire(1)], start=2):
         commit(storage, base, change, write_id=new_write_id(), operation="test")
@@ -129,6 +137,6 @@ def test_every_field_is_written(tmp_path):
     assert list(stored["properties"]) == declared[: declared.index("stored_columns")]
     manifest = msgspec.json.decode((tmp_path / snapshot.file.manifests[0].name).read_bytes())
     assert list(manifest) == list(_ManifestFile.__struct_fields__)
-    assert SegmentEntry.__struct_fields__[-1] == "deletion_vector"  # of no deleted rows left out
-    assert len(manifest["entries"][0]) == len(SegmentEntry.__struct_fields__) - 1
+    assert SegmentEntry.__struct_fields__[-2] == "deletion_vector"  # of no deleted rows left out
+    assert len(manifest["entries"][0]) == len(SegmentEntry.__struct_fields__) - 2
     assert len(Transaction.__struct_fields__) == 2

@@ -1,4 +1,4 @@
-"""Verbs that change what a table declares: its projections and its columns."""
+"""Verbs that change what a table declares: its projections, indexes and columns."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from projseg.cli.output import print_fields, print_preview, segments_shown
 from projseg.cli.shared_arguments import IsPreview, Location, Output, SegmentInterval, open_table
 from projseg.errors import InvalidInputError, did_you_mean
 from projseg.segment_format.layout.logical_types import type_name
+from projseg.table_layer.metadata.index_declaration import find_index
 
 _Column = Annotated[str, typer.Argument(help="The column.")]
 
@@ -99,6 +100,86 @@ def _print_projections(location: str, output: Output) -> None:
     table = open_table(location)
     names = table.projections()["name"].to_pylist()
     print_fields({"location": location, "version": table.version, "projections": names}, output)
+
+
+def add_index(
+    location: Location,
+    name: Annotated[str, typer.Argument(help="The index's name.")],
+    column: Annotated[
+        list[str], typer.Option("--column", help="A column; repeat it for more, one by one.")
+    ],
+    kind: Annotated[str, typer.Option(help="bloom: which segments may hold a value.")] = "bloom",
+    fpp: Annotated[
+        float, typer.Option(help="Share of segments that may be read without need.")
+    ] = 0.001,
+    materialize: Annotated[
+        bool, typer.Option("--materialize", help="Also build it for the segments that are there.")
+    ] = False,
+    build: Annotated[
+        str, typer.Option(help="immediate; or deferred: only materialize-index and compact do it.")
+    ] = "immediate",
+    interval: Annotated[
+        str | None, typer.Option(help="Segments with no row in it go without the index.")
+    ] = None,
+    retain: Annotated[
+        str | None, typer.Option(help="Segments with older rows only go without: '90 days'.")
+    ] = None,
+    max_bytes_ratio: Annotated[
+        float | None, typer.Option(help="The most bytes, as a share of the base table's.")
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Declare an index; commits of segments written from now on have filters for it."""
+    table = open_table(location)
+    table.add_index(
+        projseg.Index(name, column, kind=kind, fpp=fpp),
+        materialize=materialize,
+        build=build,
+        interval=interval,
+        retain=retain,
+        max_bytes_ratio=max_bytes_ratio,
+    )
+    _print_indexes(location, output)
+
+
+def materialize_index(
+    location: Location,
+    name: Annotated[
+        str | None, typer.Argument(help="The index; default: all that are declared.")
+    ] = None,
+    interval: SegmentInterval = None,
+    output: Output = None,
+) -> None:
+    """Build declared indexes for the segments that lack them; no segment is written."""
+    table = open_table(location)
+    with segments_shown() as show:
+        made = table.materialize_index(name, interval, on_progress=show)
+    found = table.indexes().to_pylist()
+    covered = {f"{row['name']}.{row['column']}": row["covered"] for row in found}
+    print_fields({"location": location, "version": made.version, "covered": covered}, output)
+
+
+def drop_index(
+    location: Location,
+    name: Annotated[str, typer.Argument(help="The index's name.")],
+    *,
+    is_preview: IsPreview,
+    output: Output = None,
+) -> None:
+    """Drop an index; vacuum removes its files."""
+    table = open_table(location)
+    if is_preview:
+        found = find_index(table.properties.declared_indexes, name)
+        print_preview({"would_drop": found.name}, location, output)
+        return
+    table.drop_index(name)
+    _print_indexes(location, output)
+
+
+def _print_indexes(location: str, output: Output) -> None:
+    table = open_table(location)
+    names = [index.name for index in table.properties.declared_indexes]
+    print_fields({"location": location, "version": table.version, "indexes": names}, output)
 
 
 def add_column(

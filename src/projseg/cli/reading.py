@@ -100,6 +100,11 @@ def projections(location: Location, *, at: At, output: Output = None) -> None:
     print_rows(open_table(location, **at).projections(), output)
 
 
+def indexes(location: Location, *, at: At, output: Output = None) -> None:
+    """List a table's indexes and how many segments each covers."""
+    print_rows(open_table(location, **at).indexes(), output)
+
+
 def history(location: Location, output: Output = None) -> None:
     """List the commits of a table, newest first."""
     print_rows(open_table(location).history(), output)

@@ -156,6 +156,12 @@ _CONTEXT: Final[dict[str, Any]] = {
     "exclude_projections": Annotated[
         list[str] | None, typer.Option("--exclude-projections", help="Names not to be used.")
     ],
+    "no_indexes": Annotated[
+        bool, typer.Option("--no-indexes", help="Leave out no segment by an index.")
+    ],
+    "exclude_indexes": Annotated[
+        list[str] | None, typer.Option("--exclude-indexes", help="Indexes not to be asked.")
+    ],
     "timezone": Timezone,
     "threads": Threads,
 }
@@ -163,7 +169,14 @@ _WHOLE: Final = Annotated[
     str | None,
     typer.Option("--query", help="The whole query as JSON, or @FILE that holds it."),
 ]
-_TEXT_LISTS: Final = ("group_by", "aggregators", "order_by", "columns", "exclude_projections")
+_TEXT_LISTS: Final = (
+    "group_by",
+    "aggregators",
+    "order_by",
+    "columns",
+    "exclude_projections",
+    "exclude_indexes",
+)
 
 
 def _query(**given: Any) -> Query:

@@ -11,6 +11,7 @@
 | | detail, segments, projections, projection_stats, columns, verify, `_repr_html_` |
 | `row_edits` | delete, truncate, update, merge, erase |
 | `projection_edits` | add_projection, drop_projection, materialize_projection |
+| `index_edits` | add_index, drop_index, materialize_index, indexes |
 | `segments` | compact |
 | `columns` | add_column, rename_column, drop_column, widen_column |
 | `kept_versions` | restore, tag, drop_tag, tags, vacuum |
@@ -23,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from projseg.table.columns import TableColumns
+from projseg.table.index_edits import TableIndexes
 from projseg.table.kept_versions import TableVersions
 from projseg.table.projection_edits import TableProjections, bounds_of
 from projseg.table.row_edits import TableRows
@@ -37,7 +39,7 @@ from projseg.table_layer.storage.locate_storage import StorageOptionsLike, open_
 if TYPE_CHECKING:
     from projseg.algebra.expressions.parameters.arguments import ArgumentsLike
     from projseg.algebra.query.request import IntervalLike
-    from projseg.declarations import ProjectionLike, SchemaLike
+    from projseg.declarations import IndexLike, ProjectionLike, SchemaLike
     from projseg.input_rows import RowsLike
     from projseg.table.writes import Commit, OnSegment
 
@@ -70,7 +72,15 @@ def is_table(
     return holds_table(location, storage_options)
 
 
-class Table(TableVersions, TableRows, TableProjections, TableViews, TableSegments, TableColumns):
+class Table(
+    TableVersions,
+    TableRows,
+    TableProjections,
+    TableIndexes,
+    TableViews,
+    TableSegments,
+    TableColumns,
+):
     """A table at one version; a write through this object moves it to the version written.
 
     Parameters
@@ -126,6 +136,7 @@ class Table(TableVersions, TableRows, TableProjections, TableViews, TableSegment
         projections: Sequence[ProjectionLike] = (),
         target_segment_rows: int = TARGET_SEGMENT_ROWS,
         properties: Mapping[str, str] | None = None,
+        indexes: Sequence[IndexLike] = (),
         data: RowsLike | None = None,
         on_segment: OnSegment | None = None,
         commit_as: str | None = None,
@@ -151,6 +162,8 @@ class Table(TableVersions, TableRows, TableProjections, TableViews, TableSegment
             Rows at which a segment is full.
         properties : mapping of str to str
             Kept for the user.
+        indexes : sequence
+            `Index`, mapping or JSON text.
         data, on_segment, commit_as
             As of `append`. If the rows cannot be written, there is no table.
         storage_options : mapping or None
@@ -181,6 +194,7 @@ class Table(TableVersions, TableRows, TableProjections, TableViews, TableSegment
             projections=projections,
             target_segment_rows=target_segment_rows,
             properties=properties,
+            indexes=indexes,
             data=data,
             on_segment=on_segment,
             commit_as=commit_as,

@@ -1,4 +1,4 @@
-"""Publish changes of what a table declares: its columns and its projections."""
+"""Publish changes of what a table declares: its columns, projections and indexes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from projseg.algebra.projection.parse import parse_projection
-from projseg.declarations import ProjectionLike, declaration_of, schema_of
+from projseg.declarations import (
+    IndexLike,
+    ProjectionLike,
+    declaration_of,
+    declared_index,
+    schema_of,
+)
 from projseg.errors import InvalidInputError
 from projseg.table_layer.columns.column_changes import ColumnChanges, find_column
 from projseg.table_layer.columns.projection_names import stored_declaration
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.change import Change, ChangeColumns, SetProperties
 from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.index_declaration import find_index
 from projseg.table_layer.metadata.projection_scope import declare_scope, scope_keys
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties, columns_of
@@ -161,6 +168,39 @@ def drop_projection(base: Snapshot, name: str, note: CommitNote) -> Snapshot:
     """Stop embedding a projection in segments written after the table version `base`."""
     change = SetProperties(drop_projections=(name,), drop_properties=scope_keys(name))
     return _set_projections(base, change, "drop projection", note.asking(projection=name))
+
+
+def add_index(
+    base: Snapshot,
+    index: IndexLike,
+    *,
+    build: str,
+    interval: Interval | None,
+    retain: str | None,
+    max_bytes_ratio: float | None,
+    note: CommitNote,
+) -> tuple[Snapshot, str]:
+    """Declare an index after the table version `base`; return also its name.
+
+    See `Table.add_index`.
+    """
+    scope = declare_scope(
+        build=build, interval=interval, retain=retain, max_bytes_ratio=max_bytes_ratio
+    )
+    declared = declared_index(index, base.properties, scope)
+    columns = ", ".join(one.column for one in declared.columns)
+    note = note.asking(
+        index=declared.name, kind=declared.kind, columns=columns, **declared.properties
+    )
+    change = SetProperties(add_indexes=(declared,))
+    return _set_projections(base, change, "add index", note), declared.name
+
+
+def drop_index(base: Snapshot, name: str, note: CommitNote) -> Snapshot:
+    """Drop an index after the table version `base`."""
+    known = find_index(base.properties.declared_indexes, name).name
+    change = SetProperties(drop_indexes=(known,))
+    return _set_projections(base, change, "drop index", note.asking(index=known))
 
 
 def _set_projections(base: Snapshot, change: Change, operation: str, note: CommitNote) -> Snapshot:

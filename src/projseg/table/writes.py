@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from projseg.algebra.time.interval import Interval
 from projseg.declarations import (
+    IndexLike,
     ProjectionLike,
     SchemaLike,
     declare_properties,
@@ -21,7 +22,7 @@ from projseg.table_layer.commits.cleanup import removed_on_failure
 from projseg.table_layer.commits.commit import commit, create_table, not_committed, refuse_existing
 from projseg.table_layer.metadata.change import Append, Change, Overwrite
 from projseg.table_layer.metadata.commit_info import CommitNote
-from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.segment_entry import SegmentEntry, written_files
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties
 from projseg.table_layer.storage.locate_storage import Storage
@@ -168,6 +169,7 @@ def create(
     projections: Sequence[ProjectionLike],
     target_segment_rows: int,
     properties: Mapping[str, str] | None,
+    indexes: Sequence[IndexLike] = (),
     data: RowsLike | None,
     on_segment: OnSegment | None,
     commit_as: str | None = None,
@@ -184,6 +186,7 @@ def create(
         projections=projections,
         target_segment_rows=target_segment_rows,
         properties=properties,
+        indexes=indexes,
     )
     if data is None:
         return create_table(storage, declared_properties)
@@ -239,7 +242,7 @@ def _write_segments(
         )
     except StorageError as error:
         raise not_committed(storage, error) from error
-    files += [entry.file for entry in entries]
+    files += written_files(entries)
     return tuple(entries)
 
 

@@ -1,0 +1,1 @@
+"""Indexes of segments that are there: filters made from stored hashes, and files gathered."""

@@ -1,0 +1,196 @@
+"""Build declared indexes for segments that are there, from what these store of their values.
+
+No segment is written anew, and of a column of ids only the value hashes are read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final
+
+from projseg.algebra.time.interval import Interval
+from projseg.errors import ProjsegError, StorageError
+from projseg.maintenance.projections.materialize import segments_in
+from projseg.maintenance.rewrite.stored_keys import stored_filter
+from projseg.memory.deadline import check_deadline
+from projseg.table_layer.columns.indexed_columns import WantedFilter, wanted_filters
+from projseg.table_layer.commits.cleanup import removed_on_failure
+from projseg.table_layer.commits.commit import commit, not_committed
+from projseg.table_layer.commits.next_version import now_us
+from projseg.table_layer.contents.index_coverage import coverage, read_bloom
+from projseg.table_layer.metadata.change import ListBloomFiles
+from projseg.table_layer.metadata.commit_info import CommitNote
+from projseg.table_layer.metadata.footer_match import open_checked
+from projseg.table_layer.metadata.index_declaration import find_index
+from projseg.table_layer.metadata.projection_scope import SKIPPED
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.metadata.table_schema import stored_schema
+from projseg.table_layer.storage.paths import new_write_id
+from projseg.writer.segment_filters import FilterWriter
+
+OPERATION: Final = "materialize index"
+PIECE_SEGMENTS: Final = 256
+"""Segments whose filters are in memory before they are written."""
+
+OnProgress = Callable[[int, int], object]
+
+
+def materialize_index(
+    base: Snapshot,
+    name: str | None,
+    interval: tuple[int, int] | None,
+    note: CommitNote,
+    on_progress: OnProgress | None = None,
+) -> tuple[Snapshot, int]:
+    """Build indexes in the segments that lack them, in one commit.
+
+    Parameters
+    ----------
+    base : Snapshot
+        The newest version.
+    name : str or None
+        The index; None: all that are declared.
+    interval : (int, int) or None
+        Only segments with times in `[start, end)`, microseconds UTC; None: all segments.
+    note : CommitNote
+        For the history.
+    on_progress : callable or None
+        Called with how many segments are done and how many there are, first with 0.
+
+    Returns
+    -------
+    (Snapshot, int)
+        The version written, or the newest if there was nothing to do; how many filters were made.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_INDEX, PROJSEG_NO_TIME_COLUMN.
+    CorruptionError
+        If a segment is damaged; nothing is committed.
+    CommitError, StorageError
+        As of any commit.
+    """
+    damaged = _damaged(base)
+    work = _missing(base, name, interval, damaged)
+    count = sum(len(entries) for _, entries in work)
+    if not count:
+        return base, 0
+    write_id = new_write_id()
+    with removed_on_failure(base.storage, write_id, base.version) as files:
+        writer = FilterWriter(base.storage, write_id, [wanted for wanted, _ in work], files)
+        try:
+            base.storage.check_writable()
+            done = 0
+            for wanted, entries in work:
+                for piece in _pieces(entries):
+                    if on_progress is not None:
+                        on_progress(done, count)
+                    _build(base, wanted, piece, writer)
+                    done += len(piece)
+            added = writer.finish()
+        except StorageError as error:
+            raise not_committed(base.storage, error) from error
+        change = ListBloomFiles(added, damaged)
+        snapshot = _listed(base, change, write_id, name, interval, note)
+    if on_progress is not None:
+        on_progress(count, count)
+    return snapshot, count
+
+
+def _listed(
+    base: Snapshot,
+    change: ListBloomFiles,
+    write_id: str,
+    name: str | None,
+    interval: tuple[int, int] | None,
+    note: CommitNote,
+) -> Snapshot:
+    return commit(
+        base.storage,
+        base,
+        change,
+        write_id=write_id,
+        operation=OPERATION,
+        metrics={
+            "filters": sum(one.segment_count for one in change.added),
+            "added_bloom_files": len(change.added),
+            "removed_bloom_files": len(change.removed),
+            "written_bytes": sum(one.byte_count for one in change.added),
+        },
+        note=note.asking(
+            index=name, interval=None if interval is None else str(Interval(*interval))
+        ),
+    )
+
+
+def _missing(
+    snapshot: Snapshot,
+    name: str | None,
+    interval: tuple[int, int] | None,
+    damaged: frozenset[str],
+) -> list[tuple[WantedFilter, list[SegmentEntry]]]:
+    """Return the filters to make, with the segments that lack each."""
+    declared = snapshot.properties.declared_indexes
+    chosen = declared if name is None else (find_index(declared, name),)
+    definitions = {definition for index in chosen for definition in index.columns}
+    now, found = now_us(), []
+    for wanted in wanted_filters(snapshot.properties):
+        if wanted.definition not in definitions:
+            continue
+        known = coverage(snapshot, wanted.definition, damaged).statuses
+        entries = [
+            entry
+            for entry in segments_in(snapshot, interval)
+            if (entry.file not in known or _is_worth_trying(known[entry.file], wanted))
+            and wanted.reason_against(entry.min_time_us, entry.max_time_us, now) is None
+        ]
+        found.append((wanted, entries))
+    return [(wanted, entries) for wanted, entries in found if entries]
+
+
+def _damaged(snapshot: Snapshot) -> frozenset[str]:
+    """Return the listed Bloom files that are missing or damaged, every page being read."""
+    found = []
+    for one in snapshot.bloom_files:
+        try:
+            file = read_bloom(snapshot.storage, one)
+            file.verify(partial(snapshot.storage.read_range, one.name))
+        except (ProjsegError, OSError):
+            found.append(one.name)
+    return frozenset(found)
+
+
+def _is_worth_trying(status: str, wanted: WantedFilter) -> bool:
+    """Whether what left a segment without a filter may be gone: no failure is for ever."""
+    if status.startswith(SKIPPED):
+        return not any(scope.is_settled(status) for scope in wanted.scopes)
+    return status.startswith("failed")
+
+
+def _pieces(entries: Sequence[SegmentEntry]) -> Iterator[Sequence[SegmentEntry]]:
+    for start in range(0, len(entries), PIECE_SEGMENTS):
+        yield entries[start : start + PIECE_SEGMENTS]
+
+
+def _build(
+    base: Snapshot, wanted: WantedFilter, entries: Sequence[SegmentEntry], writer: FilterWriter
+) -> None:
+    schema = stored_schema(base.properties)
+
+    def one(entry: SegmentEntry) -> None:
+        check_deadline()
+        segment = open_checked(base.storage, entry, schema)
+        writer.put(wanted.definition, stored_filter(entry, segment, schema, wanted), entry)
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        futures = [pool.submit(one, entry) for entry in entries]
+        try:
+            for future in futures:
+                future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)

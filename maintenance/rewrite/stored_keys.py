@@ -1,0 +1,70 @@
+"""The keys of a stored column, for filters of segments that are there already."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.errors import CorruptionError, ProjsegError, StorageError
+from projseg.kernels.rows.sorting import distinct
+from projseg.maintenance.rewrite.uncached_segment import UncachedColumns
+from projseg.segment_format.dictionaries.dictionary_pages import NULL_HASH
+from projseg.segment_format.file.segment_file import SegmentFile
+from projseg.segment_format.indexes.bloom_file import SegmentFilter
+from projseg.segment_format.indexes.index_kinds import KINDS, same_hashes
+from projseg.segment_format.layout.footer import BASE_TABLE
+from projseg.segment_format.layout.logical_types import parse_type_name
+from projseg.table_layer.columns.indexed_columns import WantedFilter
+from projseg.table_layer.metadata.segment_entry import SegmentEntry
+from projseg.table_layer.metadata.table_schema import TableSchema
+from projseg.writer.segment_filters import FAILED, segment_filter
+
+
+def stored_filter(
+    entry: SegmentEntry, segment: SegmentFile, schema: TableSchema, wanted: WantedFilter
+) -> SegmentFilter:
+    """Return the filter of a segment that is stored already.
+
+    Of a column of ids only the value hashes are read.
+
+    Parameters
+    ----------
+    entry : SegmentEntry
+        How the segment is listed, or is to be.
+    segment : SegmentFile
+        The open file.
+    schema : TableSchema
+        What segments may hold, under stored names.
+    wanted : WantedFilter
+        What is made.
+
+    Raises
+    ------
+    CorruptionError, StorageError
+        If the segment cannot be read.
+    """
+    try:
+        keys = _stored_keys(segment, schema, wanted)
+    except (CorruptionError, StorageError):
+        raise
+    except (ProjsegError, ArithmeticError, ValueError) as error:
+        return SegmentFilter(entry.file, 0, f"{FAILED}{error}", None)
+    return segment_filter(entry, keys, wanted)
+
+
+def _stored_keys(
+    segment: SegmentFile, schema: TableSchema, wanted: WantedFilter
+) -> NDArray[np.uint64]:
+    forms = schema.forms.get(wanted.column)
+    names = [wanted.column] if forms is None else [form.name for form in reversed(forms)]
+    present = next((name for name in names if segment.has_column(BASE_TABLE, "base", name)), None)
+    if present is None:
+        return np.empty(0, np.uint64)
+    entry = segment.column_entry(BASE_TABLE, "base", present)
+    type_ = parse_type_name(wanted.definition.type)
+    if entry.dictionary is not None and same_hashes(parse_type_name(entry.type), type_):
+        hashes = segment.stored_hashes(segment.footer.dictionaries[entry.dictionary])
+        if hashes is not None:
+            return distinct(hashes[hashes != NULL_HASH])  # which no value has: coupons are above 0
+    base = UncachedColumns(segment, BASE_TABLE, schema)
+    return KINDS[wanted.definition.kind].keys(base.read("base", wanted.column))

@@ -1,0 +1,388 @@
+"""Leave out segments that hold no key of a condition, before their entries are decoded.
+
+Which keys a condition has is decided in `algebra`; here the pages of Bloom files are read that hold
+the keys' rows. Whatever cannot be read leaves its segments in: an index changes no answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from projseg.algebra.expressions.text.render import to_sql
+from projseg.algebra.proofs.index_keys import AllOf, IndexUse, Keys, KeyTree, Refusal, keys_of
+from projseg.algebra.query.bound_query import QuerySpec
+from projseg.errors import ProjsegError
+from projseg.kernels.bitmaps.bloom_blocks import key_blocks, key_masks, may_hold
+from projseg.kernels.rows.sorting import distinct
+from projseg.memory.cache import KEPT
+from projseg.memory.request_pool import side_by_side
+from projseg.segment_format.dictionaries.dictionary_pages import array_hashes
+from projseg.segment_format.indexes.bloom_file import Band, Blocks, BloomFile
+from projseg.segment_format.indexes.index_kinds import IndexDefinition
+from projseg.table_layer.columns.indexed_columns import indexed_column
+from projseg.table_layer.contents.index_coverage import open_bloom
+from projseg.table_layer.metadata.segment_entry import BloomReference, SegmentEntry
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.storage_contract import ByteRange
+
+LOGGER: Final = logging.getLogger("projseg.table")
+
+_COSTLIER_SHARE: Final = 0.25  # of the segments' bytes that filters may take to be read
+_FEWEST: Final = 2
+_WARNED: Final[set[str]] = set()
+_CONDITION_CHARACTERS_MAX: Final = 200
+
+Mask = NDArray[np.bool_]
+
+
+class Pruned(NamedTuple):
+    """The segments left, decoded as they are asked for; what indexes did; how many are gone."""
+
+    entries: Iterator[SegmentEntry]
+    uses: tuple[IndexUse, ...]
+    gone_count: int
+
+
+class _Candidate(NamedTuple):
+    """A column's index that may be asked."""
+
+    name: str
+    column: str
+    definition: IndexDefinition
+    is_served: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Filters:
+    """One band of a listed file, and where its segments stand in the version: -1 for none."""
+
+    reference: BloomReference
+    file: BloomFile
+    band: Band
+    positions: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The filters of one definition for a version's segments.
+
+    Parameters
+    ----------
+    filters : list of _Filters
+        In any order.
+    is_covered : bool[segments]
+        Which segments have a filter.
+    damaged : list of BloomReference
+        Files that could not be opened.
+    """
+
+    filters: list[_Filters]
+    is_covered: Mask
+    damaged: list[BloomReference] = field(default_factory=list)
+
+
+def pruned_by_indexes(
+    snapshot: Snapshot, query: QuerySpec, keys: KeyTree | None = None
+) -> Pruned | None:
+    """Return the segments that indexes leave; None if no index has anything to say.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The version.
+    query : QuerySpec
+        What is asked.
+    keys : KeyTree or None
+        Keys that each wanted row has one of, besides those of the query's filter.
+    """
+    candidates = _candidates(snapshot)
+    if not candidates:
+        return None
+    columns = {column for column, _ in candidates}
+    kinds = {
+        name: frozenset(kind for column, kind in candidates if column == name) for name in columns
+    }
+    tree, refusals = keys_of(query.filter, kinds)
+    if keys is not None:
+        tree = keys if tree is None else AllOf((tree, keys))
+    if tree is None and not refusals:
+        return None
+    return _Pruning(snapshot, query, candidates).run(tree, refusals)
+
+
+def _candidates(snapshot: Snapshot) -> dict[tuple[str, str], list[_Candidate]]:
+    """Return the indexes of each column and kind."""
+    found: dict[tuple[str, str], list[_Candidate]] = {}
+    properties = snapshot.properties
+    for index in properties.declared_indexes:
+        for definition in index.columns:
+            column = indexed_column(definition, properties)
+            if column is not None:
+                one = _Candidate(index.name, column.name, definition, column.is_served)
+                found.setdefault((column.name, index.kind), []).append(one)
+    return found
+
+
+@dataclass(slots=True)
+class _Pruning:
+    """One query's pruning."""
+
+    snapshot: Snapshot
+    query: QuerySpec
+    candidates: dict[tuple[str, str], list[_Candidate]]
+    uses: list[IndexUse] = field(default_factory=list)
+
+    def run(self, tree: KeyTree | None, refusals: Sequence[Refusal]) -> Pruned:
+        """Ask the indexes."""
+        within = self._within()
+        self.uses += [use for one in refusals for use in self._refused(one, within)]
+        left = within if tree is None else within & self._mask(tree, within)
+        gone_count = int(within.sum()) - int(left.sum())
+        return Pruned(self._entries(left), tuple(self.uses), gone_count)
+
+    def _within(self) -> Mask:
+        """Return which segments may hold a time of the query's interval."""
+        interval, manifests = self.query.interval, self.snapshot.file.manifests
+        if interval is None:
+            return np.ones(sum(one.segment_count for one in manifests), np.bool_)
+        found = []
+        for reference in manifests:
+            mask = np.zeros(reference.segment_count, np.bool_)
+            if reference.min_time_us < interval.end_us and (
+                reference.max_time_us >= interval.start_us
+            ):
+                manifest = self.snapshot.load(reference)
+                mask[manifest.overlapping(interval.start_us, interval.end_us)] = True
+            found.append(mask)
+        return np.concatenate([np.empty(0, np.bool_), *found])
+
+    def _entries(self, left: Mask) -> Iterator[SegmentEntry]:
+        start = 0
+        for reference in self.snapshot.file.manifests:
+            chosen = np.flatnonzero(left[start : start + reference.segment_count])
+            start += reference.segment_count
+            if len(chosen):
+                manifest = self.snapshot.load(reference)
+                yield from map(manifest.entry, chosen.tolist())
+
+    def _refused(self, refusal: Refusal, within: Mask) -> Iterator[IndexUse]:
+        for (column, _), several in self.candidates.items():
+            if column == refusal.column:
+                count = int(within.sum())
+                text = _text(refusal.condition)
+                for one in several:
+                    yield IndexUse(one.name, column, text, False, refusal.reason, count, count)
+
+    def _mask(self, tree: KeyTree, within: Mask) -> Mask:
+        """Return which segments may fulfil a tree of keys."""
+        if isinstance(tree, Keys):
+            return self._mask_of_keys(tree, within)
+        masks = [self._mask(part, within) for part in tree.parts]
+        combine = np.logical_and if isinstance(tree, AllOf) else np.logical_or
+        mask: Mask = combine.reduce(masks)
+        return mask
+
+    def _mask_of_keys(self, keys: Keys, within: Mask) -> Mask:
+        several = self.candidates.get((keys.column, keys.kind), [])
+        everything, count = np.ones(len(within), np.bool_), int(within.sum())
+        context = self.query.context
+        excluded = {name.casefold() for name in context.exclude_indexes}
+        text = _text(keys.condition)
+
+        def unused(one: _Candidate, reason: str) -> None:
+            self.uses.append(IndexUse(one.name, one.column, text, False, reason, count, count))
+
+        for one in several:
+            if context.no_indexes:
+                unused(one, "DISABLED")
+            elif one.name.casefold() in excluded:
+                unused(one, "EXCLUDED")
+            elif not one.is_served:
+                unused(one, "TYPE_CHANGED")
+            elif count < _FEWEST:
+                unused(one, "NOTHING_LEFT")
+            else:
+                return self._asked(one, keys, text, within)
+        return everything
+
+    def _asked(self, one: _Candidate, keys: Keys, text: str, within: Mask) -> Mask:
+        known, count = _known(self.snapshot, one.definition), int(within.sum())
+        hashes = _hashes(keys)
+        asked = [
+            each for each in known.filters if within[each.positions[each.positions >= 0]].any()
+        ]
+        byte_count = sum(
+            each.band.page(page)[1] for each in asked for page in _pages(each.band, hashes)
+        )
+        mask = np.ones(len(within), np.bool_)
+        if byte_count > _COSTLIER_SHARE * self._stored_bytes(within):
+            use = IndexUse(one.name, one.column, text, False, "COSTLIER", count, count)
+            self.uses.append(use)
+            return mask
+        by_file: dict[str, list[_Filters]] = {}
+        for each in asked:
+            by_file.setdefault(each.reference.name, []).append(each)
+        storage, damaged = self.snapshot.storage, list(known.damaged)
+
+        def answered(several: list[_Filters]) -> list[tuple[_Filters, Mask]] | ProjsegError:
+            try:
+                return [(each, _holders(storage, each, hashes)) for each in several]
+            except (ProjsegError, OSError) as error:
+                return warned(several[0].reference, error)
+
+        def warned(reference: BloomReference, error: Exception) -> ProjsegError:
+            damaged.append(reference)
+            warn(storage, reference, error)
+            return ProjsegError("PROJSEG_INTERNAL", str(error))
+
+        each_file = side_by_side if storage.is_remote else map
+        for answer in each_file(answered, list(by_file.values())):
+            if isinstance(answer, ProjsegError):
+                continue
+            for each, may in answer:
+                positions = each.positions[~may]
+                mask[positions[positions >= 0]] = False
+        self.uses.append(
+            IndexUse(
+                one.name,
+                one.column,
+                text,
+                bool(by_file),
+                _gap(damaged, int((within & ~known.is_covered).sum())),
+                count,
+                int((mask & within).sum()),
+                len(by_file),
+                byte_count,
+            )
+        )
+        return mask
+
+    def _stored_bytes(self, within: Mask) -> float:
+        """Return about how many bytes the segments within the interval store."""
+        share = float(within.sum()) / max(len(within), 1)
+        return share * self.snapshot.data_bytes
+
+
+def _gap(damaged: Sequence[BloomReference], missing: int) -> str | None:
+    if damaged:
+        return "DAMAGED"
+    return f"NOT_BUILT {missing}" if missing else None
+
+
+def _text(condition: Any) -> str:
+    text = to_sql(condition)
+    if len(text) <= _CONDITION_CHARACTERS_MAX:
+        return text
+    return text[: _CONDITION_CHARACTERS_MAX - 3] + "..."
+
+
+def _hashes(keys: Keys) -> NDArray[np.uint64]:
+    if not keys.values:
+        return np.empty(0, np.uint64)
+    values = pa.array([one.value for one in keys.values], keys.values[0].type)
+    return distinct(array_hashes(values))
+
+
+def _pages(band: Band, hashes: NDArray[np.uint64]) -> list[int]:
+    """Return the pages of a band that hold the rows of keys."""
+    found: list[int] = distinct(key_blocks(hashes, band.blocks) // band.page_rows).tolist()
+    return found
+
+
+def _holders(storage: Storage, filters: _Filters, hashes: NDArray[np.uint64]) -> Mask:
+    """Return which segments of a band may hold one of some keys: bool[segments].
+
+    Raises
+    ------
+    ProjsegError, OSError
+        If a page cannot be read.
+    """
+    band = filters.band
+    pages = _read_pages(storage, filters, _pages(band, hashes))
+    found = np.zeros(band.segment_count, np.bool_)
+    rows, masks = key_blocks(hashes, band.blocks).tolist(), key_masks(hashes)
+    for row, mask in zip(rows, masks, strict=True):
+        found |= may_hold(pages[row // band.page_rows][row % band.page_rows], mask)
+    return found
+
+
+def _read_pages(storage: Storage, filters: _Filters, numbers: Sequence[int]) -> dict[int, Blocks]:
+    name, band = filters.reference.name, filters.band
+    keys = {n: ("bloom page", storage.location, name, band.blocks, n) for n in numbers}
+    found = {number: KEPT.get(key) for number, key in keys.items()}
+    missing = [number for number, page in found.items() if page is None]
+    if missing:
+        ranges = [ByteRange(*band.page(number)) for number in missing]
+        for number, content in zip(missing, storage.read_ranges(name, ranges), strict=True):
+            page = filters.file.rows(band, number, content)
+            KEPT.put(keys[number], page, len(content))
+            found[number] = page
+    return {number: page for number, page in found.items() if page is not None}
+
+
+def _known(snapshot: Snapshot, definition: IndexDefinition) -> _Known:
+    """Return where the filters of a definition lie, cached unless a file cannot be opened."""
+    storage, digest = snapshot.storage, definition.definition_hash
+    key = ("index", storage.location, snapshot.version, snapshot.file.write_id, digest)
+    known: _Known | None = KEPT.get(key)
+    if known is None:
+        known = _located(snapshot, digest)
+        if not known.damaged:
+            KEPT.put(key, known, sum(one.positions.nbytes for one in known.filters))
+    return known
+
+
+def _located(snapshot: Snapshot, digest: str) -> _Known:
+    manifests = snapshot.file.manifests
+    starts = [0, *accumulate(one.segment_count for one in manifests)]
+    places = {
+        file: start + number
+        for start, reference in zip(starts, manifests, strict=False)
+        for number, file in enumerate(snapshot.load(reference).segment_files())
+    }
+    known = _Known([], np.zeros(starts[-1], np.bool_))
+    references = [one for one in snapshot.bloom_files if one.definition_hash == digest]
+
+    def opened(reference: BloomReference) -> BloomFile | None:
+        try:
+            return open_bloom(snapshot.storage, reference)
+        except (ProjsegError, OSError) as error:
+            warn(snapshot.storage, reference, error)
+            return None
+
+    each = side_by_side if snapshot.storage.is_remote else map
+    for reference, file in zip(references, each(opened, references), strict=True):
+        if file is None:
+            known.damaged.append(reference)
+            continue
+        for number, band in enumerate(file.footer.bands):
+            positions = np.full(band.segment_count, -1, np.int64)
+            for one in file.footer.segments:
+                if one.band == number and one.slot is not None:
+                    positions[one.slot] = places.get(one.file, -1)
+            known.filters.append(_Filters(reference, file, band, positions))
+            known.is_covered[positions[positions >= 0]] = True
+    return known
+
+
+def warn(storage: Storage, reference: BloomReference, error: Exception) -> None:
+    """Say once that a Bloom file cannot be read; queries go on without it."""
+    if reference.name in _WARNED:
+        return
+    _WARNED.add(reference.name)
+    LOGGER.warning(
+        "queries go on without the Bloom file %s of %s, and read segments that it would exclude: "
+        "%s; materialize_index makes it anew",
+        reference.name,
+        storage.location,
+        error,
+    )

@@ -1,0 +1,139 @@
+"""The columns of declared indexes: what they are called now, and whether filters of them serve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+from msgspec import UNSET
+
+from projseg.segment_format.indexes.index_kinds import IndexDefinition
+from projseg.segment_format.layout.logical_types import parse_type_name
+from projseg.table_layer.metadata.index_declaration import DeclaredIndex, column_text, is_served
+from projseg.table_layer.metadata.projection_scope import ProjectionScope, scope_of
+from projseg.table_layer.metadata.stored_columns import Forms
+from projseg.table_layer.metadata.table_properties import TableProperties
+
+
+class IndexedColumn(NamedTuple):
+    """A column of an index as the table has it now.
+
+    Parameters
+    ----------
+    name : str
+        In the table.
+    stored : str
+        The name under which new segments store it.
+    type : pa.DataType
+        Its present type.
+    is_served : bool
+        Whether filters of the definition may be asked about it, and are to be written.
+    """
+
+    name: str
+    stored: str
+    type: pa.DataType
+    is_served: bool
+
+
+def indexed_column(
+    definition: IndexDefinition, properties: TableProperties
+) -> IndexedColumn | None:
+    """Return the column of a definition; None if the table has none of that stored name now."""
+    for name, forms in _forms(properties):
+        if any(column_text(form.name) == definition.column for form in forms):
+            type_ = parse_type_name(forms[-1].type)
+            return IndexedColumn(name, forms[-1].name, type_, is_served(definition, type_))
+    return None
+
+
+def indexes_reading(
+    declared: Iterable[DeclaredIndex], columns: Sequence[str], properties: TableProperties
+) -> list[str]:
+    """Return the names of the indexes over any of some columns, by the table's names."""
+    pairs = [(name, forms) for name, forms in _forms(properties) if name in columns]
+    texts = {column_text(form.name) for _, forms in pairs for form in forms}
+    return [index.name for index in declared if any(one.column in texts for one in index.columns)]
+
+
+def scope_of_index(index: DeclaredIndex) -> ProjectionScope:
+    """Return the segments that an index is to be built for."""
+    return scope_of(
+        {f"projection.index.{key}": index.properties[key] for key in index.properties}, "index"
+    )
+
+
+def scope_properties(scope: ProjectionScope) -> dict[str, str]:
+    """Return the properties of an index that state a scope."""
+    stated = scope.to_properties("index")
+    return {key.rpartition(".")[2]: text for key, text in stated.items()}
+
+
+class WantedFilter(NamedTuple):
+    """A filter that new segments are to have.
+
+    Parameters
+    ----------
+    definition : IndexDefinition
+        What it holds.
+    column : str
+        The stored name of the column in new segments.
+    scopes : tuple of ProjectionScope
+        Of each index that declares it.
+    """
+
+    definition: IndexDefinition
+    column: str
+    scopes: tuple[ProjectionScope, ...]
+
+    @property
+    def is_deferred(self) -> bool:
+        """Whether writers of new rows leave it to materialising and compaction."""
+        return all(scope.is_deferred for scope in self.scopes)
+
+    def reason_against(self, first_us: int | None, last_us: int | None, now_us: int) -> str | None:
+        """Return why a segment goes without, or None if any index wants it."""
+        reasons = [scope.reason_against(first_us, last_us, now_us) for scope in self.scopes]
+        return reasons[0] if all(reasons) else None
+
+    def bytes_guard(self, byte_count: int, base_bytes: int) -> str | None:
+        """Return why a filter is too large beside the base table, or None if any index takes it."""
+        reasons = [scope.bytes_guard(byte_count, base_bytes) for scope in self.scopes]
+        return reasons[0] if all(reasons) else None
+
+
+def wanted_filters(properties: TableProperties) -> tuple[WantedFilter, ...]:
+    """Return the filters of a table's new segments, those of one definition once.
+
+    Columns whose type was widened so that values have other hashes are left out.
+    """
+    scopes: dict[IndexDefinition, list[ProjectionScope]] = {}
+    for index in properties.declared_indexes:
+        for definition in index.columns:
+            scopes.setdefault(definition, []).append(scope_of_index(index))
+    found = []
+    for definition, several in scopes.items():
+        column = indexed_column(definition, properties)
+        if column is not None and column.is_served:
+            found.append(WantedFilter(definition, column.stored, tuple(several)))
+    return tuple(found)
+
+
+def _forms(properties: TableProperties) -> Iterable[tuple[str, Forms]]:
+    """Yield each column's name and its stored names, the oldest first."""
+    stored = properties.stored_columns
+    forms = [(column,) for column in properties.columns] if stored is UNSET else stored.columns
+    return zip((column.name for column in properties.columns), forms, strict=True)
+
+
+def without_deferral(declared: Iterable[DeclaredIndex]) -> tuple[DeclaredIndex, ...]:
+    """Return indexes that are built in each segment as it is written."""
+    return tuple(
+        DeclaredIndex(index.name, index.kind, index.columns, _without_build(index.properties))
+        for index in declared
+    )
+
+
+def _without_build(properties: Mapping[str, str]) -> dict[str, str]:
+    return {key: text for key, text in properties.items() if key != "build"}

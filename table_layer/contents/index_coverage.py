@@ -1,0 +1,173 @@
+"""Bloom files as they are listed: opened, and which segments they speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from projseg.errors import CorruptTableError, ProjsegError
+from projseg.memory.cache import KEPT
+from projseg.segment_format.indexes.bloom_file import BUILT, BloomFile
+from projseg.segment_format.indexes.index_kinds import IndexDefinition, false_share
+from projseg.table_layer.columns.indexed_columns import indexed_column
+from projseg.table_layer.metadata.index_declaration import DeclaredIndex
+from projseg.table_layer.metadata.segment_entry import BloomReference
+from projseg.table_layer.metadata.snapshot import Snapshot
+from projseg.table_layer.storage.locate_storage import Storage
+from projseg.table_layer.storage.paths import parse_segment_name
+
+_SLOT_BYTES = 400
+_SCHEMA = pa.schema(
+    [
+        ("name", pa.string()),
+        ("kind", pa.string()),
+        ("column", pa.string()),
+        ("fpp", pa.float64()),
+        ("postings", pa.bool_()),
+        ("build", pa.string()),
+        ("segments", pa.int64()),
+        ("covered", pa.int64()),
+        ("skipped", pa.int64()),
+        ("failed", pa.int64()),
+        ("keys", pa.int64()),
+        ("bloom_bytes", pa.int64()),
+        ("postings_bytes", pa.int64()),
+        ("files", pa.int64()),
+        ("status", pa.string()),
+    ]
+)
+
+
+def open_bloom(storage: Storage, listed: BloomReference) -> BloomFile:
+    """Return a listed Bloom file, its directory read once and cached.
+
+    Raises
+    ------
+    ProjsegError, OSError
+        If it is missing, damaged or another file; a caller goes on without it.
+    """
+    key = ("bloom file", storage.location, listed.name)
+    found: BloomFile = KEPT.get_or_load(
+        key,
+        lambda: read_bloom(storage, listed),
+        lambda file: _SLOT_BYTES * len(file.footer.segments),
+    )
+    return found
+
+
+def read_bloom(storage: Storage, listed: BloomReference) -> BloomFile:
+    """Return a listed Bloom file, read past the cache; errors as of `open_bloom`."""
+    path = f"{storage.location}/{listed.name}"
+    size = listed.byte_count - listed.footer_offset
+    ending, byte_count = storage.read_sized(listed.name, listed.footer_offset, size)
+    file = BloomFile.open(ending, byte_count, path)
+    footer = file.footer
+    stated = (byte_count, file.checksum, len(footer.segments), footer.definition_hash)
+    expected = (listed.byte_count, listed.checksum, listed.segment_count, listed.definition_hash)
+    strange = [one.file for one in footer.segments if parse_segment_name(one.file) is None]
+    if stated != expected or strange:
+        raise CorruptTableError(
+            "PROJSEG_CORRUPT_TABLE",
+            f"{path} is not the Bloom file that the snapshot lists; build the index anew with "
+            "materialize_index",
+        )
+    return file
+
+
+@dataclass(slots=True)
+class IndexCoverage:
+    """What the listed files say of a version's segments, for one definition.
+
+    Parameters
+    ----------
+    statuses : dict of str to str
+        By segment file, of listed segments that a file speaks of.
+    keys, byte_count, file_count : int
+        Of these.
+    problems : list of (str, str)
+        Files that could not be read, and why.
+    """
+
+    statuses: dict[str, str] = field(default_factory=dict)
+    keys: int = 0
+    byte_count: int = 0
+    file_count: int = 0
+    problems: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def covered(self) -> set[str]:
+        """The segments with a filter."""
+        return {file for file, status in self.statuses.items() if status == BUILT}
+
+    def count(self, start: str) -> int:
+        """Return how many segments have a status that begins so, and no filter."""
+        return sum(status.startswith(start) for status in self.statuses.values())
+
+
+def coverage(
+    snapshot: Snapshot, definition: IndexDefinition, without: frozenset[str] = frozenset()
+) -> IndexCoverage:
+    """Return what the listed Bloom files of a definition say, but for some; damaged say nothing."""
+    listed = {file for reference in snapshot.file.manifests for file in _files(snapshot, reference)}
+    found, digest = IndexCoverage(), definition.definition_hash
+    for reference in snapshot.bloom_files:
+        if reference.definition_hash != digest or reference.name in without:
+            continue
+        found.file_count += 1
+        found.byte_count += reference.byte_count
+        try:
+            segments = open_bloom(snapshot.storage, reference).footer.segments
+        except (ProjsegError, OSError) as error:
+            found.problems.append((reference.name, str(error)))
+            continue
+        for one in segments:
+            if one.file in listed and found.statuses.get(one.file) != BUILT:
+                found.statuses[one.file] = one.status
+                found.keys += one.key_count
+    return found
+
+
+def _files(snapshot: Snapshot, reference: Any) -> list[str]:
+    return snapshot.load(reference).segment_files()
+
+
+def indexes(snapshot: Snapshot) -> pa.Table:
+    """Return one row for each column of each index; see `Table.indexes`."""
+    rows = [row for index in snapshot.properties.declared_indexes for row in _rows(snapshot, index)]
+    return pa.Table.from_pylist(rows, _SCHEMA)
+
+
+def _rows(snapshot: Snapshot, index: DeclaredIndex) -> Iterator[dict[str, Any]]:
+    segment_count = len(snapshot.segments)
+    for definition in index.columns:
+        column = indexed_column(definition, snapshot.properties)
+        known = coverage(snapshot, definition)
+        covered = len(known.covered)
+        is_served = column is not None and column.is_served
+        whole = "ENABLED" if covered == segment_count else "PARTIAL"
+        stated = index.properties.get("fpp")
+        yield {
+            "name": index.name,
+            "kind": index.kind,
+            "column": definition.column if column is None else column.name,
+            "fpp": float(stated) if stated else _rounded(definition.bits),
+            "postings": definition.postings,
+            "build": index.properties.get("build", "immediate"),
+            "segments": segment_count,
+            "covered": covered,
+            "skipped": known.count("skipped: "),
+            "failed": known.count("failed: "),
+            "keys": known.keys,
+            "bloom_bytes": known.byte_count,
+            "postings_bytes": 0,
+            "files": known.file_count,
+            "status": whole if is_served else "DISABLED",
+        }
+
+
+def _rounded(bits: int) -> float:
+    """Return the rate of filters of so many bits, to one digit."""
+    return float(f"{false_share(bits):.0e}")

@@ -1,0 +1,194 @@
+"""The Bloom filters of new segments: one Bloom file for each task and column.
+
+Filters are gathered as segments are written and go to a file when the task ends, or when they take
+much memory. What fails here, but for a storage that takes no file, leaves a segment without.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projseg.errors import CorruptionError, ProjsegError, StorageError
+from projseg.kernels.bitmaps.bloom_blocks import BLOCK_BYTES, bloom_blocks
+from projseg.segment_format.indexes.bloom_file import (
+    BUILT,
+    BloomSummary,
+    BloomWriter,
+    SegmentFilter,
+    write_filters,
+)
+from projseg.segment_format.indexes.index_kinds import KINDS, IndexDefinition, block_count_of
+from projseg.segment_format.layout.format_limits import BLOOM_BLOCKS_MAX, BLOOM_SEGMENTS_MAX
+from projseg.segment_format.vectors.vectors import Vector
+from projseg.table_layer.columns.indexed_columns import WantedFilter
+from projseg.table_layer.commits.next_version import now_us
+from projseg.table_layer.metadata.manifest import NO_TIME_MAX, NO_TIME_MIN, time_range
+from projseg.table_layer.metadata.projection_scope import SKIPPED
+from projseg.table_layer.metadata.segment_entry import BloomReference, SegmentEntry
+from projseg.table_layer.storage.local_files import storage_error
+from projseg.table_layer.storage.locate_storage import PutOutcomeUnknownError, Storage
+from projseg.table_layer.storage.paths import new_bloom_name
+
+FAILED: Final = "failed: "
+_HELD_BYTES_MAX: Final = 64 << 20
+
+
+def segment_filter(
+    entry: SegmentEntry, keys: NDArray[np.uint64], wanted: WantedFilter
+) -> SegmentFilter:
+    """Return the filter of a segment's keys, uint64[k], each once, or why it has none."""
+    block_count = block_count_of(len(keys), wanted.definition.bits)
+    if block_count > BLOOM_BLOCKS_MAX:
+        reason: str | None = f"{SKIPPED}{len(keys)} keys need more than {BLOOM_BLOCKS_MAX} blocks"
+    else:
+        base_bytes = sum(zone.bytes for zone in entry.columns.values())
+        reason = wanted.bytes_guard(block_count * BLOCK_BYTES, base_bytes)
+    if reason is not None:
+        return SegmentFilter(entry.file, len(keys), reason, None)
+    return SegmentFilter(entry.file, len(keys), BUILT, bloom_blocks(keys, block_count))
+
+
+@dataclass(slots=True)
+class FilterWriter:
+    """Gathers the filters of a task's segments and writes them. Safe to use from several threads.
+
+    Parameters
+    ----------
+    storage : Storage
+        The table.
+    write_id : str
+        Of the commit.
+    wanted : sequence of WantedFilter
+        The filters of each segment.
+    files : list of str
+        The names of the files that were begun.
+    """
+
+    storage: Storage
+    write_id: str
+    wanted: Sequence[WantedFilter]
+    files: list[str] = field(default_factory=list)
+    _held: dict[IndexDefinition, list[tuple[SegmentFilter, tuple[int, int]]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    _written: list[BloomReference] = field(default_factory=list)
+    _lock: Lock = field(default_factory=Lock)
+
+    def add(
+        self,
+        entry: SegmentEntry,
+        vectors: Mapping[str, Vector],
+    ) -> None:
+        """Add the filters of a segment, given its base columns by stored name."""
+        for wanted in self.wanted:
+            definition = wanted.definition
+            self.put(definition, self._filter(entry, wanted, vectors[wanted.column]), entry)
+
+    def put(self, definition: IndexDefinition, made: SegmentFilter, entry: SegmentEntry) -> None:
+        """Add a segment's filter."""
+        with self._lock:
+            held = self._held[definition]
+            held.append((made, time_range(entry)))
+            size = sum(one.blocks.nbytes for one, _ in held if one.blocks is not None)
+            if size > _HELD_BYTES_MAX or len(held) == BLOOM_SEGMENTS_MAX:
+                self._write(definition)
+
+    def finish(self) -> tuple[BloomReference, ...]:
+        """Write what is left; return how the commit is to list all files.
+
+        Raises
+        ------
+        StorageError
+            If a file cannot be written.
+        """
+        with self._lock:
+            for definition in [one for one, held in self._held.items() if held]:
+                self._write(definition)
+        return tuple(self._written)
+
+    def _filter(self, entry: SegmentEntry, wanted: WantedFilter, vector: Vector) -> SegmentFilter:
+        reason = wanted.reason_against(entry.min_time_us, entry.max_time_us, now_us())
+        if reason is not None:
+            return SegmentFilter(entry.file, 0, reason, None)
+        try:
+            keys = KINDS[wanted.definition.kind].keys(vector)
+        except (CorruptionError, StorageError):
+            raise
+        except (ProjsegError, ArithmeticError, ValueError) as error:
+            return SegmentFilter(entry.file, 0, f"{FAILED}{error}", None)
+        return segment_filter(entry, keys, wanted)
+
+    def _write(self, definition: IndexDefinition) -> None:
+        held = self._held.pop(definition)
+        name = new_bloom_name(self.write_id)
+        self.files.append(name)
+        filters = [made for made, _ in held]
+        self._written.append(
+            write_bloom_file(
+                self.storage,
+                name,
+                definition,
+                [times for _, times in held],
+                lambda writer: write_filters(writer, filters),
+            )
+        )
+
+
+def write_bloom_file(
+    storage: Storage,
+    name: str,
+    definition: IndexDefinition,
+    ranges: Iterable[tuple[int, int]],
+    fill: Callable[[BloomWriter], BloomSummary],
+) -> BloomReference:
+    """Write a Bloom file, durably, and return how a snapshot lists it.
+
+    Parameters
+    ----------
+    storage : Storage
+        The table.
+    name : str
+        The file's; it must not exist.
+    definition : IndexDefinition
+        What its filters are of.
+    ranges : iterable of (int, int)
+        The smallest and largest time of each segment; the empty range of one without times.
+    fill : callable
+        Writes the bands and finishes the file.
+
+    Raises
+    ------
+    StorageError
+        If the file cannot be written.
+    LimitExceededError
+        If it becomes too large.
+    """
+    with storage.create(name) as sink:
+        writer = BloomWriter(
+            sink.write,
+            file_id=uuid.uuid4().bytes,
+            definition_hash=definition.definition_hash,
+            definition=definition.text,
+        )
+        summary = fill(writer)
+        try:
+            sink.commit()
+        except PutOutcomeUnknownError as error:
+            # Nothing lists the file yet, so it does not matter whether it exists.
+            raise storage_error(error, "write", f"{storage.location}/{name}") from error
+    known = [times for times in ranges if times != (NO_TIME_MIN, NO_TIME_MAX)]
+    return BloomReference(
+        definition.definition_hash,
+        name,
+        *summary,
+        min((low for low, _ in known), default=NO_TIME_MIN),
+        max((high for _, high in known), default=NO_TIME_MAX),
+    )
