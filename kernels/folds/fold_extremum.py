@@ -13,8 +13,8 @@ from projseg.kernels.runtime.kernel import kernel
 
 # The smallest or largest 64-bit key by group, over keys that are stored narrow.
 #
-# Keys are integers, dictionary ids, or the order keys of floats (`order_keys`), so one kernel for
-# each direction serves every type; floats without nulls are compared as they are.
+# Keys are integers, dictionary ids, or `float_order_keys`, so one kernel for each direction serves
+# every type; floats without nulls are compared as they are.
 
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1

@@ -1,7 +1,7 @@
 """Comparisons, three-valued logic, CASE and COALESCE in blocks.
 
 Nothing here raises an error. An operand that may fail is required to succeed in those rows alone
-that `functions/boolean.py` and `functions/conditional.py` would compute it for.
+that `functions/logic/conditional.py` would compute it for.
 """
 
 from __future__ import annotations
