@@ -96,23 +96,27 @@ class StoreWrite:
         """
         storage = self.store.storage
         try:
-            is_first = self.store.version < 0
-            probe_file = probe(storage, self.files) if is_first else None
-            made = _StoreCommit(storage, self.store, edit, self, operation, note, kept_from).run()
+            return _StoreCommit(storage, self.store, edit, self, operation, note, kept_from).run()
         except OSError as error:
             raise not_committed(storage, error) from error
-        if probe_file is not None:
-            remove(storage, [probe_file])
-        return made
 
 
 @contextmanager
 def store_write(store: StoreVersion) -> Iterator[StoreWrite]:
     """Yield a write to a store; its files are removed if it is certain that it failed."""
-    write_id = new_write_id()
+    write_id, storage = new_write_id(), store.storage
     base = store.version if store.version >= 0 else None
-    with removed_on_failure(store.storage, write_id, base, read_store) as files:
+    with removed_on_failure(storage, write_id, base, read_store) as files:
+        if base is not None:
+            yield StoreWrite(store, write_id, files)
+            return
+        try:
+            # Lists without a version would be a lost log, and are none beside this file.
+            probe_file = probe(storage, files)
+        except OSError as error:
+            raise not_committed(storage, error) from error
         yield StoreWrite(store, write_id, files)
+    remove(storage, [probe_file])
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from projseg.benchmarks.scenarios.planning import PLANNING
 from projseg.benchmarks.scenarios.profiling import FIRST_ANSWER, PROFILE
 from projseg.benchmarks.scenarios.star_queries import STAR_QUERIES
 from projseg.benchmarks.scenarios.table_life import LIFE_SCENARIOS
+from projseg.benchmarks.scenarios.view_questions import VIEWS
 from projseg.errors import InvalidInputError, did_you_mean
 
 __all__ = ["SCENARIOS", "scenario_named"]
@@ -29,6 +30,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         *LIFE_SCENARIOS,
         OBJECT_STORES,
         MANY_SEGMENTS,
+        VIEWS,
         PLANNING,
         CHOICES,
         COLUMN_SIZES,

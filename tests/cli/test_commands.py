@@ -432,3 +432,23 @@ def test_rows_are_changed_when_confirmed(shell, location, tmp_path):
     assert shell("truncate", location)[0]["would_delete_rows"] == 2
     assert shell("truncate", location, "--yes")[0]["deleted_rows"] == 2
     assert shell("describe", location)[0]["rows"] == 0
+
+
+def test_views_are_made_refreshed_and_dropped(shell, location):
+    select = "by_channel=SELECT channel, sum(added) AS added FROM t GROUP BY channel"
+    (made,) = shell("create-view", location, select, "--chunk", "month")
+    assert (made["name"], made["state"]) == ("by_channel", "fresh")
+    (listed,) = shell("views", location)
+    assert listed["segments_covered"] == listed["segments"]
+    assert shell("refresh-view", location, "--all")[0]["version"] is None
+    assert shell("refresh-view", location, "by_channel", "--full", "--dry-run")[0]["added"] == 1
+    assert shell("alter-view", location, "by_channel", "--disable")[0]["status"] == "DISABLED"
+    assert shell("alter-view", location, "by_channel", "--rename", "v")[0]["name"] == "v"
+    assert shell("explain-view", location, "v")[0]["aggregators"][0] == "sum(added)"
+    assert shell("drop-view", location, "v")[0]["dropped"] is False
+    assert shell("drop-view", location, "v", "--yes")[0]["dropped"] is True
+    shell("explain-view", location, "v", exits=1)
+    assert "PROJSEG_UNKNOWN_VIEW" in shell.error
+    shell("create-view", location, "SELECT 1", exits=1)
+    shell("refresh-view", location, exits=1)
+    shell("alter-view", location, "v", exits=1)

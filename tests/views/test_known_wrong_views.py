@@ -37,7 +37,7 @@ def some_rows(hours, seed=0):
 
 @pytest.fixture
 def table(tmp_path):
-    table = new_viewed_table(tmp_path / "t", some_rows(range(96)))
+    table = new_viewed_table(tmp_path / "t", some_rows(range(60)))
     table.create_view("hourly", HOURLY, chunk="day")
     return table
 

@@ -21,7 +21,17 @@ from typing import Annotated, Final
 import typer
 
 from projseg import __version__
-from projseg.cli import correcting, declaring, demo, doctor, keeping, load, reading, segment_report
+from projseg.cli import (
+    correcting,
+    declaring,
+    demo,
+    doctor,
+    keeping,
+    load,
+    reading,
+    segment_report,
+    viewing,
+)
 from projseg.cli.shared_arguments import declared
 from projseg.errors import ProjsegError, one_line
 
@@ -87,6 +97,12 @@ _VERBS: Final[dict[str, Callable[..., None]]] = {
     "add-index": declaring.add_index,
     "materialize-index": declaring.materialize_index,
     "drop-index": declaring.drop_index,
+    "views": viewing.views,
+    "create-view": viewing.create_view,
+    "refresh-view": viewing.refresh_view,
+    "alter-view": viewing.alter_view,
+    "drop-view": viewing.drop_view,
+    "explain-view": viewing.explain_view,
     "add-column": declaring.add_column,
     "rename-column": declaring.rename_column,
     "drop-column": declaring.drop_column,
