@@ -34,7 +34,7 @@ from projseg.algebra.planning.source_plan import (
 )
 from projseg.algebra.projection.stored_names import state_column_name
 from projseg.evaluation.arrow_vectors import grouping_vector
-from projseg.evaluation.choose import evaluate_over
+from projseg.evaluation.choose import evaluate_over, without_joins
 from projseg.evaluation.in_blocks import block_values
 from projseg.evaluation.masks import condition_mask
 from projseg.evaluation.rows import MemorySource, Rows, all_rows
@@ -137,7 +137,7 @@ def _add_rows(
 
 def _add_in_blocks(state: State, argument: Expression, rows: Rows, groups: Groups) -> bool:
     """Add an expression's values as they are computed, if they are exact and cannot fail."""
-    values = block_values(argument, rows)
+    values = block_values(without_joins(argument, rows), rows)
     if values is None or values.may_fail or argument.type == pa.float64():
         return False
     for start, numbers in values.chunks(len(rows)):

@@ -33,6 +33,7 @@ _PAGES = tuple(
         "erasing",
         "memory",
         "python-api",
+        "sql-without-spark",
     )
 )
 _EXAMPLE = re.compile(r"^(#+) ([^\n]*)$|```python(?: spark)?\n(.*?)```", re.MULTILINE | re.DOTALL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -11,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.functions.logic.joined_values import JOIN_FUNCTIONS
 from projseg.algebra.expressions.functions.text.text_rows import (
     TEXT_BYTES_MAX,
     TextsTooLargeError,
@@ -20,7 +22,9 @@ from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.time.granularity import Granularity
 from projseg.evaluation.arrow_vectors import grouping_vector, values_by_id
 from projseg.evaluation.concat import concat_vectors
+from projseg.evaluation.dimension_rows import POSITION
 from projseg.evaluation.in_blocks import evaluated_in_blocks
+from projseg.evaluation.joined_rows import JoinedPart, column_name, joined_parts, with_columns
 from projseg.evaluation.rows import Rows
 from projseg.segment_format.dictionaries.dictionary import Dictionary, narrow_id_dtype
 from projseg.segment_format.layout.logical_types import MICROS_A_DAY, is_text, numbers_to_arrow
@@ -144,17 +148,67 @@ def evaluate_over(expression: Expression, rows: Rows) -> Vector:
         if isinstance(vector, Ids) and len(vector.dictionary) <= max(len(vector), 1024):
             with suppress(TextsTooLargeError):
                 return _evaluate_over_dictionary(expression, name, vector)
-        buckets = _floor_of_plain_column(expression, vector)
-        if buckets is not None:
-            return buckets
-    in_blocks = evaluated_in_blocks(expression, rows)
-    if in_blocks is not None:
-        return in_blocks
+    if joined_parts(expression):
+        return _evaluate_joined(expression, rows)
+    known = None
+    if len(expression.columns) == 1:
+        known = _floor_of_plain_column(expression, vector)
+    if known is None:
+        known = evaluated_in_blocks(expression, rows)
+    if known is not None:
+        return known
     if len(rows) <= 1 or _text_bytes(expression, rows) <= _TEXT_BYTES_MAX:
         with suppress(TextsTooLargeError):
             columns = {name: rows.vector(name).to_arrow() for name in expression.columns}
             return grouping_vector(evaluate(expression, columns, len(rows)))
     return _evaluate_halves(expression, rows)
+
+
+def _evaluate_joined(expression: Expression, rows: Rows) -> Vector:
+    """Return the value of an expression that reads joined columns."""
+    over_columns = without_joins(expression, rows)
+    if over_columns != expression:
+        return evaluate_over(over_columns, rows)
+    assert isinstance(expression, Call)
+    if len(rows) > 1 and _text_bytes(expression, rows) > _TEXT_BYTES_MAX:
+        return _evaluate_halves(expression, rows)
+    if expression.function not in JOIN_FUNCTIONS:
+        columns = {name: rows.vector(name).to_arrow() for name in expression.columns}
+        return grouping_vector(evaluate(expression, columns, len(rows)))
+    data = {f"\0{n}": evaluate_over(a, rows) for n, a in enumerate(expression.arguments)}
+    names = tuple(Column(vector.type, name) for name, vector in data.items())
+    arrays = {name: vector.to_arrow() for name, vector in data.items()}
+    return grouping_vector(evaluate(replace(expression, arguments=names), arrays, len(rows)))
+
+
+def without_joins(expression: Expression, rows: Rows) -> Expression:
+    """Return an expression in which what reads joined columns is a column of `rows`.
+
+    These columns are computed here, and `rows` keeps them for other expressions. A part that
+    raises for a row of its dimension stays, since perhaps nothing matches that row.
+    """
+    names: dict[Expression, str] = {}
+    for part in joined_parts(expression):
+        if part.over_rows.columns == {POSITION}:
+            continue
+        name = column_name(part.whole)
+        if not rows.has_computed(name):
+            values = _values_of_rows(part)
+            if values is None:
+                continue
+            positions = evaluate_over(part.hop.position, rows)
+            assert isinstance(positions, Numbers)
+            rows.keep(name, values.take(positions.wide().astype(np.uint32)))
+        names[part.whole] = name
+    return with_columns(expression, names) if names else expression
+
+
+def _values_of_rows(part: JoinedPart) -> Vector | None:
+    try:
+        values: Vector = part.hop.path.dimension.rows().values(part.over_rows)
+    except (ArithmeticError, TextsTooLargeError):
+        return None
+    return values
 
 
 def _evaluate_halves(expression: Expression, rows: Rows) -> Vector:

@@ -14,7 +14,7 @@ from projseg.algebra.expressions.evaluate import may_fail
 from projseg.algebra.expressions.functions.text.text_rows import TextsTooLargeError
 from projseg.algebra.expressions.tree import Call, Expression
 from projseg.evaluation.arrow_vectors import truth_by_id
-from projseg.evaluation.choose import evaluate_over, truth
+from projseg.evaluation.choose import evaluate_over, truth, without_joins
 from projseg.evaluation.in_blocks import evaluated_in_blocks
 from projseg.evaluation.ranges import NumberRange, value_range
 from projseg.evaluation.rows import MaskedRows, Rows
@@ -70,7 +70,10 @@ def _mask_together(
             conditions = [c for c, found in ranges.items() if found is None or not found.is_exact]
     for condition in conditions:
         looks_up = _is_of_single_columns(condition)
-        in_blocks = None if looks_up else evaluated_in_blocks(condition, selected.rows)
+        in_blocks = None
+        if not looks_up:
+            over_columns = without_joins(condition, selected.rows)
+            in_blocks = evaluated_in_blocks(over_columns, selected.rows)
         if in_blocks is not None:  # quicker than to fetch the rows that are left, and never fails
             selected = _masked(selected, truth(in_blocks))
             continue

@@ -112,6 +112,16 @@ class Rows(msgspec.Struct, frozen=True):
         start, end = self.selection.start, self.selection.end
         return self.source.vector_of_range(name, start, end, is_state=is_state)
 
+    def has_computed(self, name: str) -> bool:
+        """Whether a computed column is kept, by these rows or by those that they are among."""
+        if (name, False) in self._fetched:
+            return True
+        return self._origin is not None and (name, False) in self._origin[0]._fetched
+
+    def keep(self, name: str, vector: Vector) -> None:
+        """Keep a column that was computed, under a name that the source does not have."""
+        self._fetched[name, False] = vector
+
     def where(self, mask: NDArray[np.bool_], kept: int | None = None) -> Rows:
         """Return the rows where `mask`, bool[n], is true: `kept` of them, if that is known."""
         kept = int(np.count_nonzero(mask)) if kept is None else kept

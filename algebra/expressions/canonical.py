@@ -18,6 +18,7 @@ from projseg.algebra.expressions.coercion import is_lossless, is_numeric
 from projseg.algebra.expressions.evaluate import evaluate, may_fail
 from projseg.algebra.expressions.functions.function_table import FUNCTIONS
 from projseg.algebra.expressions.functions.logic.comparison import OPPOSITE
+from projseg.algebra.expressions.functions.logic.joined_values import JOIN_FUNCTIONS
 from projseg.algebra.expressions.functions.scalar_function import Nulls
 from projseg.algebra.expressions.functions.time.time_floor import granularity_of
 from projseg.algebra.expressions.literals import FALSE, TRUE, UNKNOWN, scalar_literal
@@ -167,7 +168,8 @@ def _folded(call: Call) -> Expression:
     folds_null = FUNCTIONS[call.function].canonical_folds_null
     if folds_null and any(a.value is None for a in literals):
         return Literal(call.type, None)
-    if len(literals) < len(call.arguments) or is_nested(call.type):
+    is_constant = len(literals) == len(call.arguments) and call.function not in JOIN_FUNCTIONS
+    if not is_constant or is_nested(call.type):
         return call
     try:
         return scalar_literal(evaluate(call, {}, 1)[0])

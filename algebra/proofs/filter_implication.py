@@ -44,6 +44,9 @@ class Premises:
         stated, truth = stated_truth(condition), truth_of(condition)
         if stated is None or truth is None:
             self._learn_not_null(condition)
+            if isinstance(condition, Call) and condition.function == "join_found":
+                for argument in condition.arguments:  # a null key matches no row
+                    self._learn_not_null(argument)
             return
         for term, true in {stated.term: stated.true, truth.term: truth.true}.items():
             self._sets[term] = self._sets.get(term, ANYTHING).intersection(true)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.functions.logic.joined_values import reads_tables
 from projseg.algebra.expressions.literals import scalar_literal
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.projection.spec import ProjectionSpec
@@ -164,7 +165,12 @@ class _Pieces(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=4096)
 def time_reading(expression: Expression) -> TimeReading | None:
-    """Return how an expression reads time; None if it depends on another column, or on several."""
+    """Return how an expression reads time; None if it depends on another column, or on several.
+
+    What reads another table is known only to those who may read it.
+    """
+    if reads_tables(expression):
+        return None
     columns = [node for node in expression.walk() if isinstance(node, Column)]
     if len(set(columns)) != 1:
         return None

@@ -14,6 +14,7 @@ from projseg.algebra.aggregates.mergeable import MergeableAggregate, decompose, 
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.algebra.expressions.binding.bind import NamedExpression
 from projseg.algebra.expressions.canonical import conjuncts
+from projseg.algebra.expressions.functions.logic.joined_values import JOIN_FUNCTIONS
 from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.query.context import QueryContext
 from projseg.algebra.query.result_order import OrderTerm
@@ -126,6 +127,13 @@ class QuerySpec(msgspec.Struct, frozen=True, dict=True):
         found += [argument for primitive in self.primitives for argument in primitive.arguments]
         found += [c for primitive in self.primitives for c in conjuncts(primitive.filter)]
         return (*found, *self.conditions)
+
+    @cached_property
+    def joins(self) -> tuple[Call, ...]:
+        """The nodes that read other tables, each after those in its arguments."""
+        nodes = (node for expression in self.expressions for node in expression.walk())
+        found = [n for n in nodes if isinstance(n, Call) and n.function in JOIN_FUNCTIONS]
+        return tuple(dict.fromkeys(reversed(found)))
 
     @cached_property
     def columns_read(self) -> tuple[Column, ...]:

@@ -69,4 +69,5 @@ def depends_on_instant(query: Query) -> bool:
 
 def _output_parts(query: Query) -> tuple[object, ...]:
     lists = (query.group_by, query.aggregators, query.order_by, query.columns)
-    return (*lists, query.having, query.limit, query.granularity, query.aggregation, query.context)
+    others = (query.having, query.limit, query.granularity, query.aggregation, query.context)
+    return (*lists, *others, *((join, join.version) for join in query.joins))

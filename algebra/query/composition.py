@@ -46,7 +46,7 @@ def composed(outer: QuerySpec, inner: QuerySpec, schema: pa.Schema) -> QuerySpec
     values = {named.name: named.expression for named in inner.columns}
 
     def over_table(expression: Expression) -> Expression:
-        found = canonical(_substituted(expression, values))
+        found = canonical(substituted(expression, values))
         check_depth(found)
         return found
 
@@ -79,10 +79,11 @@ def composed(outer: QuerySpec, inner: QuerySpec, schema: pa.Schema) -> QuerySpec
     )
 
 
-def _substituted(expression: Expression, values: Mapping[str, Expression]) -> Expression:
+def substituted(expression: Expression, values: Mapping[str, Expression]) -> Expression:
+    """Return an expression, not yet canonical, in which columns are other expressions."""
     if isinstance(expression, Column):
         return values[expression.name]
     if isinstance(expression, Call):
-        arguments = tuple(_substituted(argument, values) for argument in expression.arguments)
+        arguments = tuple(substituted(argument, values) for argument in expression.arguments)
         return replace_fields(expression, arguments=arguments)
     return expression

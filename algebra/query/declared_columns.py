@@ -110,15 +110,33 @@ def bind_declared(
     UnsupportedFeatureError, LimitExceededError
         As of `bind_query` and `composed`.
     """
-    zone = query.query_context.zone
-    within = bind_interval(query, schema, time_column)
     outer = bind_query(
         declared.schema,
         declared.name_of(time_column),
         dataclass_replace(query, interval=None),
         has_instant=has_instant,
     )
-    columns = declared.over(schema, zone)
+    return over_stored(outer, declared, schema, time_column, query)
+
+
+def over_stored(
+    outer: QuerySpec,
+    declared: DeclaredColumns,
+    schema: pa.Schema,
+    time_column: str | None,
+    query: Query,
+) -> QuerySpec:
+    """Return a query that is bound to declared columns, but for its interval, over a table's.
+
+    Parameters
+    ----------
+    outer : QuerySpec
+        The bound query.
+    declared, schema, time_column, query
+        As of `bind_declared`.
+    """
+    within = bind_interval(query, schema, time_column)
+    columns = declared.over(schema, query.query_context.zone)
     inner = QuerySpec(
         columns=columns,
         time_column=time_column,

@@ -24,6 +24,7 @@ from projseg.algebra.expressions.parameters.arguments import (
 from projseg.algebra.expressions.parameters.sql_parameters import parameters
 from projseg.algebra.expressions.text.dialect import split_list
 from projseg.algebra.query.context import QueryContext, context_options, parse_context
+from projseg.algebra.query.stars.join import Join, join_content, join_of_content, with_texts
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError, did_you_mean
 
@@ -69,9 +70,11 @@ class Query:
     args : mapping of str to value, sequence of values, or None
         What `:name` or `?` in the texts stands for, as of `Table.query`. Positions are counted
         through the texts in this order: `group_by`, `aggregators`, `columns`, `filter`, `having`,
-        `order_by`.
+        `order_by`, `joins`.
     granularity : str or None
         A Druid name or ISO period: adds the floored time as the first grouping column.
+    joins : sequence of Join
+        Dimensions, whose columns all texts may name as `name.column`.
     aggregation : str
         `final`: one row for each group; `partial`: the states of groups, to be merged.
 
@@ -93,6 +96,7 @@ class Query:
     context: Mapping[str, Any] | None = None
     args: ArgumentsLike | None = None
     granularity: str | None = field(default=None, kw_only=True)
+    joins: Sequence[Join] = field(default=(), kw_only=True)
     aggregation: str = field(default="final", kw_only=True)
 
     def __post_init__(self) -> None:
@@ -104,6 +108,7 @@ class Query:
             object.__setattr__(self, "interval", tuple(self.interval))
         object.__setattr__(self, "context", context_options(parse_context(self.context)))
         object.__setattr__(self, "args", Arguments.of(self.args))
+        object.__setattr__(self, "joins", _joins(self.joins))
         if self.aggregation not in ("final", "partial"):
             raise _bad(f"aggregation is {self.aggregation!r}; it is 'final' or 'partial'")
 
@@ -150,6 +155,7 @@ class Query:
         outputs = [*self.group_by, *self.aggregators] or self.columns or ["*"]
         clauses = {
             "SELECT": ", ".join(outputs),
+            "FROM it": " ".join(map(str, self.joins)),
             "WHERE": self.filter,
             "DURING": interval_text(self.interval),
             "EACH": self.granularity,
@@ -177,6 +183,8 @@ class Query:
                 value = interval_text(self.interval)
             elif isinstance(value, Arguments):
                 value = arguments_to_json(value)
+            elif one.name == "joins":
+                value = tuple(join_content(join) for join in self.joins)
             if value not in (None, {}) and value != one.default:
                 content[one.name] = value
         return json.dumps(content, ensure_ascii=False)
@@ -215,6 +223,8 @@ class Query:
             _check_type(name, content[name])
         if content.get("args") is not None:
             content["args"] = arguments_from_json(content["args"])
+        if content.get("joins") is not None:
+            content["joins"] = tuple(map(join_of_content, content["joins"]))
         return Query(**content)
 
 
@@ -226,13 +236,18 @@ def arguments_of(query: Query) -> Arguments | None:
 def texts_of(query: Query) -> tuple[str | None, ...]:
     """Return the SQL texts of a query, in the order in which `?` is counted."""
     outputs = (*query.group_by, *query.aggregators, *(query.columns or ()))
-    return (*outputs, query.filter, query.having, *query.order_by)
+    return (*outputs, query.filter, query.having, *query.order_by, *join_texts(query))
+
+
+def join_texts(query: Query) -> tuple[str | None, ...]:
+    """Return the SQL texts of a query's joins."""
+    return tuple(text for join in query.joins for text in (join.on, join.where))
 
 
 def output_texts(query: Query) -> tuple[str | None, ...]:
     """Return the SQL texts of a query but for its filter."""
     outputs = (*query.group_by, *query.aggregators, *(query.columns or ()))
-    return (*outputs, query.having, *query.order_by)
+    return (*outputs, query.having, *query.order_by, *join_texts(query))
 
 
 def with_named_parameters(query: Query) -> Query:
@@ -253,7 +268,11 @@ def with_named_parameters(query: Query) -> Query:
         for name in ("group_by", "aggregators", "columns")
         for texts in [getattr(query, name)]
     }
-    numbered |= {"filter": next(rest), "having": next(rest), "order_by": tuple(rest)}
+    numbered |= {"filter": next(rest), "having": next(rest)}
+    numbered["order_by"] = tuple(islice(rest, len(query.order_by)))
+    numbered["joins"] = tuple(
+        with_texts(join, next(rest) or "", next(rest)) for join in query.joins
+    )
     return replace(query, **numbered)
 
 
@@ -270,6 +289,7 @@ _FIELD_TYPES: Final[dict[str, Any]] = {
     "args": dict[str, Any] | list[Any] | None,
     "granularity": str | None,
     "aggregation": str,
+    "joins": list[dict[str, Any]] | None,
 }
 
 
@@ -351,6 +371,13 @@ def _texts(name: str, value: Expressions | None) -> tuple[str, ...] | None:
     if not all(isinstance(text, str) for text in texts):
         raise _bad(f"{name} takes SQL texts, found {value!r}")
     return texts
+
+
+def _joins(value: object) -> tuple[Join, ...]:
+    joins = tuple(value) if isinstance(value, Iterable) else (value,)
+    if not all(isinstance(join, Join) for join in joins):
+        raise _bad(f"joins takes a projseg.Join or several, found {value!r}")
+    return joins
 
 
 def _bad(problem: str) -> InvalidInputError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -19,11 +20,24 @@ from projseg.algebra.expressions.tree import Literal
 from projseg.algebra.query.request import Query, texts_of
 from projseg.algebra.query.select_statement import SelectItem, SelectStatement
 from projseg.algebra.query.select_table import SelectedTable
+from projseg.algebra.query.stars.star_names import StarScope
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import InvalidInputError, did_you_mean
 
 _OVER_COLUMNS: Final = frozenset((*ALIASES, "filter", "grouping", "grouping_id"))
 """What else than an aggregate has arguments over columns of the table, wherever it stands."""
+
+
+def warn_of_names(quoted: tuple[str, ...], schema: pa.Schema) -> None:
+    """Warn of texts in double quotes that are the names of columns."""
+    names = {name.casefold(): name for name in schema.names}
+    for text in quoted:
+        if name := names.get(text.casefold()):
+            warnings.warn(
+                f'"{text}" is a text in Spark\'s SQL, not the column of that name; write `{name}` '
+                f"for the column, or '{text}' for the text",
+                stacklevel=4,
+            )
 
 
 class SelectGroups(msgspec.Struct, frozen=True):
@@ -57,12 +71,17 @@ class SelectNames:
         The columns.
     table : SelectedTable
         The table's own name in the statement.
+    scope : StarScope or None
+        The tables of FROM, if they are several.
     """
 
-    def __init__(self, schema: pa.Schema, table: SelectedTable) -> None:
+    def __init__(
+        self, schema: pa.Schema, table: SelectedTable, scope: StarScope | None = None
+    ) -> None:
         self._names = list(schema.names)
         self._folded = {name.casefold() for name in schema.names}
         self._table = table
+        self._scope = scope
 
     def expanded(self, item: SelectItem) -> list[SelectItem]:
         """Return the columns of `*` as items of their own, and any other item as it is.
@@ -74,6 +93,8 @@ class SelectNames:
         """
         if not item.is_star:
             return [item]
+        if self._scope is not None:
+            return self._expanded_star(item, self._scope)
         parts = tuple(part.strip("`") for part in item.text.split(".")) if item.text else ()
         if parts and not self._table.is_named(parts):
             raise bad_sql(f"{item.text}.* names no table of FROM; write *")
@@ -90,6 +111,10 @@ class SelectNames:
             if name.casefold() not in left_out
         ]
 
+    def condition(self, text: str | None) -> str | None:
+        """Return the condition of WHERE; over several tables it is over their columns already."""
+        return text if self._scope is not None else text and self.over_columns(text, {})
+
     def over_columns(self, text: str, aliases: Mapping[str, str]) -> str:
         """Return a text in which aliases that are no columns are replaced by what they stand for.
 
@@ -102,6 +127,8 @@ class SelectNames:
         """
 
         def meaning(one: Reference) -> str | None:
+            if self._scope is not None and (named := self._scope.named(one.parts)) is not None:
+                return self._scope.rewritten(text, one, named)
             if one.parts[0].casefold() in self._folded:
                 return None
             return _meaning(text, one, aliases)
@@ -110,9 +137,11 @@ class SelectNames:
 
     def aliases_first(self, text: str, aliases: Mapping[str, str]) -> str:
         """Return a text over columns, in which an alias stands before a column of its name."""
-        return replaced(
-            text, lambda one: self._unqualified(text, one) or _meaning(text, one, aliases)
-        )
+        if self._scope is None:
+            return replaced(
+                text, lambda one: self._unqualified(text, one) or _meaning(text, one, aliases)
+            )
+        return replaced(text, lambda one: self._joined(text, one, aliases))
 
     def over_outputs(self, text: str, groups: SelectGroups, *, groups_first: bool) -> str:
         """Return a text of HAVING or ORDER BY, over the outputs and keys of a query.
@@ -133,6 +162,9 @@ class SelectNames:
         """
 
         def by(one: Reference) -> str | None:
+            is_inner = any(name in AGGREGATES or name in _OVER_COLUMNS for name in one.within)
+            if self._scope is not None:
+                return self._joined_over_outputs(text, one, groups, is_inner, groups_first)
             plain = self._unqualified(text, one)
             if any(name in AGGREGATES or name in _OVER_COLUMNS for name in one.within):
                 return plain
@@ -151,8 +183,63 @@ class SelectNames:
 
         return replaced(text, by)
 
+    def _expanded_star(self, item: SelectItem, scope: StarScope) -> list[SelectItem]:
+        """Return the columns of `*` over several tables."""
+        numbers = scope.visible
+        if item.text:
+            parts = tuple(part.strip("`") for part in item.text.split("."))
+            numbers = tuple(n for n in numbers if scope.tables[n].is_named(parts))
+            if len(numbers) != 1:
+                raise bad_sql(f"{item.text}.* names no table of FROM, or several; write *")
+        found = scope.star(numbers)
+        left_out = {name.casefold() for name in item.excepted}
+        names = {name.casefold() for _, name in found}
+        if unknown := [name for name in item.excepted if name.casefold() not in names]:
+            raise InvalidInputError(
+                "PROJSEG_UNKNOWN_COLUMN",
+                f"* EXCEPT names '{unknown[0]}', which is no column"
+                f"{did_you_mean(unknown[0], names)}",
+            )
+        return [SelectItem(text, name) for text, name in found if name.casefold() not in left_out]
+
+    def _joined(self, text: str, one: Reference, aliases: Mapping[str, str]) -> str | None:
+        """Return what a name of ORDER BY over rows of several tables means."""
+        assert self._scope is not None
+        meaning = _meaning(text, one, aliases) if len(one.parts) == 1 else None
+        if meaning is not None:
+            return meaning
+        named = self._scope.named(one.parts)
+        return None if named is None else self._scope.rewritten(text, one, named)
+
+    def _joined_over_outputs(
+        self, text: str, one: Reference, groups: SelectGroups, is_inner: bool, groups_first: bool
+    ) -> str | None:
+        """Return what a name of HAVING or ORDER BY over several tables means."""
+        assert self._scope is not None
+        is_output = len(one.parts) == 1 and one.parts[0].casefold() in groups.outputs
+        if is_output and not is_inner and not groups_first:
+            return None
+        try:
+            named = self._scope.named(one.parts)
+        except InvalidInputError:
+            if is_output and not is_inner:
+                return None
+            raise
+        if named is None:
+            return None
+        written = self._scope.rewritten(text, one, named)
+        if is_inner:
+            return written
+        column = self._scope.written(named).replace("`", "").casefold()
+        if column in groups.keys:
+            fields = text[one.starts[named.taken] - 1 : one.end] if one.parts[named.taken :] else ""
+            return quoted_name(groups.keys[column]) + fields
+        return None if is_output else written
+
     def _unqualified(self, text: str, one: Reference) -> str | None:
         """Return a name without the table's, None if it has none."""
+        if self._scope is not None:
+            return None
         for count in range(len(one.parts) - 1, 0, -1):
             is_column = one.parts[count].casefold() in self._folded
             is_other = one.parts[0].casefold() in self._folded

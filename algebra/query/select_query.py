@@ -33,6 +33,7 @@ from projseg.algebra.query.select_names import (
     with_arguments,
 )
 from projseg.algebra.query.select_statement import SelectStatement
+from projseg.algebra.query.stars.star_names import StarScope
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import UnsupportedFeatureError
 
@@ -71,6 +72,7 @@ def select_query(
     time_column: str | None,
     context: Mapping[str, Any] | None = None,
     arguments: Arguments | None = None,
+    scope: StarScope | None = None,
 ) -> SelectedQuery:
     """Return the query that a statement means over a table.
 
@@ -83,9 +85,11 @@ def select_query(
     time_column : str or None
         Its time column.
     context : mapping or None
-        A query's context; hints of the statement win over what it says of projections.
+        A query's context; hints win over what it says of projections.
     arguments : Arguments or None
-        The values of the parameters in the statement, which are written by name.
+        The values of parameters, which are written by name.
+    scope : StarScope or None
+        What names mean over several tables; WHERE is over the joined rows.
 
     Raises
     ------
@@ -98,14 +102,13 @@ def select_query(
     if statement.hints:
         options = {key: value for key, value in options.items() if key not in _STEERING}
         options |= dict(statement.hints)
-    # Conditions are only taken over; which outputs are the same may depend on values.
     named = parameters_of_outputs(statement)
     within = arguments.only(named) if arguments is not None and named else None
-    found = _selected_query(statement, schema, time_column, json.dumps(options), within)
-    if arguments is None:
-        return found
-    query, offset = with_arguments(found.query, statement, arguments)
-    return structs.replace(found, query=query, offset=offset)
+    found = _selected_query(statement, schema, time_column, json.dumps(options), within, scope)
+    if arguments is not None:
+        query, offset = with_arguments(found.query, statement, arguments)
+        found = structs.replace(found, query=query, offset=offset)
+    return found
 
 
 @lru_cache(maxsize=1024)
@@ -115,9 +118,10 @@ def _selected_query(
     time_column: str | None,
     context: str,
     arguments: Arguments | None,
+    scope: StarScope | None,
 ) -> SelectedQuery:
     with bound_to(arguments):
-        return _Translation(statement, schema, time_column, json.loads(context)).selected()
+        return _Translation(statement, schema, time_column, json.loads(context), scope).selected()
 
 
 class _Output(msgspec.Struct):
@@ -154,13 +158,14 @@ class _Translation:
         schema: pa.Schema,
         time_column: str | None,
         options: dict[str, Any],
+        scope: StarScope | None,
     ) -> None:
         self._statement = statement
         self._schema = schema
         self._time_column = time_column
         self._options = options
         self._zone = parse_context(options).zone
-        self._names = SelectNames(schema, statement.table)
+        self._names = SelectNames(schema, statement.table, scope)
         self._grouping: Grouping | None = None
         self._outputs: list[_Output] = []
         self._texts: dict[str, str] = {}
@@ -178,13 +183,11 @@ class _Translation:
             or any(output.expression is None for output in self._outputs)
         )
         parts = self._grouped() if is_grouped else self._scanned()
-        where = statement.where and self._names.over_columns(statement.where, {})
-        # What is known of the values only is put in later.
         offset = statement.offset if isinstance(statement.offset, int) else 0
         limit = statement.limit + offset if isinstance(statement.limit, int) else None
-        query = Query(filter=where, limit=limit, context=self._options, **parts)
+        where = self._names.condition(statement.where)
         return SelectedQuery(
-            query,
+            Query(filter=where, limit=limit, context=self._options, **parts),
             tuple(output.name for output in self._outputs),
             tuple(output.title for output in self._outputs),
             offset,

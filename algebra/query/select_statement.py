@@ -8,7 +8,7 @@ those who bind them.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -31,6 +31,12 @@ from projseg.algebra.query.select_table import (
     common_tables,
     parse_table,
     split_subquery,
+)
+from projseg.algebra.query.stars.from_clause import (
+    WrittenJoin,
+    parse_from,
+    parse_where,
+    without_subqueries,
 )
 from projseg.algebra.query.unsupported_sql import bad_sql, check_supported, unsupported
 
@@ -97,6 +103,10 @@ class SelectStatement(msgspec.Struct, frozen=True):
         How many rows are left out before them, or the name of a parameter.
     source : SelectStatement or None
         The SELECT in FROM; None: FROM has a table.
+    joins : tuple of WrittenJoin
+        The tables that are joined to the first.
+    terms : tuple of str
+        The conjuncts of `where`, if it is read for joins.
     quoted : tuple of str
         Texts in double quotes, which other dialects take for names.
     """
@@ -112,17 +122,21 @@ class SelectStatement(msgspec.Struct, frozen=True):
     limit: int | str | None
     offset: int | str
     source: SelectStatement | None = None
+    joins: tuple[WrittenJoin, ...] = ()
+    terms: tuple[str, ...] = ()
     quoted: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=1024)
-def parse_select(sql: str) -> SelectStatement:
-    """Return the clauses of a SELECT over one table.
+def parse_select(sql: str, *, with_joins: bool = False) -> SelectStatement:
+    """Return the clauses of a SELECT over one table, or over several.
 
     Parameters
     ----------
     sql : str
         Spark SQL; a semicolon may end it.
+    with_joins : bool
+        Whether other tables may be joined.
 
     Raises
     ------
@@ -140,28 +154,49 @@ def parse_select(sql: str) -> SelectStatement:
     if not tokens:
         raise bad_sql("there is no statement; write SELECT ... FROM ...")
     quoted = [t for t in tokens if t.token_type == TokenType.STRING and sql[t.start] == '"']
-    statement = _statement(sql[: tokens[-1].end + 1], tokens, {}, 0)
+    statement = _statement(sql[: tokens[-1].end + 1], tokens, {}, 0, with_joins=with_joins)
     return replace(statement, quoted=tuple(token.text for token in quoted))
 
 
 def _statement(
-    sql: str, tokens: Sequence[Token], named: dict[str, SelectStatement], depth: int
+    sql: str,
+    tokens: Sequence[Token],
+    named: dict[str, SelectStatement],
+    depth: int,
+    *,
+    with_joins: bool,
 ) -> SelectStatement:
     """Return the SELECT that some tokens of a text are; WITH has named others for it."""
     if depth > _DEPTH_MAX:
         raise unsupported(sql, tokens[0], f"subqueries nested deeper than {_DEPTH_MAX}")
     common, tokens = common_tables(sql, tokens)
     for name, body in common:
-        named = {**named, name.casefold(): _statement(sql, body, named, depth + 1)}
+        inner = _statement(sql, body, named, depth + 1, with_joins=with_joins)
+        named = {**named, name.casefold(): inner}
     tokens, subquery = split_subquery(tokens)
-    check_supported(sql, tokens)
+    members: dict[int, list[Token]] = {}
+    if with_joins:
+        tokens, members = without_subqueries(tokens)
+    check_supported(sql, tokens, with_joins=with_joins)
     found = _in_order(clauses(sql, tokens, _CLAUSES))
     if TokenType.FROM not in found:
         raise bad_sql("no FROM stands outside brackets; write SELECT ... FROM t")
-    table = parse_table(sql, found[TokenType.FROM], is_subquery=subquery is not None)
+    where, terms = _text(sql, found, TokenType.WHERE), tuple[str, ...]()
+    joins: tuple[WrittenJoin, ...] = ()
+    if with_joins and subquery is None:
+        table, joins = parse_from(sql, found[TokenType.FROM])
+    else:
+        table = parse_table(sql, found[TokenType.FROM], is_subquery=subquery is not None)
+    if with_joins and TokenType.WHERE in found:
+        terms, semi = parse_where(sql, found[TokenType.WHERE], members)
+        joins = (*joins, *semi)
+    if joins:
+        _check_joined(
+            sql, found[TokenType.FROM], subquery, [table, *(j.table for j in joins)], named
+        )
     source = None if table.is_versioned else named.get(table.written.casefold())
     if subquery is not None:
-        source = _statement(sql, subquery, named, depth + 1)
+        source = _statement(sql, subquery, named, depth + 1, with_joins=with_joins)
     select = found[TokenType.SELECT]
     hints = [token for token in select.tokens if token.token_type == TokenType.HINT]
     outputs = [token for token in select.tokens if token.token_type != TokenType.HINT]
@@ -173,14 +208,29 @@ def _statement(
         is_distinct=is_distinct,
         hints=tuple(said for hint in hints for said in _hinted(sql, hint)),
         table=table,
-        where=_text(sql, found, TokenType.WHERE),
+        where=where,
         group_by=_group_terms(sql, found) or None,
         having=_text(sql, found, TokenType.HAVING),
         order_by=_texts(sql, found, TokenType.ORDER_BY),
         limit=_count(sql, found, TokenType.LIMIT),
         offset=_count(sql, found, TokenType.OFFSET) or 0,
         source=source,
+        joins=joins,
+        terms=terms,
     )
+
+
+def _check_joined(
+    sql: str,
+    clause: Clause,
+    subquery: Sequence[Token] | None,
+    tables: Sequence[SelectedTable],
+    named: Container[str],
+) -> None:
+    """Refuse joins of what is no table."""
+    is_common = any(t.written.casefold() in named and not t.is_versioned for t in tables)
+    if subquery is not None or is_common:
+        raise unsupported(sql, clause.keyword, "a join with the rows of another SELECT")
 
 
 def _in_order(found: Sequence[Clause]) -> dict[TokenType, Clause]:

@@ -54,8 +54,10 @@ def unsupported(
     )
 
 
-def check_supported(sql: str, tokens: Sequence[Token]) -> None:
+def check_supported(sql: str, tokens: Sequence[Token], *, with_joins: bool = False) -> None:
     """Refuse what is more than one SELECT over one table, wherever it stands.
+
+    Joins are refused unless they are allowed for.
 
     Raises
     ------
@@ -69,6 +71,8 @@ def check_supported(sql: str, tokens: Sequence[Token]) -> None:
     for number, token in enumerate(tokens):
         before = tokens[number - 1].token_type if number else None
         after = [one.token_type for one in tokens[number + 1 : number + 3]]
+        if with_joins and token.token_type == TokenType.JOIN:
+            continue
         what = None if token is first else _inside(token, before, after)
         if what is None and id(token) in is_outside:
             is_pipe = sql.startswith("|>", token.start)

@@ -24,6 +24,7 @@ from projseg.algebra.planning.source_plan import MergeStates, SourcePlan, Subtra
 from projseg.algebra.projection.stored_names import state_column_name, stored_column
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.evaluation.arrow_vectors import grouping_vector
+from projseg.evaluation.joined_rows import rows_held
 from projseg.evaluation.masks import mask_by_all
 from projseg.evaluation.rows import MaskedRows, MemorySource, RowRange, Rows, all_rows
 from projseg.memory.deadline import check_deadline
@@ -65,7 +66,10 @@ def run_partial(
     thread_count = threads or thread_count_of(query)
     tasks = list(_tasks(storage, plan, segments, thread_count))
     is_small = sum(task.row_count for task in tasks) < _ROWS_INLINE_MAX
-    with fetched_ahead(storage, plan, tasks, _sources_to_fetch) as ready:
+    with (
+        rows_held(query.joins),
+        fetched_ahead(storage, plan, tasks, _sources_to_fetch) as ready,
+    ):
         if is_small:
             # Where stored states are few, merge them once for all segments and not in each
             # segment first.

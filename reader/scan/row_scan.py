@@ -22,6 +22,7 @@ from projseg.algebra.planning.source_plan import SourcePlan
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.result_order import OrderTerm, ascending
 from projseg.evaluation.choose import evaluate_over
+from projseg.evaluation.joined_rows import rows_held
 from projseg.evaluation.rows import RowRange, Rows
 from projseg.memory.deadline import Deadline, check_deadline, deadline_of_thread, each_under
 from projseg.reader.plan.plan_columns import columns_read
@@ -118,6 +119,13 @@ def scan(
 
 
 def _scanned(
+    storage: Storage, plan: QueryPlan, segments: Sequence[SegmentPlan], threads: int | None
+) -> Generator[pa.RecordBatch]:
+    with rows_held(plan.query.joins):
+        yield from _scanned_with_joins(storage, plan, segments, threads)
+
+
+def _scanned_with_joins(
     storage: Storage, plan: QueryPlan, segments: Sequence[SegmentPlan], threads: int | None
 ) -> Generator[pa.RecordBatch]:
     query = plan.query

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from projseg.algebra.expressions.parameters.argument_texts import literal
     from projseg.algebra.query.request import Query
+    from projseg.algebra.query.stars.join import Join
     from projseg.errors import ProjsegError
     from projseg.explain import Explain
     from projseg.memory.cache import cache_statistics
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from projseg.spark_datasource.extension import configure, query_log
     from projseg.spark_datasource.read_write import read, register, write
     from projseg.table import Table, is_table
+    from projseg.table.star_statements import sql
     from projseg.table.view_object import View
     from projseg.table.writes import Commit
     from projseg.views.refresh_work import Refresh
@@ -30,6 +32,7 @@ __all__ = [
     "Commit",
     "Explain",
     "Index",
+    "Join",
     "Projection",
     "ProjsegError",
     "Query",
@@ -44,6 +47,7 @@ __all__ = [
     "query_log",
     "read",
     "register",
+    "sql",
     "write",
 ]
 
@@ -51,6 +55,7 @@ _HOMES: Final = {
     "Commit": "projseg.table.writes",
     "Explain": "projseg.explain",
     "Index": "projseg.projection",
+    "Join": "projseg.algebra.query.stars.join",
     "Projection": "projseg.projection",
     "ProjsegError": "projseg.errors",
     "Query": "projseg.algebra.query.request",
@@ -65,6 +70,7 @@ _HOMES: Final = {
     "query_log": "projseg.spark_datasource.extension",
     "read": "projseg.spark_datasource.read_write",
     "register": "projseg.spark_datasource.read_write",
+    "sql": "projseg.table.star_statements",
     "write": "projseg.spark_datasource.read_write",
 }
 

@@ -14,7 +14,7 @@ FOLDERS = [
     "benchmarks", "src/projseg",
 ]  # fmt: skip
 _CODE = re.compile(r'"(PROJSEG_[A-Z_]+)"')
-_SETTINGS = {"PROJSEG_CACHE_BYTES", "PROJSEG_GROUP_BYTES"}
+_SETTINGS = {"PROJSEG_CACHE_BYTES", "PROJSEG_GROUP_BYTES", "PROJSEG_JOIN_ROWS"}
 
 
 def used_codes():

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from projseg.algebra.expressions.functions.collections import arrays
-from projseg.algebra.expressions.functions.logic import casts, comparison, conditional, trying
+from projseg.algebra.expressions.functions.logic import (
+    casts,
+    comparison,
+    conditional,
+    joined_values,
+    trying,
+)
 from projseg.algebra.expressions.functions.numbers import arithmetic, numeric, rounding, row_hashes
 from projseg.algebra.expressions.functions.scalar_function import ScalarFunction, Spelling
 from projseg.algebra.expressions.functions.text import (
@@ -31,6 +37,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     **casts.FUNCTIONS,
     **comparison.FUNCTIONS,
     **row_hashes.FUNCTIONS,
+    **joined_values.FUNCTIONS,
     **numeric.FUNCTIONS,
     **pattern_functions.FUNCTIONS,
     **rounding.FUNCTIONS,

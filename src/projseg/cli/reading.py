@@ -20,8 +20,10 @@ from projseg.cli.shared_arguments import (
     content_of,
     open_table,
 )
+from projseg.errors import InvalidInputError
 from projseg.explain import Explain
 from projseg.segment_format.layout.logical_types import type_name
+from projseg.table import Table
 
 
 def query(location: Location, *, query: GivenQuery, at: At, output: Output = None) -> None:
@@ -36,6 +38,10 @@ def sql(
     ],
     *,
     args: Args = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option("--table", help="NAME=PATH: another table, which FROM joins by that name."),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say how it would be answered instead.")
     ] = False,
@@ -44,15 +50,24 @@ def sql(
     at: At,
     output: Output = None,
 ) -> None:
-    """Answer a SELECT over the table, whatever name stands after FROM."""
-    table = open_table(location, **at)
+    """Answer a SELECT over the table, which every name after FROM means but those of --table."""
+    fact = open_table(location, **at)
+    tables = None if not table else dict(map(_named_table, table))
     context = {"timezone": timezone, "threads": threads}
     text = content_of(statement, "the statement")
     values = arguments_of_texts(args or (), timezone or "UTC")
     if explain:
-        _print_explain(table.sql(text, context=context, args=values, explain=True), output)
+        explained = fact.sql(text, context=context, args=values, tables=tables, explain=True)
+        _print_explain(explained, output)
     else:
-        print_rows(table.sql(text, context=context, args=values), output)
+        print_rows(fact.sql(text, context=context, args=values, tables=tables), output)
+
+
+def _named_table(text: str) -> tuple[str, Table]:
+    name, sign, location = text.partition("=")
+    if not (name and sign and location):
+        raise InvalidInputError("PROJSEG_BAD_OPTION", f"--table takes NAME=PATH, found '{text}'")
+    return name, open_table(location)
 
 
 def explain(

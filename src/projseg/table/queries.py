@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import pyarrow as pa
@@ -29,6 +28,7 @@ from projseg.table.view_answers import ViewedVersion
 if TYPE_CHECKING:
     from projseg.algebra.query.select_query import SelectedQuery
     from projseg.algebra.query.select_table import SelectedTable
+    from projseg.algebra.query.stars.join import Join
     from projseg.explain import Explain
     from projseg.table.sql_statements import BoundSelect
 
@@ -44,7 +44,7 @@ class PlainSelect(NamedTuple):
         return self.selected.rows_of(self.version.query(self.selected.query))
 
     def explain(self, *, analyze: bool = False) -> Explain:
-        """Return how it is answered."""
+        """Return its plan."""
         return self.version.explain(self.selected.query, analyze=analyze)
 
 
@@ -63,6 +63,7 @@ class TableVersion(ViewedVersion):
         columns: Expressions | None = None,
         context: Mapping[str, Any] | None = None,
         args: ArgumentsLike | None = None,
+        joins: Sequence[Join] = (),
     ) -> pa.Table:
         """Return a query's final rows.
 
@@ -100,6 +101,8 @@ class TableVersion(ViewedVersion):
             str, bytes, date, datetime (with a zone a timestamp, without one a timestamp_ntz),
             timedelta, UUID, a scalar of NumPy or Arrow; a list or an array for `IN (:name)`. A
             value is never read as SQL.
+        joins : sequence of Join
+            Dimensions, whose columns all texts may name as `name.column`.
 
         Returns
         -------
@@ -113,13 +116,13 @@ class TableVersion(ViewedVersion):
             If the query does not fit the table: PROJSEG_UNKNOWN_COLUMN, PROJSEG_BAD_EXPRESSION,
             PROJSEG_BAD_AGGREGATE, PROJSEG_BAD_QUERY, PROJSEG_BAD_INTERVAL,
             PROJSEG_UNKNOWN_CONTEXT_KEY, PROJSEG_BAD_CONTEXT_VALUE, PROJSEG_UNKNOWN_TIME_ZONE,
-            PROJSEG_UNKNOWN_PROJECTION, PROJSEG_BAD_ARGUMENT.
+            PROJSEG_UNKNOWN_PROJECTION, PROJSEG_BAD_ARGUMENT, PROJSEG_JOIN_KEY_NOT_UNIQUE.
         ProjectionNotUsableError
             If `useProjection` or `forceProjections` cannot be met.
         UnsupportedFeatureError
-            PROJSEG_UNSUPPORTED_FUNCTION.
+            PROJSEG_UNSUPPORTED_FUNCTION, PROJSEG_NOT_A_STAR.
         LimitExceededError
-            If an expression is too long, or an answer too large.
+            If an expression is too long, or an answer too large; PROJSEG_JOIN_TOO_LARGE.
         QueryTimeoutError
             PROJSEG_QUERY_TIMEOUT: timeLimit passed. It is looked at between pieces of work, of
             which most take a few hundredths of a second.
@@ -139,6 +142,7 @@ class TableVersion(ViewedVersion):
             columns=columns,
             context=context,
             args=args,
+            joins=joins,
         )
         with answered_within(query.query_context.time_limit):
             return self._answered(self._plan(query), query)
@@ -150,6 +154,7 @@ class TableVersion(ViewedVersion):
         *,
         context: Mapping[str, Any] | None = None,
         args: ArgumentsLike | None = None,
+        tables: Mapping[str, TableVersion] | None = None,
         explain: Literal[False] = False,
     ) -> pa.Table: ...
 
@@ -160,6 +165,7 @@ class TableVersion(ViewedVersion):
         *,
         context: Mapping[str, Any] | None = None,
         args: ArgumentsLike | None = None,
+        tables: Mapping[str, TableVersion] | None = None,
         explain: Literal[True],
     ) -> Explain: ...
 
@@ -169,6 +175,7 @@ class TableVersion(ViewedVersion):
         *,
         context: Mapping[str, Any] | None = None,
         args: ArgumentsLike | None = None,
+        tables: Mapping[str, TableVersion] | None = None,
         explain: bool = False,
     ) -> pa.Table | Explain:
         """Return the rows of one SELECT over this table, in Spark's SQL.
@@ -184,6 +191,9 @@ class TableVersion(ViewedVersion):
             As of `query`; hints in the statement win over what it says of projections.
         args : mapping of str to value, sequence of values, or None
             As of `query`; `?` are counted from the left.
+        tables : mapping of str to Table, or None
+            Other tables by their names in FROM, to be joined as `projseg.sql` does; every other
+            name is this table's.
         explain : bool
             Return how the statement is answered instead.
 
@@ -221,45 +231,40 @@ class TableVersion(ViewedVersion):
                         select, context=context, args=args, analyze=analyze
                     ),
                 )
-            selected = self._selected(text, context, args)
+            selected = self._selected(text, context, args, tables)
             return selected.explain() if explain else selected.rows()
 
     def _selected(
-        self, text: str, context: Mapping[str, Any] | None, args: ArgumentsLike | None
+        self,
+        text: str,
+        context: Mapping[str, Any] | None,
+        args: ArgumentsLike | None,
+        tables: Mapping[str, TableVersion] | None = None,
     ) -> BoundSelect | PlainSelect:
         """Return a SELECT, bound to the version of this table that it reads."""
         # Imported here, so that a process that only asks otherwise starts without it.
+        from projseg.algebra.query.select_names import warn_of_names
         from projseg.algebra.query.select_query import select_query
         from projseg.algebra.query.select_statement import parse_select
 
         named, arguments = with_arguments(text, args)
-        statement = parse_select(named)
-        if statement.quoted:
-            _warn_of_names(statement.quoted, self.schema)
-        if statement.source is not None:
-            from projseg.table.sql_statements import bind_select
+        statement = parse_select(named, with_joins=tables is not None)
+        warn_of_names(statement.quoted, self.schema)
+        if statement.source is not None or tables is not None:
+            from projseg.table.star_statements import bound_statement
 
-            return bind_select(
-                statement, lambda table: self._version_of(table, context), context, arguments
-            )
+            return bound_statement(statement, tables or {}, self, context, arguments)
         version = self._version_of(statement.table, context)
-        time_column = version._time_column
-        selected = select_query(statement, version.schema, time_column, context, arguments)
-        return PlainSelect(version, selected)
+        found = select_query(statement, version.schema, version._time_column, context, arguments)
+        return PlainSelect(version, found)
 
     def _version_of(self, table: SelectedTable, context: Mapping[str, Any] | None) -> TableVersion:
         """Return the version of this table that a statement reads."""
-        if (table.version, table.tag, table.timestamp) == (None, None, None):
+        if not table.is_versioned:
             return self
-        from projseg.algebra.query.context import parse_context
-        from projseg.table_layer.commits.open_version import instant_us, open_as_of, version_at
+        from projseg.table.sql_statements import snapshot_of
 
-        if table.timestamp is None:
-            snapshot = open_as_of(self._storage, table.version, tag=table.tag)
-        else:
-            instant = instant_us(table.timestamp, parse_context(context).zone)
-            snapshot = version_at(self._storage, instant)
-        version = TableVersion(self._storage, snapshot)
+        version = TableVersion(self._storage, snapshot_of(self, table, context))
         version._columns_of = self._columns_of
         return version
 
@@ -339,6 +344,7 @@ class TableVersion(ViewedVersion):
         columns: Expressions | None = None,
         context: Mapping[str, Any] | None = None,
         args: ArgumentsLike | None = None,
+        joins: Sequence[Join] = (),
         *,
         analyze: bool = False,
     ) -> Explain:
@@ -348,6 +354,8 @@ class TableVersion(ViewedVersion):
         ----------
         group_by, aggregators, filter, interval, having, order_by, limit, columns, context, args
             As of `query`; or a whole SELECT as of `sql`, with no more than a context and args.
+        joins : sequence of Join
+            As of `query`.
         analyze : bool
             Run the query, and report the rows, bytes and milliseconds that it took.
 
@@ -372,6 +380,7 @@ class TableVersion(ViewedVersion):
             "order_by": order_by,
             "limit": limit,
             "columns": columns,
+            "joins": joins,
         }
         if is_select(group_by):
             check_alone("statement", parts)
@@ -382,15 +391,3 @@ class TableVersion(ViewedVersion):
 
     def _bound(self, query: Query) -> QuerySpec:
         return bind_asked(self._snapshot, query, self._declared)
-
-
-def _warn_of_names(quoted: tuple[str, ...], schema: pa.Schema) -> None:
-    """Warn of texts in double quotes that are the names of columns."""
-    names = {name.casefold(): name for name in schema.names}
-    for text in quoted:
-        if name := names.get(text.casefold()):
-            warnings.warn(
-                f'"{text}" is a text in Spark\'s SQL, not the column of that name; write `{name}` '
-                f"for the column, or '{text}' for the text",
-                stacklevel=4,
-            )

@@ -14,6 +14,7 @@ from projseg.algebra.expressions.parameters.arguments import Arguments
 from projseg.algebra.query.binding import bind_query
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.composition import composed, keeps_rows
+from projseg.algebra.query.context import parse_context
 from projseg.algebra.query.request import is_select
 from projseg.algebra.query.select_query import SelectedQuery, select_query
 from projseg.algebra.query.select_statement import SelectStatement
@@ -24,6 +25,8 @@ from projseg.reader.answer import answer, answer_over
 from projseg.reader.plan.query_plan import bind_asked, plan_query
 from projseg.segment_format.layout.logical_types import type_name
 from projseg.table.inspection import TableInspection
+from projseg.table_layer.commits.open_version import instant_us, open_as_of, version_at
+from projseg.table_layer.metadata.snapshot import Snapshot
 
 _STATEMENT: Final = re.compile(
     r"\s*(?P<verb>EXPLAIN|DESCRIBE|DESC|SHOW)(?:\s+(?P<mode>ANALYZE|EXTENDED|FORMATTED))?\s+"
@@ -96,11 +99,32 @@ class BoundSelect(msgspec.Struct, frozen=True):
         return explain_plan(self.version._storage, self.selected.query, plan, analyze=analyze)
 
 
+def snapshot_of(
+    version: TableInspection, table: SelectedTable, context: Mapping[str, Any] | None
+) -> Snapshot:
+    """Return the version that a statement reads of a table.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_VERSION, PROJSEG_UNKNOWN_TAG, PROJSEG_BAD_ARGUMENT.
+    StorageError, CorruptTableError
+        If its metadata cannot be read, or is damaged.
+    """
+    if not table.is_versioned:
+        return version.snapshot
+    storage = version._storage
+    if table.timestamp is None:
+        return open_as_of(storage, table.version, tag=table.tag)
+    return version_at(storage, instant_us(table.timestamp, parse_context(context).zone))
+
+
 def bind_select(
     statement: SelectStatement,
     version_of: _VersionOf,
     context: Mapping[str, Any] | None,
     arguments: Arguments | None = None,
+    star: Callable[[SelectStatement], BoundSelect] | None = None,
 ) -> BoundSelect:
     """Return a SELECT bound to the table of its innermost FROM.
 
@@ -114,19 +138,23 @@ def bind_select(
         A query's context.
     arguments : Arguments or None
         The values of parameters.
+    star : function of a SELECT over several tables, or None
+        Binds it; None: there is no such SELECT.
 
     Raises
     ------
     ProjsegError
         As of `select_query` and `bind_query`.
     """
+    if star is not None and statement.joins:
+        return star(statement)
     if statement.source is None:
         version = version_of(statement.table)
         selected = select_query(statement, version.schema, version._time_column, context, arguments)
         query = bind_asked(version.snapshot, selected.query, version._declared)
         return BoundSelect(version, selected, query)
     inner = replace(statement.source, hints=(*statement.source.hints, *statement.hints))
-    source = bind_select(inner, version_of, context, arguments)
+    source = bind_select(inner, version_of, context, arguments, star)
     selected = select_query(statement, source.schema, source.time_column, context, arguments)
     query = bind_query(source.schema, source.time_column, selected.query)
     if not source.keeps_rows:

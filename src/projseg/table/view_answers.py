@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from projseg.algebra.query.request import Query
 from projseg.errors import CorruptionError, StorageError
 from projseg.reader.answer import answer
-from projseg.reader.plan.query_plan import QueryPlan, plan_asked
+from projseg.reader.plan.query_plan import QueryPlan, plan_asked, plan_query
 from projseg.table.inspection import TableInspection
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.locate_storage import Storage
@@ -83,6 +83,11 @@ class ViewedVersion(TableInspection):
         return readable_sources(self._view_store)
 
     def _plan(self, query: Query) -> QueryPlan:
+        if query.joins:
+            # Imported here, so that a process that joins nothing starts without it.
+            from projseg.reader.dimensions import bound_star
+
+            return plan_query(self._snapshot, bound_star(self._snapshot, query, self._declared))
         return plan_asked(self._snapshot, query, self._declared, self._view_sources())
 
     def _answered(self, plan: QueryPlan, query: Query) -> pa.Table:

@@ -1,0 +1,127 @@
+"""`Join`: a dimension beside a query's table, and how its row is found."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from projseg.errors import InvalidInputError, did_you_mean, without_secrets
+
+HOWS: Final = ("inner", "left", "semi", "anti")
+_JSON_FIELDS: Final = ("table", "on", "name", "how", "where", "version")
+
+
+@dataclass(frozen=True)
+class Join:
+    """A table of which at most one row matches each row that a query reads.
+
+    Its columns are written with the name before them, `d.region`, in every text of the query and in
+    those of later joins. That at most one row matches is proved from the table's rows.
+
+    Parameters
+    ----------
+    table : Table, str or path
+        The dimension. A `Table` is read at its version, a location at its newest.
+    on : str
+        Equalities between columns of the dimension and expressions over the query's table or
+        earlier joins, and conditions on the dimension alone, with AND between them.
+    name : str or None
+        What its columns are written with; the end of the location if left out.
+    how : str
+        `inner`: rows without a match are left out. `left`: the dimension's columns are null for
+        them. `semi` and `anti`: only rows with a match, or without one, are kept, the dimension's
+        columns are not to be had, and several rows may match.
+    where : str or None
+        Rows of the dimension for which it is not true match nothing.
+    version : int or None
+        The version to read of a location.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_QUERY.
+    """
+
+    table: Any
+    on: str
+    name: str | None = None
+    how: str = "inner"
+    where: str | None = None
+    version: int | None = field(default=None, kw_only=True)
+    # The opened version, and the columns that a definition declares of it, if there are such.
+    _source: Any = field(default=None, init=False, compare=False, repr=False)
+    _declared: Any = field(default=None, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        snapshot = getattr(self.table, "snapshot", None)
+        if snapshot is not None:
+            if self.version not in (None, snapshot.version):
+                raise _bad(f"version is {self.version}, of a table at version {snapshot.version}")
+            object.__setattr__(self, "_source", snapshot)
+            object.__setattr__(self, "_declared", getattr(self.table, "_declared", None))
+            object.__setattr__(self, "version", snapshot.version)
+            object.__setattr__(self, "table", snapshot.storage.location)
+        elif isinstance(self.table, str | os.PathLike):
+            object.__setattr__(self, "table", os.fspath(self.table))
+        else:
+            raise _bad(f"table is {self.table!r}; it is a Table or a location")
+        for name in ("on", "name", "how", "where"):
+            value = getattr(self, name)
+            is_optional = name in ("name", "where")
+            if not isinstance(value, str) and not (is_optional and value is None):
+                raise _bad(f"{name} takes a text, found {value!r}")
+        if self.how not in HOWS:
+            raise _bad(f"how is {self.how!r}; it is one of {', '.join(HOWS)}")
+        if type(self.version) not in (int, type(None)):
+            raise _bad(f"version is {self.version!r}; it is a number")
+        if self.name is None:
+            object.__setattr__(self, "name", str(self.table).rstrip("/").rpartition("/")[2])
+        if not self.name or "." in self.name or "`" in self.name:
+            raise _bad(f"name is {self.name!r}; give one without dots and quotes")
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process opens the version itself.
+        return {**self.__dict__, "_source": None}
+
+    def __str__(self) -> str:
+        condition = f" WHERE {self.where}" if self.where is not None else ""
+        version = "" if self.version is None else f" VERSION AS OF {self.version}"
+        location = without_secrets(str(self.table))
+        return f"{self.how.upper()} JOIN {location}{version} {self.name} ON {self.on}{condition}"
+
+
+def join_content(join: Join) -> dict[str, Any]:
+    """Return a join as JSON has it, without fields that were left out."""
+    found = {name: getattr(join, name) for name in _JSON_FIELDS}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def join_of_content(content: object) -> Join:
+    """Return the join that `join_content` wrote.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_QUERY.
+    """
+    if not isinstance(content, Mapping) or not {"table", "on"} <= content.keys():
+        raise _bad("JSON must be an object with at least 'table' and 'on'")
+    for name in content:
+        if name not in _JSON_FIELDS:
+            known = did_you_mean(str(name), _JSON_FIELDS)
+            raise _bad(f"JSON has an unknown field '{name}'{known}")
+    return Join(**content)
+
+
+def with_texts(join: Join, on: str, where: str | None) -> Join:
+    """Return the same join with other texts, of the version that is open already."""
+    found = replace(join, on=on, where=where)
+    object.__setattr__(found, "_source", join._source)
+    object.__setattr__(found, "_declared", join._declared)
+    return found
+
+
+def _bad(problem: str) -> InvalidInputError:
+    return InvalidInputError("PROJSEG_BAD_QUERY", f"a join's {problem}")

@@ -1,0 +1,170 @@
+"""What names mean in a SELECT over several tables: columns of the fact, or of a dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from projseg.algebra.expressions.instant import BARE_NAMES
+from projseg.algebra.expressions.text.references import Reference, references, replaced
+from projseg.algebra.expressions.text.sql_words import quoted_name
+from projseg.algebra.query.select_table import SelectedTable
+from projseg.algebra.query.unsupported_sql import bad_sql
+from projseg.errors import InvalidInputError, did_you_mean
+
+
+class NamedTable(msgspec.Struct, frozen=True):
+    """A table of FROM.
+
+    Parameters
+    ----------
+    selected : SelectedTable
+        What it is called there.
+    alias : str
+        What joined columns are written with; no column and no other table has the name.
+    columns : tuple of str
+        Its columns.
+    """
+
+    selected: SelectedTable
+    alias: str
+    columns: tuple[str, ...]
+
+    def column(self, name: str) -> str | None:
+        """Return a column by its name in any case."""
+        return next((one for one in self.columns if one.casefold() == name.casefold()), None)
+
+    def is_named(self, parts: tuple[str, ...]) -> bool:
+        """Whether a name before a dot is the table's."""
+        return self.selected.is_named(parts)
+
+
+class NamedColumn(msgspec.Struct, frozen=True):
+    """The column that a name means: the table's number, and how many parts of the name it takes."""
+
+    table: int
+    column: str
+    taken: int
+
+    @property
+    def is_qualified(self) -> bool:
+        """Whether the table is named."""
+        return self.taken > 1
+
+
+class StarScope(msgspec.Struct, frozen=True):
+    """The tables whose columns names may mean.
+
+    Parameters
+    ----------
+    tables : tuple of NamedTable
+        All tables of FROM, by their numbers.
+    visible : tuple of int
+        Those that may be named, in the order of `*`.
+    merged : tuple of (str, int)
+        Columns of USING, folded, and the table whose column each means.
+    fact : int
+        The number of the fact, whose columns are written without a table; -1: not known yet.
+    """
+
+    tables: tuple[NamedTable, ...]
+    visible: tuple[int, ...]
+    merged: tuple[tuple[str, int], ...] = ()
+    fact: int = -1
+
+    def named(self, parts: tuple[str, ...]) -> NamedColumn | None:
+        """Return the column that a dotted name means, or None.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_SQL if it may be of several tables; PROJSEG_UNKNOWN_COLUMN if a table has no
+            such column.
+        """
+        for count in range(len(parts) - 1, 0, -1):
+            named = [n for n in self.visible if self.tables[n].is_named(parts[:count])]
+            if len(named) > 1:
+                raise bad_sql(f"'{'.'.join(parts[:count])}' names several tables of FROM")
+            if named:
+                return self._of_table(named[0], parts, count)
+        found = [(n, column) for n in self.visible if (column := self.tables[n].column(parts[0]))]
+        if len(found) > 1:
+            owner = dict(self.merged).get(parts[0].casefold())
+            found = [(n, column) for n, column in found if n == owner]
+            if not found:
+                raise bad_sql(f"'{parts[0]}' is a column of several tables; name one before it")
+        return NamedColumn(found[0][0], found[0][1], 1) if found else None
+
+    def _of_table(self, number: int, parts: tuple[str, ...], count: int) -> NamedColumn | None:
+        table = self.tables[number]
+        column = table.column(parts[count])
+        if column is not None:
+            return NamedColumn(number, column, count + 1)
+        if any(self.tables[n].column(parts[0]) for n in self.visible):
+            return None  # a field of a struct that has a table's name
+        raise InvalidInputError(
+            "PROJSEG_UNKNOWN_COLUMN",
+            f"'{'.'.join(parts)}': {'.'.join(parts[:count])} has no column '{parts[count]}'"
+            f"{did_you_mean(parts[count], table.columns)}",
+        )
+
+    def written(self, named: NamedColumn) -> str:
+        """Return a column as texts over the joined rows have it."""
+        column = quoted_name(named.column)
+        if named.table == self.fact:
+            return column
+        return f"{quoted_name(self.tables[named.table].alias)}.{column}"
+
+    def rewritten(self, text: str, one: Reference, named: NamedColumn) -> str:
+        """Return a name as texts over the joined rows have it, with the fields taken of it."""
+        fields = text[one.starts[named.taken] - 1 : one.end] if one.parts[named.taken :] else ""
+        return self.written(named) + fields
+
+    def over_rows(self, text: str) -> str:
+        """Return a text over the joined rows."""
+
+        def by(one: Reference) -> str | None:
+            named = self._known(one)
+            return None if named is None else self.rewritten(text, one, named)
+
+        return replaced(text, by)
+
+    def _known(self, one: Reference) -> NamedColumn | None:
+        """Return the column that a name of a condition means; None of the present time."""
+        named = self.named(one.parts)
+        if named is None and one.parts[0].casefold() not in BARE_NAMES:
+            names = [name for n in self.visible for name in self.tables[n].columns]
+            raise InvalidInputError(
+                "PROJSEG_UNKNOWN_COLUMN",
+                f"'{'.'.join(one.parts)}' is no column of the tables joined so far"
+                f"{did_you_mean(one.parts[-1], names)}",
+            )
+        return named
+
+    def tables_in(self, text: str) -> frozenset[int]:
+        """Return the numbers of the tables whose columns a text has."""
+        found = (self._known(one) for one in references(text))
+        return frozenset(named.table for named in found if named is not None)
+
+    def plain_column(self, text: str) -> NamedColumn | None:
+        """Return the column that a text is, or None if it is something else."""
+        bare = text.strip()
+        while bare.startswith("(") and bare.endswith(")"):
+            bare = bare[1:-1].strip()
+        found = references(bare)
+        if len(found) != 1 or found[0].starts[0] > 1 or bare[found[0].end :].strip("` "):
+            return None
+        named = self.named(found[0].parts)
+        return named if named is not None and len(found[0].parts) == named.taken else None
+
+    def star(self, numbers: Iterable[int]) -> list[tuple[str, str]]:
+        """Return the columns of tables as `*` lists them: texts, and names."""
+        merged = dict(self.merged)
+        found: list[tuple[str, str]] = []
+        for number in numbers:
+            for column in self.tables[number].columns:
+                owner = merged.get(column.casefold(), number)
+                if owner == number:
+                    found.append((self.written(NamedColumn(number, column, 1)), column))
+        return found

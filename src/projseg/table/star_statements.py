@@ -1,0 +1,273 @@
+"""`sql`: one SELECT over a fact and its dimensions, in Spark's SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace as replace_fields
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, overload
+
+from msgspec.structs import replace
+
+from projseg.algebra.expressions.instant import fixed_instant, may_depend_on_instant
+from projseg.algebra.expressions.parameters.arguments import (
+    Arguments,
+    ArgumentsLike,
+    with_arguments,
+)
+from projseg.algebra.expressions.parameters.sql_parameters import parameter_names
+from projseg.algebra.query.context import QueryContext, context_options, parse_context
+from projseg.algebra.query.request import Query, is_select, texts_of
+from projseg.algebra.query.select_query import SelectedQuery, select_query
+from projseg.algebra.query.select_statement import SelectStatement, parse_select
+from projseg.algebra.query.select_table import SelectedTable
+from projseg.algebra.query.stars.join import Join
+from projseg.algebra.query.stars.orientation import orient
+from projseg.algebra.query.stars.star import joined_schema, key_not_unique, path_of_columns
+from projseg.algebra.query.stars.star_names import NamedTable
+from projseg.algebra.query.unsupported_sql import bad_sql
+from projseg.errors import InvalidInputError, LimitExceededError, ProjsegError, did_you_mean
+from projseg.memory.cache import KEPT
+from projseg.reader.dimensions import TableDimension, bound_star, joined_table
+from projseg.table.inspection import TableInspection
+from projseg.table.sql_statements import BoundSelect, bind_select, snapshot_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from projseg.explain import Explain
+
+
+_STAR_BYTES: Final = 8192  # of a statement's query, about
+
+
+@overload
+def sql(
+    text: str,
+    tables: Mapping[str, TableInspection],
+    *,
+    context: Mapping[str, Any] | None = None,
+    args: ArgumentsLike | None = None,
+    explain: Literal[False] = False,
+) -> pa.Table: ...
+
+
+@overload
+def sql(
+    text: str,
+    tables: Mapping[str, TableInspection],
+    *,
+    context: Mapping[str, Any] | None = None,
+    args: ArgumentsLike | None = None,
+    explain: Literal[True],
+) -> Explain: ...
+
+
+def sql(
+    text: str,
+    tables: Mapping[str, TableInspection],
+    *,
+    context: Mapping[str, Any] | None = None,
+    args: ArgumentsLike | None = None,
+    explain: bool = False,
+) -> pa.Table | Explain:
+    """Return the rows of one SELECT over a table, or over a star of several.
+
+    One table is the fact: each of its rows is joined with at most one row of every other, by equal
+    keys. That a key has one row is proved from the rows. So the fact's projections answer what is
+    grouped or filtered by a dimension's columns, if they are grouped by its key.
+
+    Parameters
+    ----------
+    text : str
+        `SELECT ... FROM edits JOIN places d ON country = d.code ...`: INNER, LEFT, RIGHT, LEFT SEMI
+        and LEFT ANTI JOIN, with ON or USING; commas, with the equalities in WHERE; and
+        `x IN (SELECT y FROM d)`.
+    tables : mapping of str to Table
+        The tables by their names in FROM, each at its version; VERSION AS OF and TIMESTAMP AS OF
+        read another.
+    context : mapping or None
+        As of `Table.query`.
+    args : mapping of str to value, sequence of values, or None
+        As of `Table.query`.
+    explain : bool
+        Return how the statement is answered instead.
+
+    Returns
+    -------
+    pa.Table or Explain
+        The outputs in the order of the select list, with the names that Spark gives them.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_JOIN_KEY_NOT_UNIQUE, with one value, if a row may match several of a dimension;
+        PROJSEG_BAD_SQL; and as of `Table.sql`.
+    UnsupportedFeatureError
+        PROJSEG_NOT_A_STAR for other joins: by inequalities, by keys that are floating or may fail
+        to become one type, of many rows with many; PROJSEG_UNSUPPORTED_SQL.
+    LimitExceededError
+        PROJSEG_JOIN_TOO_LARGE if a dimension has more rows than a join takes.
+    ProjsegError
+        As of `Table.query`.
+    """
+    if not is_select(text):
+        raise bad_sql(f"a statement over several tables is a SELECT, found {text!r:.80}")
+    if not isinstance(tables, Mapping) or not all(
+        isinstance(name, str) and isinstance(table, TableInspection)
+        for name, table in tables.items()
+    ):
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT", "tables takes names and tables: {'edits': edits, ...}"
+        )
+    with fixed_instant():
+        named, arguments = with_arguments(text, args)
+        statement = parse_select(named, with_joins=True)
+        selected = bound_statement(statement, tables, None, context, arguments)
+        return selected.explain() if explain else selected.rows()
+
+
+def bound_statement(
+    statement: SelectStatement,
+    tables: Mapping[str, TableInspection],
+    otherwise: TableInspection | None,
+    context: Mapping[str, Any] | None,
+    arguments: Arguments | None,
+) -> BoundSelect:
+    """Return a SELECT bound to tables.
+
+    Parameters
+    ----------
+    statement : SelectStatement
+        The SELECT, whose parameters all have names.
+    tables, context
+        As of `sql`.
+    otherwise : TableInspection or None
+        What every other name in FROM means.
+    arguments : Arguments or None
+        The values of its parameters.
+
+    Raises
+    ------
+    ProjsegError
+        As of `sql`.
+    """
+    by_name = {name.casefold(): table for name, table in tables.items()}
+
+    def version_of(table: SelectedTable) -> TableInspection:
+        found = by_name.get(table.written.casefold(), otherwise)
+        if found is None:
+            known = did_you_mean(table.written, tables)
+            raise bad_sql(f"'{table.written}' is none of the tables given{known}")
+        if not table.is_versioned:
+            return found
+        version = TableInspection(found._storage, snapshot_of(found, table, context))
+        version._columns_of = found._columns_of
+        return version
+
+    def star(inner: SelectStatement) -> BoundSelect:
+        selected = [inner.table, *(join.table for join in inner.joins)]
+        asked = _Asked(inner, tuple(map(version_of, selected)), parse_context(context), arguments)
+        fact, found = asked.kept_star()
+        version = asked.versions[fact]
+        return BoundSelect(
+            version, found, bound_star(version.snapshot, found.query, version._declared)
+        )
+
+    return bind_select(statement, version_of, context, arguments, star)
+
+
+class _Asked(NamedTuple):
+    """A SELECT over several tables, and what it is asked of."""
+
+    statement: SelectStatement
+    versions: tuple[TableInspection, ...]
+    context: QueryContext
+    arguments: Arguments | None
+
+    def kept_star(self) -> tuple[int, SelectedQuery]:
+        """Return what `star` does; it is cached by the content of all tables."""
+        statement = self.statement
+        texts = [one.text for one in statement.items]
+        texts += [*statement.terms, *(term for join in statement.joins for term in join.terms)]
+        texts += [*(statement.group_by or ()), *statement.order_by, statement.having or ""]
+        texts += [text for join in statement.joins for text in join.where]
+        if any(map(may_depend_on_instant, texts)):
+            return self.star()
+        contents = tuple(
+            (TableDimension(version.snapshot).identity, version._declared)
+            for version in self.versions
+        )
+        key = ("star statement", self.statement, contents, self.context, self.arguments)
+        found: tuple[int, SelectedQuery] = KEPT.get_or_load(key, self.star, lambda _: _STAR_BYTES)
+        return found
+
+    def star(self) -> tuple[int, SelectedQuery]:
+        """Return the number of the fact, and the query of it with joins."""
+        statement, versions = self.statement, self.versions
+        named = _named_tables([statement.table, *(j.table for j in statement.joins)], versions)
+        tables = [
+            joined_table(Join(version, "TRUE", table.alias), self.context.zone)
+            for table, version in zip(named, versions, strict=True)
+        ]
+
+        def repeated(
+            number: int, columns: tuple[str, ...], condition: str | None
+        ) -> ProjsegError | None:
+            table = tables[number]
+            try:
+                path = path_of_columns(table, columns, condition, self.context.zone, self.arguments)
+                value = table.dimension.repeated(path)
+            except LimitExceededError as error:
+                return error
+            return None if value is None else key_not_unique(table.name, columns, value)
+
+        counts = [version.snapshot.row_count for version in versions]
+        star = orient(named, statement.joins, statement.terms, counts, repeated)
+        fact = versions[star.scope.fact]
+        joins = tuple(
+            Join(
+                versions[step.table],
+                " AND ".join(f"({on})" for on in step.on),
+                named[step.table].alias,
+                step.how,
+            )
+            for step in star.steps
+        )
+        visible = [tables[step.table] for step in star.steps if step.how in ("inner", "left")]
+        where = " AND ".join(f"({text})" for text in star.where) or None
+        found = select_query(
+            replace(statement, where=where),
+            joined_schema(fact.schema, visible),
+            fact._time_column,
+            context_options(self.context),
+            self.arguments,
+            star.scope,
+        )
+        query = _with_joins(found.query, joins, self.arguments)
+        return star.scope.fact, replace(found, query=query)
+
+
+def _with_joins(query: Query, joins: tuple[Join, ...], arguments: Arguments | None) -> Query:
+    """Return a query with joins, and the values of the parameters in them."""
+    joined = replace_fields(query, args=None, joins=joins)
+    if arguments is None:
+        return joined
+    names = frozenset[str]().union(*map(parameter_names, texts_of(joined)))
+    return replace_fields(joined, args=arguments.only(names))
+
+
+def _named_tables(
+    selected: Sequence[SelectedTable], versions: Sequence[TableInspection]
+) -> list[NamedTable]:
+    """Return the tables with names for their joined columns, which nothing else has."""
+    taken = {name.casefold() for version in versions for name in version.schema.names}
+    found = []
+    for table, version in zip(selected, versions, strict=True):
+        stem = table.names[-1].replace(".", "_").replace("`", "_")
+        alias, number = stem, 1
+        while alias.casefold() in taken:
+            number += 1
+            alias = f"{stem}_{number}"
+        taken.add(alias.casefold())
+        found.append(NamedTable(table, alias, tuple(version.schema.names)))
+    return found
