@@ -28,7 +28,6 @@ LOGGER: Final = logging.getLogger("projseg.spark")
 # a query imports only where it needs them.
 _MODULES: Final = (
     "projseg.aggregation.states.hash_sketches",
-    "projseg.aggregation.states.hash_sketches",
     "projseg.algebra.expressions.patterns.java_regex",
     "projseg.spark_datasource.reads.batch_reader",
     "projseg.spark_datasource.writes.write_job",
