@@ -351,8 +351,9 @@ def key_not_unique(name: str, keys: Sequence[str], value: Sequence[object]) -> I
 
 def _is_failing_cast(expression: Expression) -> bool:
     """Whether an expression is a cast that some value of its argument makes fail."""
-    function = expression.function if isinstance(expression, Call) else ""
-    return function == "cast" and may_fail(expression)
+    if isinstance(expression, Call) and expression.function == "cast":
+        return FUNCTIONS["cast"].may_fail(expression)
+    return False
 
 
 def _in_common(one: Expression, other: Expression) -> tuple[Expression, Expression]:
