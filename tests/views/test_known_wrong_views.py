@@ -86,6 +86,20 @@ def test_rows_that_went_are_not_counted(table, what, is_refreshed):
     check_covers(table)
 
 
+def test_rows_that_a_vector_hides_are_not_counted(tmp_path):
+    """The segments' files stay: only how they are listed says that rows are deleted."""
+    several = [row(h, m, "ab"[m % 2], m % 3, h + m, None) for h in range(20) for m in range(10)]
+    table = new_viewed_table(tmp_path / "t", several, properties={"maxDeletedRatio": "1"})
+    table.create_view("v", BY_K, chunk="day", refresh="deferred")
+    table.delete("g = 0 AND k = 'a'")
+    assert sum(table.segments().column("deleted_rows").to_pylist()) > 0
+    check(table, from_parts=False)
+    table.view("v").refresh()
+    check(table)
+    table.delete("g = 1")
+    check(table, from_parts=False)
+
+
 def test_a_view_that_is_coarser_than_what_was_dropped(table):
     """StarRocks 79057: a month's part, and a dropped hour in it."""
     table.create_view("monthly", BY_K, chunk="month")
