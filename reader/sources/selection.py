@@ -157,11 +157,15 @@ def _first_at_least(values: NDArray[Any], bound: int) -> int:
 def times_by_id(dictionary: Dictionary) -> NDArray[np.int64]:
     """Return the instants of a time column's dictionary, int64[ids] in microseconds.
 
-    A null is earlier than any interval.
+    A null is earlier than any interval. They are computed once and kept with the dictionary.
     """
-    values, validity = arrow_to_numbers(dictionary.values)
-    micros = values * MICROS_A_DAY if pa.types.is_date32(dictionary.type) else values
-    return micros if validity is None else np.where(validity, micros, np.iinfo(np.int64).min)
+
+    def compute() -> NDArray[np.int64]:
+        values, validity = arrow_to_numbers(dictionary.values)
+        micros = values * MICROS_A_DAY if pa.types.is_date32(dictionary.type) else values
+        return micros if validity is None else np.where(validity, micros, np.iinfo(np.int64).min)
+
+    return dictionary.memo(("times by id",), compute, lambda micros: micros.nbytes)
 
 
 def _every_page(source: SegmentSource) -> Pages:
