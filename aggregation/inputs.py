@@ -42,7 +42,7 @@ from projseg.kernels.folds.fold_extremum import INT64_MAX
 from projseg.kernels.rows.gather import gather
 from projseg.kernels.rows.sorting import distinct
 from projseg.memory.forks import late_import
-from projseg.segment_format.vectors.vectors import Numbers, Vector
+from projseg.segment_format.vectors.vectors import Numbers, Opaque, Vector
 
 
 def _multiplied(left: Numbers, right: Numbers | int) -> Numbers:
@@ -264,7 +264,7 @@ def _add_weighted(
 
 def _integer_product(vector: Vector, weights: NDArray[np.int64]) -> Numbers | None:
     """Return values times weights, null where the weight is 0; None if one may exceed int64."""
-    numbers = vector if isinstance(vector, Numbers) else None
+    numbers = None if isinstance(vector, Opaque) else NumbersReader().read(vector)
     if numbers is None or numbers.values.dtype.kind not in "iu" or len(numbers) == 0:
         return None
     values = numbers.wide()
@@ -272,7 +272,7 @@ def _integer_product(vector: Vector, weights: NDArray[np.int64]) -> Numbers | No
     if largest * int(weights.max()) >= 1 << 63:
         return None
     counted = weights > 0 if numbers.validity is None else numbers.validity & (weights > 0)
-    return Numbers(values * weights, numbers.type, validity=counted)
+    return Numbers(np.where(counted, values * weights, 0), numbers.type, validity=counted)
 
 
 def _unfolded_slices(weights: NDArray[np.int64]) -> list[tuple[Any, Any]]:
