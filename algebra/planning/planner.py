@@ -7,7 +7,8 @@ segments costs little; `choose` plans a single segment.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -27,6 +28,7 @@ from projseg.algebra.proofs.segment_facts import ColumnFacts, SegmentFacts
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.time.interval import Interval
 from projseg.errors import InvalidInputError, ProjectionNotUsableError, did_you_mean
+from projseg.memory.forks import cached_property
 
 _SEGMENTS_SHOWN: Final = 3
 
@@ -228,8 +230,8 @@ class Planner:
         if may_be_metadata and not context.is_forced and not context.no_projections:
             plan = _metadata_plan(query, facts, zones)
             if plan is not None:
-                rejected = _costlier_than_metadata(group, facts, zones, query)
-                return SourceChoice((plan,), rejected, _COSTLIER_THAN_METADATA)
+                reasons = _LateReasons(partial(_costlier_than_metadata, group, facts, query))
+                return SourceChoice((plan,), reasons, _COSTLIER_THAN_METADATA)
         verdicts = group.candidates.verdicts(facts, zones, conditions, query.bounds)
         rejected = {**group.barred, **verdicts.rejected}
         if query.declared_casts:
@@ -263,11 +265,34 @@ class Planner:
         return self._base[conditions]
 
 
+class _LateReasons(Mapping[str, Reason]):
+    """Reasons by projection, found when one is first asked for: answers do not need them."""
+
+    def __init__(self, find: Callable[[], Mapping[str, Reason]]) -> None:
+        self._find = find
+
+    @cached_property
+    def _found(self) -> Mapping[str, Reason]:
+        return self._find()
+
+    def __getitem__(self, name: str) -> Reason:
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __reduce__(self) -> tuple[type[dict[str, Reason]], tuple[Mapping[str, Reason]]]:
+        return dict, (self._found,)
+
+
 def _costlier_than_metadata(
-    group: MatchedGroup, facts: SegmentFacts, zones: ZoneSets, query: QuerySpec
+    group: MatchedGroup, facts: SegmentFacts, query: QuerySpec
 ) -> Mapping[str, Reason]:
     """Return the reasons where metadata answers; what could not answer either has its own."""
-    verdicts = group.candidates.verdicts(facts, zones, (), query.bounds)
+    verdicts = group.candidates.verdicts(facts, ZoneSets(facts), (), query.bounds)
     able = [fitting.match.spec.name for fitting in verdicts.fitting]
     found = dict.fromkeys(able, _COSTLIER_THAN_METADATA)
     return group.by_every_name({**found, **group.barred, **verdicts.rejected})

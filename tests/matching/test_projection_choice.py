@@ -1,3 +1,5 @@
+import pickle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from matching_cases import (
 from msgspec.structs import replace
 
 from projseg.algebra.planning.interval_cover import Cover, cover, data_interval
+from projseg.algebra.planning.match_projections import CandidateGroup
 from projseg.algebra.planning.planner import Planner, check_forced
 from projseg.algebra.planning.source_plan import Known, Reason, ReasonCode
 from projseg.algebra.projection.spec import TimeGrouping
@@ -339,6 +342,27 @@ def test_few_deleted_rows_are_taken_back_and_many_cost_more_than_base_rows():
     many = chosen(BY_CHANNEL, facts(HOURLY, deleted_row_count=BASE_ROWS - 1))
     assert [plan.source for plan in many.plans] == [None]
     assert str(many.rejected["hourly"]).startswith("COSTLIER")
+
+
+def test_reasons_where_metadata_answers_are_worked_out_when_they_are_read(monkeypatch):
+    asked = []
+    verdicts = CandidateGroup.verdicts
+    monkeypatch.setattr(
+        CandidateGroup, "verdicts", lambda *given: asked.append(1) or verdicts(*given)
+    )
+    absent = spec("absent", ["page"], ["count(*)"])
+    choice = chosen(query(aggregators="max(added)"), facts(HOURLY, SKETCHED), [absent])
+    assert choice.plans[0].is_metadata
+    assert not asked
+    sent = pickle.loads(pickle.dumps(choice))
+    found = {name: reason.code for name, reason in sent.rejected.items()}
+    assert found == {
+        "hourly": ReasonCode.AGGREGATOR_NOT_STORED,
+        "sketched": ReasonCode.AGGREGATOR_NOT_STORED,
+        "absent": ReasonCode.NOT_IN_SEGMENT,
+    }
+    assert dict(choice.rejected) == sent.rejected
+    assert len(asked) == 1
 
 
 def test_the_data_interval_holds_both_ends():
