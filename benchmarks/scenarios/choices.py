@@ -9,6 +9,7 @@ processor time of one thread, so that a busy machine changes them little.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -34,7 +35,9 @@ from projseg.reader.plan.query_plan import plan_asked
 __all__ = ["CHOICES", "load_tempting"]
 
 _SLOWER_BY_AT_MOST: Final = 1.3
-_ROUNDS: Final = 3
+_ROUNDS_MIN: Final = 4
+_ROUNDS_MAX: Final = 14
+_SECONDS: Final = 0.6  # of the processor, after which no more than the least rounds are begun
 _NANOSECONDS: Final = 1e6  # in a millisecond
 _HOPELESS: Final = 4.0  # a source that takes so many times the least is not timed again
 _QUESTIONS_A_TABLE: Final = 10
@@ -170,10 +173,13 @@ def _timed(ways: Sequence[_Way]) -> dict[str, float]:
     for way in ways:
         way.table.query(**way.arguments)  # kernels that it needs may be compiled
     least = dict.fromkeys((way.source for way in ways), math.inf)
-    for turns in range(_ROUNDS):
+    begun = time.process_time()
+    for turns in range(_ROUNDS_MAX):
+        if turns >= _ROUNDS_MIN and time.process_time() - begun > _SECONDS:
+            break
         hopeless = _HOPELESS * min(least.values())
         for way in ways:
-            if turns and least[way.source] > hopeless:
+            if turns > 1 and least[way.source] > hopeless:  # one turn may have been disturbed
                 continue
             turn = take_turn(partial(way.table.query, **way.arguments))
             least[way.source] = min(least[way.source], turn.cpu_milliseconds)
