@@ -19,7 +19,7 @@ from projseg.algebra.planning.interval_cover import (
 from projseg.algebra.planning.match_projections import Fitting
 from projseg.algebra.planning.part_match import not_true
 from projseg.algebra.planning.placeholders import filled_plan, with_constants
-from projseg.algebra.planning.sorted_rows import page_share, sorted_cost
+from projseg.algebra.planning.sorted_rows import page_share, sorted_cost, time_cost
 from projseg.algebra.planning.source_cost import ReadShape
 from projseg.algebra.planning.source_plan import (
     AddRows,
@@ -197,23 +197,26 @@ class SegmentOffers:
         return 1.0 if self._data is None else found.share(self._data)
 
     def _cost(self, candidate: Fitting, found: Cover) -> int:
-        stored = self._facts.projections[candidate.index]
-        if candidate.match.spec.holds_rows:
-            share = self._share(found)
-            return sorted_cost(
+        stored, spec = self._facts.projections[candidate.index], candidate.match.spec
+        share = self._share(found)
+        pages = page_share(candidate.match, self._facts, share) if spec.holds_rows else 1.0
+        cost = 0 if found.buckets is None else time_cost(spec, stored, pages)
+        if spec.holds_rows:
+            return cost + sorted_cost(
                 candidate.shape,
                 stored,
-                page_share(candidate.match, self._facts, share),
+                pages,
                 share,
                 needs_row_numbers=candidate.needs_row_numbers,
                 is_put_back=self._query.is_row_scan,
             )
-        deleted = 0 if candidate.reversal is None else self._deleted_cost(found.buckets)
-        return deleted + candidate.shape.cost(
+        if candidate.reversal is not None:
+            cost += self._deleted_cost(found.buckets)
+        return cost + candidate.shape.cost(
             stored.row_count,
             stored.column_bytes,
             stored.byte_count,
-            self._share(found),
+            share,
             self._facts.row_count,
         )
 

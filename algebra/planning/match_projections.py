@@ -28,6 +28,7 @@ from projseg.algebra.planning.projection_match import (
     matched_conditions,
 )
 from projseg.algebra.planning.separable_conditions import SeparatedQuery
+from projseg.algebra.planning.sorted_rows import bucket_columns
 from projseg.algebra.planning.source_cost import ReadShape, base_shape, read_shape
 from projseg.algebra.planning.source_plan import Reason, Reversal
 from projseg.algebra.planning.subtractability import filter_may_fail, reversal_of
@@ -233,6 +234,7 @@ class CandidateGroup:
                 self._query.primitives,
                 found.feeds,
                 () if found.present is None else (state_column_name(found.present, "count"),),
+                bucket_columns(spec),
             )
             needs_row_numbers = spec.holds_rows and (
                 self._has_deleted_rows or self._query.is_row_scan

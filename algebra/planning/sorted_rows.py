@@ -10,17 +10,23 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
 
+import pyarrow as pa
+
 from projseg.algebra.expressions.canonical import conjuncts
 from projseg.algebra.expressions.tree import Call, Column, Expression, Literal
 from projseg.algebra.expressions.value_order import order_key
 from projseg.algebra.planning.projection_match import Match
-from projseg.algebra.planning.source_cost import ReadShape, selectivity
-from projseg.algebra.projection.stored_names import ROW_NUMBER
+from projseg.algebra.planning.source_cost import BYTE_WORK, ReadShape, selectivity
+from projseg.algebra.projection.spec import ProjectionSpec
+from projseg.algebra.projection.stored_names import ROW_NUMBER, stored_column
 from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts, SegmentFacts
 from projseg.segment_format.layout.format_limits import PAGE_ROWS_MAX
 
 _SORT_WORK: Final = 16
 """Byte-equivalents of bringing a row back into the order of the base rows."""
+_TIME_WORK: Final = 3.0
+_BUCKET_WORK: Final = 1.0
+"""For each row whose time or bucket is compared, as the rows are not in order of time."""
 _LOWER: Final = (">", ">=")
 _UPPER: Final = ("<", "<=")
 
@@ -42,7 +48,7 @@ def page_share(match: Match, facts: SegmentFacts, time_share: float) -> float:
     for expression in spec.order:
         stored = spec.column_by_expression[expression]
         is_time = isinstance(expression, Column) and expression.name == spec.time_column
-        own = [condition for condition in conditions if condition.columns == {stored.name}]
+        own = [one for one in conditions if one.columns == {stored.name} and _is_of_order(one)]
         if not own and not is_time:
             break
         known = facts.columns.get(expression.name) if isinstance(expression, Column) else None
@@ -84,6 +90,46 @@ def sorted_cost(
         stored.row_count, stored.column_bytes, stored.byte_count, examined=pages, kept=kept
     )
     return 1 + read + round(kept * work * stored.row_count)
+
+
+def time_cost(spec: ProjectionSpec, stored: ProjectionFacts, pages: float) -> int:
+    """Return the cost of comparing the times or buckets of rows, 0 if they are in order of time.
+
+    Parameters
+    ----------
+    spec : ProjectionSpec
+        A projection.
+    stored : ProjectionFacts
+        The same in a segment.
+    pages : float
+        The share of its rows whose times are compared.
+    """
+    time = spec.time_grouping
+    column = None if time is None else stored_column(spec.grouping[time.index].expression).name
+    if column is None or spec.stored_order[0] == column:
+        return 0
+    work = stored.row_count * (_TIME_WORK if spec.holds_rows else _BUCKET_WORK)
+    return round(pages * (work + BYTE_WORK * stored.column_bytes.get(column, stored.byte_count)))
+
+
+def bucket_columns(spec: ProjectionSpec) -> frozenset[str]:
+    """Return the names of a projection's stored columns of buckets of time."""
+    named = () if spec.holds_rows else spec.grouping
+    return frozenset(
+        stored_column(one.expression).name
+        for one in named
+        if pa.types.is_timestamp(one.expression.type) and not isinstance(one.expression, Column)
+    )
+
+
+def _is_of_order(condition: Expression) -> bool:
+    """Whether the values that fulfil a condition on a column are next to each other, or few."""
+    if not isinstance(condition, Call) or not isinstance(condition.arguments[0], Column):
+        return False
+    if condition.function != "like":
+        return condition.function in ("=", "in", "is_null", *_LOWER, *_UPPER)
+    pattern = condition.arguments[1]
+    return isinstance(pattern, Literal) and str(pattern.value)[:1] not in ("%", "_", "")
 
 
 def _share(conditions: Sequence[Expression], known: ColumnFacts | None) -> float:

@@ -1,8 +1,7 @@
-"""The cost of a source: bytes to read, and work on rows expressed in bytes.
+"""The cost of a source: nanoseconds of one processor to read its columns and to work on its rows.
 
-The figures only need to be right in relation to each other, which `projseg bench run choices`
-measures. One byte-equivalent is about the time in which a core reads and decodes a byte: a
-nanosecond.
+The figures were measured on columns in memory, each kind of work alone; they only need to be right
+in relation to each other. `projseg bench run choices` tells how often they choose well.
 """
 
 from __future__ import annotations
@@ -12,10 +11,11 @@ from functools import lru_cache
 from typing import Final
 
 import msgspec
+import pyarrow as pa
 from msgspec.structs import replace
 
 from projseg.algebra.aggregates.primitive import Primitive
-from projseg.algebra.expressions.tree import Call, Expression
+from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.planning.source_plan import (
     AddFunction,
     AddRows,
@@ -28,13 +28,55 @@ from projseg.algebra.planning.source_plan import (
 from projseg.algebra.projection.stored_names import state_column_name
 from projseg.algebra.query.bound_query import QuerySpec
 
-_ROW_WORK: Final = 1
-_KEY_WORK: Final = 4
-_COMPUTED_WORK: Final = 16
-"""For each call in an expression that is evaluated row by row."""
-_FOLD_WORK: Final = 2
-_SET_ADD_WORK: Final = 24
-_SET_MERGE_WORK: Final = 400
+BYTE_WORK: Final = 0.25
+"""For each stored byte of a column: much of it in a first answer, none in those that follow."""
+_ROW_WORK: Final = 0.5
+_CONDITION_WORK: Final = 1.5
+_MASKED_SHARE_MIN: Final = 0.25
+"""A filter that keeps this share of the rows spares no work: the others are folded with them."""
+_KEY_WORK: Final = 2.0
+_UNRANKED_KEY_WORK: Final = 20.0
+"""More for a key that is hashed: of doubles and of decimals, the least and greatest help little."""
+
+_LOOK_UP_WORK: Final = 1.0
+"""For an expression over one column that has a dictionary, which is computed for each value."""
+_CALL_WORK: Final = 1.5
+_DIVISION_WORK: Final = 3.0
+_DECIMAL_CALL_WORK: Final = 4.0
+_TIME_CALL_WORK: Final = 25.0
+_TEXT_CALL_WORK: Final = 40.0
+
+_ADD_WORK: Final[Mapping[str, float]] = {
+    "count": 0.5,
+    "sum": 1.5,
+    "min": 1.5,
+    "max": 1.5,
+    "moments": 7.0,
+    "distinct": 8.0,
+    "hll": 6.0,
+    "theta": 55.0,
+    "kll": 40.0,
+}
+_OTHER_ADD_WORK: Final = 10.0
+_MERGE_WORK: Final[Mapping[str, float]] = {
+    "moments": 15.0,
+    "distinct": 100.0,
+    "hll": 200.0,
+    "theta": 4000.0,
+    "kll": 1500.0,
+}
+_MERGE_BYTE_WORK: Final[Mapping[str, float]] = {
+    "distinct": 25.0,
+    "hll": 2.5,
+    "theta": 8.0,
+    "kll": 40.0,
+}
+"""For each stored byte of a set or sketch, beyond the work on its row."""
+_PLAIN: Final = (
+    *(pa.types.is_integer, pa.types.is_floating),
+    *(pa.types.is_decimal, pa.types.is_timestamp),
+)
+_WEIGH_WORK: Final = 4.0
 _ASSUMED_COLUMN_BYTES: Final = 4
 """Bytes for each row of a column whose size is not known."""
 _SELECTIVITY: Final = {"=": 0.1, "is_null": 0.1, "in": 0.25, "like": 0.25}
@@ -50,20 +92,23 @@ class ReadShape(msgspec.Struct, frozen=True):
         Stored columns that the filter reads, for every row.
     fold_columns : tuple of str
         Stored columns that are read for the rows that pass.
-    filter_work, fold_work : int
-        Byte-equivalents of work on a row.
-    weighed_work : int
-        Byte-equivalents of work on each base row that a weighted fold counts.
+    filter_work, fold_work : float
+        Nanoseconds of work on a row.
+    weighed_work : float
+        Nanoseconds of work on each base row that a weighted fold counts.
     selectivity : float
         The part of the rows that is expected to pass.
+    byte_work : tuple of (str, float)
+        Stored columns whose size tells the work on them, and nanoseconds for each byte.
     """
 
     filter_columns: tuple[str, ...]
     fold_columns: tuple[str, ...]
-    filter_work: int
-    fold_work: int
-    weighed_work: int
+    filter_work: float
+    fold_work: float
+    weighed_work: float
     selectivity: float
+    byte_work: tuple[tuple[str, float], ...] = ()
 
     def filtered(self, conditions: tuple[Expression, ...]) -> ReadShape:
         """Return the shape of the same with more conditions in the filter."""
@@ -74,7 +119,7 @@ class ReadShape(msgspec.Struct, frozen=True):
             self,
             filter_columns=filter_columns,
             fold_columns=tuple(name for name in self.fold_columns if name not in filter_columns),
-            filter_work=self.filter_work + sum(_ROW_WORK + _computing(c) for c in conditions),
+            filter_work=self.filter_work + _Computed().conditions(conditions, self.selectivity),
             selectivity=self.selectivity * selectivity(conditions),
         )
 
@@ -141,8 +186,12 @@ class ReadShape(msgspec.Struct, frozen=True):
         sizes = column_bytes.get
         filter_bytes = sum(sizes(name, assumed) for name in self.filter_columns)
         fold_bytes = sum(sizes(name, assumed) for name in self.fold_columns)
-        filtering = filter_bytes + row_count * self.filter_work
-        folding = fold_bytes + row_count * self.fold_work
+        filtering = BYTE_WORK * filter_bytes + row_count * self.filter_work
+        folding = BYTE_WORK * fold_bytes + row_count * self.fold_work
+        if self.filter_columns and kept >= _MASKED_SHARE_MIN * examined:
+            kept = examined
+        for name, work in self.byte_work:
+            folding += work * sizes(name, assumed)
         return examined * filtering + kept * folding
 
 
@@ -170,21 +219,36 @@ def read_shape(
     primitives: tuple[Primitive, ...],
     feeds: tuple[Feed, ...],
     more_columns: tuple[str, ...] = (),
+    buckets: frozenset[str] = frozenset(),
 ) -> ReadShape:
-    """Return the shape of evaluating keys, conditions and feeds over a source's columns."""
+    """Return the shape of evaluating keys, conditions and feeds over a source's columns.
+
+    Parameters
+    ----------
+    keys, conditions, primitives, feeds
+        As of `SourcePlan`.
+    more_columns : tuple of str
+        Others that are read for the rows that pass.
+    buckets : frozenset of str
+        Columns of buckets of time, which have dictionaries as times do not.
+    """
     filter_columns = _columns(conditions)
     fold_columns = dict.fromkeys((*more_columns, *_columns(keys)))
-    work = _ROW_WORK + sum(_KEY_WORK + _computing(key) for key in keys)
+    computed = _Computed(buckets)
+    filter_work = computed.conditions(conditions)
+    work = _ROW_WORK + sum(_key_work(key) + computed.value(key) for key in keys)
     for primitive, feed in zip(primitives, feeds, strict=True):
         fold_columns |= dict.fromkeys(_feed_columns(primitive, feed))
-        work += _feed_work(primitive, feed)
+        work += _feed_work(primitive, feed, computed)
+    fed = list(zip(primitives, feeds, strict=True))
     return ReadShape(
         filter_columns=filter_columns,
         fold_columns=tuple(name for name in fold_columns if name not in filter_columns),
-        filter_work=sum(_ROW_WORK + _computing(condition) for condition in conditions),
+        filter_work=filter_work,
         fold_work=work,
-        weighed_work=_FOLD_WORK * sum(isinstance(feed, AddWeighted) for feed in feeds),
+        weighed_work=sum(_weighed_work(primitive, feed) for primitive, feed in fed),
         selectivity=selectivity(conditions),
+        byte_work=tuple(each for primitive, feed in fed for each in _byte_work(primitive, feed)),
     )
 
 
@@ -193,8 +257,70 @@ def _columns(expressions: Iterable[Expression | None]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for names in found for name in sorted(names)))
 
 
-def _computing(expression: Expression) -> int:
-    return _COMPUTED_WORK * sum(isinstance(node, Call) for node in expression.walk())
+class _Computed:
+    """The work of computing expressions on a row, each once however often a query has it."""
+
+    def __init__(self, buckets: frozenset[str] = frozenset()) -> None:
+        self._buckets = buckets
+        self._known: set[Expression] = set()
+
+    def conditions(self, conditions: Iterable[Expression], share: float = 1.0) -> float:
+        """Return the work of conditions after others that a share of the rows passes."""
+        by_columns: dict[frozenset[str], list[Expression]] = {}
+        for condition in conditions:
+            by_columns.setdefault(condition.columns, []).append(condition)
+        work = 0.0
+        for together in by_columns.values():
+            own = _CONDITION_WORK
+            for condition in together:
+                if not self._is_looked_up(condition):  # it compares what is computed first
+                    own += sum(map(self.value, condition.children))
+                self._known.add(condition)
+            work += own if share >= _MASKED_SHARE_MIN else own * share
+            share *= selectivity(together)
+        return work
+
+    def value(self, expression: Expression) -> float:
+        """Return the work of computing a value."""
+        if not isinstance(expression, Call) or not expression.columns:
+            return 0.0
+        if expression in self._known:
+            return 0.0
+        self._known.add(expression)
+        if self._is_looked_up(expression):
+            return _LOOK_UP_WORK
+        types = {node.type for node in expression.walk() if isinstance(node, Column)}
+        return _call_work(expression, types) + sum(map(self.value, expression.arguments))
+
+    def _is_looked_up(self, expression: Expression) -> bool:
+        """Whether an expression is computed for each value of a dictionary, not for each row."""
+        columns = {node for node in expression.walk() if isinstance(node, Column)}
+        return len(columns) == 1 and all(
+            column.name in self._buckets or _has_dictionary(column.type) for column in columns
+        )
+
+
+def _key_work(key: Expression) -> float:
+    if pa.types.is_floating(key.type) or pa.types.is_decimal(key.type):
+        return _KEY_WORK + _UNRANKED_KEY_WORK
+    return _KEY_WORK
+
+
+def _has_dictionary(type_: pa.DataType) -> bool:
+    """Whether columns of a type mostly have a dictionary: numbers and times mostly have none."""
+    return not any(is_of(type_) for is_of in _PLAIN)
+
+
+def _call_work(call: Call, types: set[pa.DataType]) -> float:
+    if pa.types.is_decimal(call.type):
+        return _DECIMAL_CALL_WORK
+    if call.function in ("%", "div", "/"):
+        return _DIVISION_WORK
+    if any(map(_has_dictionary, types)):
+        return _TEXT_CALL_WORK
+    if call.function != "time_floor" and any(map(pa.types.is_timestamp, types)):
+        return _TIME_CALL_WORK
+    return _CALL_WORK
 
 
 def _feed_columns(primitive: Primitive, feed: Feed) -> tuple[str, ...]:
@@ -221,26 +347,47 @@ def _stored_columns(primitive: Primitive, prefix: str) -> tuple[str, ...]:
     return tuple(state_column_name(prefix, part) for part, _ in primitive.fields)
 
 
-def _feed_work(primitive: Primitive, feed: Feed) -> int:
-    is_set = primitive.kind.is_set
+def _feed_work(primitive: Primitive, feed: Feed, computed: _Computed) -> float:
+    """Return the work of a feed on each row of its source."""
     if isinstance(feed, FoldSeveral):
-        return sum(_feed_work(primitive, part) for part in feed.feeds)
+        return sum(_feed_work(primitive, part, computed) for part in feed.feeds)
     if isinstance(feed, FoldMultiple):
-        per_row = sum(_FOLD_WORK + _computing(factor) for factor in feed.factors)
-        return _feed_work(feed.primitive, feed.feed) + per_row
+        per_row = sum(_CALL_WORK + computed.value(factor) for factor in feed.factors)
+        return _feed_work(feed.primitive, feed.feed, computed) + per_row
     if isinstance(feed, MergeStates):
-        work = _SET_MERGE_WORK if is_set else _FOLD_WORK
+        work = _MERGE_WORK.get(primitive.function, _ADD_WORK["sum"])
     elif isinstance(feed, AddFunction):
-        work = _FOLD_WORK + _computing(feed.argument)
+        work = _OTHER_ADD_WORK + computed.value(feed.argument)
     elif isinstance(feed, AddRows | AddWeighted):
-        work = _SET_ADD_WORK if is_set else _FOLD_WORK
-        work += sum(_computing(argument) for argument in feed.arguments)
+        work = _add_work(primitive) if isinstance(feed, AddRows) else _WEIGH_WORK
+        work += sum(map(computed.value, feed.arguments))
     else:
-        return 0
-    return work if feed.filter is None else work + _ROW_WORK + _computing(feed.filter)
+        return 0.0
+    return work if feed.filter is None else work + computed.conditions([feed.filter])
 
 
-def selectivity(conditions: tuple[Expression, ...]) -> float:
+def _add_work(primitive: Primitive) -> float:
+    return _ADD_WORK.get(primitive.function, _OTHER_ADD_WORK)
+
+
+def _weighed_work(primitive: Primitive, feed: Feed) -> float:
+    """Return the work on each base row: rows are repeated where no product tells the result."""
+    if not isinstance(feed, AddWeighted) or primitive.function in ("count", "values"):
+        return 0.0
+    is_product = primitive.function == "sum" and not any(
+        pa.types.is_floating(argument.type) for argument in feed.arguments
+    )
+    return 0.0 if is_product else _WEIGH_WORK + _add_work(primitive)
+
+
+def _byte_work(primitive: Primitive, feed: Feed) -> tuple[tuple[str, float], ...]:
+    work = _MERGE_BYTE_WORK.get(primitive.function)
+    if work is None or not isinstance(feed, MergeStates):
+        return ()
+    return tuple((name, work) for name in _stored_columns(primitive, feed.prefix))
+
+
+def selectivity(conditions: Iterable[Expression]) -> float:
     """Return the share of the rows for which conditions are expected to be true."""
     share = 1.0
     for condition in conditions:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from matching_cases import BASE_ROWS, facts, only_plan, query, spec
+from datetime import date
+from decimal import Decimal
+
+import pyarrow as pa
+from matching_cases import BASE_ROWS, SCHEMA, facts, only_plan, query, spec
 from msgspec.structs import replace
 
-from projseg.algebra.proofs.segment_facts import ProjectionFacts
+from projseg.algebra.projection.parse import parse_projection
+from projseg.algebra.proofs.segment_facts import ColumnFacts, ProjectionFacts
+from projseg.algebra.query.binding import bind_query
+from projseg.algebra.query.request import Query
 
 BY_PAGE = spec("by_page", ["channel", "page"], ["sum(added)", "count(*)"])
 SKETCHED = spec("sketched", ["channel", "page"], ["hll_sketch_agg(user)", "sum(added)"])
@@ -53,3 +60,75 @@ def test_states_of_most_rows_are_wider_than_the_values():
     question = query(aggregators="sum(added), count(*)")
     assert only_plan(question, _with_rows(BASE_ROWS * 9 // 10, BY_PAGE)).source is None
     assert only_plan(question, _with_rows(BASE_ROWS // 10, BY_PAGE)).source == BY_PAGE
+
+
+def test_an_expression_costs_once_however_often_a_query_has_it():
+    once, twice, other = (
+        _base_cost(group_by="added % 7", aggregators=f"sum({argument})")
+        for argument in ("added", "added % 7", "deleted % 7")
+    )
+    assert once == twice < other
+
+
+def test_what_a_dictionary_decides_costs_less_than_what_each_row_computes():
+    assert _base_cost(group_by="dayofweek(day)") < _base_cost(group_by="hour(time)")
+
+
+def test_rows_in_no_order_of_time_bear_the_reading_of_their_times():
+    declaration = {"name": "by_user", "columns": ["time", "channel", "added"], "order_by": "added"}
+    by_added = parse_projection(declaration, SCHEMA, time_column="time")
+    sizes = {"time": 4 * BASE_ROWS, "channel": BASE_ROWS, "added": BASE_ROWS}
+    stored = ProjectionFacts(by_added, BASE_ROWS, 6 * BASE_ROWS, sizes)
+    segment = replace(facts(), projections=(stored,))
+    totals = {"group_by": "channel", "aggregators": "sum(added)"}
+    assert only_plan(query(**totals), segment).source == by_added
+    slice_of_day = query(**totals, interval="2024-03-10T05:00/PT3H")
+    assert only_plan(slice_of_day, segment).source is None
+
+
+def test_sets_bear_the_bytes_that_are_merged():
+    distinct = spec("distinct", ["channel"], ["count(DISTINCT user)"])
+    question = query(aggregators="count(DISTINCT user)")
+    for byte_count, is_used in ((100_000, True), (1_000_000, False)):
+        sizes = {"channel": 300, "distinct(user).values": byte_count}
+        stored = ProjectionFacts(distinct, 300, byte_count + 300, sizes)
+        plan = only_plan(question, replace(facts(), projections=(stored,)))
+        assert (plan.source == distinct) == is_used
+
+
+def test_a_filtered_product_comes_from_rows_where_groups_are_nearly_as_many():
+    """TPC-H's Q6 over a million rows, or over nine tenths as many groups."""
+    price = pa.decimal128(15, 2)
+    schema = pa.schema(
+        [("l_shipdate", pa.date32()), *((f"l_{n}", price) for n in ("quantity", "price", "off"))]
+    )
+    daily = parse_projection(
+        {
+            "name": "daily",
+            "group_by": ["l_shipdate", "l_off", "l_quantity"],
+            "aggregators": ["sum(l_price * l_off)"],
+        },
+        schema,
+        time_column=None,
+    )
+    segment = replace(
+        facts(),
+        columns={
+            "l_shipdate": ColumnFacts(date(1992, 1, 2), date(1998, 12, 1)),
+            "l_quantity": ColumnFacts(Decimal(1), Decimal(50)),
+            "l_off": ColumnFacts(Decimal(0), Decimal("0.10")),
+            "l_price": ColumnFacts(Decimal(900), Decimal(105_000)),
+        },
+        column_bytes=dict.fromkeys(schema.names, 2 * BASE_ROWS),
+        projections=(ProjectionFacts(daily, BASE_ROWS * 9 // 10, 20 * BASE_ROWS),),
+    )
+    q6 = bind_query(
+        schema,
+        None,
+        Query(
+            aggregators="sum(l_price * l_off)",
+            filter="l_shipdate >= DATE'1994-01-01' AND l_shipdate < DATE'1995-01-01'"
+            " AND l_off BETWEEN 0.05 AND 0.07 AND l_quantity < 24",
+        ),
+    )
+    assert only_plan(q6, segment).source is None
