@@ -32,6 +32,7 @@ _PAGES = tuple(
         "views",
         "erasing",
         "memory",
+        "catalog",
         "python-api",
         "sql-without-spark",
     )
@@ -39,6 +40,7 @@ _PAGES = tuple(
 _EXAMPLE = re.compile(r"^(#+) ([^\n]*)$|```python(?: spark)?\n(.*?)```", re.MULTILINE | re.DOTALL)
 _INSTANCES = {
     "Table": "table",
+    "Catalog": "catalog",
     "Explain": "plan",
     "Query": "query",
     "QueryPool": "pool",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from projseg.algebra.expressions.parameters.argument_texts import literal
     from projseg.algebra.query.request import Query
     from projseg.algebra.query.stars.join import Join
+    from projseg.catalog.catalog import Catalog
     from projseg.errors import ProjsegError
     from projseg.explain import Explain
     from projseg.memory.cache import cache_statistics
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Catalog",
     "Commit",
     "Explain",
     "Index",
@@ -52,6 +54,7 @@ __all__ = [
 ]
 
 _HOMES: Final = {
+    "Catalog": "projseg.catalog.catalog",
     "Commit": "projseg.table.writes",
     "Explain": "projseg.explain",
     "Index": "projseg.projection",
@@ -80,11 +83,14 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'projseg' has no attribute '{name}'")
     # Imported here: most users of a package look up nothing that is missing.
     from projseg.errors import MissingPackageError
-    from projseg.extras import refusal, require_spark
+    from projseg.extras import refusal, require, require_spark
 
     try:
         if _HOMES[name].startswith("projseg.spark_datasource"):
             require_spark(f"projseg.{name}")
+        elif name == "Catalog":
+            require("sqlalchemy", "projseg.Catalog")
+            require("alembic", "projseg.Catalog")
         return getattr(import_module(_HOMES[name]), name)
     except MissingPackageError as missing:
         return refusal(name, missing)

@@ -13,6 +13,10 @@ ProjsegError
 ├── EvaluationError              Spark's ANSI mode would refuse this value (also ArithmeticError)
 ├── QueryTimeoutError            no answer came in the time that was given (also TimeoutError)
 ├── WorkerError                  a pool's process ended before it answered; safe to ask again
+├── CatalogError                 a catalog's database cannot do what was asked
+│   ├── CatalogConflictError     a definition is at another version; safe to retry
+│   ├── CatalogUnavailableError  the database does not answer (also OSError)
+│   └── CatalogStateUnknownError the edit may have landed; look before you retry
 └── CommitError
     ├── CommitConflictError      someone else won; safe to retry
     └── CommitStateUnknownError  it may have landed; look before you retry
@@ -68,6 +72,17 @@ CODES: Final[dict[str, str]] = {
     "PROJSEG_UNKNOWN_NAMESPACE": "A warehouse has no namespace of that name.",
     "PROJSEG_NAMESPACE_EXISTS": "A namespace was to be created where one is.",
     "PROJSEG_NAMESPACE_NOT_EMPTY": "A namespace that holds tables was to be dropped.",
+    "PROJSEG_BAD_SPEC": "A catalog's definition has an unknown key, or breaks a rule.",
+    "PROJSEG_UNKNOWN_TABLE": "A catalog has no definition of that name.",
+    "PROJSEG_CATALOG_CONFLICT": "A definition is not at the version that an edit was made for.",
+    "PROJSEG_CATALOG_UNAVAILABLE": "A catalog's database does not answer, or is not there.",
+    "PROJSEG_CATALOG_BUSY": "A catalog's database stayed locked by others.",
+    "PROJSEG_CATALOG_STATE_UNKNOWN": "A catalog's database did not say whether an edit happened.",
+    "PROJSEG_CATALOG_NEEDS_MIGRATION": "An earlier release made the catalog's database.",
+    "PROJSEG_UNSUPPORTED_CATALOG_VERSION": "A later release made the catalog's database.",
+    "PROJSEG_SEALED_TABLE": "A column to be written is not declared, and the table is sealed.",
+    "PROJSEG_HIDDEN_COLUMN": "A column to be written is hidden by the table's definition.",
+    "PROJSEG_TABLE_REPLACED": "A definition's folder holds another table than it did.",
     "PROJSEG_UNKNOWN_VERSION": "A table version does not exist, or is no longer kept.",
     "PROJSEG_AMBIGUOUS_MERGE": "Several rows to be merged match one row of the table.",
     "PROJSEG_UNKNOWN_TAG": "A name is not one of the table's tags.",
@@ -336,6 +351,26 @@ class StorageError(ProjsegError, OSError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.code, self.message, self.errno), self.__dict__
+
+
+class CatalogError(ProjsegError):
+    """A catalog's database cannot do what was asked; tables are read and written by path."""
+
+
+class CatalogConflictError(CatalogError):
+    """A definition is at another version than the edit was made for; read it and try again."""
+
+
+class CatalogUnavailableError(CatalogError, OSError):
+    """A catalog's database does not answer, or is not there."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code, message)
+        self.errno = None  # which the system's errors take the code for
+
+
+class CatalogStateUnknownError(CatalogError):
+    """An edit of a catalog may have landed; read the definition before retrying."""
 
 
 class CommitError(ProjsegError):

@@ -19,6 +19,9 @@ SPARK_RELEASES: Final = (
     "4.3",
 )  # CI runs the last; `make test-spark-matrix` all
 REQUIREMENTS: Final = {
+    "alembic": "alembic>=1.16",
+    "sqlalchemy": "sqlalchemy>=2.0.40",
+    "psycopg": "psycopg[binary]>=3.2",
     "obstore": "obstore>=0.12",
     "pyspark": "pyspark>=4.0,<4.4",
     "tpchgen-cli": "tpchgen-cli>=4",

@@ -26,7 +26,7 @@ LAYERS = [
     {"declarations", "explain"},
     {"spark_datasource"},
     {"table"},
-    {"query_pool", "spark_engine"},
+    {"query_pool", "spark_engine", "catalog"},
     {"benchmarks"},
     {"cli"},
 ]
@@ -34,6 +34,8 @@ ROOMS = ["time", "expressions", "aggregates", "druid", "projection", "proofs", "
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 FOLDERS = [*sorted(p.name for p in (ROOT / "src/projseg").iterdir() if p.is_symlink())]
 HOMES = {
+    "sqlalchemy": ("catalog/store/",),
+    "alembic": ("catalog/store/",),
     "numba": ("kernels/",),
     "pyspark": (
         "spark_datasource/",

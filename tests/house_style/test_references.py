@@ -10,11 +10,16 @@ from projseg.errors import CODES
 ROOT = Path(__file__).parents[2]
 FOLDERS = [
     "algebra", "aggregation", "evaluation", "kernels", "memory", "segment_format", "table_layer",
-    "reader", "writer", "maintenance", "views", "query_pool", "spark_datasource", "spark_engine",
-    "benchmarks", "src/projseg",
+    "reader", "writer", "maintenance", "views", "catalog", "query_pool",
+    "spark_datasource", "spark_engine", "benchmarks", "src/projseg",
 ]  # fmt: skip
 _CODE = re.compile(r'"(PROJSEG_[A-Z_]+)"')
-_SETTINGS = {"PROJSEG_CACHE_BYTES", "PROJSEG_GROUP_BYTES", "PROJSEG_JOIN_ROWS"}
+_SETTINGS = {
+    "PROJSEG_CACHE_BYTES",
+    "PROJSEG_CATALOG",
+    "PROJSEG_GROUP_BYTES",
+    "PROJSEG_JOIN_ROWS",
+}
 
 
 def used_codes():

@@ -66,7 +66,7 @@ def append(
     commit_as: str | None = None,
 ) -> tuple[Snapshot, Commit]:
     """Add rows to the table version `base`; see `Table.append`."""
-    txn = _transaction(commit_as)
+    txn = transaction_of(commit_as)
     if txn is not None and txn[0] in base.file.transactions:
         return base, Commit(base.version, 0, 0)
     return _write_rows(
@@ -190,12 +190,12 @@ def create(
     )
     if data is None:
         return create_table(storage, declared_properties)
-    txn = _transaction(commit_as)
+    txn = transaction_of(commit_as)
     return _create_with_rows(storage, declared_properties, data, on_segment, txn)
 
 
-def _transaction(commit_as: str | None) -> tuple[str, int] | None:
-    """Return the transaction that a write with a name of its own is."""
+def transaction_of(commit_as: str | None) -> tuple[str, int] | None:
+    """Return the transaction that a write with a name of its own is; None without a name."""
     if commit_as is None:
         return None
     if not isinstance(commit_as, str) or not commit_as.isprintable():

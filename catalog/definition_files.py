@@ -1,0 +1,148 @@
+"""`DefinitionFiles`: definitions as JSON files, and the tables of a folder warehouse."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from projseg.catalog.spec.spec_rules import checked
+from projseg.catalog.spec.table_spec import SPEC_BYTES_MAX, TableSpec
+from projseg.catalog.store.definition_store import Action
+from projseg.catalog.store.table_metadata import parse_name
+from projseg.catalog.table_verbs import TableVerbs, folder_of
+from projseg.errors import InvalidInputError
+from projseg.table_layer.metadata.versions import holds_table
+
+_FILE_NAME: Final = ".json"
+
+
+class DefinitionFiles(TableVerbs):
+    """A catalog's definitions as files: configuration as code, and a backup for any release."""
+
+    def export(self, folder: str | os.PathLike[str]) -> int:
+        """Write each definition as a JSON file.
+
+        Parameters
+        ----------
+        folder : str or path
+            It is made if it is not there; files of other names stay.
+
+        Returns
+        -------
+        int
+            How many files.
+
+        Raises
+        ------
+        CatalogError
+            As of `create`.
+        """
+        target, count = Path(folder), 0
+        target.mkdir(parents=True, exist_ok=True)
+        for found in self.store.listed():
+            content: dict[str, Any] = {"name": [found.namespace, found.name]}
+            if not found.managed:
+                content["location"] = found.location
+            content["spec"] = found.spec.to_dict()
+            text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+            (target / f"{found.full_name}{_FILE_NAME}").write_text(text, encoding="utf-8")
+            count += 1
+        return count
+
+    def load(
+        self,
+        definitions: str | os.PathLike[str] | Iterable[Mapping[str, Any]],
+        action: Action = "force",
+    ) -> int:
+        """Bring exported definitions back.
+
+        Parameters
+        ----------
+        definitions : folder, or iterable of mappings
+            Of `export`: `{"name": [namespace, name], "spec": …, "location": …}`. Namespaces that
+            are missing are made.
+        action : str
+            As of `create`.
+
+        Returns
+        -------
+        int
+            How many definitions.
+
+        Raises
+        ------
+        InvalidInputError, CatalogError
+            As of `create` and `register`; the definitions before the one that is wrong are there.
+        """
+        if isinstance(definitions, str | os.PathLike):
+            found: Iterable[Mapping[str, Any]] = _files(folder_of(definitions))
+        else:
+            found = definitions
+        count = 0
+        for content in found:
+            self._load(content, action)
+            count += 1
+        self.flush()
+        return count
+
+    def _load(self, content: Mapping[str, Any], action: Action) -> None:
+        name, place = parse_name(content["name"]), content.get("location")
+        known = {one["name"].casefold() for one in self.store.namespaces()}
+        if name.namespace.casefold() not in known:
+            self.store.put_namespace(name.namespace, None, None)
+        spec = checked(TableSpec.of(content["spec"]))
+
+        def location(definition: str) -> str | None:
+            if place is not None or spec.type != "table":
+                return None if place is None else str(place)
+            return self._location(name, definition)
+
+        self.store.put(name, spec, action, location=location, is_managed=place is None)
+
+    def register_warehouse(self, folder: str | os.PathLike[str]) -> int:
+        """Register the tables of a folder warehouse under their names.
+
+        Parameters
+        ----------
+        folder : str or path
+            Of folders of namespaces, which hold folders of tables.
+
+        Returns
+        -------
+        int
+            How many tables.
+
+        Raises
+        ------
+        InvalidInputError, CatalogError
+            As of `register`.
+        """
+        count = 0
+        for place in sorted(folder_of(folder).glob("*/*")):
+            if place.name.startswith(".") or not place.is_dir() or not holds_table(place):
+                continue
+            content = {
+                "name": [place.parent.name, place.name],
+                "location": str(place.absolute()),
+                "spec": {},
+            }
+            count += self.load([content], "ifNew")
+        return count
+
+
+def _files(folder: Path) -> Iterator[Mapping[str, Any]]:
+    for path in sorted(folder.glob(f"*{_FILE_NAME}")):
+        if path.stat().st_size > 2 * SPEC_BYTES_MAX:
+            raise InvalidInputError("PROJSEG_BAD_SPEC", f"{path} is too large for a definition")
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if not {"name", "spec"} <= set(content) <= {"name", "spec", "location"}:
+                raise ValueError("it has other fields than name, spec and location")
+        except (ValueError, TypeError, RecursionError) as error:
+            raise InvalidInputError(
+                "PROJSEG_BAD_SPEC", f"{path} is no exported definition: {error}"
+            ) from error
+        yield content

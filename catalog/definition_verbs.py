@@ -1,0 +1,271 @@
+"""`DefinitionVerbs`: the columns of definitions, lists of definitions, and their changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+import pyarrow as pa
+
+from projseg.catalog.spec.spec_edits import moved, with_hidden, without_columns
+from projseg.catalog.spec.table_spec import TableSpec
+from projseg.catalog.store.table_metadata import NameLike, TableMetadata, parse_name
+from projseg.catalog.table_verbs import TableVerbs
+
+_CHANGES: Final = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("name", pa.string()),
+        ("kind", pa.string()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("by", pa.string()),
+        ("spec", pa.string()),
+    ]
+)
+
+
+class DefinitionVerbs(TableVerbs):
+    """A catalog's definitions: their columns, names and changes."""
+
+    def move_column(
+        self, name: NameLike, column: str, where: str, anchor: str | None = None
+    ) -> int:
+        """Move a declared column.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+        column : str
+            Which.
+        where : str
+            `first`, `last`, `before`, `after`.
+        anchor : str or None
+            The column that it goes before or after.
+
+        Returns
+        -------
+        int
+            The definition's version.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_COLUMN, also if somebody dropped it meanwhile; PROJSEG_BAD_ARGUMENT.
+        CatalogError
+            As of `create`.
+        """
+        return self._change(name, lambda found: moved(found, column, where, anchor))
+
+    def drop_columns(self, name: NameLike, columns: Iterable[str]) -> int:
+        """Declare columns no longer; what is stored stays, in its stored type at the end.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+        columns : iterable of str
+            Which, in any case.
+
+        Returns
+        -------
+        int
+            The definition's version.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_COLUMN; PROJSEG_COLUMN_IN_USE if the layout names one.
+        CatalogError
+            As of `create`.
+        """
+        return self._change(name, lambda found: without_columns(found, columns))
+
+    def hide_columns(self, name: NameLike, columns: Iterable[str]) -> int:
+        """Take columns out of sight by name; by path everything stays visible.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+        columns : iterable of str
+            Which, in any case.
+
+        Returns
+        -------
+        int
+            The definition's version.
+
+        Raises
+        ------
+        InvalidInputError, CatalogError
+            PROJSEG_BAD_SPEC for the time column; as of `create`.
+        """
+        return self._change(name, lambda found: with_hidden(found, hide=columns))
+
+    def unhide_columns(self, name: NameLike, columns: Iterable[str]) -> int:
+        """Bring hidden columns back.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+        columns : iterable of str
+            Which, in any case.
+
+        Returns
+        -------
+        int
+            The definition's version.
+
+        Raises
+        ------
+        InvalidInputError, CatalogError
+            As of `create`.
+        """
+        return self._change(name, lambda found: with_hidden(found, unhide=columns))
+
+    def namespaces(self) -> list[str]:
+        """Return the names of the namespaces; `default` is always one.
+
+        Returns
+        -------
+        list of str
+            In order, without regard to case.
+
+        Raises
+        ------
+        CatalogError
+            As of `create`.
+        """
+        return [found["name"] for found in self.store.namespaces()]
+
+    def create_namespace(
+        self,
+        name: str,
+        comment: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> int:
+        """Make a namespace.
+
+        Parameters
+        ----------
+        name : str
+            The new name.
+        comment : str or None
+            For people.
+        properties : mapping of str to str, or None
+            The user's own.
+
+        Returns
+        -------
+        int
+            The tenant's version.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_NAMESPACE_EXISTS, PROJSEG_BAD_NAME.
+        CatalogError
+            As of `create`.
+        """
+        checked_name = parse_name((name, "any")).namespace
+        return self._edited(lambda: self.store.put_namespace(checked_name, comment, properties))
+
+    def history(self, name: NameLike) -> pa.Table:
+        """Return the changes of a definition that are kept, oldest first.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+
+        Returns
+        -------
+        pa.Table
+            version, name (then), kind, at, by, spec (JSON text; null where it did not change).
+
+        Raises
+        ------
+        InvalidInputError, CatalogError
+            As of `spec`.
+        """
+        found = self.metadata(name)
+        return _changes_table(self.store.changes(-1, found.id))
+
+    def changes(self, since: int = 0) -> pa.Table:
+        """Return all changes of the tenant's definitions after a version, in order.
+
+        Parameters
+        ----------
+        since : int
+            The newest version that is known.
+
+        Returns
+        -------
+        pa.Table
+            As of `history`.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_VERSION if not all of them are kept: list the definitions anew.
+        CatalogError
+            As of `create`.
+        """
+        return _changes_table(self.store.changes(since))
+
+    def tables(
+        self, namespace: str | None = None, like: str | None = None, type: str | None = None
+    ) -> Iterator[TableMetadata]:
+        """Yield the definitions in the order of their names.
+
+        Parameters
+        ----------
+        namespace : str or None
+            Only of this one.
+        like : str or None
+            Only names that match this pattern of `*` and `?`, in any case.
+        type : str or None
+            Only of this type.
+
+        Returns
+        -------
+        iterator of TableMetadata
+            Read page by page.
+
+        Raises
+        ------
+        CatalogError
+            As of `create`.
+        """
+        pattern = None if like is None else like.casefold()
+        for found in self.store.listed(namespace, type):
+            if pattern is None or fnmatchcase(found.name.casefold(), pattern):
+                yield found
+
+    def _change(
+        self,
+        name: NameLike,
+        function: Callable[[TableSpec], TableSpec],
+        version: int | None = None,
+        kind: str = "edit",
+    ) -> int:
+        parsed = parse_name(name)
+        return self._edited(
+            lambda: self.store.change(parsed, lambda found: function(found.spec), version, kind)
+        )
+
+    def _edited(self, edit: Callable[[], int]) -> int:
+        try:
+            return edit()
+        finally:
+            self.flush()
+
+
+def _changes_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    found = [{**row, "at": row["at_us"]} for row in rows]
+    return pa.Table.from_pylist(
+        [{name: row[name] for name in _CHANGES.names} for row in found], _CHANGES
+    )

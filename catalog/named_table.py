@@ -1,0 +1,204 @@
+"""`CatalogTable`: a table by the name that a catalog gives it, and changes of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from projseg.catalog.named_rows import NamedRows
+from projseg.catalog.spec.spec_edits import merged, with_renamed_column, without_columns
+from projseg.catalog.store.table_metadata import TableMetadata
+from projseg.errors import InvalidInputError
+from projseg.input_rows import RowsLike
+from projseg.segment_format.layout.logical_types import type_name
+
+if TYPE_CHECKING:
+    from projseg.algebra.expressions.parameters.arguments import ArgumentsLike
+    from projseg.algebra.query.request import IntervalLike
+    from projseg.maintenance.row_changes.delete_and_update import Corrected
+
+
+class CatalogTable(NamedRows):
+    """A table at one version, by the name that a catalog gives it; made by `Catalog.table`.
+
+    It has all methods of `Table`. Queries and conditions see the declared columns; `append`,
+    `overwrite`, `merge` and `update` write as the definition says, and changes of columns are made
+    in the table and then in the definition.
+    """
+
+    def merge(
+        self,
+        data: RowsLike,
+        on: Sequence[str],
+        when_matched: Literal["update", "delete", "ignore"] = "update",
+        when_not_matched: Literal["insert", "ignore"] = "insert",
+        *,
+        dry_run: bool = False,
+    ) -> Corrected:
+        """Update or delete the rows whose keys are in `data`, and insert the others of `data`.
+
+        Parameters
+        ----------
+        data, on, when_matched, when_not_matched, dry_run
+            As of `Table.merge`; keys are columns that are stored in their declared type.
+
+        Returns
+        -------
+        Corrected
+            As of `Table.merge`.
+
+        Raises
+        ------
+        ProjsegError
+            As of `Table.merge` and `append`; PROJSEG_DECLARED_TYPE for a key that is not.
+        """
+        self._begin()
+        self._require_written()
+        rows = self._rows(data)
+        keys = [on] if isinstance(on, str) else list(on)
+        by_name = (
+            {}
+            if self._declared is None
+            else {one.name.casefold(): one for one in self._declared.columns}
+        )
+        stored = []
+        for key in keys:
+            column = by_name.get(str(key).casefold())
+            own = None if column is None else self._own_type(column)
+            if column is not None and own is not None and type_name(own) != column.type:
+                raise InvalidInputError(
+                    "PROJSEG_DECLARED_TYPE",
+                    f"key '{key}' is declared as {column.type} and stored as {type_name(own)}; "
+                    "merge by columns that are stored in their declared type",
+                )
+            stored.append(str(key) if column is None else column.stored or str(key))
+        return super().merge(rows, stored, when_matched, when_not_matched, dry_run=dry_run)
+
+    def update(
+        self,
+        values: Mapping[str, str],
+        filter: str | None = None,
+        interval: IntervalLike | None = None,
+        *,
+        args: ArgumentsLike | None = None,
+        timezone: str = "UTC",
+        dry_run: bool = False,
+    ) -> Corrected:
+        """Set columns of the rows of an interval for which a condition is true, in one commit.
+
+        Parameters
+        ----------
+        values, filter, interval, args, timezone, dry_run
+            As of `Table.update`, over declared columns and in their types.
+
+        Returns
+        -------
+        Corrected
+            As of `Table.update`.
+
+        Raises
+        ------
+        ProjsegError
+            As of `Table.update`.
+        """
+        self._begin()
+        self._require_written()
+        unstored = (
+            {c.name.casefold() for c in self._declared.columns if c.stored is None}
+            if (self._declared is not None)
+            else set()
+        )
+        if isinstance(values, Mapping) and unstored & {str(name).casefold() for name in values}:
+            self.adopt()
+        return super().update(
+            values, filter, interval, args=args, timezone=timezone, dry_run=dry_run
+        )
+
+    def add_column(self, name: str, type: str | pa.DataType) -> int:
+        """Declare a column, which is null until it is written; returns the table's version.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_COLUMN_EXISTS, PROJSEG_BAD_SPEC.
+        """
+        if any(known.casefold() == str(name).casefold() for known in self.schema.names):
+            raise InvalidInputError(
+                "PROJSEG_COLUMN_EXISTS", f"'{self._named.full_name}' has column '{name}'"
+            )
+        text = type if isinstance(type, str) else type_name(type)
+        self._catalog.merge(self._named.full_name, {"columns": [{"name": name, "sqlType": text}]})
+        return self.refresh().version
+
+    def rename_column(self, old: str, new: str) -> int:
+        """Give a column another name in the table and in the definition.
+
+        Raises
+        ------
+        ProjsegError
+            As of `Table.rename_column`.
+        """
+        return self._change_column(
+            old,
+            lambda stored: super(CatalogTable, self).rename_column(stored, new),
+            lambda definition: with_renamed_column(definition.spec, old, new),
+        )
+
+    def drop_column(self, name: str) -> int:
+        """Take a column out of the table and out of the definition; its values are gone.
+
+        Raises
+        ------
+        ProjsegError
+            As of `Table.drop_column`; PROJSEG_COLUMN_IN_USE if the definition's layout names it.
+        """
+        return self._change_column(
+            name,
+            lambda stored: super(CatalogTable, self).drop_column(stored),
+            lambda definition: without_columns(definition.spec, [name]),
+        )
+
+    def widen_column(self, name: str, type: str | pa.DataType) -> int:
+        """Give a column a wider type in the table, and declare it.
+
+        Raises
+        ------
+        ProjsegError
+            As of `Table.widen_column`.
+        """
+        text = type if isinstance(type, str) else type_name(type)
+        part = {"columns": [{"name": name, "sqlType": text}]}
+        return self._change_column(
+            name,
+            lambda stored: super(CatalogTable, self).widen_column(stored, type),
+            lambda definition: merged(definition.spec, part),
+        )
+
+    def _change_column(
+        self,
+        name: str,
+        change: Callable[[str], int],
+        spec_of: Callable[[TableMetadata], Any],
+    ) -> int:
+        """Change a column of the table, then of the definition; repeated, it completes itself."""
+        self._begin()
+        definition = self._named
+        is_declared = any(
+            one.name.casefold() == str(name).casefold() for one in definition.spec.columns
+        )
+        if is_declared:
+            spec_of(definition)  # refused before the table is changed
+        declared = self._declared_of(self.properties)
+        column = next(
+            (one for one in declared.columns if one.name.casefold() == str(name).casefold()), None
+        )
+        stored = str(name) if column is None else column.stored
+        if stored is not None and not self.is_unwritten:
+            change(stored)
+        if is_declared:
+            self._catalog.store.change(definition.full_name, spec_of)
+            self._catalog.flush()
+        self.refresh()
+        return self.version

@@ -1,0 +1,1 @@
+"""What a definition says: its fields, rules and edits; no database, no files."""

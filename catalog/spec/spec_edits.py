@@ -1,0 +1,225 @@
+"""Edits of specs: parts merged into them, and columns moved, dropped, hidden and renamed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, structs
+
+from projseg.catalog.spec.spec_rules import checked
+from projseg.catalog.spec.table_spec import ColumnSpec, SpecLike, TableSpec, bad_spec, spec_bytes
+from projseg.errors import InvalidInputError, did_you_mean
+
+PLACES: Final = ("first", "last", "before", "after")
+
+
+def merged(spec: TableSpec, part: SpecLike) -> TableSpec:
+    """Return a spec with a part of one merged into it.
+
+    A property that is given replaces the stored one, null removes it, and hidden columns are added
+    to. Columns of a table are matched by name, attributes that are given replace those stored, and
+    new columns go to the end; of an external definition the list is replaced.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_SPEC of the part, or of the result.
+    """
+    given = part.to_dict() if isinstance(part, TableSpec) else _decoded(part)
+    unknown = [key for key in given if key not in ("type", "properties", "columns")]
+    if unknown:
+        known = ("type", "properties", "columns")
+        raise bad_spec(
+            f"$.{unknown[0]}", f"there is no such field{did_you_mean(unknown[0], known)}"
+        )
+    if given.get("type", spec.type) != spec.type:
+        raise bad_spec("$.type", f"the definition is of type {spec.type}, which does not change")
+    found = spec.to_dict()
+    properties = _object(given.get("properties", {}), "$.properties")
+    hidden = properties.get("hiddenColumns")
+    if isinstance(hidden, list):
+        present = found["properties"].get("hiddenColumns", [])
+        properties = {**properties, "hiddenColumns": _together(present, hidden)}
+    kept = {**found["properties"], **properties}
+    columns = given.get("columns", [])
+    if not isinstance(columns, list):
+        raise bad_spec("$.columns", "Expected `array`")
+    if spec.type == "table":
+        columns = _merged_columns(found["columns"], columns)
+    elif "columns" not in given:
+        columns = found["columns"]
+    return checked(
+        TableSpec.of(
+            {
+                "type": spec.type,
+                "properties": {key: value for key, value in kept.items() if value is not None},
+                "columns": columns,
+            }
+        )
+    )
+
+
+def _decoded(part: Mapping[str, Any] | str) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(spec_bytes(part))
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise bad_spec("$", str(error)[:500]) from error
+    return _object(value, "$")
+
+
+def _object(value: object, path: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise bad_spec(path, "Expected `object`")
+    return value
+
+
+def _together(present: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+    folded = {str(name).casefold() for name in present}
+    return [*present, *(name for name in given if str(name).casefold() not in folded)]
+
+
+def _merged_columns(present: list[dict[str, Any]], given: list[Any]) -> list[dict[str, Any]]:
+    places = {column["name"].casefold(): place for place, column in enumerate(present)}
+    found = [dict(column) for column in present]
+    for number, column in enumerate(given):
+        path = f"$.columns[{number}]"
+        name = _object(column, path).get("name")
+        if not isinstance(name, str):
+            raise bad_spec(f"{path}.name", "Expected `str`")
+        place = places.get(name.casefold())
+        if place is None:
+            places[name.casefold()] = len(found)
+            found.append({key: value for key, value in column.items() if value is not None})
+            continue
+        both = {**found[place], **column, "name": found[place]["name"]}
+        found[place] = {key: value for key, value in both.items() if value is not None}
+    return found
+
+
+def moved(spec: TableSpec, column: str, where: str, anchor: str | None) -> TableSpec:
+    """Return a spec with a declared column in another place.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_COLUMN; PROJSEG_BAD_ARGUMENT for an unknown place, or a missing anchor.
+    """
+    if where not in PLACES:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT",
+            f"'{where}' is none of {', '.join(PLACES)}{did_you_mean(str(where), PLACES)}",
+        )
+    moving = declared_column(spec, column)
+    rest = [one for one in spec.columns if one is not moving]
+    if where in ("before", "after"):
+        if anchor is None:
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT", f"'{where}' needs the column to put '{column}' beside"
+            )
+        beside = declared_column(spec, anchor)
+        if beside is moving:
+            return spec
+        place = rest.index(beside) + (where == "after")
+    else:
+        place = 0 if where == "first" else len(rest)
+    return structs.replace(spec, columns=(*rest[:place], moving, *rest[place:]))
+
+
+def without_columns(spec: TableSpec, names: Iterable[str]) -> TableSpec:
+    """Return a spec that does not declare some columns; hidden ones stay hidden.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_COLUMN; PROJSEG_COLUMN_IN_USE if the layout names one of them.
+    """
+    gone = [declared_column(spec, name) for name in _listed(names)]
+    for column in gone:
+        _require_unused(spec, column.name)
+    return checked(
+        structs.replace(spec, columns=tuple(one for one in spec.columns if one not in gone))
+    )
+
+
+def with_hidden(spec: TableSpec, hide: Iterable[str] = (), unhide: Iterable[str] = ()) -> TableSpec:
+    """Return a spec that hides some columns more, and others no longer; they need not exist."""
+    shown = {name.casefold() for name in _listed(unhide)}
+    present = spec.layout.hidden_columns or ()
+    hidden = [name for name in _together(present, _listed(hide)) if name.casefold() not in shown]
+    layout = structs.replace(spec.layout, hidden_columns=tuple(hidden) or UNSET)
+    return checked(structs.replace(spec, properties=layout))
+
+
+def with_renamed_column(spec: TableSpec, old: str, new: str) -> TableSpec:
+    """Return a spec in which a column has another name, wherever a plain field names it."""
+    folded, layout = old.casefold(), spec.layout
+
+    def other(name: str) -> str:
+        return new if name.casefold() == folded else name
+
+    time, keys, hidden = layout.time_column, layout.cluster_keys, layout.hidden_columns
+    layout = structs.replace(
+        layout,
+        time_column=UNSET if time is UNSET else other(time),
+        cluster_keys=UNSET
+        if keys is UNSET
+        else tuple(structs.replace(key, column=other(key.column)) for key in keys),
+        hidden_columns=UNSET if hidden is UNSET else tuple(map(other, hidden)),
+    )
+    columns = tuple(structs.replace(one, name=other(one.name)) for one in spec.columns)
+    return checked(structs.replace(spec, properties=layout, columns=columns))
+
+
+def declared_column(spec: TableSpec, name: str) -> ColumnSpec:
+    """Return a declared column, found in any case.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_COLUMN.
+    """
+    for column in spec.columns:
+        if column.name.casefold() == str(name).casefold():
+            return column
+    near = did_you_mean(str(name), (column.name for column in spec.columns))
+    raise InvalidInputError("PROJSEG_UNKNOWN_COLUMN", f"'{name}' is not a declared column{near}")
+
+
+def _require_unused(spec: TableSpec, name: str) -> None:
+    layout, folded = spec.layout, name.casefold()
+    uses: list[tuple[str, Callable[[], bool]]] = [
+        ("timeColumn", lambda: str(layout.time_column or "").casefold() == folded),
+        (
+            "clusterKeys",
+            lambda: any(key.column.casefold() == folded for key in layout.cluster_keys or ()),
+        ),
+        (
+            "projections",
+            lambda: any(_mentions(one, folded) for one in layout.projections or ()),
+        ),
+    ]
+    for what, is_used in uses:
+        if is_used():
+            raise InvalidInputError(
+                "PROJSEG_COLUMN_IN_USE",
+                f"column '{name}' is named by the definition's {what}; take it out there first",
+            )
+
+
+def _mentions(projection: Mapping[str, Any], folded: str) -> bool:
+    """Whether a projection's texts have a word; a text constant that has it counts too."""
+    text = json.dumps({k: v for k, v in projection.items() if k != "name"}, ensure_ascii=False)
+    words = "".join(letter if letter.isalnum() or letter == "_" else " " for letter in text)
+    plain = "".join(letter if letter.isalnum() or letter == "_" else " " for letter in folded)
+    return f" {plain} " in f" {words.casefold()} "
+
+
+def _listed(names: Iterable[str]) -> list[str]:
+    found = [names] if isinstance(names, str) else list(names)
+    for name in found:
+        if not isinstance(name, str):
+            raise InvalidInputError("PROJSEG_BAD_ARGUMENT", f"{name!r} is no name of a column")
+    return found

@@ -1,0 +1,208 @@
+"""The rules of a spec, each with the JSON path of what breaks it; nothing stored is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import pyarrow as pa
+from msgspec import UNSET
+
+from projseg.algebra.expressions.text.type_text import parse_type
+from projseg.algebra.projection.parse import parse_projection
+from projseg.algebra.time.granularity import Granularity
+from projseg.catalog.spec.external_rules import external_problems, of_map
+from projseg.catalog.spec.table_spec import SPEC_BYTES_MAX, LayoutSpec, TableSpec, bad_spec
+from projseg.declarations import declaration_of
+from projseg.errors import InvalidInputError, ProjsegError
+from projseg.segment_format.layout.format_limits import COLUMNS_MAX, name_problem
+from projseg.segment_format.layout.logical_types import is_nested, normal_type, type_name
+from projseg.table_layer.metadata.projection_scope import declare_scope
+
+DESCRIPTION_BYTES_MAX: Final = 8 << 10
+TARGET_ROWS_MAX: Final = 2**32 - 1
+OWN_PROPERTIES: Final = ("catalog.",)
+"""What keys of a table's properties begin with that only projseg sets."""
+
+
+def checked(spec: TableSpec) -> TableSpec:
+    """Return a spec that keeps all rules.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_SPEC, with the JSON path of the first thing that is wrong.
+    """
+    size = len(spec.to_json().encode())
+    if size > SPEC_BYTES_MAX:
+        raise bad_spec("$", f"it has {size} bytes; at most {SPEC_BYTES_MAX} are kept")
+    for path, problem in _problems(spec):
+        raise bad_spec(path, problem)
+    return spec
+
+
+def declared_type(text: str) -> pa.DataType:
+    """Return the type that a `sqlType` names.
+
+    Raises
+    ------
+    InvalidInputError, UnsupportedFeatureError
+        PROJSEG_BAD_TYPE_NAME, PROJSEG_UNSUPPORTED_TYPE.
+    """
+    return normal_type(parse_type(text))
+
+
+def _problems(spec: TableSpec) -> Iterator[tuple[str, str]]:
+    yield from _of_columns(spec)
+    properties = spec.properties
+    description = properties.description
+    if description is not UNSET and len(description.encode()) > DESCRIPTION_BYTES_MAX:
+        size = len(description.encode())
+        yield (
+            "$.properties.description",
+            f"it has {size} bytes; at most {DESCRIPTION_BYTES_MAX} are kept",
+        )
+    if isinstance(properties, LayoutSpec):
+        yield from _of_layout(spec, properties)
+    else:
+        yield from external_problems(spec, properties)
+
+
+def _of_columns(spec: TableSpec) -> Iterator[tuple[str, str]]:
+    if len(spec.columns) > COLUMNS_MAX:
+        yield "$.columns", f"{len(spec.columns)} columns; a table has at most {COLUMNS_MAX}"
+    names = [column.name for column in spec.columns]
+    yield from _of_names(names, (f"$.columns[{place}].name" for place in range(len(names))))
+    for place, column in enumerate(spec.columns):
+        path = f"$.columns[{place}]"
+        if column.sql_type is not UNSET:
+            try:
+                declared_type(column.sql_type)
+            except ProjsegError as error:
+                yield f"{path}.sqlType", error.message
+        if column.properties is not UNSET:
+            yield from of_map(f"{path}.properties", column.properties)
+
+
+def _of_names(names: Iterable[str], paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    seen: dict[str, str] = {}
+    for name, path in zip(names, paths, strict=False):
+        if (problem := name_problem(name)) is not None:
+            yield path, f"the name {name[:80]!r} {problem}"
+        other = seen.get(name.casefold())
+        if other is not None:
+            yield path, f"'{name}' stands twice (as '{other}'); names must differ in more than case"
+        seen[name.casefold()] = name
+
+
+def _of_layout(spec: TableSpec, layout: LayoutSpec) -> Iterator[tuple[str, str]]:
+    root = "$.properties"
+    types = column_types(spec)
+    time = layout.time_column
+    if time is not UNSET:
+        known = types.get(time.casefold())
+        if known is not None and not _is_time(known):
+            yield (
+                f"{root}.timeColumn",
+                f"'{time}' is {type_name(known)}; it must be timestamp, timestamp_ntz or date",
+            )
+        if time.casefold() in spec.hidden:
+            yield f"{root}.hiddenColumns", f"'{time}' is the time column, which stays visible"
+    yield from _of_times(layout, root)
+    yield from _of_order(layout, types, root)
+    hidden = layout.hidden_columns or ()
+    yield from _of_names(hidden, (f"{root}.hiddenColumns[{place}]" for place in range(len(hidden))))
+    yield from _of_projections(spec, layout, types, f"{root}.projections")
+    properties = layout.table_properties
+    if properties is not UNSET:
+        yield from of_map(f"{root}.tableProperties", properties)
+        own = (key for key in properties if key.startswith(OWN_PROPERTIES))
+        yield from ((f"{root}.tableProperties.{key}", "only projseg sets it") for key in own)
+
+
+def _of_order(
+    layout: LayoutSpec, types: Mapping[str, pa.DataType], root: str
+) -> Iterator[tuple[str, str]]:
+    rows = layout.target_segment_rows
+    if rows is not UNSET and not 1 <= rows <= TARGET_ROWS_MAX:
+        yield f"{root}.targetSegmentRows", f"{rows} is not between 1 and {TARGET_ROWS_MAX}"
+    keys = layout.cluster_keys or ()
+    yield from _of_names(
+        [key.column for key in keys],
+        (f"{root}.clusterKeys[{place}].column" for place in range(len(keys))),
+    )
+    for place, key in enumerate(keys):
+        path = f"{root}.clusterKeys[{place}]"
+        if key.desc is True:
+            yield f"{path}.desc", "rows of a segment are sorted ascending; leave it out"
+        known = types.get(key.column.casefold())
+        if known is not None and is_nested(known):
+            yield (
+                f"{path}.column",
+                f"'{key.column}' is an array, struct or map, which has no order",
+            )
+
+
+def _of_times(layout: LayoutSpec, root: str) -> Iterator[tuple[str, str]]:
+    has_time = layout.time_column is not UNSET
+    if layout.segment_granularity is not UNSET:
+        try:
+            granularity = Granularity.parse(layout.segment_granularity)
+        except InvalidInputError as error:
+            yield f"{root}.segmentGranularity", error.message
+            return
+        if not granularity.is_all and not has_time:
+            yield f"{root}.segmentGranularity", "it needs a timeColumn; name one, or say ALL"
+    if layout.retention is not UNSET:
+        try:
+            declare_scope(retain=layout.retention)
+        except InvalidInputError as error:
+            yield f"{root}.retention", error.message
+        if not has_time:
+            yield f"{root}.retention", "it needs a timeColumn; name one"
+
+
+def _of_projections(
+    spec: TableSpec, layout: LayoutSpec, types: Mapping[str, pa.DataType], root: str
+) -> Iterator[tuple[str, str]]:
+    names: dict[str, int] = {}
+    is_typed = len(types) == len(spec.columns)
+    schema = pa.schema([(c.name, types[c.name.casefold()]) for c in spec.columns if is_typed])
+    for place, declaration in enumerate(layout.projections or ()):
+        path, name = f"{root}[{place}]", str(declaration.get("name", "")).casefold()
+        if name and name in names:
+            yield f"{path}.name", f"'{name}' is the name of projection {names[name]} too"
+        names[name] = place
+        try:
+            parse_projection(
+                declaration_of(declaration), schema, time_column=_time_of(layout, types)
+            )
+        except ProjsegError as error:
+            # It may read columns that are stored and not declared, whose types are not known here.
+            if is_typed and error.code != "PROJSEG_UNKNOWN_COLUMN" and not _needs_time(error):
+                yield path, f"{error.code}: {error.message}"
+
+
+def _needs_time(error: ProjsegError) -> bool:
+    return "no time column" in error.message
+
+
+def _time_of(layout: LayoutSpec, types: Mapping[str, pa.DataType]) -> str | None:
+    time = layout.time_column
+    return time if time is not UNSET and time.casefold() in types else None
+
+
+def column_types(spec: TableSpec) -> dict[str, pa.DataType]:
+    """Return the types of the columns that declare one, by name without case."""
+    found = {}
+    for column in spec.columns:
+        if column.sql_type is not UNSET:
+            try:
+                found[column.name.casefold()] = declared_type(column.sql_type)
+            except ProjsegError:
+                continue
+    return found
+
+
+def _is_time(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(type_) or pa.types.is_date(type_))

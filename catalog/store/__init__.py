@@ -1,0 +1,1 @@
+"""Definitions in a database: SQLite or PostgreSQL."""

@@ -1,0 +1,261 @@
+"""The definitions of one tenant: read, listed, written, edited and renamed."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Literal
+
+import sqlalchemy as sa
+
+from projseg.catalog.spec.table_spec import TableSpec
+from projseg.catalog.store.namespace_store import Namespaces
+from projseg.catalog.store.table_metadata import ACTIVE, Name, TableMetadata, metadata_of
+from projseg.catalog.store.tenant_edits import (
+    DEFINITIONS,
+    PAGE,
+    ROW,
+    Edit,
+    check_version,
+    name_values,
+    now_us,
+)
+from projseg.catalog.store.trash import Trash
+from projseg.errors import InvalidInputError, did_you_mean
+
+Action = Literal["new", "ifNew", "replace", "force"]
+ACTIONS: Final = ("new", "ifNew", "replace", "force")
+
+
+class DefinitionStore(Namespaces, Trash):
+    """The definitions of a tenant in a database."""
+
+    def load(self, name: Name) -> TableMetadata:
+        """Return the definition of a name.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_TABLE.
+        CatalogError
+            As of `Database.reading`.
+        """
+        with self.database.reading() as connection:
+            found = self._active(connection, name)
+            if found is None:
+                raise self._unknown(connection, name)
+        return found
+
+    def find(self, name: Name) -> TableMetadata | None:
+        """Return the definition of a name, or None."""
+        with self.database.reading() as connection:
+            return self._active(connection, name)
+
+    def listed(
+        self, namespace: str | None = None, type: str | None = None, page: int = PAGE
+    ) -> Iterator[TableMetadata]:
+        """Yield the definitions in the order of their names, page by page."""
+        table, after = DEFINITIONS.c, ("", "")
+        while True:
+            asked = (
+                sa.select(*ROW)
+                .where(table.tenant == self.tenant, table.state == ACTIVE)
+                .where(sa.tuple_(table.folded_namespace, table.folded) > sa.tuple_(*after))
+                .order_by(table.folded_namespace, table.folded)
+                .limit(page)
+            )
+            if namespace is not None:
+                asked = asked.where(table.folded_namespace == namespace.casefold())
+            if type is not None:
+                asked = asked.where(table.type == type)
+            with self.database.reading() as connection:
+                rows = connection.execute(asked).all()
+            found = [metadata_of(row) for row in rows]
+            yield from found
+            if len(found) < page:
+                return
+            after = found[-1].full_name.folded
+
+    def put(
+        self,
+        name: Name,
+        spec: TableSpec,
+        action: Action = "new",
+        version: int | None = None,
+        *,
+        location: Callable[[str], str | None] = lambda _: None,
+        is_managed: bool = True,
+    ) -> int:
+        """Write a whole definition.
+
+        Parameters
+        ----------
+        name, spec : Name, TableSpec
+            The definition, checked.
+        action : str
+            `new`: it must not exist; `ifNew`: one that exists stays; `replace`: it must exist;
+            `force`: either.
+        version : int or None
+            The version that a definition to be replaced must have.
+        location : callable
+            From a new definition's id to where its table is to be.
+        is_managed : bool
+            Whether the catalog chose that.
+
+        Returns
+        -------
+        int
+            The definition's version; 0 if one was left as it is.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_TABLE_EXISTS, PROJSEG_UNKNOWN_TABLE, PROJSEG_UNKNOWN_NAMESPACE.
+        CatalogConflictError
+            PROJSEG_CATALOG_CONFLICT.
+        """
+        _check_action(action)
+        text = spec.to_json()
+
+        def work(edit: Edit) -> int:
+            present = self._active(edit.connection, name)
+            if present is None:
+                if action == "replace" or version is not None:
+                    raise self._unknown(edit.connection, name)
+                return self._insert(edit, name, spec, text, location, is_managed)
+            if action == "ifNew":
+                return 0
+            if action == "new":
+                raise InvalidInputError(
+                    "PROJSEG_TABLE_EXISTS",
+                    f"'{present.full_name}' is defined already, at version {present.version}; "
+                    "edit it, replace it, or choose another name",
+                )
+            check_version(present, version)
+            if spec.type != present.type:
+                raise InvalidInputError(
+                    "PROJSEG_TABLE_EXISTS",
+                    f"'{present.full_name}' is of type {present.type}, and the spec of type "
+                    f"{spec.type}; drop it first",
+                )
+            return self._rewrite(edit, present, text, "replace")
+
+        return self.edit(work)
+
+    def change(
+        self,
+        name: Name,
+        function: Callable[[TableMetadata], TableSpec],
+        version: int | None = None,
+        kind: str = "edit",
+    ) -> int:
+        """Apply a function to the newest spec of a definition, in one transaction.
+
+        An edit that changes nothing keeps the version. Returns the version after it.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_TABLE, and what the function raises.
+        CatalogConflictError
+            PROJSEG_CATALOG_CONFLICT.
+        """
+        if version is not None:  # before the lock, for which others wait
+            check_version(self.load(name), version)
+
+        def work(edit: Edit) -> int:
+            present = self._require(edit.connection, name)
+            check_version(present, version)
+            return self._rewrite(edit, present, function(present).to_json(), kind)
+
+        return self.edit(work)
+
+    def rename(self, old: Name, new: Name) -> int:
+        """Give a definition another name; its location stays. Returns the version.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_TABLE, PROJSEG_TABLE_EXISTS, PROJSEG_UNKNOWN_NAMESPACE.
+        """
+
+        def work(edit: Edit) -> int:
+            present = self._require(edit.connection, old)
+            if present.full_name == new:
+                return present.version
+            other = self._active(edit.connection, new)
+            if other is not None and other.id != present.id:
+                raise InvalidInputError(
+                    "PROJSEG_TABLE_EXISTS", f"'{other.full_name}' is defined already"
+                )
+            namespace = self._namespace(edit.connection, new.namespace)
+            name = Name(namespace, new.name)
+            version = edit.note("rename", str(name), present.id, None)
+            self._set(edit, present.id, version, **name_values(name))
+            return version
+
+        return self.edit(work)
+
+    def record(self, definition: str, **facts: Any) -> None:
+        """Write what was seen of a definition's table; its version stays.
+
+        Parameters
+        ----------
+        definition : str
+            Its id.
+        **facts : object
+            Of `table_id`, `bindings`, `stored_schema`, `stored_version`, `location`.
+        """
+        values = {
+            key: json.dumps(value) if isinstance(value, Mapping) else value
+            for key, value in facts.items()
+        }
+
+        def work(edit: Edit) -> None:
+            edit.connection.execute(
+                DEFINITIONS.update().where(DEFINITIONS.c.id == definition).values(**values)
+            )
+
+        self.edit(work)
+
+    def _insert(
+        self,
+        edit: Edit,
+        name: Name,
+        spec: TableSpec,
+        text: str,
+        location: Callable[[str], str | None],
+        is_managed: bool,
+    ) -> int:
+        definition, now = uuid.uuid4().hex, now_us()
+        name = Name(self._namespace(edit.connection, name.namespace), name.name)
+        version = edit.note("create", str(name), definition, text)
+        edit.connection.execute(
+            DEFINITIONS.insert().values(
+                id=definition,
+                tenant=self.tenant,
+                type=spec.type,
+                state=ACTIVE,
+                version=version,
+                created_us=now,
+                updated_us=now,
+                owner=self.user,
+                updated_by=self.user,
+                location=location(definition),
+                managed=int(is_managed),
+                removes_files=0,
+                spec=text,
+                **name_values(name),
+            )
+        )
+        return version
+
+
+def _check_action(action: str) -> None:
+    if action not in ACTIONS:
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT",
+            f"action '{action}' is none of {', '.join(ACTIONS)}"
+            f"{did_you_mean(str(action), ACTIONS)}",
+        )

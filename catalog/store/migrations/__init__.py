@@ -1,0 +1,1 @@
+"""Steps from one schema of a catalog's database to the next."""

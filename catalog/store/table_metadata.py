@@ -1,0 +1,178 @@
+"""A definition as the database keeps it, and the names of definitions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from projseg.catalog.spec.table_spec import TableSpec
+from projseg.errors import InvalidInputError
+from projseg.segment_format.layout.format_limits import name_problem
+
+DEFAULT_NAMESPACE: Final = "default"
+RESERVED_NAMESPACE: Final = "information_schema"
+ACTIVE: Final = "ACTIVE"
+DELETED: Final = "DELETED"
+DELETING: Final = "DELETING"
+
+_NAME_BYTES_MAX: Final = 200
+_NOT_IN_NAMES: Final = "/\\:#%"
+
+NameLike: TypeAlias = str | Sequence[str]
+"""`"namespace.name"`, `"name"` in `default`, or the two as a pair, whose parts may hold dots."""
+
+
+class Name(NamedTuple):
+    """The name of a definition, as it was written."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.name}"
+
+    @property
+    def folded(self) -> tuple[str, str]:
+        """What tells two names apart."""
+        return self.namespace.casefold(), self.name.casefold()
+
+
+def parse_name(given: NameLike) -> Name:
+    """Return the name that a text or a pair is.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_NAME.
+    """
+    parts: list[str] = []
+    if isinstance(given, str):
+        parts = given.split(".")
+    elif isinstance(given, list | tuple):
+        parts = list(given)
+    if len(parts) == 1:
+        parts = [DEFAULT_NAMESPACE, *parts]
+    if len(parts) != 2 or not all(isinstance(part, str) for part in parts):
+        raise InvalidInputError(
+            "PROJSEG_BAD_NAME",
+            f"{given!r} is not the name of a definition; write 'namespace.name', or a pair of "
+            "texts where one holds a dot"[:300],
+        )
+    name = Name(check_name(parts[0]), check_name(parts[1]))
+    if name.namespace.casefold() == RESERVED_NAMESPACE:
+        raise InvalidInputError(
+            "PROJSEG_BAD_NAME", f"namespace '{name.namespace}' is the catalog's own"
+        )
+    return name
+
+
+def check_name(name: str) -> str:
+    """Return a name that may be a folder's.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_NAME.
+    """
+    problem = name_problem(name)
+    if problem is None and len(name.encode()) > _NAME_BYTES_MAX:
+        problem = f"has more than {_NAME_BYTES_MAX} bytes of UTF-8"
+    if problem is None and name.startswith("."):
+        problem = "begins with a dot"
+    if problem is None and (found := [letter for letter in _NOT_IN_NAMES if letter in name]):
+        problem = f"contains '{found[0]}'"
+    if problem is not None:
+        raise InvalidInputError(
+            "PROJSEG_BAD_NAME", f"'{name[:80]}' cannot name a table or namespace: it {problem}"
+        )
+    return name
+
+
+class TableMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """A definition with what the catalog knows of it.
+
+    Parameters
+    ----------
+    id : str
+        Of the definition; a table that is dropped and created anew has another.
+    namespace, name, type : str
+        As written.
+    state : str
+        ACTIVE, or DELETED while it may be brought back.
+    version : int
+        Of the definition; each edit in the tenant takes a higher number.
+    created_us, updated_us : int
+        Microseconds since 1970, UTC.
+    owner, updated_by : str or None
+        As given to the catalog, never guessed.
+    location : str or None
+        Where the table is, or will be; None of what is no table.
+    managed : bool
+        Whether the catalog chose the location.
+    table_id : str or None
+        Of the table that was seen there first.
+    bindings : dict of str to str
+        The stored name of each declared column that was seen, by its name without case.
+    stored_schema : dict of str to str
+        The table's columns and types when they were last seen.
+    stored_version : int or None
+        The table version at which that was.
+    spec : TableSpec
+        What the user wrote.
+    """
+
+    id: str
+    namespace: str
+    name: str
+    type: str
+    state: str
+    version: int
+    created_us: int
+    updated_us: int
+    owner: str | None = None
+    updated_by: str | None = None
+    location: str | None = None
+    managed: bool = True
+    table_id: str | None = None
+    bindings: dict[str, str] = {}
+    stored_schema: dict[str, str] = {}
+    stored_version: int | None = None
+    spec: TableSpec
+
+    @property
+    def full_name(self) -> Name:
+        """Namespace and name."""
+        return Name(self.namespace, self.name)
+
+    def to_json(self) -> str:
+        """Return it as JSON text: the user's part, and times in milliseconds."""
+        found = {
+            "id": {"schema": self.namespace, "name": self.name},
+            "creationTime": self.created_us // 1000,
+            "updateTime": self.updated_us // 1000,
+            "version": self.version,
+            "state": self.state,
+            "owner": self.owner,
+            "updatedBy": self.updated_by,
+            "location": self.location,
+            "managed": self.managed,
+            "spec": self.spec.to_dict(),
+        }
+        return json.dumps(found, ensure_ascii=False)
+
+
+COLUMNS: Final = tuple(TableMetadata.__struct_fields__)
+"""The columns of a row of `definitions` that make a `TableMetadata`, in order."""
+
+
+def metadata_of(row: Sequence[Any]) -> TableMetadata:
+    """Return the definition that a row of the database is, its values in the order of `COLUMNS`."""
+    fields = dict(zip(COLUMNS, row, strict=True))
+    fields["spec"] = TableSpec.of(fields["spec"])
+    fields["managed"] = bool(fields["managed"])
+    for key in ("bindings", "stored_schema"):
+        fields[key] = json.loads(fields[key]) if fields[key] else {}
+    return TableMetadata(**fields)

@@ -1,0 +1,286 @@
+"""The edits of one tenant: each takes the next number of its `head`.
+
+That happens in the edit's own transaction and under the lock of the tenant's row, and the number is
+the definition's new version. So numbers commit in order, and no two definitions ever have one
+version. What the system records moves no version.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import sqlalchemy as sa
+
+from projseg.catalog.store.databases import Database
+from projseg.catalog.store.table_metadata import (
+    ACTIVE,
+    COLUMNS,
+    DEFAULT_NAMESPACE,
+    Name,
+    TableMetadata,
+    metadata_of,
+)
+from projseg.errors import CatalogConflictError, InvalidInputError, did_you_mean
+
+T = TypeVar("T")
+PAGE: Final = 1000
+
+TENANTS: Final = sa.table(
+    "tenants", *map(sa.column, ("tenant", "head", "kept_from", "warehouse", "created_us"))
+)
+NAMESPACES: Final = sa.table(
+    "namespaces",
+    *map(
+        sa.column,
+        ("tenant", "folded", "name", "comment", "properties", "owner", "version"),
+    ),
+)
+DEFINITIONS: Final = sa.table(
+    "definitions",
+    *map(
+        sa.column,
+        (*COLUMNS, "tenant", "folded_namespace", "folded", "due_us", "removes_files"),
+    ),
+)
+CHANGES: Final = sa.table(
+    "changes",
+    *map(
+        sa.column,
+        (
+            *("tenant", "version", "definition", "name", "kind", "at_us", "by"),
+            *("request_id", "spec"),
+        ),
+    ),
+)
+ROW: Final = tuple(DEFINITIONS.c[name] for name in COLUMNS)
+
+
+@dataclass
+class Edit:
+    """One transaction that changes a tenant's definitions.
+
+    Parameters
+    ----------
+    connection : sa.Connection
+        It holds the lock of the tenant's row.
+    tenant, user, request_id : str
+        Of whom, by whom, and what tells this edit from all others.
+    """
+
+    connection: sa.Connection
+    tenant: str
+    user: str | None
+    request_id: str
+    _version: int | None = None
+
+    def bump(self) -> int:
+        """Return the version that this edit makes; the head moves once."""
+        if self._version is None:
+            moved = (
+                TENANTS.update()
+                .where(TENANTS.c.tenant == self.tenant)
+                .values(head=TENANTS.c.head + 1)
+                .returning(TENANTS.c.head)
+            )
+            self._version = int(self.connection.execute(moved).scalar_one())
+        return self._version
+
+    def note(self, kind: str, name: str, definition: str | None, spec: str | None) -> int:
+        """Write what changed, and return the version that it made."""
+        version = self.bump()
+        self.connection.execute(
+            CHANGES.insert().values(
+                tenant=self.tenant,
+                version=version,
+                definition=definition,
+                name=name,
+                kind=kind,
+                at_us=now_us(),
+                by=self.user,
+                request_id=self.request_id,
+                spec=spec,
+            )
+        )
+        return version
+
+
+@dataclass(frozen=True)
+class TenantEdits:
+    """A tenant's head, its changes, and transactions that edit its definitions.
+
+    Parameters
+    ----------
+    database : Database
+        Where they are.
+    tenant : str
+        Whose they are; nothing of another is seen.
+    user : str or None
+        Who edits, for the history.
+    """
+
+    database: Database
+    tenant: str = "default"
+    user: str | None = None
+
+    def head(self) -> int:
+        """Return the version of the newest edit; 0 if there was none."""
+        with self.database.reading() as connection:
+            return int(self._tenant_value(connection, TENANTS.c.head) or 0)
+
+    def changes(self, since: int, definition: str | None = None) -> list[Mapping[str, Any]]:
+        """Return the changes after a version, in order.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_VERSION if not all of them are kept.
+        """
+        changes = CHANGES.c
+        asked = (
+            sa.select(CHANGES)
+            .where(changes.tenant == self.tenant, changes.version > since)
+            .order_by(changes.version)
+        )
+        if definition is not None:
+            asked = asked.where(changes.definition == definition)
+        with self.database.reading() as connection:
+            kept_from = int(self._tenant_value(connection, TENANTS.c.kept_from) or 0)
+            rows = connection.execute(asked).mappings().all()
+        if since < kept_from and definition is None:
+            raise InvalidInputError(
+                "PROJSEG_UNKNOWN_VERSION",
+                f"changes up to version {kept_from} are no longer kept; list the definitions anew",
+            )
+        return [dict(row) for row in rows]
+
+    def edit(self, work: Callable[[Edit], T]) -> T:
+        """Do work in one transaction that holds the lock of the tenant's row.
+
+        Raises
+        ------
+        CatalogError, CatalogUnavailableError, CatalogStateUnknownError
+            As of `Database.edit`.
+        """
+        request_id = uuid.uuid4().hex
+
+        def locked(connection: sa.Connection) -> T:
+            self._lock(connection)
+            return work(Edit(connection, self.tenant, self.user, request_id))
+
+        def has_landed(connection: sa.Connection) -> bool:
+            asked = sa.select(CHANGES.c.version).where(
+                CHANGES.c.tenant == self.tenant, CHANGES.c.request_id == request_id
+            )
+            return connection.execute(asked).first() is not None
+
+        return self.database.edit(locked, has_landed)
+
+    def _lock(self, connection: sa.Connection) -> None:
+        own = TENANTS.c.tenant == self.tenant
+        asked = sa.select(TENANTS.c.head).where(own).with_for_update()
+        if connection.execute(asked).first() is None:
+            connection.execute(
+                TENANTS.insert().values(
+                    tenant=self.tenant, head=0, kept_from=0, created_us=now_us()
+                )
+            )
+            connection.execute(asked)
+
+    def _tenant_value(self, connection: sa.Connection, column: Any) -> Any:
+        own = TENANTS.c.tenant == self.tenant
+        return connection.execute(sa.select(column).where(own)).scalar()
+
+    def _active(self, connection: sa.Connection, name: Name) -> TableMetadata | None:
+        table, (namespace, folded) = DEFINITIONS.c, name.folded
+        asked = sa.select(*ROW).where(
+            table.tenant == self.tenant,
+            table.folded_namespace == namespace,
+            table.folded == folded,
+            table.state == ACTIVE,
+        )
+        row = connection.execute(asked).first()
+        return None if row is None else metadata_of(row)
+
+    def _require(self, connection: sa.Connection, name: Name) -> TableMetadata:
+        found = self._active(connection, name)
+        if found is None:
+            raise self._unknown(connection, name)
+        return found
+
+    def _unknown(self, connection: sa.Connection, name: Name) -> InvalidInputError:
+        table = DEFINITIONS.c
+        asked = sa.select(table.namespace, table.name).where(
+            table.tenant == self.tenant, table.state == ACTIVE
+        )
+        known = (f"{one.namespace}.{one.name}" for one in connection.execute(asked.limit(PAGE)))
+        return InvalidInputError(
+            "PROJSEG_UNKNOWN_TABLE",
+            f"the catalog has no definition '{name}'{did_you_mean(str(name), known)}",
+        )
+
+    def _find_namespace(self, connection: sa.Connection, name: str) -> str | None:
+        asked = sa.select(NAMESPACES.c.name).where(
+            NAMESPACES.c.tenant == self.tenant, NAMESPACES.c.folded == name.casefold()
+        )
+        found = connection.execute(asked).scalar()
+        is_default = name.casefold() == DEFAULT_NAMESPACE
+        return found or (DEFAULT_NAMESPACE if is_default else None)
+
+    def _namespace(self, connection: sa.Connection, name: str) -> str:
+        found = self._find_namespace(connection, name)
+        if found is None:
+            raise InvalidInputError(
+                "PROJSEG_UNKNOWN_NAMESPACE",
+                f"the catalog has no namespace '{name}'; create it first",
+            )
+        return found
+
+    def _rewrite(self, edit: Edit, present: TableMetadata, text: str, kind: str) -> int:
+        if text == present.spec.to_json():
+            return present.version
+        version = edit.note(kind, str(present.full_name), present.id, text)
+        self._set(edit, present.id, version, spec=text)
+        return version
+
+    def _set(self, edit: Edit, definition: str, version: int, **values: Any) -> None:
+        edit.connection.execute(
+            DEFINITIONS.update()
+            .where(DEFINITIONS.c.id == definition)
+            .values(version=version, updated_us=now_us(), updated_by=self.user, **values)
+        )
+
+
+def now_us() -> int:
+    """Return this machine's time, microseconds since 1970, UTC."""
+    return time.time_ns() // 1000
+
+
+def name_values(name: Name) -> dict[str, str]:
+    """Return the values of a row that hold a definition's name."""
+    namespace, folded = name.folded
+    return {
+        "namespace": name.namespace,
+        "name": name.name,
+        "folded_namespace": namespace,
+        "folded": folded,
+    }
+
+
+def check_version(present: TableMetadata, wanted: int | None) -> None:
+    """Refuse an edit of a definition at another version.
+
+    Raises
+    ------
+    CatalogConflictError
+        PROJSEG_CATALOG_CONFLICT.
+    """
+    if wanted is not None and present.version != wanted:
+        raise CatalogConflictError(
+            "PROJSEG_CATALOG_CONFLICT",
+            f"'{present.full_name}' is at version {present.version}, and the edit is for version "
+            f"{wanted}; read it again and repeat the edit",
+        )

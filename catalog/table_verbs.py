@@ -1,0 +1,386 @@
+"""`TableVerbs`: what a catalog does with the tables of its definitions."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from projseg.algebra.expressions.parameters.arguments import ArgumentsLike, with_arguments
+from projseg.algebra.query.select_statement import SelectStatement, parse_select
+from projseg.catalog.declared_table import bindings_of, unwritten
+from projseg.catalog.named_table import CatalogTable
+from projseg.catalog.named_writes import prepared
+from projseg.catalog.store.databases import Database
+from projseg.catalog.store.definition_store import DefinitionStore
+from projseg.catalog.store.table_metadata import Name, NameLike, TableMetadata, parse_name
+from projseg.errors import CatalogError, InvalidInputError, UnsupportedFeatureError
+from projseg.table_layer.commits.commit import commit
+from projseg.table_layer.commits.open_version import open_as_of
+from projseg.table_layer.metadata.change import Replace
+from projseg.table_layer.metadata.projection_scope import declare_scope
+from projseg.table_layer.metadata.snapshot import open_snapshot
+from projseg.table_layer.storage.locate_storage import StorageOptionsLike, open_storage
+from projseg.table_layer.storage.paths import new_write_id
+from projseg.table_layer.storage.storage_contract import Storage
+
+if TYPE_CHECKING:
+    from projseg.explain import Explain
+
+_EXPLAIN: Final = re.compile(r"\s*EXPLAIN(?:\s+ANALYZE)?\s+", re.IGNORECASE)
+_DESCRIBED: Final = re.compile(
+    r"\s*(?:DESCRIBE|DESC|SHOW\s+\w+\s+(?:FROM|IN|ON))\s+(?:TABLE\s+)?(?P<name>(?:`[^`]+`|[\w.])+)\s*;?\s*",
+    re.IGNORECASE,
+)
+
+
+class TableVerbs:
+    """A catalog's tables: opened, asked, brought to their definitions, emptied of old rows."""
+
+    store: DefinitionStore
+
+    def _open(
+        self,
+        uri: str,
+        *,
+        warehouse: str | None,
+        tenant: str,
+        user: str | None,
+        refresh_seconds: float,
+        timeout: float,
+        storage_options: StorageOptionsLike | None,
+    ) -> None:
+        database = Database(uri, timeout)
+        self.store = DefinitionStore(database, tenant, user)
+        if warehouse is None and database.path is not None:
+            warehouse = str(database.path.parent / "warehouse")
+        self._warehouse = warehouse
+        self._refresh_seconds = refresh_seconds
+        self._storage_options = storage_options
+        self._known: dict[tuple[str, str], tuple[float, TableMetadata]] = {}
+
+    def flush(self) -> None:
+        """Forget every definition that was read."""
+        self._known.clear()
+
+    def table(self, name: NameLike, version: int | None = None) -> CatalogTable:
+        """Open a table by name: with the columns and the layout of its definition.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+        version : int or None
+            The table version to read; None: the newest, which may be written to.
+
+        Returns
+        -------
+        CatalogTable
+            All methods of `Table`. Of a table that was never written: no rows.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_TABLE; PROJSEG_TABLE_REPLACED if another table lies at the location;
+            PROJSEG_NOT_A_TABLE if a table that was there is gone; and as of `Table`.
+        UnsupportedFeatureError
+            PROJSEG_UNSUPPORTED_FEATURE for a definition of files from outside.
+        CatalogError
+            As of `create`.
+        """
+        definition = self._definition(parse_name(name))
+        storage = self._storage_of(definition)
+        try:
+            snapshot = open_as_of(storage, version)
+        except InvalidInputError as error:
+            is_new = definition.table_id is None and version is None
+            if error.code == "PROJSEG_NOT_A_TABLE" and is_new:
+                return CatalogTable(
+                    self._as_catalog(), definition, storage, unwritten(definition, storage)
+                )
+            raise
+        found = snapshot.properties.table_id
+        if definition.table_id not in (None, found):
+            raise InvalidInputError(
+                "PROJSEG_TABLE_REPLACED",
+                f"'{definition.full_name}' was the table with id {definition.table_id}, and "
+                f"{storage.location} holds another ({found}); if that is meant, call "
+                "rebind",
+            )
+        table = CatalogTable(
+            self._as_catalog(), definition, storage, snapshot, is_pinned=version is not None
+        )
+        if version is None:
+            table._record(definition)
+        return table
+
+    def sql(
+        self,
+        text: str,
+        *,
+        context: Mapping[str, Any] | None = None,
+        args: ArgumentsLike | None = None,
+        explain: bool = False,
+    ) -> pa.Table | Explain:
+        """Return the rows of one SELECT over a table that FROM names.
+
+        Parameters
+        ----------
+        text : str
+            As of `Table.sql`, with the name of a definition after FROM: `sales.edits`, or `edits`
+            in `default`.
+        context, args, explain
+            As of `Table.sql`.
+
+        Returns
+        -------
+        pa.Table or Explain
+            As of `Table.sql`.
+
+        Raises
+        ------
+        ProjsegError
+            As of `Table.sql` and `table`.
+        """
+        table = self.table(_table_of(text, args))
+        if explain:
+            return table.sql(text, context=context, args=args, explain=True)
+        return table.sql(text, context=context, args=args)
+
+    def apply(self, name: NameLike, dry_run: bool = True) -> pa.Table:
+        """Make a definition's columns and layout its table's, without rows; or say what would be.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+        dry_run : bool
+            Only say what would be done.
+
+        Returns
+        -------
+        pa.Table
+            field, table (as it is), definition: what differs.
+
+        Raises
+        ------
+        ProjsegError
+            As of `table`, and what does not fit.
+        """
+        table = self.table(name)
+        rows: list[tuple[str, str | None, str]] = []
+        if table.is_unwritten:
+            rows.append(("table", None, "a new one"))
+        else:
+            before = table.properties
+            after = prepared(table.definition, before).properties
+            for field in _LAYOUT:
+                found, wanted = (_shown(getattr(of, field)) for of in (before, after))
+                if found != wanted:
+                    rows.append((field, found, wanted))
+        if not dry_run:
+            table.adopt()
+        fields, found_ones, wanted_ones = zip(*rows, strict=True) if rows else ((), (), ())
+        return pa.table(
+            {
+                "field": pa.array(fields, pa.string()),
+                "table": pa.array(found_ones, pa.string()),
+                "definition": pa.array(wanted_ones, pa.string()),
+            }
+        )
+
+    def rebind(self, name: NameLike) -> int:
+        """Take the table that lies at a definition's location for the definition's own.
+
+        Its columns are bound by name anew, and it takes its layout from this definition, also if
+        another definition was the one that it went by.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+
+        Returns
+        -------
+        int
+            The table's version.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_TABLE, PROJSEG_NOT_A_TABLE.
+        CatalogError, CommitError
+            As of `create` and `append`.
+        """
+        definition = self.metadata(name)
+        storage = self._storage_of(definition)
+        snapshot = open_snapshot(storage)
+        definition = replace(definition, table_id=None, bindings={})
+        properties = snapshot.properties
+        seen = {
+            "table_id": properties.table_id,
+            "bindings": bindings_of(definition, properties),
+            "stored_schema": {column.name: column.type for column in properties.columns},
+        }
+        self.store.record(definition.id, **seen, stored_version=snapshot.version)
+        self.flush()
+        return self.table(name).adopt(takes_over=True)
+
+    def expire(self, name: NameLike, dry_run: bool = True) -> pa.Table:
+        """Remove the segments whose rows are all older than the definition's `retention`.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+        dry_run : bool
+            Only list them.
+
+        Returns
+        -------
+        pa.Table
+            file, max_time, rows of the segments that go, or went.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_SPEC if the definition has no retention; as of `table`.
+        CatalogError, CommitError, StorageError
+            As of `append`.
+        """
+        table = self.table(name)
+        retention = table.definition.spec.layout.retention
+        if retention is UNSET:
+            raise InvalidInputError(
+                "PROJSEG_BAD_SPEC",
+                f"$.properties.retention: '{table.definition.full_name}' has none, so nothing of "
+                "it expires; merge one, such as '400 days'",
+            )
+        scope, now = declare_scope(retain=retention), time.time_ns() // 1000
+        entries = [] if table.is_unwritten else list(table.snapshot.segments)
+        old = [
+            entry
+            for entry in entries
+            if scope.reason_against(entry.min_time_us, entry.max_time_us, now) is not None
+        ]
+        if old and not dry_run:
+            commit(
+                table.snapshot.storage,
+                table.snapshot,
+                Replace(frozenset(entry.listed_as for entry in old)),
+                write_id=new_write_id(),
+                operation="expire",
+                metrics={"removed_segments": len(old)},
+            )
+        return pa.table(
+            {
+                "file": pa.array([entry.file for entry in old], pa.string()),
+                "max_time": pa.array(
+                    [entry.max_time_us for entry in old], pa.timestamp("us", "UTC")
+                ),
+                "rows": pa.array([entry.live_row_count for entry in old], pa.int64()),
+            }
+        )
+
+    def metadata(self, name: NameLike) -> TableMetadata:
+        """Return a definition with what the catalog knows of it.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+
+        Returns
+        -------
+        TableMetadata
+            As of `Catalog.metadata`.
+        """
+        return self.store.load(parse_name(name))
+
+    def _definition(self, name: Name) -> TableMetadata:
+        """Return a definition, perhaps one that was read not long ago."""
+        known = self._known.get(name.folded)
+        now = time.monotonic()
+        if known is not None and now - known[0] < self._refresh_seconds:
+            return known[1]
+        found = self.store.load(name)
+        if self._refresh_seconds > 0:
+            self._known[name.folded] = (now, found)
+        return found
+
+    def _storage_of(self, definition: TableMetadata) -> Storage:
+        if definition.location is None:
+            raise UnsupportedFeatureError(
+                "PROJSEG_UNSUPPORTED_FEATURE",
+                f"'{definition.full_name}' defines files from outside ({definition.type}), which "
+                "this release keeps and does not read",
+            )
+        return open_storage(definition.location, self._storage_options)
+
+    def _location(self, name: Name, definition: str) -> str:
+        """Return where the catalog puts a table: a place that no other definition ever has."""
+        if self._warehouse is None:
+            raise CatalogError(
+                "PROJSEG_BAD_ARGUMENT",
+                f"'{name}' needs a place, and the catalog was opened without a warehouse; name "
+                "one, or register a location",
+            )
+        root = open_storage(self._warehouse, self._storage_options).location
+        tenant = self.store.tenant
+        return f"{root}/{tenant}/{name.namespace}/{name.name}-{definition[:8]}"
+
+    def _as_catalog(self) -> Any:
+        return self
+
+
+_LAYOUT: Final = (
+    "columns",
+    "segment_granularity",
+    "cluster_by",
+    "target_segment_rows",
+    "projections",
+    "properties",
+)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(str(getattr(one, "name", one)) for one in value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={text}" for key, text in sorted(value.items()))
+    return str(value)
+
+
+def _table_of(text: str, args: ArgumentsLike | None) -> str | tuple[str, ...]:
+    """Return the name after a statement's innermost FROM."""
+    if not isinstance(text, str):
+        raise InvalidInputError("PROJSEG_BAD_SQL", f"a statement is a text, found {text!r}")
+    described = _DESCRIBED.fullmatch(text)
+    if described is not None:
+        return tuple(described["name"].replace("`", "").split("."))
+    select, _ = with_arguments(_EXPLAIN.sub("", text, count=1), args)
+    statement: SelectStatement = parse_select(select)
+    while statement.source is not None:
+        statement = statement.source
+    return tuple(statement.table.written.split("."))
+
+
+def folder_of(path: str | os.PathLike[str]) -> Path:
+    """Return a folder that is there.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_ARGUMENT.
+    """
+    found = Path(path)
+    if not found.is_dir():
+        raise InvalidInputError("PROJSEG_BAD_ARGUMENT", f"{found} is no folder")
+    return found

@@ -1,0 +1,298 @@
+"""`Upkeep`: what keeps a catalog well: the trash, backups, and checks."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from projseg.catalog.store.table_metadata import NameLike, TableMetadata, parse_name
+from projseg.catalog.table_verbs import TableVerbs
+from projseg.errors import InvalidInputError, ProjsegError
+from projseg.table_layer.storage.locate_storage import open_storage
+from projseg.table_layer.storage.paths import DATA_PREFIX, METADATA_PREFIX, is_own_name
+
+TRASH_DAYS: Final = 7
+CHANGE_DAYS: Final = 90
+DATA: Final = ("keep", "trash", "now")
+_DAY_US: Final = 86_400_000_000
+
+
+class Upkeep(TableVerbs):
+    """A catalog's trash, backups and checks."""
+
+    def drop(
+        self,
+        name: NameLike,
+        if_exists: bool = False,
+        data: str = "keep",
+        version: int | None = None,
+    ) -> bool:
+        """Drop a definition; for seven days `undrop` brings it back.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The definition.
+        if_exists : bool
+            Whether one that is not there is no error.
+        data : str
+            `keep`: the table's files stay; `trash`: those of a managed table go with the
+            definition, once it is due; `now`: at once. A registered table's files always stay.
+        version : int or None
+            The version that it must have.
+
+        Returns
+        -------
+        bool
+            Whether there was one.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_TABLE, PROJSEG_BAD_ARGUMENT.
+        CatalogConflictError, CatalogError
+            As of `create`.
+        """
+        if data not in DATA:
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT", f"data is {data!r}; it is one of {', '.join(DATA)}"
+            )
+        parsed = parse_name(name)
+        if if_exists and self.store.find(parsed) is None:
+            return False
+        due_us = time.time_ns() // 1000 + (0 if data == "now" else TRASH_DAYS * _DAY_US)
+        gone = self.store.remove(parsed, due_us, removes_files=data != "keep", version=version)
+        self.flush()
+        if data == "now":
+            self._remove(gone, removes_files=gone.managed)
+        return True
+
+    def undrop(self, name: NameLike, definition: str | None = None) -> int:
+        """Bring the newest dropped definition of a name back, or one by its id.
+
+        Parameters
+        ----------
+        name : str or pair of str
+            The name that it had.
+        definition : str or None
+            Its id, as `trash` says.
+
+        Returns
+        -------
+        int
+            Its version.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_TABLE, PROJSEG_TABLE_EXISTS.
+        CatalogError
+            As of `create`.
+        """
+        try:
+            return self.store.bring_back(parse_name(name), definition)
+        finally:
+            self.flush()
+
+    def trash(self) -> pa.Table:
+        """Return the dropped definitions.
+
+        Returns
+        -------
+        pa.Table
+            id, name, due, removes_files.
+
+        Raises
+        ------
+        CatalogError
+            As of `create`.
+        """
+        found = self.store.trash()
+        return pa.table(
+            {
+                "id": pa.array([one.id for one, _, _ in found], pa.string()),
+                "name": pa.array([str(one.full_name) for one, _, _ in found], pa.string()),
+                "due": pa.array([due for _, due, _ in found], pa.timestamp("us", "UTC")),
+                "removes_files": pa.array([removes for _, _, removes in found], pa.bool_()),
+            }
+        )
+
+    def drop_namespace(self, name: str, cascade: bool = False) -> int:
+        """Drop a namespace, and with `cascade` its definitions; data stays.
+
+        Parameters
+        ----------
+        name : str
+            Which.
+        cascade : bool
+            Whether its definitions go to the trash; else it must be empty.
+
+        Returns
+        -------
+        int
+            The tenant's version.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_NAMESPACE, PROJSEG_NAMESPACE_NOT_EMPTY.
+        CatalogError
+            As of `create`.
+        """
+        due_us = time.time_ns() // 1000 + TRASH_DAYS * _DAY_US
+        try:
+            return self.store.remove_namespace(name, due_us, cascade=cascade)
+        finally:
+            self.flush()
+
+    def gc(self, dry_run: bool = True) -> pa.Table:
+        """Remove dropped definitions that are due, with the files that go with them.
+
+        Nothing is found by listing folders: only locations that a row names and that the catalog
+        can compute again are emptied, and only of files with projseg's names.
+
+        Parameters
+        ----------
+        dry_run : bool
+            Only list them.
+
+        Returns
+        -------
+        pa.Table
+            id, name, location (null if files stay).
+
+        Raises
+        ------
+        CatalogError, StorageError
+            As of `create`; a repetition goes on.
+        """
+        now = time.time_ns() // 1000
+        due = self.store.trash(now)
+        if not dry_run:
+            for found, _, removes_files in due:
+                self._remove(found, removes_files=removes_files)
+            self.store.prune_changes(now - CHANGE_DAYS * _DAY_US)
+        locations = [one.location if removes else None for one, _, removes in due]
+        return pa.table(
+            {
+                "id": pa.array([one.id for one, _, _ in due], pa.string()),
+                "name": pa.array([str(one.full_name) for one, _, _ in due], pa.string()),
+                "location": pa.array(locations, pa.string()),
+            }
+        )
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy a catalog that is a file, as of one moment.
+
+        Parameters
+        ----------
+        path : str or path
+            A new file.
+
+        Raises
+        ------
+        InvalidInputError, UnsupportedFeatureError
+            PROJSEG_BAD_ARGUMENT if something stands there; PROJSEG_UNSUPPORTED_STORAGE for
+            PostgreSQL, which has `pg_dump`.
+        """
+        self.store.database.copy_to(Path(path))
+
+    def restore(self, path: str | os.PathLike[str]) -> None:
+        """Put a backup in place of everything; edits since then are lost, rows never.
+
+        Parameters
+        ----------
+        path : str or path
+            Of `backup`.
+
+        Raises
+        ------
+        CatalogUnavailableError, UnsupportedFeatureError
+            If it is no catalog; PROJSEG_UNSUPPORTED_STORAGE for PostgreSQL.
+        """
+        self.store.database.restore_from(Path(path))
+        self.flush()
+
+    def migrate(self) -> bool:
+        """Bring an older catalog to this release's schema; a file is copied beside itself first.
+
+        Returns
+        -------
+        bool
+            Whether there was anything to do.
+
+        Raises
+        ------
+        CatalogError
+            As of `create`.
+        """
+        return self.store.database.migrate()
+
+    def check(self) -> pa.Table:
+        """Return the disagreements between definitions and their tables.
+
+        Returns
+        -------
+        pa.Table
+            name, code, problem.
+
+        Raises
+        ------
+        CatalogError
+            As of `create`.
+        """
+        problems: list[tuple[str, str, str]] = []
+        for found in self.store.listed(type="table"):
+            try:
+                table = self.table(found.full_name)
+                if not table.is_unwritten:
+                    table.query(limit=0)
+                    self.apply(found.full_name)
+            except ProjsegError as error:
+                problems.append((str(found.full_name), error.code, error.message))
+        names, codes, texts = zip(*problems, strict=True) if problems else ((), (), ())
+        return pa.table(
+            {
+                "name": pa.array(names, pa.string()),
+                "code": pa.array(codes, pa.string()),
+                "problem": pa.array(texts, pa.string()),
+            }
+        )
+
+    def _remove(self, found: TableMetadata, *, removes_files: bool) -> None:
+        """Remove a dropped definition for good; a kill in between leaves a row for `gc`."""
+        if not self.store.begin_removal(found.id):
+            return
+        if removes_files and found.location is not None and self._is_own_place(found):
+            self._empty(found.location)
+        self.store.forget(found.id)
+
+    def _is_own_place(self, found: TableMetadata) -> bool:
+        """Whether a location is one that this catalog gives: no other is ever emptied."""
+        place = str(found.location)
+        root = open_storage(self._warehouse or place, self._storage_options).location
+        is_below = place.startswith(f"{root}/{self.store.tenant}/")
+        return found.managed and is_below and place.endswith(f"-{found.id[:8]}")
+
+    def _empty(self, location: str) -> None:
+        storage = open_storage(location, self._storage_options)
+        # The log first: what is half removed must not look like a table.
+        for prefix in (METADATA_PREFIX, DATA_PREFIX):
+            for name in [file.name for file in storage.list_names(prefix)]:
+                if is_own_name(name):
+                    storage.delete(name)
+        if not storage.is_remote:
+            _remove_empty(Path(storage.location))
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove a folder and those in it, as far as they are empty."""
+    for place, _, _ in os.walk(folder, topdown=False):
+        try:
+            Path(place).rmdir()
+        except OSError:
+            continue
