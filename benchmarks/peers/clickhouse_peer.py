@@ -7,7 +7,7 @@ by time. The parts are merged into one before anything is measured.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -33,6 +33,15 @@ _COLUMNS = {
         " l_shipmode LowCardinality(String), l_comment String"
     ),
 }
+# Of other workloads.
+_TYPES: Final = {
+    pa.string(): "String",
+    pa.int16(): "Int16",
+    pa.int32(): "Int32",
+    pa.int64(): "Int64",
+    pa.float64(): "Float64",
+    pa.timestamp("us", tz="UTC"): "DateTime64(6, 'UTC')",
+}
 
 
 class ClickHouse(Engine):
@@ -54,7 +63,7 @@ class ClickHouse(Engine):
         """Insert from the mapped Arrow table."""
         definitions = "".join(f", {_projection(spec)}" for spec in self.projections)
         self._session.query(
-            f"CREATE TABLE {self._table} ({_COLUMNS[self.workload.name]}{definitions})"
+            f"CREATE TABLE {self._table} ({self._columns}{definitions})"
             f" ENGINE = MergeTree ORDER BY {self.workload.time_column}"
         )
         arriving = source.table()  # chdb's Python() finds it by this name
@@ -110,6 +119,11 @@ class ClickHouse(Engine):
         self._session.close()
 
     @property
+    def _columns(self) -> str:
+        known = _COLUMNS.get(self.workload.name)
+        return known or ", ".join(map(_column, self.workload.schema))
+
+    @property
     def _table(self) -> str:
         return f"bench.{self.workload.name}"
 
@@ -133,6 +147,14 @@ class ClickHouseProjections(ClickHouse):
 
     name = "clickhouse-projections"
     has_projections = True
+
+
+def _column(field: pa.Field) -> str:
+    kind = field.type
+    plain = (
+        f"Decimal({kind.precision}, {kind.scale})" if pa.types.is_decimal(kind) else _TYPES[kind]
+    )
+    return f"{field.name} {f'Nullable({plain})' if field.nullable else plain}"
 
 
 def _projection(spec: Rollup) -> str:

@@ -14,6 +14,7 @@ from projseg.benchmarks.scenarios.object_stores import OBJECT_STORES
 from projseg.benchmarks.scenarios.planning import PLANNING
 from projseg.benchmarks.scenarios.profiling import FIRST_ANSWER, PROFILE
 from projseg.benchmarks.scenarios.star_queries import STAR_QUERIES
+from projseg.benchmarks.scenarios.sweep import SWEEP
 from projseg.benchmarks.scenarios.table_life import LIFE_SCENARIOS
 from projseg.benchmarks.scenarios.view_questions import VIEWS
 from projseg.errors import InvalidInputError, did_you_mean
@@ -24,6 +25,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     scenario.name: scenario
     for scenario in (
         *ENGINE_SCENARIOS,
+        SWEEP,
         FIRST_ANSWER,
         STAR_QUERIES,
         NEW_VALUES,

@@ -66,40 +66,49 @@ FIRST_ANSWER: Final = Scenario(
 )
 
 
-__all__ = ["FIRST_ANSWER", "PROFILE"]
+__all__ = ["FIRST_ANSWER", "PROFILE", "dearest_functions"]
 
 _REPEATS: Final = 5
 _PACKAGE: Final = Path(errors.__file__).parent
 
 
 def _run(bench: Bench) -> None:
-    interpreter.retire()  # stored machine code has no names
     source = stage(EditStream(bench["rows"]), bench.folder / "source", with_parquet=False)
     (engine_kind,) = select_engines([bench["engine"]])
     engine = engine_kind(bench.folder, 1, EDITS)
     engine.load(source)
     engine.open()
     for query in EDITS.select(bench.names("queries")):
-        with patch.object(ThreadPoolExecutor, "submit", _submit_inline):
-            _profile(bench, query.name, partial(engine.answer, query))
+        cpu_ms, functions = dearest_functions(partial(engine.answer, query))
+        title = f"{query.name}: {cpu_ms:.3g} ms of processor time"
+        for place, values in functions[: bench["functions"]]:
+            bench.add(title, place, "", values)
 
 
-def _profile(bench: Bench, name: str, ask: Callable[[], object]) -> None:
-    ask()  # decodes and compiles what is kept
-    cpu_ms = statistics.median(_cpu_ms(ask) for _ in range(_REPEATS))
-    profiler = cProfile.Profile(time.process_time, builtins=False)
-    with profiler:
-        for _ in range(_REPEATS):
-            ask()
-    title = f"{name}: {cpu_ms:.3g} ms of processor time"
-    dearest = sorted(profiler.getstats(), key=lambda entry: -entry.inlinetime)
-    for entry in dearest[: bench["functions"]]:
+def dearest_functions(
+    ask: Callable[[], object],
+) -> tuple[float, list[tuple[str, dict[str, float]]]]:
+    """Return a question's processor time in milliseconds, and its functions, the dearest first.
+
+    Of each function: where it stands, and its measures.
+    """
+    interpreter.retire()  # stored machine code has no names
+    with patch.object(ThreadPoolExecutor, "submit", _submit_inline):
+        ask()  # decodes and compiles what is kept
+        cpu_ms = statistics.median(_cpu_ms(ask) for _ in range(_REPEATS))
+        profiler = cProfile.Profile(time.process_time, builtins=False)
+        with profiler:
+            for _ in range(_REPEATS):
+                ask()
+    found = []
+    for entry in sorted(profiler.getstats(), key=lambda entry: -entry.inlinetime):
         values = {
             "own ms": entry.inlinetime * 1000.0 / _REPEATS,
             "with callees ms": entry.totaltime * 1000.0 / _REPEATS,
             "calls": entry.callcount / _REPEATS,
         }
-        bench.add(title, _place(entry.code), "", values)
+        found.append((_place(entry.code), values))
+    return cpu_ms, found
 
 
 def _cpu_ms(ask: Callable[[], object]) -> float:

@@ -47,6 +47,9 @@ class Question:
         Every row is produced and thrown away: for answers as large as the table.
     table : str
         Its table in SQL.
+    determined : tuple of str or None
+        Names of the outputs that every right answer has the same values of, where a limit keeps
+        some of equal rows; None: all.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Question:
     covered_by: str | None = None
     is_drained: bool = False
     table: str = "edits"
+    determined: tuple[str, ...] | None = None
 
     @property
     def title(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -55,6 +56,20 @@ def test_a_different_value_is_found(column, values, difference):
     name = _expected().column_names[column]
     found = _expected().set_column(column, name, values)
     assert difference in (_difference(_expected(), found) or "")
+
+
+def test_what_a_limit_leaves_open_is_not_compared():
+    some, others = (
+        pa.table({"day": [1, 1], "channel": names, "added": pa.array([1, 2])})
+        for names in (["a", "b"], ["c", "d"])
+    )
+    assert "channel differs" in _difference(some, others)
+    by_day = replace(BY_DAY, determined=("day",))
+    assert _difference(some, others, by_day) is None
+    assert "1 rows instead of 2" in _difference(some, others.slice(1), by_day)
+    assert "1 rows instead of 2" in _difference(
+        some, others.slice(1), replace(by_day, determined=())
+    )
 
 
 def test_missing_rows_are_found():

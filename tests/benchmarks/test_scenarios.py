@@ -16,6 +16,8 @@ from projseg.benchmarks.results import load_results
 from projseg.benchmarks.runner.scenario import Bench, run_scenario
 from projseg.benchmarks.scenarios import SCENARIOS, scenario_named
 from projseg.benchmarks.workloads.random_questions import random_questions, random_table
+from projseg.benchmarks.workloads.sweep_questions import KINDS, sweep_questions
+from projseg.benchmarks.workloads.sweep_tables import FAMILIES, SweepTable
 from projseg.errors import InvalidInputError
 
 pytest.importorskip("duckdb")
@@ -121,6 +123,32 @@ def test_the_same_seed_gives_the_same_questions(tmp_path):
     questions = list(random_questions(one, 4, 20))
     assert questions == list(random_questions(one, 4, 20))
     assert len(set(questions)) > 10
+
+
+def test_a_sweep_of_one_seed_asks_the_same_of_the_same_rows():
+    for family in FAMILIES:
+        one, other = (SweepTable(family, 500, 3) for _ in range(2))
+        assert list(one.batches()) == list(other.batches())
+        questions = sweep_questions(one, 2)
+        assert questions == sweep_questions(other, 2)
+        assert questions != sweep_questions(SweepTable(family, 500, 4), 2)
+        assert [q.name for q in questions[:3]] == ["scan 1", "scan 2", "narrow filter 1"]
+        assert len(questions) == 2 * len(KINDS)
+
+
+def test_a_sweep_has_ratios_by_kind_and_the_worst(tmp_path):
+    kinds = "top,group few,first rows,group several"
+    results = _run("sweep", tmp_path, tables="items", kinds=kinds, peers="projseg-base,duckdb")
+    assert results.problems == []
+    found = _by_way(results, "ratio to the best peer, by kind")
+    assert set(found) == {*kinds.split(","), "all"}
+    assert found["all"][""]["questions"] == 4
+    worst = _by_way(results, "worst")
+    assert len(worst) == 2
+    ratios = [ways[""]["ratio"] for ways in worst.values()]
+    assert ratios == sorted(ratios, reverse=True)
+    assert ratios[0] == pytest.approx(found["all"][""]["worst"], rel=1e-3)
+    assert all("/" in ways[""]["dearest"] for ways in worst.values())
 
 
 def test_columns_have_the_bytes_of_their_segment_and_named_encodings(tmp_path):

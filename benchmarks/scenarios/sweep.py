@@ -1,0 +1,124 @@
+"""Questions that nobody tuned for: how fast projseg is beside its peers, by kind, and at worst."""
+
+from __future__ import annotations
+
+import statistics
+from functools import partial
+from typing import Final
+
+from projseg.benchmarks.peers.projseg_engine import ProjsegBase
+from projseg.benchmarks.peers.statements import spark_statement
+from projseg.benchmarks.results import Figure
+from projseg.benchmarks.runner.engine_comparison import EngineComparison
+from projseg.benchmarks.runner.scenario import Bench, Scenario
+from projseg.benchmarks.scenarios.profiling import dearest_functions
+from projseg.benchmarks.workloads.question import Question, Workload
+from projseg.benchmarks.workloads.sweep_questions import KINDS, sweep_questions
+from projseg.benchmarks.workloads.sweep_tables import SweepTable
+
+__all__ = ["SWEEP"]
+
+_DEAREST: Final = 3  # functions named of each of the worst
+
+
+def _run(bench: Bench) -> None:
+    workloads: dict[str, Workload] = {}
+    ratios: dict[tuple[str, str], float] = {}
+    for family in bench.names("tables"):
+        rows = SweepTable(family, bench["rows"], bench["seed"])
+        questions = sweep_questions(rows, bench["questions"])
+        wanted = bench.names("kinds")
+        questions = tuple(q for q in questions if not wanted or _kind(q.name) in wanted)
+        workloads[family] = Workload(family, rows.schema, "time", (), questions)
+        EngineComparison(bench, workloads[family], rows, label=family).run()
+        figures = [figure for figure in bench.figures if figure.table == family]
+        ratios |= {(family, name): ratio for name, ratio in _ratios(bench, figures).items()}
+    if ratios:
+        _add_distribution(bench, ratios)
+        _add_worst(bench, workloads, ratios)
+
+
+def _ratios(bench: Bench, figures: list[Figure]) -> dict[str, float]:
+    """Return projseg's time over the best peer's, by question, where both answered."""
+    times: dict[str, dict[str, float]] = {}
+    for figure in figures:
+        if (ms := figure.number("ms")) is not None:
+            times.setdefault(figure.case, {})[figure.way] = ms
+    own = ProjsegBase.name
+    best = {
+        case: min((w[p] for p in w if p in bench.peers), default=0) for case, w in times.items()
+    }
+    return {
+        case: ways[own] / best[case] for case, ways in times.items() if own in ways and best[case]
+    }
+
+
+def _add_distribution(bench: Bench, ratios: dict[tuple[str, str], float]) -> None:
+    by_kind = {
+        kind: [ratio for (_, name), ratio in ratios.items() if _kind(name) == kind]
+        for kind in KINDS
+    }
+    for kind, found in {**by_kind, "all": list(ratios.values())}.items():
+        if found:
+            found = sorted(found)
+            values = {
+                "geometric mean": statistics.geometric_mean(found),
+                "median": statistics.median(found),
+                "of ten the worst": found[len(found) * 9 // 10],
+                "worst": found[-1],
+                "slower": sum(ratio > 1 for ratio in found),
+                "questions": len(found),
+            }
+            bench.add("ratio to the best peer, by kind", kind, "", values)
+
+
+def _add_worst(
+    bench: Bench, workloads: dict[str, Workload], ratios: dict[tuple[str, str], float]
+) -> None:
+    """Add the questions of the greatest ratios, and the functions that take most of their time."""
+    worst = sorted(ratios, key=lambda one: -ratios[one])[: bench["worst"]]
+    engines: dict[str, ProjsegBase] = {}
+    for family, name in worst:
+        bench.progress(f"profile of {family}: {name}")
+        (question,) = workloads[family].select([name])
+        if family not in engines:
+            folder = bench.folder / family / ProjsegBase.name
+            engines[family] = ProjsegBase(folder, 1, workloads[family])
+            engines[family].open()
+        cpu_ms, functions = dearest_functions(partial(engines[family].answer, question))
+        dearest = (f"{one['own ms']:.3g} {place}" for place, one in functions[:_DEAREST])
+        values = {
+            "ratio": ratios[family, name],
+            "cpu ms": cpu_ms,
+            "dearest": "; ".join(dearest),
+            "question": _text(question),
+        }
+        bench.add("worst", f"{family}: {name}", "", values)
+
+
+def _text(question: Question) -> str:
+    return spark_statement(question)[:300].replace("|", "\\|")
+
+
+def _kind(name: str) -> str:
+    return name.rsplit(" ", 1)[0]
+
+
+SWEEP: Final = Scenario(
+    "sweep",
+    "Random tables and random questions of every kind: ratios by kind, and the worst.",
+    {
+        "rows": 1_000_000,
+        "seed": 2015,
+        "tables": "web,events,sensors,items",
+        "kinds": "",
+        "questions": 3,
+        "peers": "projseg-base,duckdb,clickhouse",
+        "queries": "",
+        "rounds": 3,
+        "threads": 2,
+        "worst": 20,
+    },
+    _run,
+    {"rows": 3000, "rounds": 1, "questions": 1, "worst": 2},
+)
