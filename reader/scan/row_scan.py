@@ -28,8 +28,8 @@ from projseg.memory.deadline import Deadline, check_deadline, deadline_of_thread
 from projseg.reader.plan.plan_columns import columns_read
 from projseg.reader.plan.query_plan import QueryPlan, SegmentPlan
 from projseg.reader.run.fetch_ahead import fetched_ahead
-from projseg.reader.run.finish import Positions, Ranks, sorted_positions, term_ranks
-from projseg.reader.scan.first_by_time import EarliestRows
+from projseg.reader.run.order_ranks import Positions, Ranks, sorted_positions, term_ranks
+from projseg.reader.scan.first_rows import FirstRows
 from projseg.reader.sources.open_sources import (
     BATCH_BYTES,
     cut,
@@ -88,9 +88,6 @@ class Part(msgspec.Struct, frozen=True):
 _BATCH_ROWS_MAX: Final = 1 << 17
 _BATCH_ROWS_MIN: Final = 1 << 14
 _BATCHES_WANTED: Final = 8
-# Most rows held for sorting where only the first of them are wanted.
-_HELD_ROWS_MAX: Final = 1 << 20
-_HELD_BYTES_MAX: Final = 64 << 20
 # A scan that keeps a smaller share of a segment's rows decodes only the pages it needs.
 _KEPT_SHARE_MIN: Final = 0.25
 
@@ -103,9 +100,9 @@ def scan(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the matching rows of some of the plan's segments, in stored order.
 
-    Threads work a few batches ahead of the caller. A limit without ORDER BY keeps the earliest
-    rows, in order of time; of a table without a time column it ends the scan as soon as it is
-    reached. The context's timeLimit begins with the call.
+    Threads work a few batches ahead of the caller. With a limit the rows come in the order asked
+    for, and without ORDER BY in order of time; of a table without a time column such a limit ends
+    the scan as soon as it is reached. The context's timeLimit begins with the call.
 
     Raises
     ------
@@ -130,15 +127,15 @@ def _scanned_with_joins(
 ) -> Generator[pa.RecordBatch]:
     query = plan.query
     thread_count = threads or thread_count_of(query)
-    if query.limit is None or query.order_by:
+    if query.limit is None:
         yield from _batches(storage, plan, segments, thread_count)
-    elif query.time_column is None:
+    elif query.time_column is None and not query.order_by:
         with closing(_batches(storage, plan, segments, thread_count)) as batches:
             yield from _first(batches, query.limit)
     else:
-        earliest = EarliestRows(storage, plan, segments, thread_count)
+        first = FirstRows(storage, plan, segments, thread_count)
         count = len(query.columns)
-        for found in earliest.batches(_BATCH_ROWS_MAX):
+        for found in first.batches(_BATCH_ROWS_MAX):
             parts = [Part(rows, source.keys[:count], at) for rows, source, at in found]
             yield from _batches_of_parts(plan, parts)
 
@@ -146,28 +143,15 @@ def _scanned_with_joins(
 def scan_table(storage: Storage, plan: QueryPlan, threads: int | None = None) -> pa.Table:
     """Return all matching rows, sorted and limited as the query says; ties fall to time."""
     query = plan.query
-    if query.order_by:
-        plan = replace(plan, query=replace(query, columns=_with_time(query)))
-    batches = scan(storage, plan, plan.segments, threads)
-    if not query.order_by:
-        return pa.Table.from_batches(batches, plan.query.output_schema)
+    if query.limit is not None or not query.order_by:
+        batches = scan(storage, plan, plan.segments, threads)
+        return pa.Table.from_batches(batches, query.output_schema)
+    plan = replace(plan, query=replace(query, columns=_with_time(query)))
+    rows = pa.Table.from_batches(
+        scan(storage, plan, plan.segments, threads), plan.query.output_schema
+    )
     criteria = (*query.order_by, *ascending(plan.query.columns[len(query.columns) :]))
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        check_deadline()
-        held.append(batch)
-        if query.limit is not None and _is_worth_cutting(held, query.limit):
-            held = sorted_rows(pa.Table.from_batches(held), criteria, query.limit).to_batches()
-    table = pa.Table.from_batches(held, plan.query.output_schema)
-    return sorted_rows(table, criteria, query.limit).select(query.output_schema.names)
-
-
-def _is_worth_cutting(batches: Sequence[pa.RecordBatch], limit: int) -> bool:
-    """Whether far more rows are held than will be returned, so that dropping most now pays."""
-    row_count: int = sum(batch.num_rows for batch in batches)
-    byte_count: int = sum(batch.nbytes for batch in batches)
-    is_much = row_count > _HELD_ROWS_MAX or byte_count > _HELD_BYTES_MAX
-    return is_much and row_count > 2 * limit
+    return sorted_rows(rows, criteria, None).select(query.output_schema.names)
 
 
 def sorted_rows(table: pa.Table, criteria: Sequence[OrderTerm], limit: int | None) -> pa.Table:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.evaluation.concat import concat_vectors
 from projseg.evaluation.rows import MaskedRows, RowRange, Rows
+from projseg.kernels.rows.sorting import distinct
 from projseg.memory.cache import KEPT, CacheKey, Owner
 from projseg.segment_format.dictionaries.dictionary import Dictionary
 from projseg.segment_format.file.column_view import ColumnView
@@ -145,6 +146,8 @@ class SegmentSource(msgspec.Struct, frozen=True):
         it is None, as its states are freed of them.
     part : RowRange or None
         The rows that will be read; pages of others are not decoded. None: any.
+    reads_few : bool
+        Whether columns are not decoded whole for a few rows.
     """
 
     segment: SegmentFile | ColumnView
@@ -153,6 +156,7 @@ class SegmentSource(msgspec.Struct, frozen=True):
     schema: TableSchema
     deleted: NDArray[np.uint32] | None = None
     part: RowRange | None = None
+    reads_few: bool = False
 
     def live(self, rows: Rows) -> MaskedRows:
         """Return some rows of this source without those that are deleted."""
@@ -232,18 +236,24 @@ class SegmentSource(msgspec.Struct, frozen=True):
             return self.vector_of_range(name, 0, 0, is_state=is_state)
         first, end = int(row_ids[0]), int(row_ids[-1]) + 1
         if end - first > _SPARSE_ROWS_MIN and not self.is_whole(name, is_state=is_state):
-            return self._vector_of_few_rows(name, row_ids, is_state)
+            return self._of_few_rows(name, row_ids, is_state, _SPARSE_ROWS_MIN)
+        if end - first > PAGE_ROWS_MAX and self._is_in_few_pages(name, row_ids, is_state):
+            return self._of_few_rows(name, row_ids, is_state, PAGE_ROWS_MAX)
         vector = self.vector_of_range(name, first, end, is_state=is_state)
         return vector.take(row_ids - np.uint32(first) if first else row_ids)
 
-    def _vector_of_few_rows(self, name: str, row_ids: NDArray[np.uint32], is_state: bool) -> Vector:
-        """Return a column at row ids that lie far apart, some pages at a time."""
-        pages = row_ids // _SPARSE_ROWS_MIN
+    def _is_in_few_pages(self, name: str, row_ids: NDArray[np.uint32], is_state: bool) -> bool:
+        """Whether to decode the pages of some rows alone, as the column is not in memory."""
+        few = self.reads_few and not self.is_cached(name, is_state=is_state)
+        pages = distinct(row_ids // PAGE_ROWS_MAX)
+        return few and len(pages) < self.page_count * _PAGE_SHARE_MAX
+
+    def _of_few_rows(self, name: str, ids: NDArray[np.uint32], is_state: bool, step: int) -> Vector:
+        """Return a column at row ids that lie far apart, those of so many rows together."""
+        pages = ids // step
         cuts = np.flatnonzero(pages[1:] != pages[:-1]) + 1
-        pieces = [
-            self.vector_of_rows(name, part, is_state=is_state) for part in np.split(row_ids, cuts)
-        ]
-        return concat_vectors(pieces)
+        parts = np.split(ids, cuts)
+        return concat_vectors([self.vector_of_rows(name, p, is_state=is_state) for p in parts])
 
     def vector_of_range(self, name: str, first: int, end: int, *, is_state: bool = False) -> Vector:
         """Return the rows [first, end) of a column, without decoding pages outside."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.kernels.rows.gather import gather_text
-from projseg.kernels.rows.sorting import distinct
+from projseg.kernels.rows.sorting import distinct, float_order_keys
 from projseg.kernels.texts.texts import first_disorder
 from projseg.memory.cache import KEPT, CacheKey, Owner
 from projseg.memory.forks import cached_property
@@ -239,6 +239,25 @@ class Dictionary:
         undecoded = self._undecoded
         return place_of(value, self.values) if undecoded is None else undecoded.id_of(value)
 
+    def place_of(self, value: pa.Array) -> tuple[int, bool]:
+        """Return the first id whose value is no less than one that is not null, array[1].
+
+        Returns
+        -------
+        (int, bool)
+            The id, or the number of ids, and whether the value is the id's.
+        """
+        wanted = _order_key(value)
+        values = self if self._undecoded is not None else self.values
+
+        def key_of(place: int) -> Any:
+            if isinstance(values, Dictionary):
+                return _order_key(values.values_of(np.array([place], np.uint32)))
+            return _order_key(values.slice(place, 1))
+
+        place = bisect_left(range(len(self)), wanted, int(self.has_null), key=key_of)
+        return place, place < len(self) and key_of(place) == wanted
+
     @cached_property
     def _truths(self) -> NDArray[np.bool_]:
         """The values of a dictionary of booleans, false for null."""
@@ -248,6 +267,15 @@ class Dictionary:
     def _text(self) -> tuple[NDArray[np.int32], NDArray[np.uint8]] | None:
         """Offsets and bytes of the values as Arrow holds them; None if they are no text."""
         return text_buffers(self.values) if is_text(self.type) else None
+
+
+def _order_key(value: pa.Array) -> Any:
+    """Return what Python orders as Spark orders the only value of an array."""
+    if is_fixed_width(value.type):
+        numbers, _ = arrow_to_numbers(value)
+        return float_order_keys(numbers)[0] if numbers.dtype.kind == "f" else numbers[0]
+    found = value[0].as_py()
+    return found.encode() if isinstance(found, str) else found
 
 
 def place_of(value: TextValue, values: pa.Array) -> int | None:

@@ -75,6 +75,11 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         found = ((name, self.stored_name(name, known)) for name in self.columns.names)
         return {name: known[stored] for name, stored in found if stored is not None}
 
+    def zone(self, entry: SegmentEntry, name: str) -> ColumnZone | None:
+        """Return what is known of one column; None if the segment does not have it."""
+        stored = self.stored_name(name, entry.columns)
+        return None if stored is None else entry.columns.get(stored)
+
 
 def named_schema(properties: TableProperties) -> TableSchema:
     """Return a table's columns under the names that users know."""

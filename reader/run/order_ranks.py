@@ -1,0 +1,266 @@
+"""Positions of the first rows in a sort order, without sorting rows that are not returned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from projseg.algebra.query.result_order import OrderTerm
+from projseg.kernels.folds.fold_extremum import INT64_MAX, INT64_MIN
+from projseg.kernels.rows.sorting import float_order_keys
+from projseg.segment_format.dictionaries.dictionary import Dictionary
+from projseg.segment_format.layout.logical_types import arrow_to_numbers, is_fixed_width
+from projseg.segment_format.pages.zone_map import PageZones
+from projseg.segment_format.vectors.arrow_arrays import filled_values, primitive_values
+from projseg.segment_format.vectors.vectors import Ids, Numbers, Vector
+from projseg.segment_format.vectors.wide_integers import WIDE
+from projseg.table_layer.metadata.segment_entry import ColumnZone
+
+Positions: TypeAlias = NDArray[np.intp] | None
+Ranks: TypeAlias = NDArray[np.int64]
+RanksAt: TypeAlias = Callable[[Positions], Ranks]
+"""A function from ascending positions (None: all rows) to integers in the rows' sort order."""
+
+_SAMPLE_FACTOR: Final = 64  # rows in a sample for each that is wanted, at least
+
+
+def sorted_positions(
+    criteria: Sequence[RanksAt], row_count: int, limit: int | None
+) -> NDArray[np.intp]:
+    """Return the first `limit` row positions in sort order, intp[k]; ties by position.
+
+    Parameters
+    ----------
+    criteria : sequence of callable
+        The most significant first. With a limit, later ones are asked only for rows that the first
+        one leaves in question.
+    row_count : int
+        Number of rows to sort.
+    limit : int or None
+        How many positions to return at most.
+    """
+    if not criteria:
+        return np.arange(row_count)[:limit]
+    first = criteria[0](None)
+    candidates: Positions = None
+    if limit is not None and 0 < limit < row_count // 4:
+        candidates = _first_ranks(first, limit)
+        first = first[candidates]
+    ranks = [first, *(criterion(candidates) for criterion in criteria[1:])]
+    order = np.lexsort(tuple(reversed(ranks)))
+    return (order if candidates is None else candidates[order])[:limit]
+
+
+def _first_ranks(ranks: Ranks, limit: int) -> NDArray[np.intp]:
+    """Return where the `limit` lowest ranks stand, and all that equal the last of them; ascending.
+
+    A sample tells most of the others apart by one comparison.
+    """
+    sample = ranks[:: max(1, len(ranks) // (_SAMPLE_FACTOR * limit))]
+    highest = np.partition(sample, limit - 1)[limit - 1]
+    candidates = np.flatnonzero(ranks <= highest)
+    found = ranks[candidates]
+    is_first = found <= np.partition(found, limit - 1)[limit - 1]
+    return np.asarray(candidates[is_first], np.intp)
+
+
+def term_ranks(column: pa.Array, term: OrderTerm) -> Ranks:
+    """Return integers that ascend in the term's order, equal for equal values.
+
+    NaN is the greatest value; nulls come where the term says.
+    """
+    if is_fixed_width(column.type):
+        ranks = number_ranks(*arrow_to_numbers(column), term)
+        if ranks is not None:
+            return ranks
+    order = "descending" if term.is_descending else "ascending"
+    ranks = primitive_values(pc.rank(column, sort_keys=order, tiebreaker="dense")).astype(np.int64)
+    if column.null_count:
+        beyond = len(ranks) + 1
+        ranks[primitive_values(column.is_null())] = -beyond if term.nulls_first else beyond
+    return ranks
+
+
+def number_ranks(
+    values: NDArray[Any], validity: NDArray[np.bool_] | None, term: OrderTerm
+) -> Ranks | None:
+    """Return `term_ranks` of numbers; None if 64 bits do not hold them and a place for nulls.
+
+    Parameters
+    ----------
+    values : int64[n], float32[n], float64[n], WIDE[n] or object[n]
+        The numbers.
+    validity : bool[n] or None
+        True where there is one; None means everywhere.
+    term : OrderTerm
+        The order.
+    """
+    if values.dtype in (object, WIDE):
+        return None
+    ascending = float_order_keys(values) if values.dtype.kind == "f" else values
+    ranks = ~ascending if term.is_descending else ascending
+    if validity is None or validity.all():
+        return ranks
+    if ranks.min() == INT64_MIN or ranks.max() == INT64_MAX:
+        return None
+    return np.where(validity, ranks, INT64_MIN if term.nulls_first else INT64_MAX)
+
+
+def key_ranks(vector: Vector, term: OrderTerm) -> Ranks:
+    """Return `term_ranks` of a column, of which ids ascend with values."""
+    if isinstance(vector, Ids):
+        return _id_ranks(vector, term)
+    if isinstance(vector, Numbers):
+        ranks = number_ranks(vector.wide(), vector.validity, term)
+        if ranks is not None:
+            return ranks
+    return term_ranks(vector.to_arrow(), term)
+
+
+def _id_ranks(vector: Ids, term: OrderTerm) -> Ranks:
+    ranks = vector.ids.astype(np.int64)
+    if term.is_descending:
+        np.invert(ranks, out=ranks)
+    if vector.dictionary.has_null and term.nulls_first == term.is_descending:
+        ranks[vector.ids == 0] = INT64_MIN if term.nulls_first else INT64_MAX
+    return ranks
+
+
+class Bound:
+    """A value of one term of an order, to which others are compared.
+
+    Parameters
+    ----------
+    term : OrderTerm
+        The term.
+    value : pa.Array[1]
+        Its value.
+    """
+
+    def __init__(self, term: OrderTerm, value: pa.Array) -> None:
+        self._term, self._value = term, value
+        self._is_null = bool(value.null_count)
+        self._split: dict[int, tuple[Dictionary, int, bool]] = {}
+
+    def compare(self, vector: Vector) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which values come before it and which are equal, bool[n] each."""
+        if isinstance(vector, Ids):
+            ranks = _id_ranks(vector, self._term)
+            rank, is_there = self._rank_in(vector.dictionary)
+            return ranks < rank, ranks == rank if is_there else np.zeros(len(ranks), np.bool_)
+        own = self._rank()
+        if own is not None and isinstance(vector, Numbers):
+            numbers = number_ranks(vector.wide(), vector.validity, self._term)
+            if numbers is not None:
+                return numbers < own, numbers == own
+        return self._compare_arrow(vector.to_arrow())
+
+    def greatest_rank(self, dictionary: Dictionary | None) -> int:
+        """Return the greatest rank, by `key_ranks`, of values that do not come after it."""
+        if dictionary is None:
+            own = self._rank()
+            return INT64_MAX if own is None else own
+        rank, is_there = self._rank_in(dictionary)
+        return rank if is_there else max(rank - 1, INT64_MIN)
+
+    def is_before_best(self, best: tuple[Any] | None) -> bool:
+        """Whether it comes before all rows of a segment, by `best_of_segment`."""
+        if best is None:
+            return False
+        if best[0] is None:
+            return not self._term.nulls_first and not self._is_null
+        if self._is_null:
+            return self._term.nulls_first
+        own = _stored(self._value)
+        return bool(best[0] < own if self._term.is_descending else best[0] > own)
+
+    def _rank(self) -> int | None:
+        """Return the rank of fixed-width values; None of others."""
+        if not is_fixed_width(self._value.type):
+            return None
+        ranks = number_ranks(*arrow_to_numbers(self._value), self._term)
+        return None if ranks is None else int(ranks[0])
+
+    def _rank_in(self, dictionary: Dictionary) -> tuple[int, bool]:
+        """Return the least rank in a dictionary that does not come before it, and if it is its."""
+        known = self._split.get(id(dictionary))
+        if known is None:  # the dictionary is held, as another may get the id of one that is gone
+            known = self._split[id(dictionary)] = (dictionary, *self._split_of(dictionary))
+        return known[1:]
+
+    def _split_of(self, dictionary: Dictionary) -> tuple[int, bool]:
+        term = self._term
+        if self._is_null:
+            if not dictionary.has_null or term.nulls_first == term.is_descending:
+                return (INT64_MIN if term.nulls_first else INT64_MAX), dictionary.has_null
+            return (~0 if term.is_descending else 0), True
+        place, is_there = dictionary.place_of(self._value)
+        if not term.is_descending:
+            return place, is_there
+        return ~place + (not is_there), is_there
+
+    def _compare_arrow(self, values: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        term = self._term
+        is_null = filled_values(values.is_null(), False)
+        if self._is_null:
+            return np.zeros(len(values), np.bool_) if term.nulls_first else ~is_null, is_null
+        comes_before = pc.greater if term.is_descending else pc.less
+        is_before = filled_values(comes_before(values, self._value[0]), False)
+        if term.nulls_first:
+            is_before = is_before | is_null
+        return is_before, filled_values(pc.equal(values, self._value[0]), False)
+
+
+def best_of_segment(zone: ColumnZone | None, row_count: int, term: OrderTerm) -> tuple[Any] | None:
+    """Return a value that no value of a segment's column comes before, in stored form.
+
+    Parameters
+    ----------
+    zone : ColumnZone or None
+        What the manifest says of the column; None: the segment lacks it.
+    row_count : int
+        Of the segment.
+    term : OrderTerm
+        The order.
+
+    Returns
+    -------
+    (bool, int, float, str or None,) or None
+        None alone: nothing is known; in the tuple, it is the null.
+    """
+    if zone is None or zone.null_count == row_count or (zone.null_count and term.nulls_first):
+        return (None,)
+    best = zone.max if term.is_descending else zone.min
+    if best is None or (term.is_descending and zone.has_nan):
+        return None
+    return (float(best) if pa.types.is_floating(term.expression.type) else best,)
+
+
+def best_of_pages(
+    zones: PageZones, dictionary: Dictionary | None, term: OrderTerm
+) -> NDArray[np.int64]:
+    """Return a rank, by `key_ranks`, that no value of a page comes before, int64[pages]."""
+    ends = zones.maximum if term.is_descending else zones.minimum
+    ends = float_order_keys(ends) if ends.dtype.kind == "f" else ends
+    ranks = ~ends if term.is_descending else ends
+    is_unknown = ~zones.has_bounds
+    if dictionary is None:
+        is_unknown = is_unknown | (zones.null_count > 0) & term.nulls_first
+        is_unknown |= zones.has_nan & term.is_descending | zones.holds_wide()
+    elif dictionary.has_null and term.nulls_first:
+        is_unknown = is_unknown | (zones.minimum == 0)
+    return np.where(is_unknown, INT64_MIN, ranks)
+
+
+def _stored(value: pa.Array) -> Any:
+    """Return a value as a manifest stores bounds."""
+    if is_fixed_width(value.type):
+        number = arrow_to_numbers(value)[0][0]
+        return number.item() if isinstance(number, np.generic) else number
+    found = value[0].as_py()
+    return found.hex() if isinstance(found, bytes) else found
