@@ -86,10 +86,11 @@ def define(sql: str, properties: TableProperties) -> Definition:
     """
     if not isinstance(sql, str):
         raise bad_view(f"a view is defined by a SELECT as text, found {sql!r}"[:200])
-    if len(sql.encode()) > VIEW_SQL_BYTES_MAX:
+    byte_count = len(sql.encode("utf-8", "surrogatepass"))
+    if byte_count > VIEW_SQL_BYTES_MAX:
         raise LimitExceededError(
             "PROJSEG_EXPRESSION_TOO_LONG",
-            f"a view's SELECT has {len(sql.encode())} bytes; {VIEW_SQL_BYTES_MAX} is the most",
+            f"a view's SELECT has {byte_count} bytes; {VIEW_SQL_BYTES_MAX} is the most",
         )
     _require_steady(sql)
     statement = parse_select(sql)

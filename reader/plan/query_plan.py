@@ -24,6 +24,7 @@ from projseg.algebra.query.cache_key import (
 )
 from projseg.algebra.query.declared_columns import DeclaredColumns, bind_declared
 from projseg.algebra.query.request import Query, with_named_parameters
+from projseg.errors import ProjectionNotUsableError
 from projseg.memory.cache import KEPT, CacheKey
 from projseg.memory.deadline import check_deadline
 from projseg.memory.forks import cached_property
@@ -261,6 +262,20 @@ def _byte_count(plan: QueryPlan) -> int:
 
 
 def _plan_of_all(snapshot: Snapshot, query: QuerySpec, keys: KeyTree | None = None) -> QueryPlan:
+    """Plan from the segments alone, unless the query asks for a view."""
+    plan = _plan_of_candidates(snapshot, query, keys)
+    context = query.context
+    if plan.segments and context.allows_views and (context.use_view or context.force_views):
+        what = "Force views" if context.use_view is None else f"View[{context.use_view}]"
+        raise ProjectionNotUsableError(
+            "PROJSEG_VIEW_NOT_USABLE",
+            f"{what} specified, but no view can answer here: the table has none, or the question "
+            "joins tables or is asked by Spark",
+        )
+    return plan
+
+
+def _plan_of_candidates(snapshot: Snapshot, query: QuerySpec, keys: KeyTree | None) -> QueryPlan:
     segment_count = len(snapshot.segments)
     if snapshot.properties.declared_indexes:
         # Imported here, so that tables without an index are asked without it.

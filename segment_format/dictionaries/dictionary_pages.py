@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,10 @@ from projseg.segment_format.layout.format_limits import (
     require_limit,
 )
 from projseg.segment_format.layout.logical_types import arrow_to_numbers, is_fixed_width, is_text
-from projseg.segment_format.pages.column_writer import vector_pages
-from projseg.segment_format.pages.page_encoder import EncodedPage
 from projseg.segment_format.vectors.vectors import Numbers, Opaque
+
+if TYPE_CHECKING:
+    from projseg.segment_format.pages.page_encoder import EncodedPage
 
 
 def dictionary_pages(dictionary: Dictionary) -> Iterator[EncodedPage]:
@@ -35,6 +36,9 @@ def dictionary_pages(dictionary: Dictionary) -> Iterator[EncodedPage]:
     LimitExceededError
         If there are too many.
     """
+    # Imported here, so that a process that only reads starts without it.
+    from projseg.segment_format.pages.column_writer import vector_pages
+
     values = dictionary.values
     require_limit("number of values of a dictionary", len(values), DICTIONARY_VALUES_MAX)
     if is_text(values.type):

@@ -136,6 +136,7 @@ def test_a_sweep_of_one_seed_asks_the_same_of_the_same_rows():
         assert len(questions) == 2 * len(KINDS)
 
 
+@pytest.mark.slow
 def test_a_sweep_has_ratios_by_kind_and_the_worst(tmp_path):
     kinds = "top,group few,first rows,group several"
     results = _run("sweep", tmp_path, tables="items", kinds=kinds, peers="projseg-base,duckdb")

@@ -184,7 +184,8 @@ def test_the_first_part_reads_all_of_a_projection(tmp_path):
         projections=[{"name": "by_city", "sql": "SELECT * ORDER BY city"}],
     )
     table.append(rows)
-    query = Query(filter="city = 'City 7'", context={"timezone": "UTC"})
+    context = {"timezone": "UTC", "forceProjections": True}
+    query = Query(filter="city = 'City 7'", context=context)
     properties = table.snapshot.properties
     plan = plan_query(table.snapshot, bind_query(properties.schema, "time", query))
     assert [one.source_name for one in plan.segments[0].choice.plans] == ["by_city"]

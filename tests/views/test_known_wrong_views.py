@@ -17,7 +17,7 @@ from viewed_tables import (
 )
 
 from projseg import Table
-from projseg.errors import InvalidInputError
+from projseg.errors import InvalidInputError, ProjectionNotUsableError
 from projseg.memory.cache import KEPT
 
 HOURLY = (
@@ -250,6 +250,20 @@ def test_old_segments_leave_a_view_that_retains_little(tmp_path):
     assert answer(table, BY_K) == in_duckdb(BY_K, content)
     times = [part["chunk"] for part in view.parts().to_pylist()]
     assert min(times) >= now - dt.timedelta(days=11)
+
+
+@pytest.mark.parametrize("context", [{"useView": "hourly"}, {"forceViews": True}])
+def test_a_view_that_cannot_be_used_is_not_forgotten_in_silence(table, tmp_path, context):
+    bare = new_viewed_table(tmp_path / "bare", some_rows(range(4)))
+    star = "SELECT t.k, sum(t.n) AS n FROM t JOIN d ON t.k = d.k GROUP BY t.k"
+    keys = Table.create(tmp_path / "d", {"k": "string"}, data=[{"k": "a"}])
+    for ask in (
+        lambda: bare.sql(BY_K, context=context),
+        lambda: table.sql(star, tables={"d": keys}, context=context),
+    ):
+        with pytest.raises(ProjectionNotUsableError, match="no view can answer here"):
+            ask()
+    assert bare.sql(BY_K, context={**context, "noViews": True}).num_rows == 3
 
 
 def test_another_session_zone_and_other_buckets(table):

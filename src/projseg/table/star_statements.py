@@ -112,13 +112,6 @@ def sql(
     """
     if not is_select(text):
         raise bad_sql(f"a statement over several tables is a SELECT, found {text!r:.80}")
-    if not isinstance(tables, Mapping) or not all(
-        isinstance(name, str) and isinstance(table, TableInspection)
-        for name, table in tables.items()
-    ):
-        raise InvalidInputError(
-            "PROJSEG_BAD_ARGUMENT", "tables takes names and tables: {'edits': edits, ...}"
-        )
     with fixed_instant():
         named, arguments = with_arguments(text, args)
         statement = parse_select(named, with_joins=True)
@@ -151,6 +144,13 @@ def bound_statement(
     ProjsegError
         As of `sql`.
     """
+    if not isinstance(tables, Mapping) or not all(
+        isinstance(name, str) and isinstance(table, TableInspection)
+        for name, table in tables.items()
+    ):
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT", "tables takes names and tables: {'edits': edits, ...}"
+        )
     by_name = {name.casefold(): table for name, table in tables.items()}
 
     def version_of(table: SelectedTable) -> TableInspection:
