@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from types import CodeType
 from typing import Any
 
+import pytest
 import sqlglot.parser
 from sqlglot import exp
 
@@ -14,6 +15,7 @@ from projseg.errors import InvalidInputError
 READINGS = (("", " = 1"), ("", " IS NULL"), ("", " IN (1)"), ("f(", ")"))
 
 
+@pytest.mark.slow
 def test_a_name_has_backticks_if_any_reading_of_it_needs_them():
     words = {word.lower() for word in words_of_the_parser()}
     assert len(words) > 1_000

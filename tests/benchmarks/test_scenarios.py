@@ -58,6 +58,7 @@ def test_a_small_run_has_figures_and_no_problem(name, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_small_segments_are_as_many_as_were_asked_for(tmp_path):
     found = _by_way(_run("small-segments", tmp_path, peers="projseg"), "8 segments")
     assert found["total *"]["projseg"]["answered from"] == "by_channel (8)"

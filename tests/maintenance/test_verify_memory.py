@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from encoding_pages import text_page
 from forged_segments import Forgery, bounded
 from pyroaring import BitMap
@@ -88,6 +89,7 @@ def constant_table(location, pages):
     return len(content)
 
 
+@pytest.mark.slow
 def test_constant_pages_are_verified_one_after_the_other(tmp_path):
     assert constant_table(tmp_path / "big", PAGES) < 2**19
     constant_table(tmp_path / "warm", 1)

@@ -71,6 +71,7 @@ def asked(location, budget):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_open_segments_count_with_all_that_they_hold(location):
     grown, kept, by_kind = asked(location, "16M")
     assert kept <= 16 << 20

@@ -51,7 +51,7 @@ def table(tmp_path_factory):
         ("SELECT added FROM VALUES (1)", "a table function or VALUES"),
         ("SELECT added FROM t TIMESTAMP AS OF now()", "a version that is no number and no text"),
         ("SELECT added FROM t AS x (a)", "brackets in FROM"),
-        ("SELECT ? FROM t", "a parameter"),
+        ("SELECT added FROM t AS x (b)", "brackets in FROM"),
         ("SELECT /*+ BROADCAST(t) */ added FROM t", "the hint BROADCAST at character 8"),
         ("SELECT * REPLACE (1 AS added) FROM t", "something other than EXCEPT (...) or EXCLUDE"),
         ("INSERT INTO t SELECT 1", "a statement that does not begin with SELECT at character 1"),

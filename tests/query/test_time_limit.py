@@ -66,6 +66,8 @@ def test_a_limit_that_passes_at_any_check_ends_the_question(table, context, name
 
     monkeypatch.setattr(deadline.Deadline, "check", check)
     limited = {**context, "timeLimit": 600}
+    ASKED[name](table, limited)  # what is kept of a question is not checked again
+    checks["left"] = 10**9
     wanted = ASKED[name](table, limited)
     count = 10**9 - checks["left"]
     assert count > 2

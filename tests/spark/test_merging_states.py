@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
@@ -71,6 +72,7 @@ def test_all_but_distinct_aggregates_are_merged():
     assert names == set(AGGREGATES) - set(DISTINCT_OF) - {"collect_set", *OF_VALUES}
 
 
+@pytest.mark.slow
 def test_merged_states_are_final_values(spark, tmp_path_factory):
     """Each part of the rows is one task; the session's zone does not matter to any value."""
 
