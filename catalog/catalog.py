@@ -2,9 +2,9 @@
 
 | module | methods |
 |---|---|
-| `catalog` | create, register, merge, edit, rename, spec, metadata, exists |
+| `catalog` | create, register, merge, edit, rename, spec, exists |
 | `definition_verbs` | columns, namespaces, tables, history, changes |
-| `table_verbs` | table, sql, apply, rebind, expire |
+| `table_verbs` | table, metadata, sql, apply, rebind, expire |
 | `definition_files` | export, load, register_warehouse |
 | `upkeep` | drop, undrop, trash, gc, drop_namespace, backup, restore, migrate, check |
 """
@@ -24,7 +24,7 @@ from projseg.catalog.spec.spec_edits import merged
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import SpecLike, TableSpec
 from projseg.catalog.store.definition_store import Action
-from projseg.catalog.store.table_metadata import NameLike, TableMetadata, check_name, parse_name
+from projseg.catalog.store.table_metadata import NameLike, check_name, parse_name
 from projseg.catalog.upkeep import Upkeep
 from projseg.errors import CatalogConflictError, InvalidInputError
 from projseg.table_layer.storage.locate_storage import StorageOptionsLike
@@ -284,26 +284,6 @@ class Catalog(DefinitionVerbs, DefinitionFiles, Upkeep):
             As of `create`.
         """
         return self.metadata(name).spec
-
-    def metadata(self, name: NameLike) -> TableMetadata:
-        """Return a definition with what the catalog knows of it.
-
-        Parameters
-        ----------
-        name : str or pair of str
-            The definition.
-
-        Returns
-        -------
-        TableMetadata
-            id, version, location, state, spec and the like.
-
-        Raises
-        ------
-        InvalidInputError, CatalogError
-            As of `spec`.
-        """
-        return self.store.load(parse_name(name))
 
     def exists(self, name: NameLike) -> bool:
         """Whether there is a definition of a name.

@@ -265,7 +265,4 @@ class DefinitionVerbs(TableVerbs):
 
 
 def _changes_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    found = [{**row, "at": row["at_us"]} for row in rows]
-    return pa.Table.from_pylist(
-        [{name: row[name] for name in _CHANGES.names} for row in found], _CHANGES
-    )
+    return pa.Table.from_pylist([{**row, "at": row["at_us"]} for row in rows], _CHANGES)

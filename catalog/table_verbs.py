@@ -300,7 +300,12 @@ class TableVerbs:
         Returns
         -------
         TableMetadata
-            As of `Catalog.metadata`.
+            id, version, location, state, spec and the like.
+
+        Raises
+        ------
+        InvalidInputError, CatalogError
+            As of `spec`.
         """
         return self.store.load(parse_name(name))
 
