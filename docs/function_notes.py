@@ -154,6 +154,7 @@ FUNCTIONS = {
 OWN_FUNCTIONS = [
     ("timestamp_floor", "timestamp_floor(time, period[, origin[, zone]])", "Start of an ISO 8601 period, as Druid has it.", "timestamp_floor(TIMESTAMP '2015-09-12 03:04:05', 'PT6H')"),
     ("in_zone", "in_zone(zone, expression)", "The expression, with times read and cut in that zone.", "in_zone('Asia/Kolkata', hour(TIMESTAMP '2015-09-12 03:04:05Z'))"),
+    ("text_match", "text_match(text, query)", "Whether a text has the words of a query, whatever their case; see [indexes.md](indexes.md#words). The query is a constant.", "text_match('War and Peace', 'war -\"peace and\" (pea* OR truce)')"),
     ("yearofweek", "yearofweek(date)", "The year of the ISO week; Spark writes EXTRACT(YEAROFWEEK FROM date).", "yearofweek(DATE '2021-01-03')"),
     ("second_with_fraction", "second_with_fraction(time)", "Seconds with microseconds; Spark writes EXTRACT(SECOND FROM time).", "second_with_fraction(TIMESTAMP '2015-09-12 03:04:05.5')"),
 ]  # fmt: skip

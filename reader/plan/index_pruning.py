@@ -13,26 +13,29 @@ from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from projseg.algebra.expressions.text.render import to_sql
-from projseg.algebra.proofs.index_keys import AllOf, IndexUse, Keys, KeyTree, Refusal, keys_of
+from projseg.algebra.proofs.index_keys import (
+    AllOf,
+    IndexUse,
+    Keys,
+    KeyTree,
+    Refusal,
+    keys_of,
+)
 from projseg.algebra.query.bound_query import QuerySpec
 from projseg.errors import ProjsegError
-from projseg.kernels.bitmaps.bloom_blocks import key_blocks, key_masks, may_hold
-from projseg.kernels.rows.sorting import distinct
 from projseg.memory.cache import KEPT
 from projseg.memory.request_pool import side_by_side
-from projseg.segment_format.dictionaries.dictionary_pages import array_hashes
-from projseg.segment_format.indexes.bloom_file import Band, Blocks, BloomFile
+from projseg.reader.plan.bloom_answers import BandFilters, affordable_keys, holders_of
+from projseg.segment_format.indexes.bloom_file import BloomFile
 from projseg.segment_format.indexes.index_kinds import IndexDefinition
 from projseg.table_layer.columns.indexed_columns import indexed_column
 from projseg.table_layer.contents.index_coverage import open_bloom
 from projseg.table_layer.metadata.segment_entry import BloomReference, SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.storage.locate_storage import Storage
-from projseg.table_layer.storage.storage_contract import ByteRange
 
 LOGGER: Final = logging.getLogger("projseg.table")
 
@@ -62,22 +65,12 @@ class _Candidate(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Filters:
-    """One band of a listed file, and where its segments stand in the version: -1 for none."""
-
-    reference: BloomReference
-    file: BloomFile
-    band: Band
-    positions: NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
 class _Known:
     """The filters of one definition for a version's segments.
 
     Parameters
     ----------
-    filters : list of _Filters
+    filters : list of BandFilters
         In any order.
     is_covered : bool[segments]
         Which segments have a filter.
@@ -85,7 +78,7 @@ class _Known:
         Files that could not be opened.
     """
 
-    filters: list[_Filters]
+    filters: list[BandFilters]
     is_covered: Mask
     damaged: list[BloomReference] = field(default_factory=list)
 
@@ -175,12 +168,9 @@ class _Pruning:
                 yield from map(manifest.entry, chosen.tolist())
 
     def _refused(self, refusal: Refusal, within: Mask) -> Iterator[IndexUse]:
-        for (column, _), several in self.candidates.items():
-            if column == refusal.column:
-                count = int(within.sum())
-                text = _text(refusal.condition)
-                for one in several:
-                    yield IndexUse(one.name, column, text, False, refusal.reason, count, count)
+        count, text = int(within.sum()), _text(refusal.condition)
+        for one in self.candidates[refusal.column, refusal.kind]:
+            yield IndexUse(one.name, refusal.column, text, False, refusal.reason, count, count)
 
     def _mask(self, tree: KeyTree, within: Mask) -> Mask:
         """Return which segments may fulfil a tree of keys."""
@@ -216,26 +206,24 @@ class _Pruning:
 
     def _asked(self, one: _Candidate, keys: Keys, text: str, within: Mask) -> Mask:
         known, count = _known(self.snapshot, one.definition), int(within.sum())
-        hashes = _hashes(keys)
         asked = [
             each for each in known.filters if within[each.positions[each.positions >= 0]].any()
         ]
-        byte_count = sum(
-            each.band.page(page)[1] for each in asked for page in _pages(each.band, hashes)
-        )
+        allowed = _COSTLIER_SHARE * self._stored_bytes(within)
+        needed, byte_count = affordable_keys(keys.needed, [each.band for each in asked], allowed)
         mask = np.ones(len(within), np.bool_)
-        if byte_count > _COSTLIER_SHARE * self._stored_bytes(within):
+        if byte_count > allowed:
             use = IndexUse(one.name, one.column, text, False, "COSTLIER", count, count)
             self.uses.append(use)
             return mask
-        by_file: dict[str, list[_Filters]] = {}
+        by_file: dict[str, list[BandFilters]] = {}
         for each in asked:
             by_file.setdefault(each.reference.name, []).append(each)
         storage, damaged = self.snapshot.storage, list(known.damaged)
 
-        def answered(several: list[_Filters]) -> list[tuple[_Filters, Mask]] | ProjsegError:
+        def answered(several: list[BandFilters]) -> list[tuple[BandFilters, Mask]] | ProjsegError:
             try:
-                return [(each, _holders(storage, each, hashes)) for each in several]
+                return [(each, holders_of(storage, each, needed)) for each in several]
             except (ProjsegError, OSError) as error:
                 return warned(several[0].reference, error)
 
@@ -285,50 +273,6 @@ def _text(condition: Any) -> str:
     return text[: _CONDITION_CHARACTERS_MAX - 3] + "..."
 
 
-def _hashes(keys: Keys) -> NDArray[np.uint64]:
-    if not keys.values:
-        return np.empty(0, np.uint64)
-    values = pa.array([one.value for one in keys.values], keys.values[0].type)
-    return distinct(array_hashes(values))
-
-
-def _pages(band: Band, hashes: NDArray[np.uint64]) -> list[int]:
-    """Return the pages of a band that hold the rows of keys."""
-    found: list[int] = distinct(key_blocks(hashes, band.blocks) // band.page_rows).tolist()
-    return found
-
-
-def _holders(storage: Storage, filters: _Filters, hashes: NDArray[np.uint64]) -> Mask:
-    """Return which segments of a band may hold one of some keys: bool[segments].
-
-    Raises
-    ------
-    ProjsegError, OSError
-        If a page cannot be read.
-    """
-    band = filters.band
-    pages = _read_pages(storage, filters, _pages(band, hashes))
-    found = np.zeros(band.segment_count, np.bool_)
-    rows, masks = key_blocks(hashes, band.blocks).tolist(), key_masks(hashes)
-    for row, mask in zip(rows, masks, strict=True):
-        found |= may_hold(pages[row // band.page_rows][row % band.page_rows], mask)
-    return found
-
-
-def _read_pages(storage: Storage, filters: _Filters, numbers: Sequence[int]) -> dict[int, Blocks]:
-    name, band = filters.reference.name, filters.band
-    keys = {n: ("bloom page", storage.location, name, band.blocks, n) for n in numbers}
-    found = {number: KEPT.get(key) for number, key in keys.items()}
-    missing = [number for number, page in found.items() if page is None]
-    if missing:
-        ranges = [ByteRange(*band.page(number)) for number in missing]
-        for number, content in zip(missing, storage.read_ranges(name, ranges), strict=True):
-            page = filters.file.rows(band, number, content)
-            KEPT.put(keys[number], page, len(content))
-            found[number] = page
-    return {number: page for number, page in found.items() if page is not None}
-
-
 def _known(snapshot: Snapshot, definition: IndexDefinition) -> _Known:
     """Return where the filters of a definition lie, cached unless a file cannot be opened."""
     storage, digest = snapshot.storage, definition.definition_hash
@@ -369,7 +313,7 @@ def _located(snapshot: Snapshot, digest: str) -> _Known:
             for one in file.footer.segments:
                 if one.band == number and one.slot is not None:
                     positions[one.slot] = places.get(one.file, -1)
-            known.filters.append(_Filters(reference, file, band, positions))
+            known.filters.append(BandFilters(reference, file, band, positions))
             known.is_covered[positions[positions >= 0]] = True
     return known
 

@@ -1,6 +1,6 @@
-"""The kinds of declared indexes, each one record of a closed table. SPEC.md section 15.
+"""The kinds of declared indexes, each one record of a closed table. SPEC.md sections 15 and 16.
 
-A kind says which types it takes and which value hashes of a column's values are its keys. All else
+A kind says which types it takes and which value hashes are the keys of a column's values. All else
 (files, listing, coverage, pruning) is the same for all kinds. Bitmap indexes (section 8) are not
 among them: nobody declares these, and a segment stores them where they pay.
 """
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from projseg.kernels.rows.sorting import distinct
 from projseg.segment_format.dictionaries.dictionary_pages import array_hashes, dictionary_hashes
+from projseg.segment_format.indexes.text_keys import UNICODE, gram_hashes, word_hashes
 from projseg.segment_format.layout.logical_types import is_nested
 from projseg.segment_format.vectors.vectors import Ids, Vector
 
@@ -56,6 +57,11 @@ class IndexDefinition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bits: int
     postings: bool = False
     unicode: str | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether this release makes its keys, which another table of characters changes."""
+        return self.kind in KINDS and self.unicode == KINDS[self.kind].unicode
 
     @property
     def text(self) -> str:
@@ -101,6 +107,10 @@ class IndexKind(NamedTuple):
         Which types it takes, for messages.
     keys : callable
         Returns the value hashes of the keys of a column: uint64[k], each once, none of null.
+    are_values : bool
+        Whether the keys are the values themselves, so that their stored hashes suffice.
+    unicode : str or None
+        The version of the table of characters that makes its keys.
     """
 
     name: str
@@ -108,6 +118,8 @@ class IndexKind(NamedTuple):
     takes: Callable[[pa.DataType], bool]
     wanted: str
     keys: Callable[[Vector], NDArray[np.uint64]]
+    are_values: bool = False
+    unicode: str | None = None
 
 
 def _is_plain(type_: pa.DataType) -> bool:
@@ -122,11 +134,29 @@ def _values(vector: Vector) -> NDArray[np.uint64]:
     return distinct(array_hashes(vector.to_arrow().drop_null()))
 
 
+def _of_texts(
+    hashes: Callable[[pa.Array], NDArray[np.uint64]],
+) -> Callable[[Vector], NDArray[np.uint64]]:
+    """Return what makes the keys of a column from each of its different texts."""
+
+    def keys(vector: Vector) -> NDArray[np.uint64]:
+        texts = vector.dictionary.values if isinstance(vector, Ids) else vector.to_arrow()
+        return hashes(texts.drop_null())
+
+    return keys
+
+
 BLOOM: Final = IndexKind(
-    "bloom", "15", _is_plain, "numbers, dates, times, strings or binary", _values
+    "bloom", "15", _is_plain, "numbers, dates, times, strings or binary", _values, are_values=True
+)
+TOKEN: Final = IndexKind(
+    "token", "16", pa.types.is_string, "strings", _of_texts(word_hashes), unicode=UNICODE
+)
+NGRAM: Final = IndexKind(
+    "ngram", "16", pa.types.is_string, "strings", _of_texts(gram_hashes), unicode=UNICODE
 )
 
-KINDS: Final[dict[str, IndexKind]] = {kind.name: kind for kind in (BLOOM,)}
+KINDS: Final[dict[str, IndexKind]] = {kind.name: kind for kind in (BLOOM, TOKEN, NGRAM)}
 
 
 def bits_of(fpp: float) -> int:

@@ -223,7 +223,7 @@ def find_index(declared: Sequence[DeclaredIndex], name: str) -> DeclaredIndex:
 
 def is_served(definition: IndexDefinition, present: pa.DataType) -> bool:
     """Whether filters of a definition may be asked about values of its column's present type."""
-    return same_hashes(parse_type_name(definition.type), present)
+    return definition.is_known and same_hashes(parse_type_name(definition.type), present)
 
 
 def column_text(stored_name: str) -> str:

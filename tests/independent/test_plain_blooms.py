@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from plain_blooms import PlainBloomFile, indexes
+from plain_words import runs_of, words_of
 
 import projseg
 from projseg.maintenance.indexes.gather_blooms import gather_all
@@ -74,3 +75,32 @@ def _numbers(table, entry):
     """The numbers that a segment's rows were made of: [first, end)."""
     zone = entry.columns["user"]
     return (zone.min + 10**12) // 7919, (zone.max + 10**12) // 7919 + 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys_of", "type_"), [("token", words_of, "string"), ("ngram", runs_of, "bigint")]
+)
+def test_a_stranger_finds_words_and_runs_of_texts(tmp_path, kind, keys_of, type_):
+    texts = [
+        *("Foo-bar_2 für ΣΑΣ 中文", "İstanbul \u0131ss\u0131z K2", "the straße", None),
+        *(f"title {n} of a page{n * n}" for n in range(56)),
+    ]
+    table = projseg.Table.create(
+        tmp_path / "t", {"s": "string"}, indexes=[projseg.Index("i", "s", kind=kind)]
+    )
+    for first in range(0, 60, 20):
+        table.append(pa.table({"s": texts[first : first + 20]}))
+    stated = indexes(Path(table.location), table.version)
+    files = [PlainBloomFile(Path(table.location), one) for one in stated["files"]]
+    holders = {}
+    for number, one in enumerate(table.snapshot.segments):
+        for text in table.query(columns=["s"])["s"].to_pylist()[20 * number : 20 * number + 20]:
+            for key in keys_of(text or ""):
+                holders.setdefault(key, set()).add(one.file)
+    assert len(holders) > 60
+    false = 0
+    for key, expected in holders.items():
+        found = set().union(*(file.may_hold(key, type_) for file in files))
+        assert found >= expected
+        false += len(found - expected)
+    assert false <= 5

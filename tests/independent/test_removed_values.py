@@ -10,12 +10,15 @@ import random
 import tempfile
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from searched_files import NUMBER_MIN, markers_by_file
 
 import projseg
+from projseg.segment_format.indexes.bloom_file import BLOOM_TAIL_MAGIC, BloomFile
+from projseg.segment_format.layout.frame import parse_tail
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 COLUMNS = {
@@ -25,6 +28,11 @@ COLUMNS = {
     "notes": pa.list_(pa.string()),
     "raw": pa.binary(),
 }
+INDEXES = [
+    projseg.Index("exact", ["code", "raw"], kind="bloom"),
+    projseg.Index("words", ["name", "mail"], kind="token"),
+    projseg.Index("parts", ["name", "mail"], kind="ngram"),
+]
 PROJECTIONS = {
     "by_name": ("name", "SELECT name, count(*) AS n, min(mail) AS m GROUP BY ALL", {"mail"}),
     "codes": ("code", "SELECT date_trunc('DAY', time) AS d, max(code) AS c GROUP BY ALL", set()),
@@ -49,6 +57,7 @@ class Life:
             time_column="time",
             segment_granularity="day",
             target_segment_rows=self.random.choice([10, 40, 1000]),
+            indexes=INDEXES,
             properties={"maxDeletedRatio": self.random.choice(["0.2", "0.7"])},
         )
         self.rows = []
@@ -123,10 +132,17 @@ class Life:
                 declared, _, others = PROJECTIONS[projection.name]
                 if name == declared or name in others:
                     self.table.drop_projection(projection.name)
+            self.drop_indexes_of(name)
             self.table.drop_column(name)
             for row in self.rows:
                 row.pop(name, None)
             self.rows = [dict(row) for row in self.rows]
+
+    def drop_indexes_of(self, column):
+        declared = self.table.indexes()["name"].to_pylist()
+        for index in INDEXES:
+            if index.name in declared and column in index.columns:
+                self.table.drop_index(index.name)
 
     def add_column(self):
         missing = [name for name in COLUMNS if name not in self.table.schema.names]
@@ -224,6 +240,7 @@ def check(life, done):
         may_keep |= {file for entry in tagged.segments for file in entry.files}
         may_keep |= {reference.name for reference in tagged.file.manifests}
         may_keep.add(f"_projseg/kept-{tagged.version:020}.json")
+    check_blooms(table, life.tagged)
     live, removed_in = life.live(), {}
     counts = Counter()
     for file, found in markers_by_file(table.location, counts).items():
@@ -244,6 +261,24 @@ def check(life, done):
     assert found_rows(table, by_column) == sorted(
         str([row.get(name) for name in sorted(by_column)]) for row in life.rows
     )
+
+
+def check_blooms(table, tags):
+    """No Bloom file stays that no kept version lists; the newest's are of its segments alone.
+
+    A tag's may speak of segments that were gone when the tag was made: nobody rewrites its list.
+    """
+    kept = [table.snapshot, *(projseg.Table(table.location, tag=tag).snapshot for tag in tags)]
+    listed = {one.name for snapshot in kept for one in snapshot.bloom_files}
+    stored = {f"data/{path.name}" for path in Path(table.location, "data").glob("*.pblm")}
+    assert stored == listed, "Bloom files that no version lists"
+    live = {entry.file for entry in table.snapshot.segments}
+    for name in (one.name for one in table.snapshot.bloom_files):
+        content = Path(table.location, name).read_bytes()
+        tail = parse_tail(content[-40:], len(content), name, BLOOM_TAIL_MAGIC)[0]
+        file = BloomFile.open(content[tail.footer_offset :], len(content), name)
+        assert {one.file for one in file.footer.segments} <= live, "filters of segments gone"
+        SEEN["filters"] += len(file.footer.segments)
 
 
 def found_rows(table, names):
@@ -270,6 +305,7 @@ def test_removed_values_are_in_no_file_after_a_few_lives():
     lives(5)
     assert SEEN["removed markers"] > 50
     assert SEEN["pages"] > 100
+    assert SEEN["filters"] > 10
 
 
 @pytest.mark.slow
@@ -289,6 +325,7 @@ def test_the_search_finds_what_is_there():
         life.table.add_projection({"name": "by_name", "sql": PROJECTIONS["by_name"][1]}, True)
         life.table.drop_projection("by_name")
         assert set().union(*markers_by_file(life.table.location).values()) == life.ever
+        life.drop_indexes_of("mail")
         life.table.drop_column("mail")
         life.table.vacuum(0, dry_run=False, force=True)
         found = set().union(*markers_by_file(life.table.location).values())

@@ -3,18 +3,31 @@
 import datetime
 import logging
 import math
+import re
+from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import regex_cases
+import text_cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import InvalidArgument
 from scale import tries
 
 import projseg
-from projseg.algebra.proofs.index_keys import INDEX_REASONS
+from projseg.algebra.expressions.patterns import read_pattern
+from projseg.algebra.proofs.index_keys import (
+    GRAMS_MAX,
+    INDEX_REASONS,
+    AllOf,
+    OneOf,
+    _count,
+    _grams_of_regex,
+)
 from projseg.errors import ProjsegError
 from projseg.kernels.bitmaps.bloom_blocks import bloom_blocks
 from projseg.maintenance.indexes import gather_blooms
@@ -22,6 +35,7 @@ from projseg.maintenance.row_changes import affected_segments, merge_rows
 from projseg.memory.cache import KEPT
 from projseg.reader.plan import index_pruning
 from projseg.segment_format.indexes.bloom_file import SegmentFilter, write_filters
+from projseg.segment_format.indexes.text_keys import grams_of
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata.change import ListBloomFiles
 from projseg.table_layer.storage.paths import new_bloom_name, new_write_id
@@ -134,6 +148,21 @@ def test_explain_says_what_was_done(lasting):
     assert "visits" in explained._repr_html_()
 
 
+def test_each_kind_of_index_has_its_own_reason(tmp_path):
+    table = built(tmp_path, [VISITS, projseg.Index("parts", "visit", kind="ngram")])
+
+    def said(condition):
+        uses = table.explain(columns=["user"], filter=condition).indexes.to_pylist()
+        return {use["index"]: use["reason"] for use in uses if not use["used"]}
+
+    assert said("visit LIKE '%none%'") == {"visits": "NO_KEY"}
+    assert said("visit LIKE '%e_n%'") == {"visits": "NO_KEY", "parts": "PATTERN_TOO_SHORT"}
+    assert said("visit RLIKE 'n.?o.?n.?e|x'") == {"visits": "NO_KEY", "parts": "NO_KEY"}
+    assert said("visit RLIKE '(?i)^(NONE|nobody)+$'") == {"visits": "NO_KEY"}
+    assert said("visit = 'vi'") == {"parts": "PATTERN_TOO_SHORT"}
+    assert said("visit = 'none'") == {}
+
+
 def test_a_false_segment_is_counted(lasting):
     tried = (f"visit = 'visit {n:06}x'" for n in range(2000))
     wrong = next(text for text in tried if lasting.explain(columns=["user"], filter=text).segments)
@@ -156,6 +185,8 @@ def test_every_reason_against_an_index(tmp_path):
     said("NO_KEY", f"NOT {key}")
     said("NO_KEY", "lower(visit) = 'a'")
     said("NO_KEY", "CAST(visit AS BIGINT) = 5", args=None)
+    table.add_index(projseg.Index("parts", "message", kind="ngram"), materialize=True)
+    said("PATTERN_TOO_SHORT", "message LIKE '%ab_cd%'")
     values = ", ".join(f"'v{n}'" for n in range(1025))
     said("TOO_MANY_VALUES", f"visit IN ({values})")
     said("DISABLED", key, context={"noIndexes": True})
@@ -286,14 +317,42 @@ def test_deletes_updates_and_merges_read_the_segments_that_may_match(tmp_path, m
 
 TYPES = {
     "n": ("bigint", st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1)),
-    "s": ("string", st.sampled_from(["", "a", "b", "é", "a\0", "aa"])),
+    "s": ("string", st.sampled_from(["", "a", "b", "é", "a\0", "aa"]) | text_cases.TEXTS),
     "f": ("double", st.sampled_from([0.0, -0.0, math.nan, 1.5, math.inf, -math.inf])),
     "g": ("float", st.sampled_from([0.0, -0.0, math.nan, 0.1, 1.5])),
     "d": ("decimal(38,2)", st.decimals(-(10**30), 10**30, places=2) | st.just(Decimal("1.00"))),
     "b": ("binary", st.sampled_from([b"", b"\0", b"ab"])),
     "t": ("date", st.dates(datetime.date(2024, 1, 1), datetime.date(2024, 1, 4))),
 }
-TEXTS = st.sampled_from(
+LITERALS = st.text("abkK", min_size=2, max_size=5)
+SIGNS = st.sampled_from(["", "", "", "", "?", "+", "*", "{2}", "{1,2}", "{3}", "{4,}"])
+PATTERNS = regex_cases.PATTERNS | st.builds(
+    lambda flag, parts: flag + "".join(parts),
+    st.sampled_from(["", "(?i)"]),
+    st.lists(
+        st.one_of(
+            LITERALS,
+            st.builds("({}|{}){}".format, LITERALS, LITERALS, SIGNS),
+            st.builds("(?:{}){}".format, LITERALS, SIGNS),
+            st.builds("{}{}".format, LITERALS, SIGNS),
+            regex_cases.PATTERNS.map("({})".format),
+            st.sampled_from([".", "[aA]", "\\w*", "\u0307", "^", "$", "\u212a"]),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+)
+"""Patterns of which many hold three characters in a row."""
+
+
+def quoted(text):
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+TEXTS = st.one_of(
+    text_cases.conditions("s"),
+    PATTERNS.map(lambda pattern: f"s RLIKE {quoted(pattern)}"),
+) | st.sampled_from(
     [
         *("n = 1", "n IN (1, 2, null)", "n = 1.0", "n = 1.5", "n <=> 3", "n = CAST(2 AS TINYINT)"),
         *("s = 'a'", "s IN ('', 'é')", "s = 'a\\u0000'", "s <=> 'b'", "s = 1", "s = NULL"),
@@ -304,6 +363,82 @@ TEXTS = st.sampled_from(
         *("t IN ('2024-01-01', null)", "n = 100 / 0", "n IS NULL", "n > 0"),
     ]
 )
+
+
+def holds(needed, grams):
+    if isinstance(needed, OneOf):
+        return any(value.value in grams for value in needed.values)
+    parts = [holds(part, grams) for part in needed.parts]
+    return all(parts) if isinstance(needed, AllOf) else any(parts)
+
+
+def matched_text(draw, pattern):
+    """A text that holds what the pattern needs, as often as such a text is easily made."""
+    python = pattern.replace("(?<n>", "(?P<n>").replace("\\z", "\\Z")
+    try:
+        return draw(st.from_regex(python)) if "\\p" not in python else draw(regex_cases.TEXTS)
+    except (re.error, OverflowError, ValueError, InvalidArgument, FutureWarning):
+        return draw(regex_cases.TEXTS)
+
+
+SEEN = Counter()
+
+
+@settings(max_examples=tries(300), deadline=None)
+@given(st.data())
+def test_a_text_that_matches_holds_the_grams_of_the_regular_expression(data):
+    pattern = data.draw(PATTERNS)
+    try:
+        regex = read_pattern(pattern)
+    except ProjsegError:
+        assert _grams_of_regex(pattern) is None
+        return
+    needed = _grams_of_regex(pattern)
+    texts = [data.draw(regex_cases.TEXTS), *(matched_text(data.draw, pattern) for _ in range(2))]
+    found = regex.search(pa.array(texts, pa.string())).to_pylist()
+    SEEN["patterns"] += 1
+    SEEN["with grams"] += needed is not None
+    assert needed is None or _count(needed) <= GRAMS_MAX
+    for text, is_found in zip(texts, found, strict=True):
+        SEEN["found"] += is_found and needed is not None
+        assert not is_found or needed is None or holds(needed, set(grams_of(text)))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "texts"),
+    [
+        ("abcd", ["abc", "bcd"]),
+        ("ab(c|d)ef", None),
+        ("(?i)KABC?", ["kab"]),
+        ("a{5}b", ["aaa", "aab"]),
+        ("a{2,}bc", ["aab", "abc"]),
+        ("x(ab)+y", ["xab", "aby"]),
+        ("ab.cde", ["cde"]),
+        ("ab\u0307cde", ["cde"]),
+        ("(abc)?(def)*ghi", ["ghi"]),
+        ("(abc)?", None),
+        ("abc|de", None),
+        ("\\Qa.b\\E", ["a.b"]),
+        ("[kK]ab", ["kab"]),
+        ("[k\u212a]ab", None),
+        ("|".join(f"{n:03}" for n in range(17)), None),
+    ],
+)
+def test_the_grams_of_a_regular_expression(pattern, texts):
+    needed = _grams_of_regex(pattern)
+    if texts is None:
+        assert needed is None
+    else:
+        assert {part.values[0].value for part in getattr(needed, "parts", (needed,))} == {
+            gram for text in texts for gram in grams_of(text)
+        }
+
+
+def test_options_and_many_literals_keep_at_most_sixteen_grams():
+    options = _grams_of_regex("|".join(f"{n:03}" for n in range(16)))
+    assert _count(options) == GRAMS_MAX
+    long = _grams_of_regex("(abcdefghijklmnop|qrstuvwxyz0123)")
+    assert 2 <= _count(long) <= GRAMS_MAX
 
 
 @st.composite
@@ -328,9 +463,10 @@ def lives(draw):
         ),
         st.tuples(st.just("merge"), st.lists(row, min_size=1, max_size=3)),
     )
-    first = draw(st.lists(st.sampled_from(sorted(TYPES)), min_size=1, unique=True))
+    columns = draw(st.lists(st.sampled_from(sorted(TYPES)), min_size=1, unique=True))
+    kinds = draw(st.sets(st.sampled_from(["token", "ngram"])))
     return (
-        first,
+        [projseg.Index("i", columns), *(projseg.Index(kind, "s", kind=kind) for kind in kinds)],
         [draw(batch), *draw(st.lists(verb, max_size=6))],
         draw(st.lists(conditions(), min_size=2, max_size=6)),
     )
@@ -366,7 +502,7 @@ VERBS = {
     "gather": lambda table, _: gather_blooms.gather_all(table.snapshot),
     "materialize": lambda table, _: table.materialize_index(),
     "widen": lambda table, _: table.widen_column("g", "double"),
-    "restore": lambda table, _: table.restore(max(1, table.version - 1)),
+    "restore": projseg.Table.restore,
     "damage": lambda table, _: hurt(table),
 }
 
@@ -381,20 +517,25 @@ def test_no_index_changes_an_answer_over_a_random_life(tmp_path_factory, life):
         projseg.Table.create(folder / "with", schema, target_segment_rows=2),
         projseg.Table.create(folder / "without", schema, target_segment_rows=2),
     ]
+    versions = [[table.version] for table in tables]
     for place, (verb, given_) in enumerate(verbs):
         if place == len(verbs) // 2:
             # Half of the segments are there already, and stay without until somebody builds.
-            tables[0].add_index(projseg.Index("i", indexed[:8]))
+            for index in indexed:
+                tables[0].add_index(index)
             tables[1].add_projection({"name": "p", "groupBy": ["n"], "aggregators": ["count(*)"]})
         codes = set()
-        for table in tables:
+        for table, before in zip(tables, versions, strict=True):
+            # Of the table with indexes more versions hold the same rows.
+            wanted = before[-2:][0] if verb == "restore" else given_
             try:
-                VERBS[verb](table, given_)
+                VERBS[verb](table, wanted)
             except ProjsegError as error:
                 codes.add(error.code)
             else:
                 codes.add(None)
             table.refresh()
+            before.append(table.version)
         if len(codes) > 1:
             return  # a row of a segment that is left out raises nothing
     index_pruning._COSTLIER_SHARE, kept = 1e9, index_pruning._COSTLIER_SHARE

@@ -16,6 +16,9 @@ from projseg.errors import (
     UnsupportedFeatureError,
 )
 from projseg.maintenance.indexes import gather_blooms
+from projseg.segment_format.indexes import index_kinds
+from projseg.segment_format.indexes.bloom_file import BLOOM_TAIL_MAGIC, BloomFile
+from projseg.segment_format.layout.frame import parse_tail
 from projseg.table_layer.commits.commit import commit
 from projseg.table_layer.metadata import checksummed_json
 from projseg.table_layer.metadata.change import ListBloomFiles
@@ -64,8 +67,9 @@ def assert_covered(table):
     assert table.verify(deep=True) == []
 
 
-def test_every_verb_leaves_all_segments_covered(tmp_path):
-    table = made(tmp_path)
+@pytest.mark.parametrize("kind", ["bloom", "token", "ngram"])
+def test_every_verb_leaves_all_segments_covered(tmp_path, kind):
+    table = made(tmp_path, [VISITS if kind == "bloom" else projseg.Index("v", "visit", kind=kind)])
     spec = {"name": "p", "groupBy": ["user"], "aggregators": ["count(*) AS n"]}
     verbs = [
         lambda: table.append(rows(400)),
@@ -93,7 +97,7 @@ def test_every_verb_leaves_all_segments_covered(tmp_path):
         verb()
         table.refresh()
         assert_covered(table)
-    assert [row["column"] for row in table.indexes().to_pylist()] == ["visit", "user"]
+    assert table.indexes()["column"].to_pylist()[0] == "visit"
     table.truncate()
     assert table.snapshot.bloom_files == ()
 
@@ -374,3 +378,40 @@ def test_a_snapshot_states_what_the_specification_says(tmp_path):
     (file,) = stated["indexes"]["files"]
     assert file[0] == digest
     assert file[5] == 8
+
+
+@pytest.mark.parametrize("kind", ["bloom", "token", "ngram"])
+def test_erased_values_are_in_no_filter(tmp_path, kind):
+    """A filter of a segment that is gone would still answer for its keys."""
+    table = made(tmp_path, [projseg.Index("v", "visit", kind=kind)])
+    gather_blooms.gather_all(table.snapshot)
+    table.refresh()
+    table.erase("user = 30")
+    table.refresh()
+    listed = {entry.file for entry in table.snapshot.segments}
+    files = sorted(Path(table.location, "data").glob("*.pblm"))
+    assert files
+    for path in files:
+        content = path.read_bytes()
+        tail = parse_tail(content[-40:], len(content), str(path), BLOOM_TAIL_MAGIC)[0]
+        file = BloomFile.open(content[tail.footer_offset :], len(content), str(path))
+        assert {one.file for one in file.footer.segments} <= listed
+
+
+def test_words_of_another_unicode_are_not_asked_and_not_written(tmp_path, monkeypatch):
+    table = made(tmp_path, [projseg.Index("v", "visit", kind="token")])
+    later = index_kinds.TOKEN._replace(unicode="99.0.0")
+    monkeypatch.setitem(index_kinds.KINDS, "token", later)
+    table.append(rows(400))
+    asked = {"columns": ["user"], "filter": "text_match(visit, '0000077')"}
+    assert table.explain(**asked).indexes["reason"].to_pylist() == ["TYPE_CHANGED"]
+    assert table.query(**asked)["user"].to_pylist() == [77 % 61]
+    assert table.indexes()["status"].to_pylist() == ["DISABLED"]
+    assert table.materialize_index().version == table.version
+    assert table.verify(deep=True) == []
+    monkeypatch.undo()
+    assert table.query(**asked)["user"].to_pylist() == [77 % 61]
+    ((segments, covered),) = state(table)
+    assert segments > covered > 0
+    table.materialize_index()
+    assert_covered(table)

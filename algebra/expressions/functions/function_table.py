@@ -18,6 +18,7 @@ from projseg.algebra.expressions.functions.text import (
     pattern_functions,
     strings,
     text_changes,
+    text_match,
     text_parts,
 )
 from projseg.algebra.expressions.functions.time import (
@@ -43,6 +44,7 @@ FUNCTIONS: Final[dict[str, ScalarFunction]] = {
     **rounding.FUNCTIONS,
     **strings.FUNCTIONS,
     **text_changes.FUNCTIONS,
+    **text_match.FUNCTIONS,
     **text_parts.FUNCTIONS,
     **time_bucket.FUNCTIONS,
     **time_construction.FUNCTIONS,

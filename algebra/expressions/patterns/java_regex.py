@@ -18,6 +18,7 @@ from projseg.algebra.expressions.patterns.pattern_part import (
     LINE_ENDS,
     TEXT_END,
     PatternPart,
+    Runs,
     complement,
     intersection,
     unsupported,
@@ -111,6 +112,11 @@ class JavaRegex:
     def may_fail(self) -> bool:
         """Whether texts may take more time than is allowed."""
         return self._root.size > _PARTS_AT_ONCE
+
+    @property
+    def runs(self) -> Runs:
+        """Literal texts that every text in which it is found holds."""
+        return self._root.runs
 
     def search(self, texts: pa.Array) -> pa.Array:
         """Return bool[n], whether the pattern is found anywhere in each text; null for null.

@@ -159,6 +159,46 @@ def _re2_character(code_point: int) -> str:
     return character if is_plain else f"\\x{{{code_point:X}}}"
 
 
+Runs: TypeAlias = "tuple[str | tuple[Runs, ...] | None, ...]"
+"""What every match holds, in order: a literal text, the runs of options of which one is there, or
+None where nothing is known. Case does not count."""
+
+_COPIES: Final = 3
+_COPIED_MAX: Final = 64
+"""The longest literal whose repetition is written out, so that repetitions do not multiply."""
+
+
+def _run_of(members: CodePoints) -> Runs:
+    """Return the character of a set, if it has but one, or both cases of an ASCII letter."""
+    last = members[-2:-1]
+    one = (*last, *(bound + 1 for bound in last))
+    return (chr(last[0]),) if last and members in (one, with_cases(one)) else (None,)
+
+
+def _in_a_row(parts: Sequence[PatternPart]) -> Runs:
+    found: list[str | tuple[Runs, ...] | None] = []
+    for run in (run for part in parts for run in part.runs):
+        before = found[-1] if found else None
+        if isinstance(run, str) and isinstance(before, str):
+            found[-1] = before + run
+        else:
+            found.append(run)
+    return tuple(found)
+
+
+def _repeated(runs: Runs, least: int, most: int | None) -> Runs:
+    """Return what is there from `least` to `most` times: its first times, and its last ones."""
+    if least == 0:
+        return (None,)
+    if most == 1:
+        return runs
+    text = runs[0] if len(runs) == 1 else None
+    if not isinstance(text, str) or len(text) > _COPIED_MAX:
+        return (*runs, None)
+    text *= min(least, _COPIES)
+    return (text,) if least == most and least <= _COPIES else (text, None, text)
+
+
 TEXT_END: Final = r"(?:\r\n|[\n\r\x{85}\x{2028}\x{2029}])?\z"
 
 
@@ -189,6 +229,8 @@ class PatternPart:
         of which `$` is the last part.
     kept : CodePoints
         Line ends that each `$` stands after rather than before; see `Replacer`.
+    runs : Runs
+        Literal texts that each match holds.
     """
 
     text: str
@@ -206,6 +248,7 @@ class PatternPart:
     opens_end: bool = False
     is_ended: bool = False
     kept: CodePoints = ANY_CHARACTER
+    runs: Runs = ()
 
 
 TEXT_START: Final = PatternPart(r"\A", has_condition=True)
@@ -222,7 +265,11 @@ class Unsupported(Exception):
 def one_of(members: CodePoints) -> PatternPart:
     """Return the part that is one character of a set."""
     return PatternPart(
-        _re2_set(members), 1, first=members, splits_line_end=_contains(members, "\r")
+        _re2_set(members),
+        1,
+        first=members,
+        splits_line_end=_contains(members, "\r"),
+        runs=_run_of(members),
     )
 
 
@@ -260,6 +307,7 @@ def sequence(parts: Sequence[PatternPart]) -> PatternPart:
         opens_end=opens,
         is_ended=bool(parts) and parts[-1] is END_OF_TEXT,
         kept=intersection(kept, *(part.kept for part in parts)),
+        runs=_in_a_row(parts),
     )
 
 
@@ -274,6 +322,7 @@ def choice(options: Sequence[PatternPart]) -> PatternPart:
         splits_line_end=any(option.splits_line_end for option in options),
         opens_end=any(option.opens_end for option in options),
         kept=intersection(*(option.kept for option in options)),
+        runs=(tuple(option.runs for option in options),),
     )
 
 
@@ -303,6 +352,7 @@ def repetition(body: PatternPart, least: int, most: int | None, *, is_greedy: bo
         looped=body.groups if is_loop else body.looped,
         repeats_nothing=body.repeats_nothing or (is_loop and body.least == 0),
         is_ended=False,
+        runs=_repeated(body.runs, least, most),
     )
 
 

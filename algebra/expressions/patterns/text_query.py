@@ -1,0 +1,191 @@
+"""The queries of text_match: which words a text must hold, read from their text."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from projseg.errors import InvalidInputError
+from projseg.segment_format.indexes.text_keys import WORD, class_of, words_of
+
+BYTES_MAX: Final = 4_096
+WORDS_MAX: Final = 64
+_DEPTH_MAX: Final = 64
+_REFUSED: Final = "~^?[]{}+:"
+_STARS: Final = re.compile(r"\*+")
+_TOKEN: Final = re.compile(
+    r'\s*(?:(?P<sign>[()])|(?P<not>-)|"(?P<quoted>[^"]*)"|(?P<word>[^\s()"]+))'
+)
+
+
+class Phrase(msgspec.Struct, frozen=True):
+    """Words in a row, often one.
+
+    Parameters
+    ----------
+    words : tuple of str
+        Folded; in a pattern a * stands for any characters of the word.
+    """
+
+    words: tuple[str, ...]
+
+
+class Every(msgspec.Struct, frozen=True):
+    """All parts are fulfilled."""
+
+    parts: tuple[TextQuery, ...]
+
+
+class Some(msgspec.Struct, frozen=True):
+    """At least one part is fulfilled."""
+
+    parts: tuple[TextQuery, ...]
+
+
+class Without(msgspec.Struct, frozen=True):
+    """A part is not fulfilled."""
+
+    part: TextQuery
+
+
+TextQuery: TypeAlias = Phrase | Every | Some | Without
+
+
+class _Token(NamedTuple):
+    """What it is: `(`, `)`, `-`, `AND`, `OR`, `NOT`, `phrase` or `end`; and where it begins."""
+
+    kind: str
+    position: int
+    words: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=1024)
+def read_text_query(text: str) -> TextQuery:
+    """Return the tree of a query.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_TEXT_QUERY, with the position of what is wrong, from 1.
+    """
+    if len(text.encode()) > BYTES_MAX:
+        raise _bad(text, 0, f"is longer than {BYTES_MAX} bytes")
+    reader = _Reader(text, _tokens(text))
+    found = reader.some(0)
+    if reader.next.kind != "end":
+        raise _bad(text, reader.next.position, "has a bracket that was not opened")
+    return found
+
+
+def _bad(text: str, position: int, problem: str) -> InvalidInputError:
+    shown = text if len(text) <= 80 else f"{text[:77]}..."
+    return InvalidInputError(
+        "PROJSEG_BAD_TEXT_QUERY",
+        f"the text query '{shown}' {problem}, at position {position + 1}; it may have words, "
+        '"words in a row", OR, NOT or -, brackets, and words with *',
+    )
+
+
+def _tokens(text: str) -> list[_Token]:
+    found: list[_Token] = []
+    position = word_count = 0
+    while match := _TOKEN.match(text, position):
+        start, position = match.start(match.lastgroup or 0), match.end()
+        token = _token(text, match, start)
+        word_count += len(token.words)
+        if word_count > WORDS_MAX:
+            raise _bad(text, start, f"has more than {WORDS_MAX} words")
+        found.append(token)
+    if text[position:].strip():
+        raise _bad(text, text.index('"', position), "has a quote that is not closed")
+    return [*found, _Token("end", len(text))]
+
+
+def _token(text: str, match: re.Match[str], start: int) -> _Token:
+    word, quoted = match["word"], match["quoted"]
+    if quoted is not None:
+        words = words_of(quoted)
+        start -= 1
+    elif word is None:
+        return _Token(match["sign"] or match["not"], start)
+    elif word in ("AND", "OR", "NOT"):
+        return _Token(word, start)
+    else:
+        refused = next((at for at, letter in enumerate(word) if letter in _REFUSED), None)
+        if refused is not None:
+            problem = f"has {word[refused]}, which means nothing here (quote it to search for it)"
+            raise _bad(text, start + refused, problem)
+        words = _pattern_words(word)
+    if not words or "*" in words:
+        raise _bad(text, start, "has nothing to search for")
+    return _Token("phrase", start, words)
+
+
+def _pattern_words(word: str) -> tuple[str, ...]:
+    """Return the words of a query's word, in which each * belongs to the letters beside it."""
+    first, *others = _STARS.split(word)
+    found, before = list(words_of(first)), first
+    for piece in others:
+        if found and before and class_of(before[-1]) == WORD:
+            found[-1] += "*"
+        else:
+            found.append("*")
+        after = list(words_of(piece))
+        if after and class_of(piece[0]) == WORD:
+            found[-1] += after.pop(0)
+        found += after
+        before = piece
+    return tuple(found)
+
+
+class _Reader:
+    """Reads a tree from tokens; OR binds weaker than words side by side."""
+
+    def __init__(self, text: str, tokens: list[_Token]) -> None:
+        self._text, self._tokens, self._place = text, tokens, 0
+
+    @property
+    def next(self) -> _Token:
+        """The next token."""
+        return self._tokens[self._place]
+
+    def take(self) -> _Token:
+        """Return the next token and go beyond it."""
+        self._place += 1
+        return self._tokens[self._place - 1]
+
+    def some(self, depth: int) -> TextQuery:
+        """Read parts with OR between them."""
+        parts = [self.every(depth)]
+        while self.next.kind == "OR":
+            self.take()
+            parts.append(self.every(depth))
+        return parts[0] if len(parts) == 1 else Some(tuple(parts))
+
+    def every(self, depth: int) -> TextQuery:
+        """Read parts side by side, or with AND between them."""
+        parts = [self.part(depth)]
+        while self.next.kind not in (")", "OR", "end"):
+            if self.next.kind == "AND":
+                self.take()
+            parts.append(self.part(depth))
+        return parts[0] if len(parts) == 1 else Every(tuple(parts))
+
+    def part(self, depth: int) -> TextQuery:
+        """Read a phrase, a negation or brackets."""
+        token = self.take()
+        if depth == _DEPTH_MAX:
+            raise _bad(self._text, token.position, f"nests deeper than {_DEPTH_MAX}")
+        if token.kind == "phrase":
+            return Phrase(token.words)
+        if token.kind in ("-", "NOT"):
+            return Without(self.part(depth + 1))
+        if token.kind != "(":
+            raise _bad(self._text, token.position, "has nothing to search for")
+        found = self.some(depth + 1)
+        if self.take().kind != ")":
+            raise _bad(self._text, token.position, "has a bracket that is not closed")
+        return found
