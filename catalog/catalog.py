@@ -4,7 +4,9 @@
 |---|---|
 | `catalog` | create, register, merge, edit, rename, spec, exists |
 | `definition_verbs` | columns, namespaces, tables, history, changes |
-| `table_verbs` | table, metadata, sql, apply, rebind, expire |
+| `table_verbs` | table, metadata, apply, rebind, expire |
+| `information_schema` | sql |
+| `external_verbs` | read, external |
 | `definition_files` | export, load, register_warehouse |
 | `upkeep` | drop, undrop, trash, gc, drop_namespace, backup, restore, migrate, check |
 """
@@ -14,12 +16,16 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
+from projseg.catalog.access_verbs import CatalogAdmin
 from projseg.catalog.definition_files import DefinitionFiles
 from projseg.catalog.definition_verbs import DefinitionVerbs
+from projseg.catalog.external.allowed_places import AllowedPlaces
+from projseg.catalog.external_verbs import ExternalVerbs
+from projseg.catalog.information_schema import InformationSchema
 from projseg.catalog.spec.spec_edits import merged
 from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import SpecLike, TableSpec
@@ -33,7 +39,7 @@ ENVIRONMENT: Final = "PROJSEG_CATALOG"
 _RANDOM: Final = random.SystemRandom()
 
 
-class Catalog(DefinitionVerbs, DefinitionFiles, Upkeep):
+class Catalog(InformationSchema, DefinitionVerbs, ExternalVerbs, DefinitionFiles, Upkeep):
     """The definitions of a tenant in a SQLite file or in PostgreSQL.
 
     It is a context manager, and picklable without its connections; threads may share one.
@@ -53,6 +59,11 @@ class Catalog(DefinitionVerbs, DefinitionFiles, Upkeep):
         For how long a definition that was read may be used again; 0: each statement reads it.
     timeout : float
         Seconds to wait for a database that is locked or does not answer.
+    external_roots : sequence of str
+        Folders that definitions of files may name; none given: those of the environment.
+    external_hosts : sequence of str
+        Hosts that they may name, `host[:port]` for https or `http://host[:port]`; none given: those
+        of the environment.
     storage_options : mapping or None
         Of the tables, as of `Table`.
 
@@ -73,6 +84,8 @@ class Catalog(DefinitionVerbs, DefinitionFiles, Upkeep):
         user: str | None = None,
         refresh_seconds: float = 0,
         timeout: float = 10,
+        external_roots: Sequence[str] = (),
+        external_hosts: Sequence[str] = (),
         storage_options: StorageOptionsLike | None = None,
     ) -> None:
         given = uri if uri is not None else os.environ.get(ENVIRONMENT)
@@ -81,6 +94,7 @@ class Catalog(DefinitionVerbs, DefinitionFiles, Upkeep):
                 "PROJSEG_BAD_ARGUMENT",
                 f"no catalog was named; give its file or address, or set {ENVIRONMENT}",
             )
+        self._places = AllowedPlaces.of(external_roots, external_hosts)
         self._open(
             os.fspath(given),
             warehouse=None if warehouse is None else os.fspath(warehouse),
@@ -104,6 +118,11 @@ class Catalog(DefinitionVerbs, DefinitionFiles, Upkeep):
 
     def __repr__(self) -> str:
         return f"<Catalog {self.store.database!r}, tenant {self.store.tenant}>"
+
+    @property
+    def admin(self) -> CatalogAdmin:
+        """Tenants, principals, tokens and grants of those who come through a server."""
+        return CatalogAdmin(self.store)
 
     def close(self) -> None:
         """Close the connections; the next use opens others."""

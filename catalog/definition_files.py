@@ -12,7 +12,7 @@ from projseg.catalog.spec.spec_rules import checked
 from projseg.catalog.spec.table_spec import SPEC_BYTES_MAX, TableSpec
 from projseg.catalog.store.definition_store import Action
 from projseg.catalog.store.table_metadata import parse_name
-from projseg.catalog.table_verbs import TableVerbs, folder_of
+from projseg.catalog.table_verbs import TableVerbs
 from projseg.errors import InvalidInputError
 from projseg.table_layer.metadata.versions import holds_table
 
@@ -78,7 +78,7 @@ class DefinitionFiles(TableVerbs):
             As of `create` and `register`; the definitions before the one that is wrong are there.
         """
         if isinstance(definitions, str | os.PathLike):
-            found: Iterable[Mapping[str, Any]] = _files(folder_of(definitions))
+            found: Iterable[Mapping[str, Any]] = _files(_folder(definitions))
         else:
             found = definitions
         count = 0
@@ -121,7 +121,7 @@ class DefinitionFiles(TableVerbs):
             As of `register`.
         """
         count = 0
-        for place in sorted(folder_of(folder).glob("*/*")):
+        for place in sorted(_folder(folder).glob("*/*")):
             if place.name.startswith(".") or not place.is_dir() or not holds_table(place):
                 continue
             content = {
@@ -146,3 +146,10 @@ def _files(folder: Path) -> Iterator[Mapping[str, Any]]:
                 "PROJSEG_BAD_SPEC", f"{path} is no exported definition: {error}"
             ) from error
         yield content
+
+
+def _folder(path: str | os.PathLike[str]) -> Path:
+    found = Path(path)
+    if not found.is_dir():
+        raise InvalidInputError("PROJSEG_BAD_ARGUMENT", f"{found} is no folder")
+    return found

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -65,6 +63,12 @@ class TableVerbs:
         self._refresh_seconds = refresh_seconds
         self._storage_options = storage_options
         self._known: dict[tuple[str, str], tuple[float, TableMetadata]] = {}
+
+    def _adopt_caller(self, tenant: str, user: str, warehouse: str | None) -> None:
+        """Become the catalog of another tenant of the database, edited by a user."""
+        self.store = DefinitionStore(self.store.database, tenant, user)
+        self._warehouse = warehouse or self._warehouse
+        self._known = {}
 
     def flush(self) -> None:
         """Forget every definition that was read."""
@@ -149,7 +153,7 @@ class TableVerbs:
         ProjsegError
             As of `Table.sql` and `table`.
         """
-        table = self.table(_table_of(text, args))
+        table = self.table(table_of(text, args))
         if explain:
             return table.sql(text, context=context, args=args, explain=True)
         return table.sql(text, context=context, args=args)
@@ -224,14 +228,16 @@ class TableVerbs:
         snapshot = open_snapshot(storage)
         definition = replace(definition, table_id=None, bindings={})
         properties = snapshot.properties
-        seen = {
+        seen: dict[str, Any] = {
             "table_id": properties.table_id,
             "bindings": bindings_of(definition, properties),
             "stored_schema": {column.name: column.type for column in properties.columns},
         }
-        self.store.record(definition.id, **seen, stored_version=snapshot.version)
+        seen["stored_version"] = snapshot.version
+        self.store.record(definition.id, **seen)
         self.flush()
-        return self.table(name).adopt(takes_over=True)
+        table = CatalogTable(self._as_catalog(), replace(definition, **seen), storage, snapshot)
+        return table.adopt(takes_over=True)
 
     def expire(self, name: NameLike, dry_run: bool = True) -> pa.Table:
         """Remove the segments whose rows are all older than the definition's `retention`.
@@ -324,8 +330,8 @@ class TableVerbs:
         if definition.location is None:
             raise UnsupportedFeatureError(
                 "PROJSEG_UNSUPPORTED_FEATURE",
-                f"'{definition.full_name}' defines files from outside ({definition.type}), which "
-                "this release keeps and does not read",
+                f"'{definition.full_name}' defines files from outside ({definition.type}) and is "
+                "no table; use read",
             )
         return open_storage(definition.location, self._storage_options)
 
@@ -363,29 +369,32 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def _table_of(text: str, args: ArgumentsLike | None) -> str | tuple[str, ...]:
-    """Return the name after a statement's innermost FROM."""
-    if not isinstance(text, str):
-        raise InvalidInputError("PROJSEG_BAD_SQL", f"a statement is a text, found {text!r}")
-    described = _DESCRIBED.fullmatch(text)
-    if described is not None:
-        return tuple(described["name"].replace("`", "").split("."))
-    select, _ = with_arguments(_EXPLAIN.sub("", text, count=1), args)
-    statement: SelectStatement = parse_select(select)
-    while statement.source is not None:
-        statement = statement.source
-    return tuple(statement.table.written.split("."))
-
-
-def folder_of(path: str | os.PathLike[str]) -> Path:
-    """Return a folder that is there.
+def table_of(text: str, args: ArgumentsLike | None) -> str | tuple[str, ...]:
+    """Return the name after a statement's innermost FROM.
 
     Raises
     ------
     InvalidInputError
-        PROJSEG_BAD_ARGUMENT.
+        PROJSEG_BAD_SQL.
     """
-    found = Path(path)
-    if not found.is_dir():
-        raise InvalidInputError("PROJSEG_BAD_ARGUMENT", f"{found} is no folder")
-    return found
+    described = _DESCRIBED.fullmatch(text) if isinstance(text, str) else None
+    if described is not None:
+        return tuple(described["name"].replace("`", "").split("."))
+    return tuple(innermost_select(text, args).table.written.split("."))
+
+
+def innermost_select(text: str, args: ArgumentsLike | None) -> SelectStatement:
+    """Return the SELECT of a statement that reads a table itself.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_SQL.
+    """
+    if not isinstance(text, str):
+        raise InvalidInputError("PROJSEG_BAD_SQL", f"a statement is a text, found {text!r}")
+    select, _ = with_arguments(_EXPLAIN.sub("", text, count=1), args)
+    statement: SelectStatement = parse_select(select, with_joins=False)  # as `Table.sql`: once
+    while statement.source is not None:
+        statement = statement.source
+    return statement

@@ -18,7 +18,7 @@ from projseg.table_layer.storage.paths import DATA_PREFIX, METADATA_PREFIX, is_o
 TRASH_DAYS: Final = 7
 CHANGE_DAYS: Final = 90
 DATA: Final = ("keep", "trash", "now")
-_DAY_US: Final = 86_400_000_000
+DAY_US: Final = 86_400_000_000
 
 
 class Upkeep(TableVerbs):
@@ -64,7 +64,7 @@ class Upkeep(TableVerbs):
         parsed = parse_name(name)
         if if_exists and self.store.find(parsed) is None:
             return False
-        due_us = time.time_ns() // 1000 + (0 if data == "now" else TRASH_DAYS * _DAY_US)
+        due_us = time.time_ns() // 1000 + (0 if data == "now" else TRASH_DAYS * DAY_US)
         gone = self.store.remove(parsed, due_us, removes_files=data != "keep", version=version)
         self.flush()
         if data == "now":
@@ -143,7 +143,7 @@ class Upkeep(TableVerbs):
         CatalogError
             As of `create`.
         """
-        due_us = time.time_ns() // 1000 + TRASH_DAYS * _DAY_US
+        due_us = time.time_ns() // 1000 + TRASH_DAYS * DAY_US
         try:
             return self.store.remove_namespace(name, due_us, cascade=cascade)
         finally:
@@ -175,7 +175,7 @@ class Upkeep(TableVerbs):
         if not dry_run:
             for found, _, removes_files in due:
                 self._remove(found, removes_files=removes_files)
-            self.store.prune_changes(now - CHANGE_DAYS * _DAY_US)
+            self.store.prune_changes(now - CHANGE_DAYS * DAY_US)
         locations = [one.location if removes else None for one, _, removes in due]
         return pa.table(
             {

@@ -15,6 +15,7 @@ from typer.models import ArgumentInfo, OptionInfo
 from projseg import cli
 from projseg.benchmarks.cli import app as bench_app
 from projseg.cli.doctor import extension as extension_app
+from projseg.cli.hosting import app as catalog_app
 
 _VALUES = {str: "TEXT", int: "INTEGER", float: "NUMBER", Path: "PATH", bool: ""}
 _LIKE = {"explain": "query"}
@@ -60,7 +61,12 @@ class Command:
 
 def commands() -> dict[str, Command]:
     """Return all commands by name, those of `bench` last."""
-    apps = {"": cli.app, "extension ": extension_app, "bench ": bench_app}
+    apps = {
+        "": cli.app,
+        "catalog ": catalog_app,
+        "extension ": extension_app,
+        "bench ": bench_app,
+    }
     return {one.name: one for prefix, app in apps.items() for one in _of(app, prefix)}
 
 

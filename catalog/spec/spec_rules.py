@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
@@ -41,6 +42,7 @@ def checked(spec: TableSpec) -> TableSpec:
     return spec
 
 
+@lru_cache(4096)  # a catalog has the same few texts in thousands of definitions
 def declared_type(text: str) -> pa.DataType:
     """Return the type that a `sqlType` names.
 

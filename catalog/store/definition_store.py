@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, Literal
 
 import sqlalchemy as sa
@@ -53,9 +53,24 @@ class DefinitionStore(Namespaces, Trash):
             return self._active(connection, name)
 
     def listed(
-        self, namespace: str | None = None, type: str | None = None, page: int = PAGE
+        self,
+        namespace: str | None = None,
+        type: str | None = None,
+        page: int = PAGE,
+        *,
+        among: tuple[Collection[str] | None, Collection[str] | None] = (None, None),
     ) -> Iterator[TableMetadata]:
-        """Yield the definitions in the order of their names, page by page."""
+        """Yield the definitions in the order of their names, page by page.
+
+        Parameters
+        ----------
+        namespace, type : str or None
+            Only those of it.
+        page : int
+            Definitions that are read at a time.
+        among : (collection of str or None, collection of str or None)
+            Only those of some namespaces, and of some names, in any case; None: of all.
+        """
         table, after = DEFINITIONS.c, ("", "")
         while True:
             asked = (
@@ -69,6 +84,9 @@ class DefinitionStore(Namespaces, Trash):
                 asked = asked.where(table.folded_namespace == namespace.casefold())
             if type is not None:
                 asked = asked.where(table.type == type)
+            for column, wanted in zip((table.folded_namespace, table.folded), among, strict=True):
+                if wanted is not None:
+                    asked = asked.where(column.in_({one.casefold() for one in wanted}))
             with self.database.reading() as connection:
                 rows = connection.execute(asked).all()
             found = [metadata_of(row) for row in rows]
@@ -76,6 +94,21 @@ class DefinitionStore(Namespaces, Trash):
             if len(found) < page:
                 return
             after = found[-1].full_name.folded
+
+    def names(self, namespace: str | None, after: tuple[str, str], most: int) -> list[Name]:
+        """Return names of definitions, in order, after a key that `Name.folded` is."""
+        table = DEFINITIONS.c
+        asked = (
+            sa.select(table.namespace, table.name)
+            .where(table.tenant == self.tenant, table.state == ACTIVE)
+            .where(sa.tuple_(table.folded_namespace, table.folded) > sa.tuple_(*after))
+            .order_by(table.folded_namespace, table.folded)
+            .limit(most)
+        )
+        if namespace is not None:
+            asked = asked.where(table.folded_namespace == namespace.casefold())
+        with self.database.reading() as connection:
+            return [Name(row.namespace, row.name) for row in connection.execute(asked)]
 
     def put(
         self,

@@ -28,11 +28,13 @@ class Namespaces(TenantEdits):
         with self.database.reading() as connection:
             rows = [dict(row) for row in connection.execute(asked).mappings()]
         if all(row["folded"] != DEFAULT_NAMESPACE for row in rows):
-            rows.append({"name": DEFAULT_NAMESPACE, "comment": None, "properties": None})
+            rows.append(dict.fromkeys(("comment", "properties", "owner"), None))
+            rows[-1]["name"] = DEFAULT_NAMESPACE
         found = [
             {
                 "name": row["name"],
                 "comment": row["comment"],
+                "owner": row["owner"],
                 "properties": json.loads(row["properties"] or "{}"),
             }
             for row in rows

@@ -30,7 +30,7 @@ T = TypeVar("T")
 PAGE: Final = 1000
 
 TENANTS: Final = sa.table(
-    "tenants", *map(sa.column, ("tenant", "head", "kept_from", "warehouse", "created_us"))
+    "tenants", *map(sa.column, ("tenant", "head", "kept_from", "warehouse", "roots", "created_us"))
 )
 NAMESPACES: Final = sa.table(
     "namespaces",

@@ -11,7 +11,8 @@ from scale import tries
 from typer.main import get_command
 
 import projseg
-from projseg.cli import app, main, text_files
+from projseg.catalog.external import text_files
+from projseg.cli import app, main
 
 FAULTS = {
     "csv": ("a,b", "x,1,2,3,4", "t,1.5,2015-09-12T00:00:00Z", "t,7,never", 't,"8,2015-09-12'),

@@ -10,10 +10,10 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from projseg.cli import text_files
-from projseg.cli.input_columns import BadLines, table_schema
-from projseg.cli.input_files import Sources, stored_bytes
-from projseg.cli.text_files import TextForm
+from projseg.catalog.external import text_files
+from projseg.catalog.external.input_columns import BadLines, table_schema
+from projseg.catalog.external.input_files import Sources, stored_bytes
+from projseg.catalog.external.text_files import TextForm
 from projseg.errors import InvalidInputError
 from projseg.segment_format.layout.logical_types import type_name
 

@@ -5,7 +5,7 @@
 | 0 | done |
 | 1 | an error, printed as one line on standard error; `demo` or `doctor` found a fault |
 | 2 | the command was not understood |
-| 3 | a verification failed, an erasure left something, a benchmark found a fault |
+| 3 | a check failed, an erasure left something, a benchmark found a fault |
 | 130 | interrupted from the keyboard |
 """
 
@@ -26,6 +26,7 @@ from projseg.cli import (
     declaring,
     demo,
     doctor,
+    hosting,
     keeping,
     load,
     reading,
@@ -123,6 +124,7 @@ _VERBS: Final[dict[str, Callable[..., None]]] = {
 }
 for _name, _verb in _VERBS.items():
     app.command(_name)(declared(_verb))
+app.add_typer(hosting.app, name="catalog")
 app.add_typer(doctor.extension, name="extension")
 
 

@@ -8,11 +8,11 @@ from typing import Annotated, Final, Literal
 import pyarrow as pa
 import typer
 
-from projseg.cli.input_columns import BadLines
-from projseg.cli.input_files import Sources
+from projseg.catalog.external.input_columns import BadLines
+from projseg.catalog.external.input_files import Sources
+from projseg.catalog.external.text_files import TextForm
 from projseg.cli.output import print_fields, print_preview
 from projseg.cli.shared_arguments import Condition, Filter, IsPreview, Location, Output, open_table
-from projseg.cli.text_files import TextForm
 from projseg.errors import InvalidInputError
 from projseg.maintenance.row_changes.delete_and_update import Corrected
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Annotated, Any, Final, Literal
 
 import pyarrow as pa
@@ -12,14 +13,15 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
 import projseg
+from projseg.catalog.external.input_columns import FAIL, SKIP, BadLines, check_types, table_schema
+from projseg.catalog.external.input_files import Sources
+from projseg.catalog.external.text_files import TextForm
 from projseg.cli.declaring import parse_declarations
-from projseg.cli.input_columns import FAIL, BadLines, check_types, table_schema
-from projseg.cli.input_files import Sources, show_sample
-from projseg.cli.output import print_fields, shown_progress
+from projseg.cli.output import OutputFormat, print_fields, print_rows, shown_progress
 from projseg.cli.shared_arguments import Location, Output, given_options, open_table, sql_list
-from projseg.cli.text_files import TextForm
 from projseg.declarations import check_declared
 from projseg.errors import InvalidInputError
+from projseg.segment_format.layout.logical_types import type_name
 
 Format = Literal["parquet", "csv", "json"]
 _ASCII_MAX: Final = 127
@@ -120,7 +122,7 @@ def load(
     )
     sources = Sources(files, format, form)
     if sample is not None:
-        show_sample(sources, types or [], time_column, sample, output)
+        _show_sample(sources, types or [], time_column, sample, output)
         return
     started = time.perf_counter()
     properties = {
@@ -167,6 +169,21 @@ def load(
         "rows_per_second": round(added["added_rows"] / seconds),
     }
     print_fields(done, output)
+
+
+def _show_sample(
+    sources: Sources,
+    types: Sequence[str],
+    time_column: str | None,
+    count: int,
+    output: OutputFormat | None,
+) -> None:
+    """Print the columns that a table would have, and its first rows."""
+    schema = table_schema(sources.schema, types, time_column)
+    print_rows([{"column": field.name, "type": type_name(field.type)} for field in schema], output)
+    rows = sources.rows(schema, BadLines(SKIP), lambda _: None)
+    found = pa.Table.from_batches(islice(rows, 1), schema)
+    print_rows(found.slice(0, count), output)
 
 
 def _one_character(option: str, text: str) -> str:

@@ -14,16 +14,16 @@ from projseg.cli.shared_arguments import (
     At,
     GivenQuery,
     Location,
+    OtherTables,
     Output,
     Threads,
     Timezone,
     content_of,
     open_table,
+    tables_named,
 )
-from projseg.errors import InvalidInputError
 from projseg.explain import Explain
 from projseg.segment_format.layout.logical_types import type_name
-from projseg.table import Table
 
 
 def query(location: Location, *, query: GivenQuery, at: At, output: Output = None) -> None:
@@ -38,10 +38,7 @@ def sql(
     ],
     *,
     args: Args = None,
-    table: Annotated[
-        list[str] | None,
-        typer.Option("--table", help="NAME=PATH: another table, which FROM joins by that name."),
-    ] = None,
+    table: OtherTables = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say how it would be answered instead.")
     ] = False,
@@ -52,7 +49,7 @@ def sql(
 ) -> None:
     """Answer a SELECT over the table, which every name after FROM means but those of --table."""
     fact = open_table(location, **at)
-    tables = None if not table else dict(map(_named_table, table))
+    tables = tables_named(table)
     context = {"timezone": timezone, "threads": threads}
     text = content_of(statement, "the statement")
     values = arguments_of_texts(args or (), timezone or "UTC")
@@ -61,13 +58,6 @@ def sql(
         _print_explain(explained, output)
     else:
         print_rows(fact.sql(text, context=context, args=values, tables=tables), output)
-
-
-def _named_table(text: str) -> tuple[str, Table]:
-    name, sign, location = text.partition("=")
-    if not (name and sign and location):
-        raise InvalidInputError("PROJSEG_BAD_OPTION", f"--table takes NAME=PATH, found '{text}'")
-    return name, open_table(location)
 
 
 def explain(

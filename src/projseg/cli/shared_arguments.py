@@ -211,6 +211,11 @@ GivenQuery = Annotated[
     Query, OptionGroup({**_PARTS, "args": Args, **_CONTEXT, "whole": _WHOLE}, _query)
 ]
 
+OtherTables = Annotated[
+    list[str] | None,
+    typer.Option("--table", help="NAME=PATH: another table, which FROM joins by that name."),
+]
+
 _STORAGE_OPTION: Final = Annotated[
     list[str] | None,
     typer.Option(
@@ -265,6 +270,25 @@ def open_table(
 ) -> projseg.Table:
     """Return a table, reached by the storage options that were given."""
     return projseg.Table(location, version, timestamp, tag, given_options())
+
+
+def tables_named(texts: list[str] | None) -> dict[str, projseg.Table] | None:
+    """Return the tables of `--table` by their names; None if there are none.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_OPTION.
+    """
+    found = {}
+    for text in texts or ():
+        name, sign, location = text.partition("=")
+        if not (name and sign and location):
+            raise InvalidInputError(
+                "PROJSEG_BAD_OPTION", f"--table takes NAME=PATH, found '{text}'"
+            )
+        found[name] = open_table(location)
+    return found or None
 
 
 def _parsed(texts: list[str]) -> dict[str, str]:

@@ -11,9 +11,11 @@ from projseg.cli.output import print_fields, print_rows, segments_shown
 from projseg.cli.shared_arguments import (
     IsPreview,
     Location,
+    OtherTables,
     Output,
     SegmentInterval,
     open_table,
+    tables_named,
 )
 from projseg.errors import InvalidInputError
 from projseg.views.refresh_work import Refresh
@@ -31,6 +33,7 @@ def views(location: Location, output: Output = None) -> None:
 def create_view(
     location: Location,
     definition: Annotated[str, typer.Argument(help="NAME=SELECT columns, aggregates FROM t ...")],
+    table: OtherTables = None,
     deferred: Annotated[
         bool, typer.Option("--deferred", help="Only refresh-view refreshes it, not each commit.")
     ] = False,
@@ -49,11 +52,12 @@ def create_view(
         raise InvalidInputError(
             "PROJSEG_BAD_VIEW", f"'{definition[:80]}' is not NAME=SELECT ...; give the view a name"
         )
-    table = open_table(location)
+    fact = open_table(location)
     with segments_shown() as progress:
-        table.create_view(
+        fact.create_view(
             name.strip(),
             sql,
+            tables=tables_named(table),
             refresh="deferred" if deferred else "commit",
             chunk=chunk,
             retain=retain,

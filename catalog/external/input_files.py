@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet
 
-from projseg.cli.input_columns import SKIP, BadLines, bad_file, cast_batches, table_schema
-from projseg.cli.output import OutputFormat, print_rows
-from projseg.cli.text_files import STDIN, TextFile, TextForm
+from projseg.catalog.external.input_columns import BadLines, bad_file, cast_batches
+from projseg.catalog.external.text_files import STDIN, TextFile, TextForm
 from projseg.errors import InvalidInputError
 from projseg.memory.forks import cached_property
-from projseg.segment_format.layout.logical_types import type_name
 
 _COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _KINDS: Final = {
@@ -81,21 +78,6 @@ class Sources:
         if kind == "parquet":
             return open_parquet(path, advance)
         return TextFile(path, kind, compression, self._form, advance)
-
-
-def show_sample(
-    sources: Sources,
-    types: Sequence[str],
-    time_column: str | None,
-    count: int,
-    output: OutputFormat | None,
-) -> None:
-    """Print the columns that a table would have, and its first rows."""
-    schema = table_schema(sources.schema, types, time_column)
-    print_rows([{"column": field.name, "type": type_name(field.type)} for field in schema], output)
-    rows = sources.rows(schema, BadLines(SKIP), lambda _: None)
-    found = pa.Table.from_batches(islice(rows, 1), schema)
-    print_rows(found.slice(0, count), output)
 
 
 def stored_bytes(path: str) -> int:

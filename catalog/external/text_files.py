@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
-from projseg.cli.input_columns import BadLines, cast_batches, check_columns
+from projseg.catalog.external.input_columns import BadLines, cast_batches, check_columns
 from projseg.errors import InvalidInputError, ProjsegError
 from projseg.segment_format.layout.logical_types import TIMESTAMP, TIMESTAMP_NTZ
 
@@ -41,12 +41,21 @@ class TextForm:
         Whether the first line of CSV has the names of columns.
     nulls : tuple of str or None
         Texts that mean null; None: empty ones, NULL, N/A and the like.
+    columns : tuple of str or None
+        The names of columns of CSV without header; None: they are numbered.
+    skipped_lines : int
+        Lines before the header or the first row.
+    declared : pa.Schema or None
+        Types of columns of JSON that the first block does not tell; others are left out.
     """
 
     delimiter: str = ","
     quote: str = '"'
     has_header: bool = True
     nulls: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
+    skipped_lines: int = 0
+    declared: pa.Schema | None = None
 
 
 class _Reader(Protocol):
@@ -73,6 +82,8 @@ class TextFile:
         How it is written.
     advance : callable
         Called with the number of stored bytes each time some have been read.
+    opened : file of Arrow or None
+        Its bytes, where `path` only names them.
 
     Raises
     ------
@@ -87,12 +98,18 @@ class TextFile:
         compression: str | None,
         form: TextForm,
         advance: Callable[[int], None],
+        opened: pa.NativeFile | None = None,
     ) -> None:
         self.path = path
+        # A line of delimiters alone is a row of nulls.
+        self._blank = b" \t\r\n".replace(form.delimiter.encode(), b"") if kind == "csv" else None
         with _naming(path):
-            self._blocks = _blocks(path, compression, advance)
+            self._blocks = _blocks(path, compression, advance, opened)
             self._first = next(self._blocks, b"").removeprefix(_BOM)
             self._line = 1
+            for _ in range(form.skipped_lines):
+                _, mark, self._first = self._first.partition(b"\n")
+                self._line += bool(mark)
             if kind == "json" and self._first.lstrip()[:1] == b"[":
                 self._first = _lines_of_array(self._first + b"".join(self._blocks))
                 self._blocks = iter(())
@@ -105,7 +122,7 @@ class TextFile:
                 self._first = rest
                 self._reader = _Csv(header, rest, form)
             else:
-                self._reader = _Json(self._first)
+                self._reader = _Json(self._first, form.declared)
 
     @property
     def schema(self) -> pa.Schema:
@@ -130,12 +147,12 @@ class TextFile:
         self, lines: list[bytes], number: int, target: pa.Schema, bad: BadLines
     ) -> Iterator[pa.RecordBatch]:
         block = b"".join(lines)
-        if not block.strip():
+        if not block.strip(self._blank):
             return
         texts = frozenset(f.name for f in target if pa.types.is_string(f.type))
         try:
             rows = self._reader.read(block, texts)
-            if isinstance(self._reader, _Csv) and _has_open_quote(rows, lines):
+            if isinstance(self._reader, _Csv) and _has_open_quote(rows, lines, self._blank):
                 raise ValueError("a quote is left open")
             reader = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())
             batches = list(cast_batches(self.path, reader, target))
@@ -150,9 +167,9 @@ class TextFile:
         yield from batches
 
 
-def _has_open_quote(rows: pa.Table, lines: list[bytes]) -> bool:
+def _has_open_quote(rows: pa.Table, lines: list[bytes], blank: bytes | None) -> bool:
     """Whether rows of CSV are fewer than lines, or the end of a single line is in its value."""
-    if len(rows) != sum(bool(line.strip()) for line in lines):
+    if len(rows) != sum(bool(line.strip(blank)) for line in lines):
         return True
     if len(rows) != 1:
         return False
@@ -221,10 +238,15 @@ class _Json:
     ----------
     block : bytes
         The first lines, from which types are guessed.
+    declared : pa.Schema or None
+        The columns that are read, and their types where the first lines tell none.
     """
 
-    def __init__(self, block: bytes) -> None:
+    def __init__(self, block: bytes, declared: pa.Schema | None = None) -> None:
         self.schema = _guessed_json(block)
+        self._unexpected = "error" if declared is None else "ignore"
+        if declared is not None:
+            self.schema = pa.schema([_json_field(field, self.schema) for field in declared])
 
     def read(self, lines: bytes, texts: frozenset[str]) -> pa.Table:
         """Return the rows; times are read as texts first, as their zones would be lost."""
@@ -233,12 +255,22 @@ class _Json:
             is_null = pa.types.is_null(field.type) and field.name in texts
             is_text = field.type in _TIMES or is_null
             fields.append(field.with_type(pa.string()) if is_text else field)
-        rows = _read_json(lines, pa.schema(fields), "error")
+        rows = _read_json(lines, pa.schema(fields), self._unexpected)
         columns = [
             rows[field.name].cast(field.type) if field.type in _TIMES else rows[field.name]
             for field in self.schema
         ]
         return pa.table(columns, names=self.schema.names)
+
+
+def _json_field(declared: pa.Field, found: pa.Schema) -> pa.Field:
+    """Return a declared column as JSON writes it: a type without a form there is a text."""
+    place = found.get_field_index(declared.name)
+    if place >= 0 and not pa.types.is_null(found.field(place).type):
+        return found.field(place)
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_nested)
+    is_own = any(kind(declared.type) for kind in kinds)
+    return declared if is_own else declared.with_type(pa.string())
 
 
 def _guessed_json(block: bytes) -> pa.Schema:
@@ -306,7 +338,7 @@ def _lines_of_array(text: bytes) -> bytes:
 def _split_header(block: bytes, form: TextForm) -> tuple[list[str] | None, bytes]:
     """Return the names in the first line, and what follows it."""
     if not form.has_header:
-        return None, block
+        return None if form.columns is None else list(form.columns), block
     lines = block.splitlines(keepends=True)
     place = next((n for n, line in enumerate(lines) if line.strip()), 0)
     line, rest = lines[place], b"".join(lines[place + 1 :])
@@ -315,9 +347,16 @@ def _split_header(block: bytes, form: TextForm) -> tuple[list[str] | None, bytes
     return found.column_names, rest
 
 
-def _blocks(path: str, compression: str | None, advance: Callable[[int], None]) -> Iterator[bytes]:
+def _blocks(
+    path: str,
+    compression: str | None,
+    advance: Callable[[int], None],
+    opened: pa.NativeFile | None,
+) -> Iterator[bytes]:
     """Yield a file as blocks of whole lines."""
-    file: Any = sys.stdin.buffer if path == STDIN else pa.OSFile(path)
+    file: Any = opened
+    if file is None:
+        file = sys.stdin.buffer if path == STDIN else pa.OSFile(path)
     stream = pa.CompressedInputStream(file, compression) if compression else file
     stored, rest = 0, b""
     while more := stream.read(BLOCK_BYTES):

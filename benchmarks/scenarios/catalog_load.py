@@ -1,0 +1,236 @@
+"""What a catalog of many definitions costs: its lists, one definition, names in SQL, and REST."""
+
+from __future__ import annotations
+
+import json
+import resource
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+
+import projseg
+from projseg.benchmarks.runner.scenario import Bench, Scenario, measured
+
+__all__ = ["CATALOG"]
+
+_WIDE_COLUMNS: Final = 1000
+_COLUMNS: Final = 91  # so that 10,000 definitions have a million
+_REPEATS: Final = 100
+_EDIT_EVERY: Final = 10
+_ROWS: Final = {"a": list(range(1000)), "b": ["x", "y"] * 500}
+_START_SECONDS: Final = 60
+
+
+def _run(bench: Bench) -> None:
+    """Fill a catalog in a SQLite file, then ask it: in this process, and behind a server."""
+    names = [f"t{number}" for number in range(bench["definitions"])]
+    wide = names[: bench["wide"]]
+    case = f"{len(names):,} definitions"
+    uri = str(bench.folder / "house.db")
+    with projseg.Catalog(uri, warehouse=bench.folder / "warehouse") as catalog:
+        with measured() as spent:
+            for number, name in enumerate(names):
+                catalog.create(name, _spec(_WIDE_COLUMNS if number < len(wide) else _COLUMNS))
+        bench.add("defining", case, "python", spent)
+        bench.progress(f"defined in {spent['s']:.0f} s")
+        _add_lists(bench, catalog, case, len(names), len(wide))
+        _add_definitions(bench, catalog, wide)
+        _add_selects(bench, catalog)
+        token = _administrator(catalog)
+        with _server(uri) as port:
+            _add_requests(bench, port, token, names, wide)
+
+
+def _spec(columns: int) -> dict[str, Any]:
+    listed = [{"name": f"c{number}", "sqlType": "bigint"} for number in range(columns)]
+    return {"properties": {"description": "Generated"}, "columns": listed}
+
+
+def _add_lists(bench: Bench, catalog: projseg.Catalog, case: str, count: int, wide: int) -> None:
+    """Measure what looks at all definitions, and `information_schema` of one."""
+
+    def listed() -> int:
+        return len(catalog.store.names(None, ("", ""), count + 1))
+
+    def described(number: int) -> int:
+        text = "SELECT * FROM information_schema.columns WHERE table_name = ?"
+        return _length(catalog.sql(text, args=[f"t{wide + number % (count - wide)}"]))
+
+    columns = wide * _WIDE_COLUMNS + (count - wide) * _COLUMNS
+    bench.add("all names", case, "python", _times(bench, lambda _: listed(), 10, count))
+    bench.add("head", case, "python", _times(bench, lambda _: catalog.store.head(), _REPEATS))
+    found = _times(bench, described, 20, _COLUMNS)
+    bench.add("information_schema.columns", "of one", "python", found)
+    bench.progress("information_schema of all")
+    with measured() as spent:
+        rows = _length(catalog.sql("SELECT * FROM information_schema.columns"))
+    spent["peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    _require(bench, rows, columns, "information_schema.columns of all")
+    bench.add("information_schema.columns", f"{columns:,} columns", "python", spent)
+
+
+def _add_definitions(bench: Bench, catalog: projseg.Catalog, wide: list[str]) -> None:
+    """Measure one definition with many columns."""
+
+    def columns(number: int) -> int:
+        return len(catalog.spec(wide[number % len(wide)]).columns)
+
+    found = _times(bench, columns, _REPEATS, _WIDE_COLUMNS)
+    bench.add("one definition", f"{_WIDE_COLUMNS:,} columns", "python", found)
+
+
+def _add_selects(bench: Bench, catalog: projseg.Catalog) -> None:
+    """Measure SELECT by name beside SELECT by path, in turns, with a new constant each time."""
+    columns = [{"name": "a", "sqlType": "bigint"}, {"name": "b", "sqlType": "string"}]
+    catalog.create("asked", {"columns": columns})
+    catalog.table("asked").append(_ROWS)
+    location = catalog.metadata("asked").location
+    text = "SELECT b, sum(a) AS s FROM asked WHERE a >= {} GROUP BY b"
+    ways: dict[str, Callable[[int], int]] = {
+        "by name": lambda n: _length(catalog.sql(text.format(n))),
+        "by path": lambda n: _length(projseg.Table(str(location)).sql(text.format(n))),
+    }
+    spent: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
+    for number in range(_REPEATS):
+        # Each way gets constants of its own, as the first to ask has a text parsed for the other.
+        for place, (way, select) in enumerate(ways.items()):
+            found, times = _timed(select, number * len(ways) + place)
+            _require(bench, found, 2, f"SELECT {way}")
+            spent[way].append(times)
+    for way, several in spent.items():
+        bench.add("SELECT", "1,000 rows", way, _spread(several[1:]))
+
+
+def _add_requests(bench: Bench, port: int, token: str, names: list[str], wide: list[str]) -> None:
+    """Measure one client, then several that read and edit small definitions for some seconds."""
+    import urllib3  # optional: extra [catalog]
+
+    clients, head = bench["clients"], {"Authorization": f"Bearer {token}"}
+    pool = urllib3.HTTPConnectionPool("127.0.0.1", port, maxsize=clients, retries=False)
+
+    def send(verb: str, name: str, body: Any = None) -> Any:
+        content = None if body is None else json.dumps(body).encode()
+        path = f"/v1/catalog/tables/default/{name}"
+        reply = pool.request(verb, path, body=content, headers=head)
+        if reply.status != 200:
+            bench.problems.append(f"failed: {verb} {name}: {reply.status} {reply.data[:200]!r}")
+            return {}
+        return json.loads(reply.data)
+
+    def columns(number: int) -> int:
+        return len(send("GET", wide[number % len(wide)]).get("columns", ()))
+
+    found = _times(bench, columns, _REPEATS, _WIDE_COLUMNS)
+    bench.add("one definition", f"{_WIDE_COLUMNS:,} columns", "REST", found)
+    end = time.perf_counter() + bench["seconds"]
+
+    def ask(client: int) -> list[tuple[str, float]]:
+        drawn = np.random.default_rng(client)
+        spent: list[tuple[str, float]] = []
+        while (started := time.perf_counter()) < end:
+            name = names[int(drawn.integers(len(wide), len(names)))]
+            if len(spent) % _EDIT_EVERY:
+                kind, reply = "read", send("GET", name)
+            else:
+                description = {"description": f"{client}: {len(spent)}"}
+                kind, reply = "edit", send("PUT", name, {"properties": description})
+            spent.append((kind, (time.perf_counter() - started) * 1000))
+            if not reply:
+                break
+        return spent
+
+    bench.progress(f"{clients} clients")
+    with measured() as whole, ThreadPoolExecutor(clients) as threads:
+        requests = [one for spent in threads.map(ask, range(clients)) for one in spent]
+    case = f"{clients} clients, 1 edit in {_EDIT_EVERY}"
+    for kind in ("read", "edit"):
+        _add_rate(bench, case, kind, [taken for of, taken in requests if of == kind], whole["s"])
+    _add_rate(bench, case, "all", [taken for _, taken in requests], whole["s"])
+    pool.close()
+
+
+def _add_rate(bench: Bench, case: str, way: str, times: list[float], seconds: float) -> None:
+    """Add requests a second, and the clock of each; all clients share this process's processor."""
+    spread = {"ms": float(np.median(times)), "p99 ms": float(np.percentile(times, 99))}
+    bench.add("requests", case, way, {"a second": len(times) / seconds, **spread})
+
+
+def _administrator(catalog: projseg.Catalog) -> str:
+    """Return the token of a principal that may do everything."""
+    catalog.admin.create_tenant("default")
+    catalog.admin.create_principal("bench", admin=True)
+    return catalog.admin.create_token("bench")[1]
+
+
+@contextmanager
+def _server(uri: str) -> Iterator[int]:
+    """Serve a catalog from a process of its own; yields the port."""
+    import urllib3  # optional: extra [catalog]
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    code = (
+        "import projseg\nfrom projseg.catalog.service.server import serve\n"
+        f"serve(projseg.Catalog({uri!r}), port={port})"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code])  # noqa: S603 - this Python
+    try:
+        wait = urllib3.Retry(total=_START_SECONDS * 4, backoff_factor=0.25, backoff_max=0.25)
+        urllib3.request("GET", f"http://127.0.0.1:{port}/v1/catalog/health", retries=wait)
+        yield port
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _times(
+    bench: Bench, function: Callable[[int], int], repeats: int, wanted: int | None = None
+) -> dict[str, float]:
+    """Call a function with the numbers from 0 on; the first call is not counted."""
+    spent = []
+    for number in range(repeats + 1):
+        found, times = _timed(function, number)
+        spent.append(times)
+        if wanted is not None:
+            _require(bench, found, wanted, getattr(function, "__name__", "list"))
+    return _spread(spent[1:])
+
+
+def _timed(function: Callable[[int], int], number: int) -> tuple[int, tuple[float, float]]:
+    """Return what a call returns, and its milliseconds of the clock and of this process."""
+    started, used = time.perf_counter(), time.process_time()
+    found = function(number)
+    taken = time.perf_counter() - started, time.process_time() - used
+    return found, (taken[0] * 1000, taken[1] * 1000)
+
+
+def _require(bench: Bench, found: int, wanted: int, what: str) -> None:
+    if found != wanted:
+        bench.problems.append(f"differs: {what} has {found} instead of {wanted}")
+
+
+def _spread(times: list[tuple[float, float]]) -> dict[str, float]:
+    clock, processor = np.array(times).T
+    found = {"ms": float(np.median(clock)), "p99 ms": float(np.percentile(clock, 99))}
+    return {**found, "cpu ms": float(np.median(processor))}
+
+
+def _length(rows: Any) -> int:
+    return int(rows.num_rows)
+
+
+CATALOG: Final = Scenario(
+    "catalog",
+    "A catalog of many definitions in SQLite: its lists, SELECT by name, clients of its REST.",
+    {"definitions": 10_000, "wide": 100, "clients": 8, "seconds": 60.0},
+    _run,
+    {"definitions": 30, "wide": 2, "clients": 2, "seconds": 1.0},
+)

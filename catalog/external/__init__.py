@@ -1,0 +1,1 @@
+"""Files from outside as rows: text and Parquet, places that may be read, parameters."""

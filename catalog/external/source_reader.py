@@ -1,0 +1,271 @@
+"""Rows of external definitions: files, web servers and inline data, in their declared types.
+
+Every door reads by this one reader, so quotes, nulls and dates have one meaning.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import UNSET
+
+from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.evaluate import evaluate
+from projseg.algebra.expressions.tree import Expression
+from projseg.catalog.external.allowed_places import AllowedPlaces
+from projseg.catalog.external.input_columns import BadLines, bad_file
+from projseg.catalog.external.input_files import kind_of, open_parquet
+from projseg.catalog.external.text_files import TextFile, TextForm
+from projseg.catalog.external.web_files import fetched
+from projseg.catalog.spec.spec_rules import column_types
+from projseg.catalog.spec.table_spec import FilesSpec, HttpSpec, InlineSpec, TableSpec
+from projseg.errors import EvaluationError, InvalidInputError, ProjsegError, UnsupportedFeatureError
+from projseg.segment_format.layout.logical_types import is_nested, normal_type, type_name
+
+_LIST_DELIMITER: Final = "\x01"
+_TABS: Final = {"tsv": "\t"}
+_ENDINGS: Final = (".gz", ".bz2", ".zst")
+_INLINE: Final = "inline data"
+_ADVICE: Final = "no row of it is left out; mend the file"
+
+_Formatted = InlineSpec | FilesSpec | HttpSpec
+
+
+class _Input(NamedTuple):
+    """A file: its name in messages, and where its bytes are."""
+
+    name: str
+    path: str
+    content: bytes | None = None
+
+
+def read_source(
+    spec: TableSpec, places: AllowedPlaces, timezone: str = "UTC"
+) -> pa.RecordBatchReader:
+    """Return the rows of a complete external definition, read as they are asked for.
+
+    Parameters
+    ----------
+    spec : TableSpec
+        Of `whole_spec`.
+    places : AllowedPlaces
+        What the reader allows.
+    timezone : str
+        Of times that are written without a zone.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_OUTSIDE_ROOTS, PROJSEG_HOST_NOT_ALLOWED; PROJSEG_BAD_INPUT_FILE, also while rows
+        are read.
+    EvaluationError
+        While rows are read: a value is not one of its column's type.
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_FEATURE for type `spark`, which Spark alone reads.
+    """
+    properties = spec.properties
+    if not isinstance(properties, _Formatted):
+        raise UnsupportedFeatureError(
+            "PROJSEG_UNSUPPORTED_FEATURE",
+            f"a definition of type {spec.type} is kept, and this release does not read it",
+        )
+    source = _Source(spec, properties, places, timezone)
+    inputs = source.inputs()
+    first = next(inputs, None)
+    if first is None:
+        raise InvalidInputError("PROJSEG_BAD_INPUT_FILE", "no file is named; name one")
+    opened = source.opened(first)
+    schema = source.schema(opened)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from source.rows(first, opened, schema)
+        for one in inputs:
+            yield from source.rows(one, source.opened(one), schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+class _Source:
+    """One reading of a definition."""
+
+    def __init__(
+        self, spec: TableSpec, properties: _Formatted, places: AllowedPlaces, timezone: str
+    ) -> None:
+        self._spec, self._properties = spec, properties
+        self._places, self._timezone = places, timezone
+        types = column_types(spec)
+        names = [column.name for column in spec.columns]
+        self._declared = pa.schema([(n, types.get(n.casefold(), pa.string())) for n in names])
+        self._casts: dict[tuple[pa.DataType, pa.DataType], Expression] = {}
+        form = str(properties.format)
+        self._is_null_where_bad = properties.on_error == "null"
+        self._form = TextForm(
+            delimiter=properties.delimiter or _TABS.get(form, ","),
+            has_header=properties.header is True,
+            nulls=(properties.null_value or "",),
+            columns=tuple(names) or None,
+            skipped_lines=properties.skip_rows or 0,
+            declared=self._declared if names else None,
+        )
+        self._kind = {"tsv": "csv"}.get(form, form)
+
+    def inputs(self) -> Iterator[_Input]:
+        """Yield the files, one at a time; one of a web server is there until the next."""
+        found = self._properties
+        if isinstance(found, InlineSpec):
+            data = found.data if isinstance(found.data, str) else "\n".join(found.data or ())
+            yield _Input(_INLINE, _INLINE, data.encode())
+        elif isinstance(found, FilesSpec):
+            names = None if found.files is UNSET else found.files
+            paths = self._places.files(str(found.base_dir), names, found.file_pattern or None)
+            yield from (_Input(path, path) for path in paths)
+        else:
+            addresses = [(uri, self._places.address(uri)) for uri in found.uris or ()]
+            for uri, address in addresses:
+                with fetched(uri, address, found.headers or {}, _user_of(found)) as path:
+                    yield _Input(uri, path)
+
+    def opened(self, one: _Input) -> TextFile | pa.RecordBatchReader:
+        """Open a file."""
+        if self._kind == "parquet":
+            try:
+                return open_parquet(one.path, _ignore)
+            except InvalidInputError as error:
+                raise _renamed(error, one) from error
+        name = one.name.partition("?")[0]
+        _, compression = kind_of(name if name.endswith(_ENDINGS) else "x", self._kind)
+        try:
+            content = pa.OSFile(one.path) if one.content is None else pa.BufferReader(one.content)
+        except OSError as error:
+            raise bad_file(one.name, error) from error
+        return TextFile(one.name, self._kind, compression, self._form, _ignore, content)
+
+    def schema(self, first: TextFile | pa.RecordBatchReader) -> pa.Schema:
+        """Return the declared columns, else those of the first file."""
+        if len(self._declared):
+            return self._declared
+        fields = []
+        keeps_nulls = self._properties.keep_nulls is True
+        for field in first.schema:
+            if not pa.types.is_null(field.type):
+                fields.append((field.name, normal_type(field.type)))
+            elif keeps_nulls or self._kind != "json":
+                fields.append((field.name, pa.string()))
+        return pa.schema(fields)
+
+    def rows(
+        self, one: _Input, opened: TextFile | pa.RecordBatchReader, schema: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield a file's rows in the types of the schema."""
+        folded = {name.casefold(): name for name in opened.schema.names}
+        own = {
+            field.name: found
+            for field in schema
+            if (found := folded.get(field.name.casefold())) is not None
+        }
+        number = 1
+        for batch in self._batches(opened):
+            columns = []
+            for field in schema:
+                found = own.get(field.name)
+                if found is None:
+                    columns.append(pa.nulls(batch.num_rows, field.type))
+                else:
+                    columns.append(self._column(batch.column(found), field, one, number))
+            number += batch.num_rows
+            yield pa.record_batch(columns, schema=schema)
+
+    def _batches(self, opened: TextFile | pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        if not isinstance(opened, TextFile):
+            yield from opened
+            return
+        target = opened.schema
+        if self._kind == "csv":
+            # Texts are cast by Spark's rules, and not as a guess of the first lines has them.
+            target = pa.schema([(name, pa.string()) for name in target.names])
+        yield from opened.rows(target, BadLines(advice=_ADVICE))
+
+    def _column(self, array: pa.Array, field: pa.Field, one: _Input, number: int) -> pa.Array:
+        """Return values in a column's type; `number` is that of the first row in the file."""
+        found = normal_type(array.type)
+        if isinstance(array.type, pa.DictionaryType):
+            array = array.dictionary_decode()
+        array = array.cast(found)
+        try:
+            return self._cast(array, found, field.type)
+        except EvaluationError as error:
+            row = self._first_bad(array, found, field.type)
+            raise EvaluationError(
+                error.code,
+                f"{one.name}, row {number + row}, column '{field.name}': {error.message}",
+            ) from error
+        except ProjsegError as error:
+            raise type(error)(
+                error.code, f"{one.name}, column '{field.name}': {error.message}"
+            ) from error
+
+    def _first_bad(self, array: pa.Array, found: pa.DataType, wanted: pa.DataType) -> int:
+        start, end = 0, len(array)
+        while end - start > 1:
+            middle = (start + end) // 2
+            try:
+                self._cast(array.slice(start, middle - start), found, wanted)
+                start = middle
+            except EvaluationError:
+                end = middle
+        return start
+
+    def _cast(self, array: pa.Array, found: pa.DataType, wanted: pa.DataType) -> pa.Array:
+        if found == wanted:
+            return array
+        if pa.types.is_null(found):
+            return pa.nulls(len(array), wanted)
+        if pa.types.is_list(wanted) and found == pa.string():
+            return self._list(array, wanted)
+        if is_nested(found) or is_nested(wanted):
+            try:
+                return array.cast(wanted)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise InvalidInputError(
+                    "PROJSEG_SCHEMA_MISMATCH",
+                    f"a {type_name(found)} does not become {type_name(wanted)}",
+                ) from error
+        key = (found, wanted)
+        if key not in self._casts:
+            verb = "TRY_CAST" if self._is_null_where_bad else "CAST"
+            text = f"{verb}(x AS {type_name(wanted)})"
+            self._casts[key] = bind(text, pa.schema([("x", found)]), timezone=self._timezone)
+        return evaluate(self._casts[key], {"x": array}, len(array))
+
+    def _list(self, array: pa.Array, wanted: pa.DataType) -> pa.Array:
+        """Return texts parted at the delimiter of lists, their items in the items' type."""
+        parts = pc.split_pattern(array, self._properties.list_delimiter or _LIST_DELIMITER)
+        items = self._cast(parts.flatten(), pa.string(), wanted.value_type)
+        lengths = pc.fill_null(pc.list_value_length(parts), 0)
+        ends = pc.cumulative_sum(lengths.cast(pa.int32()))
+        offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+        return pa.ListArray.from_arrays(offsets, items, type=wanted, mask=array.is_null())
+
+
+def _user_of(found: HttpSpec) -> tuple[str, str] | None:
+    if found.user_name is UNSET:
+        return None
+    variable = found.password_env_var or ""
+    if variable and variable not in os.environ:
+        raise InvalidInputError(
+            "PROJSEG_MISSING_PARAMETER",
+            f"the environment has no variable '{variable}', which holds the password",
+        )
+    return found.user_name, os.environ.get(variable, "") if variable else ""
+
+
+def _renamed(error: InvalidInputError, one: _Input) -> InvalidInputError:
+    return InvalidInputError(error.code, error.message.replace(one.path, one.name))
+
+
+def _ignore(_: int) -> None:
+    pass

@@ -1,0 +1,307 @@
+"""`InformationSchema`: a catalog's definitions as rows, and SELECT over them.
+
+The rows are made from definitions and from what the catalog last saw of their tables, so no table
+is opened, and a table in cold storage has its columns. Equalities in WHERE say which definitions
+are read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from projseg.algebra.expressions.parameters.arguments import ArgumentsLike, with_arguments
+from projseg.algebra.proofs.index_keys import AnyOf, Keys, KeyTree, OneOf, keys_of
+from projseg.algebra.query.binding import bind_query
+from projseg.algebra.query.select_query import select_query
+from projseg.catalog.declared_table import UNTYPED
+from projseg.catalog.spec.spec_rules import column_types
+from projseg.catalog.store.table_metadata import RESERVED_NAMESPACE, TableMetadata
+from projseg.catalog.table_verbs import TableVerbs, innermost_select, table_of
+from projseg.errors import InvalidInputError, UnsupportedFeatureError, did_you_mean
+from projseg.segment_format.layout.logical_types import parse_type_name, type_name
+from projseg.table import Table
+
+if TYPE_CHECKING:
+    from projseg.explain import Explain
+
+_ROWS_A_BATCH: Final = 10_000
+_IS_SELECT: Final = re.compile(r"\s*(?:SELECT|WITH|FROM)\b", re.IGNORECASE)
+_NAMES: Final = ("table_schema", "table_name")
+_TIME: Final = pa.timestamp("us", "UTC")
+_TABLE: Final = (
+    ("table_catalog", pa.string()),
+    ("table_schema", pa.string()),
+    ("table_name", pa.string()),
+)
+_Names: TypeAlias = frozenset[str] | None
+VIEWS: Final = {
+    "schemata": pa.schema(
+        [
+            ("catalog_name", pa.string()),
+            ("schema_name", pa.string()),
+            ("schema_owner", pa.string()),
+            ("comment", pa.string()),
+        ]
+    ),
+    "tables": pa.schema(
+        [
+            *_TABLE,
+            ("table_type", pa.string()),
+            ("is_insertable_into", pa.string()),
+            ("table_owner", pa.string()),
+            ("comment", pa.string()),
+            ("created", _TIME),
+            ("last_altered", _TIME),
+            ("last_altered_by", pa.string()),
+            ("data_source_format", pa.string()),
+            ("storage_path", pa.string()),
+            ("definition_version", pa.int64()),
+            ("state", pa.string()),
+            ("time_column", pa.string()),
+            ("segment_granularity", pa.string()),
+            ("target_segment_rows", pa.int64()),
+            ("cluster_keys", pa.string()),
+            ("sealed", pa.bool_()),
+        ]
+    ),
+    "columns": pa.schema(
+        [
+            *_TABLE,
+            ("column_name", pa.string()),
+            ("ordinal_position", pa.int32()),
+            ("is_nullable", pa.string()),
+            ("full_data_type", pa.string()),
+            ("data_type", pa.string()),
+            ("numeric_precision", pa.int32()),
+            ("numeric_scale", pa.int32()),
+            ("comment", pa.string()),
+            ("is_declared", pa.bool_()),
+            ("stored_type", pa.string()),
+        ]
+    ),
+    "projections": pa.schema(
+        [
+            *_TABLE,
+            ("projection_name", pa.string()),
+            ("definition", pa.string()),
+            ("owner", pa.string()),
+        ]
+    ),
+}
+"""The views and their columns."""
+
+
+class InformationSchema(TableVerbs):
+    """SELECT over a catalog's tables, and over its own description."""
+
+    def sql(
+        self,
+        text: str,
+        *,
+        context: Mapping[str, Any] | None = None,
+        args: ArgumentsLike | None = None,
+        explain: bool = False,
+    ) -> pa.Table | Explain:
+        """Return the rows of one SELECT over a table that FROM names.
+
+        Parameters
+        ----------
+        text : str
+            As of `Table.sql`, with the name of a definition after FROM: `sales.edits`, or `edits`
+            in `default`. `information_schema` has the views `schemata`, `tables`, `columns` and
+            `projections`.
+        context, args, explain
+            As of `Table.sql`.
+
+        Returns
+        -------
+        pa.Table or Explain
+            As of `Table.sql`.
+
+        Raises
+        ------
+        ProjsegError
+            As of `Table.sql` and `table`.
+        """
+        name = table_of(text, args)
+        parts = name.split(".") if isinstance(name, str) else list(name)
+        if parts[0].casefold() != RESERVED_NAMESPACE or len(parts) != 2:
+            return super().sql(text, context=context, args=args, explain=explain)
+        if explain:
+            raise UnsupportedFeatureError(
+                "PROJSEG_UNSUPPORTED_FEATURE", "information_schema is read whole; leave explain out"
+            )
+        view = view_of(parts[1])
+        if view == "schemata":
+            found: Iterable[Any] = self.store.namespaces()
+        else:
+            among: tuple[_Names, _Names] = (None, None)
+            if _IS_SELECT.match(text):
+                among = _named_tables(text, VIEWS[view], context, args)
+            found = self.store.listed(among=among)
+        batches = _batches(VIEWS[view], view_rows(view, self.store.tenant, found))
+        with tempfile.TemporaryDirectory(prefix="projseg-") as folder:
+            # A table of its own gives the views all the SQL that tables have.
+            rows = pa.RecordBatchReader.from_batches(VIEWS[view], batches)
+            made = Table.create(folder + "/view", VIEWS[view], data=rows)
+            return made.sql(text, context=context, args=args)
+
+
+def view_of(name: str) -> str:
+    """Return the view that a name means.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_TABLE.
+    """
+    if name.casefold() not in VIEWS:
+        raise InvalidInputError(
+            "PROJSEG_UNKNOWN_TABLE",
+            f"information_schema has no view '{name[:80]}'; it has {', '.join(VIEWS)}"
+            f"{did_you_mean(name, VIEWS)}",
+        )
+    return name.casefold()
+
+
+def _named_tables(
+    text: str, schema: pa.Schema, context: Mapping[str, Any] | None, args: ArgumentsLike | None
+) -> tuple[_Names, _Names]:
+    """Return the only `table_schema` and `table_name` of rows that a SELECT over a view can give.
+
+    A row outside them fails WHERE. None: rows of any.
+    """
+    statement, (_, arguments) = innermost_select(text, args), with_arguments(text, args)
+    query = select_query(statement, schema, None, context, arguments).query
+    condition = bind_query(schema, None, query).filter
+    tree, _ = keys_of(condition, dict.fromkeys(_NAMES, frozenset({"bloom"})))
+    return _values_of(tree, _NAMES[0]), _values_of(tree, _NAMES[1])
+
+
+def _values_of(tree: KeyTree | None, column: str) -> _Names:
+    """Return the only texts of a column that a tree of conditions lets through; None: any."""
+    if tree is None:
+        return None
+    if isinstance(tree, Keys):
+        if tree.column != column or not isinstance(tree.needed, OneOf):
+            return None
+        return frozenset(str(one.value) for one in tree.needed.values)
+    found = [_values_of(part, column) for part in tree.parts]
+    known = [one for one in found if one is not None]
+    if isinstance(tree, AnyOf):
+        return frozenset[str]().union(*known) if len(known) == len(found) else None
+    return known[0].intersection(*known) if known else None
+
+
+def view_rows(view: str, catalog: str, found: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a view.
+
+    Parameters
+    ----------
+    view : str
+        Of `VIEWS`.
+    catalog : str
+        What the rows say of their catalog: the tenant.
+    found : iterable
+        Namespaces for `schemata`, else definitions, of those who may be seen.
+    """
+    if view == "schemata":
+        for one in found:
+            yield {
+                "catalog_name": catalog,
+                "schema_name": one["name"],
+                "schema_owner": one.get("owner"),
+                "comment": one["comment"],
+            }
+        return
+    rows = {"tables": _table_rows, "columns": _column_rows, "projections": _projection_rows}[view]
+    for definition in found:
+        own = {
+            "table_catalog": catalog,
+            "table_schema": definition.namespace,
+            "table_name": definition.name,
+        }
+        for row in rows(definition):
+            yield {**own, **row}
+
+
+def _table_rows(found: TableMetadata) -> Iterator[dict[str, Any]]:
+    layout, is_table = found.spec.layout, found.type == "table"
+    properties = found.spec.properties
+    kind = "MANAGED" if found.managed else "EXTERNAL"
+    keys = layout.cluster_keys
+    format_ = "projseg" if is_table else getattr(properties, "format", None) or None
+    yield {
+        "table_type": kind if is_table else "FOREIGN",
+        "is_insertable_into": "YES" if is_table else "NO",
+        "table_owner": found.owner,
+        "comment": properties.description or None,
+        "created": found.created_us,
+        "last_altered": found.updated_us,
+        "last_altered_by": found.updated_by,
+        "data_source_format": format_,
+        "storage_path": found.location,
+        "definition_version": found.version,
+        "state": found.state,
+        "time_column": layout.time_column or None,
+        "segment_granularity": layout.segment_granularity or None,
+        "target_segment_rows": layout.target_segment_rows or None,
+        "cluster_keys": ", ".join(key.column for key in keys) if keys else None,
+        "sealed": layout.sealed is True,
+    }
+
+
+def _column_rows(found: TableMetadata) -> Iterator[dict[str, Any]]:
+    types, hidden = column_types(found.spec), found.spec.hidden
+    stored = {name.casefold(): (name, text) for name, text in found.stored_schema.items()}
+    shown: list[tuple[str, str, str | None, bool, str | None]] = []
+    for column in found.spec.columns:
+        folded = column.name.casefold()
+        _, own = stored.pop(folded, (None, None))
+        declared = types.get(folded)
+        text = own or UNTYPED if declared is None else type_name(declared)
+        if folded not in hidden:
+            shown.append((column.name, text, column.comment or None, True, own))
+    for folded, (name, text) in stored.items():
+        if folded not in hidden:
+            shown.append((name, text, None, False, text))
+    for place, (name, text, comment, is_declared, own) in enumerate(shown, start=1):
+        type_ = parse_type_name(text)
+        is_decimal = pa.types.is_decimal(type_)
+        yield {
+            "column_name": name,
+            "ordinal_position": place,
+            "is_nullable": "YES",
+            "full_data_type": text,
+            "data_type": text.partition("(")[0].partition("<")[0].upper(),
+            "numeric_precision": type_.precision if is_decimal else None,
+            "numeric_scale": type_.scale if is_decimal else None,
+            "comment": comment,
+            "is_declared": is_declared,
+            "stored_type": own,
+        }
+
+
+def _projection_rows(found: TableMetadata) -> Iterator[dict[str, Any]]:
+    for declaration in found.spec.layout.projections or ():
+        yield {
+            "projection_name": declaration.get("name"),
+            "definition": json.dumps(declaration, ensure_ascii=False),
+            "owner": found.owner,
+        }
+
+
+def _batches(schema: pa.Schema, rows: Iterator[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+    pending: list[dict[str, Any]] = []
+    for row in rows:
+        pending.append(row)
+        if len(pending) == _ROWS_A_BATCH:
+            yield pa.RecordBatch.from_pylist(pending, schema)
+            pending = []
+    yield pa.RecordBatch.from_pylist(pending, schema)

@@ -1,0 +1,192 @@
+"""Requests of the REST interface: who asks, for what, with which rights; and pages of names."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from projseg.catalog.store.access_store import Access, Caller
+from projseg.catalog.store.table_metadata import Name, TableMetadata, parse_name
+from projseg.errors import InvalidInputError, PermissionDeniedError
+
+if TYPE_CHECKING:
+    from projseg.catalog.catalog import Catalog
+
+_PAGE: Final = 1000
+
+
+@dataclass(frozen=True)
+class RestRequest:
+    """One request of a known caller.
+
+    Parameters
+    ----------
+    catalog : Catalog
+        Of the caller's tenant.
+    caller : Caller
+        Who asks.
+    path, query : mapping of str to str
+        Parts of the path, and parameters.
+    body : bytes
+        As it was sent.
+    known_version : str or None
+        The definition's version that the client has, of `If-None-Match`.
+    """
+
+    catalog: Catalog
+    caller: Caller
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    body: bytes
+    known_version: str | None = None
+
+    @property
+    def name(self) -> Name:
+        """The definition that the path names."""
+        return parse_name((self.path["ns"], self.path["name"]))
+
+    @property
+    def access(self) -> Access:
+        """The tenant's principals, for admins alone."""
+        self.require_admin()
+        store = self.catalog.store
+        return Access(store.database, store.tenant, store.user)
+
+    def json(self) -> Any:
+        """Return the body's value."""
+        try:
+            return msgspec.json.decode(self.body or b"{}")
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise InvalidInputError("PROJSEG_BAD_SPEC", f"$: {str(error)[:200]}") from error
+
+    def fields(self, *names: str) -> list[Any]:
+        """Return fields of the body, an object without others."""
+        found = self.json()
+        if not isinstance(found, dict) or set(found) - set(names):
+            raise InvalidInputError(
+                "PROJSEG_BAD_ARGUMENT", f"the body is an object of {', '.join(names)}"
+            )
+        return [found.get(name) for name in names]
+
+    def number(self, name: str) -> int | None:
+        """Return a parameter that is a whole number."""
+        text = self.query.get(name)
+        if text is not None and not (text.isdecimal() and len(text) < 19):
+            raise InvalidInputError("PROJSEG_BAD_ARGUMENT", f"{name} is '{text[:40]}', no number")
+        return None if text is None else int(text)
+
+    def flag(self, name: str) -> bool:
+        """Return a parameter that is true or false."""
+        return self.query.get(name, "false").lower() == "true"
+
+    def require(self, action: str, name: Name, external_type: str | None = None) -> Name:
+        """Refuse what is not granted, whether the definition exists or not.
+
+        Raises
+        ------
+        PermissionDeniedError
+            PROJSEG_PERMISSION_DENIED.
+        """
+        if not self.caller.may(action, name, external_type):
+            raise PermissionDeniedError(
+                "PROJSEG_PERMISSION_DENIED",
+                f"no grant gives '{self.caller.principal}' {action} on '{name}'",
+            )
+        return name
+
+    def require_admin(self) -> None:
+        """Refuse who is no admin of the tenant.
+
+        Raises
+        ------
+        PermissionDeniedError
+            PROJSEG_PERMISSION_DENIED.
+        """
+        if not self.caller.is_admin:
+            raise PermissionDeniedError(
+                "PROJSEG_PERMISSION_DENIED", f"'{self.caller.principal}' is no admin of the tenant"
+            )
+
+    def may_read(self, name: Name) -> bool:
+        """Whether the caller may see a definition."""
+        return self.caller.may("READ", name)
+
+    def readable(self, name: Name) -> TableMetadata:
+        """Return a definition; what may not be read is as if it were not there.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_TABLE.
+        """
+        found = self.catalog.store.find(name) if self.may_read(name) else None
+        if found is None:
+            raise unknown(name)
+        return found
+
+
+@dataclass(frozen=True)
+class RestReply:
+    """What is sent back.
+
+    Parameters
+    ----------
+    content : object
+        JSON's values, or a JSON text.
+    status : int
+        Of HTTP.
+    version : int or None
+        Of the definition, for `ETag`.
+    """
+
+    content: Any = None
+    status: int = 200
+    version: int | None = None
+
+
+def unknown(name: Name) -> InvalidInputError:
+    """Return the error of a name without a definition, which mentions no other name."""
+    return InvalidInputError("PROJSEG_UNKNOWN_TABLE", f"the catalog has no definition '{name}'")
+
+
+def page_of(request: RestRequest, most: int) -> tuple[list[Name], str | None]:
+    """Return a page of readable names, and the token of the next; a token is the last key."""
+    size = min(request.number("pageSize") or _PAGE, most)
+    after, namespace = _key(request.query.get("pageToken")), request.path.get("ns")
+    if namespace is not None:
+        known = (one.casefold() for one in request.catalog.namespaces())
+        if namespace.casefold() not in known:
+            raise InvalidInputError("PROJSEG_UNKNOWN_NAMESPACE", "there is no such namespace")
+    found: list[Name] = []
+    for name in _names(request, namespace, after, size + 1):
+        if len(found) == size:
+            last = json.dumps(found[-1].folded).encode()
+            return found, base64.urlsafe_b64encode(last).decode()
+        found.append(name)
+    return found, None
+
+
+def _names(
+    request: RestRequest, namespace: str | None, after: tuple[str, str], size: int
+) -> Iterator[Name]:
+    while True:
+        names = request.catalog.store.names(namespace, after, size)
+        yield from filter(request.may_read, names)
+        if len(names) < size:
+            return
+        after = names[-1].folded
+
+
+def _key(token: str | None) -> tuple[str, str]:
+    if not token:
+        return ("", "")
+    try:
+        namespace, name = json.loads(base64.urlsafe_b64decode(token.encode()))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidInputError("PROJSEG_BAD_ARGUMENT", "the pageToken is none of ours") from error
+    return str(namespace), str(name)

@@ -1,0 +1,250 @@
+"""The REST interface as an ASGI application, and the server that runs it."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from projseg.catalog.service import handlers
+from projseg.catalog.service.rest_request import RestReply, RestRequest
+from projseg.catalog.spec.table_spec import SPEC_BYTES_MAX
+from projseg.catalog.store.access_store import Caller, caller_of
+from projseg.errors import (
+    CatalogConflictError,
+    CatalogError,
+    InvalidInputError,
+    PermissionDeniedError,
+    ProjsegError,
+)
+
+if TYPE_CHECKING:
+    from projseg.catalog.catalog import Catalog
+
+LOGGER: Final = logging.getLogger("projseg.catalog")
+BASE: Final = "/v1/catalog"
+_STATUS: Final = {
+    "PROJSEG_BAD_TOKEN": 401,
+    "PROJSEG_PERMISSION_DENIED": 403,
+    "PROJSEG_UNKNOWN_TABLE": 404,
+    "PROJSEG_UNKNOWN_NAMESPACE": 404,
+    "PROJSEG_UNKNOWN_PRINCIPAL": 404,
+    "PROJSEG_TABLE_EXISTS": 409,
+    "PROJSEG_NAMESPACE_EXISTS": 409,
+    "PROJSEG_NAMESPACE_NOT_EMPTY": 409,
+    "PROJSEG_PRINCIPAL_EXISTS": 409,
+    "PROJSEG_CATALOG_CONFLICT": 409,
+    "PROJSEG_UNKNOWN_VERSION": 410,
+    "PROJSEG_CATALOG_UNAVAILABLE": 503,
+    "PROJSEG_CATALOG_BUSY": 503,
+    "PROJSEG_CATALOG_STATE_UNKNOWN": 503,
+}
+_ROUTES: Final[tuple[tuple[str, str, Callable[[RestRequest], RestReply]], ...]] = (
+    ("POST", "/tables/rename", handlers.rename),
+    ("POST", "/tables/{ns}/{name}", handlers.create),
+    ("PUT", "/tables/{ns}/{name}", handlers.merge),
+    ("GET", "/tables/{ns}/{name}", handlers.spec_of),
+    ("GET", "/tables/{ns}/{name}/sync", handlers.spec_of),
+    ("DELETE", "/tables/{ns}/{name}", handlers.drop),
+    ("POST", "/tables/{ns}/{name}/moveColumn", handlers.move_column),
+    ("POST", "/tables/{ns}/{name}/dropColumn", handlers.drop_columns),
+    ("POST", "/tables/{ns}/{name}/hideColumns", handlers.hide_columns),
+    ("POST", "/tables/{ns}/{name}/register", handlers.register),
+    ("GET", "/tables/{ns}/{name}/history", handlers.history),
+    ("GET", "/list/schemas/names", handlers.schema_names),
+    ("GET", "/list/tables/names", handlers.table_names),
+    ("GET", "/schemas/{ns}/names", handlers.table_names),
+    ("GET", "/schemas/{ns}/tables", handlers.tables),
+    ("GET", "/schemas/{ns}/sync", handlers.tables),
+    ("GET", "/schemas/{ns}/tables/{name}", handlers.metadata_of),
+    ("GET", "/schemas/{ns}", handlers.schema_of),
+    ("POST", "/schemas/{ns}", handlers.create_schema),
+    ("DELETE", "/schemas/{ns}", handlers.drop_schema),
+    ("GET", "/information_schema/{view}", handlers.information_schema),
+    ("GET", "/trash", handlers.trash),
+    ("POST", "/trash/{id}/undrop", handlers.undrop),
+    ("GET", "/changes", handlers.changes),
+    ("GET", "/config", handlers.config),
+    ("POST", "/flush", handlers.flush),
+    ("GET", "/principals", handlers.listed_access("principals")),
+    ("POST", "/principals", handlers.create_principal),
+    ("DELETE", "/principals/{id}", handlers.drop_principal),
+    ("GET", "/tokens", handlers.listed_access("tokens")),
+    ("POST", "/tokens", handlers.create_token),
+    ("DELETE", "/tokens/{id}", handlers.revoke),
+    ("GET", "/grants", handlers.listed_access("grants")),
+    ("POST", "/grants", handlers.create_grant),
+    ("DELETE", "/grants/{id}", handlers.revoke),
+)
+_THREADS: Final = 12
+"""Requests at once: as many as connections of the database's pool."""
+
+
+def application(catalog: Catalog) -> Starlette:
+    """Return the ASGI application over a catalog's database, for all its tenants.
+
+    Parameters
+    ----------
+    catalog : Catalog
+        Its database is used; its tenant, user and external places are not.
+    """
+    limiter: list[anyio.CapacityLimiter] = []
+
+    async def run(function: Callable[..., Any], *given: Any) -> Any:
+        if not limiter:
+            limiter.append(anyio.CapacityLimiter(_THREADS))
+        return await anyio.to_thread.run_sync(function, *given, limiter=limiter[0])
+
+    def endpoint(handler: Callable[[RestRequest], RestReply]) -> Callable[[HttpRequest], Any]:
+        async def handle(http: HttpRequest) -> Response:
+            body = b""
+            async for part in http.stream():
+                body += part
+                if len(body) > SPEC_BYTES_MAX:
+                    message = f"a body has at most {SPEC_BYTES_MAX} bytes"
+                    return _error(InvalidInputError("PROJSEG_BAD_SPEC", message), 413)
+            return await run(_handled, catalog, handler, http, body)  # type: ignore[no-any-return]
+
+        return handle
+
+    async def health(_: HttpRequest) -> Response:
+        def answer() -> Response:
+            try:
+                catalog.store.head()
+            except CatalogError as error:
+                return _error(error)
+            return JSONResponse({"status": "ok"})
+
+        return await run(answer)  # type: ignore[no-any-return]
+
+    routes = [Route(f"{BASE}/health", health, methods=["GET"])]
+    routes += [Route(BASE + path, endpoint(found), methods=[verb]) for verb, path, found in _ROUTES]
+    return Starlette(routes=routes)
+
+
+def serve(
+    catalog: Catalog,
+    host: str = "127.0.0.1",
+    port: int = 8181,
+    *,
+    certificate: str | None = None,
+    key: str | None = None,
+    is_insecure: bool = False,
+) -> None:
+    """Serve a catalog until the process is interrupted.
+
+    Parameters
+    ----------
+    catalog : Catalog
+        As of `application`.
+    host, port : str, int
+        Where; another host than this machine needs a certificate.
+    certificate, key : str or None
+        Files of TLS.
+    is_insecure : bool
+        Whether another host may be served without.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_ARGUMENT.
+    CatalogError
+        If the database cannot be used.
+    """
+    import uvicorn
+
+    is_own = host in ("127.0.0.1", "::1", "localhost")
+    if not is_own and not is_insecure and (certificate is None or key is None):
+        raise InvalidInputError(
+            "PROJSEG_BAD_ARGUMENT",
+            f"host {host} is reached by others, and tokens would travel in clear; give a "
+            "certificate and its key, or say that it is insecure",
+        )
+    catalog.store.head()
+    uvicorn.run(
+        application(catalog),
+        host=host,
+        port=port,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+        log_level="warning",
+        access_log=False,
+    )
+
+
+def _handled(
+    catalog: Catalog, handler: Callable[[RestRequest], RestReply], http: HttpRequest, body: bytes
+) -> Response:
+    request: RestRequest | None = None
+    try:
+        caller = caller_of(catalog.store.database, _token(http))
+        request = RestRequest(
+            _catalog_of(catalog, caller),
+            caller,
+            http.path_params,
+            http.query_params,
+            body,
+            http.headers.get("if-none-match"),
+        )
+        return _response(handler(request))
+    except ProjsegError as error:
+        return _error(_without_names(error), version=_version_of(error, request))
+    except UnicodeDecodeError:
+        return _error(InvalidInputError("PROJSEG_BAD_SPEC", "$: the body is not UTF-8"))
+
+
+def _token(http: HttpRequest) -> str:
+    scheme, _, token = http.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        raise PermissionDeniedError("PROJSEG_BAD_TOKEN", "no token; send Authorization: Bearer ...")
+    return token.strip()
+
+
+def _catalog_of(catalog: Catalog, caller: Caller) -> Catalog:
+    """Return the catalog of a caller's tenant, with the same connections."""
+    own = copy.copy(catalog)
+    own._adopt_caller(caller.tenant, caller.principal, caller.warehouse)
+    return own
+
+
+def _response(reply: RestReply) -> Response:
+    headers = {} if reply.version is None else {"ETag": f'"{reply.version}"'}
+    if reply.content is None:
+        return Response(status_code=reply.status, headers=headers)
+    is_text = isinstance(reply.content, str)
+    content = reply.content if is_text else msgspec.json.encode(reply.content)
+    return Response(content, reply.status, headers, "application/json")
+
+
+def _without_names(error: ProjsegError) -> ProjsegError:
+    """Return an error that suggests no name, which the caller may not be allowed to see."""
+    if error.code in ("PROJSEG_UNKNOWN_TABLE", "PROJSEG_NAMESPACE_NOT_EMPTY"):
+        return type(error)(error.code, error.message.partition(";")[0].partition(", such as")[0])
+    return error
+
+
+def _version_of(error: ProjsegError, request: RestRequest | None) -> int | None:
+    """Return the version that an edit in conflict met."""
+    if request is None or not isinstance(error, CatalogConflictError):
+        return None
+    found = request.catalog.store.find(request.name)
+    return None if found is None else found.version
+
+
+def _error(error: ProjsegError, status: int | None = None, version: int | None = None) -> Response:
+    found = status or _STATUS.get(error.code) or (400 if isinstance(error, ValueError) else 500)
+    if found == 500:
+        LOGGER.error("a request failed: %s", error)
+    content = {"code": error.code, "message": error.message, "status": found, "version": version}
+    headers = {"Retry-After": "1"} if found == 503 else {}
+    if found == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse({"error": content}, found, headers)

@@ -1,0 +1,318 @@
+"""Who may do what to a tenant's definitions: principals, their tokens, and grants."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+import secrets
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from projseg.catalog.spec.table_spec import SPECS
+from projseg.catalog.store.databases import Database
+from projseg.catalog.store.table_metadata import Name, check_name
+from projseg.catalog.store.tenant_edits import TENANTS, Edit, TenantEdits, now_us
+from projseg.errors import InvalidInputError, PermissionDeniedError
+
+ACTIONS: Final = ("READ", "WRITE", "EXTERNAL", "ADMIN")
+_TOKEN_BYTES: Final = 32
+_PATTERN_CHARACTERS_MAX: Final = 500
+_USED_AFTER_US: Final = 60_000_000  # last use is written so seldom
+
+_PRINCIPALS: Final = sa.table(
+    "principals", *map(sa.column, ("tenant", "name", "is_admin", "since", "created_us"))
+)
+_TOKENS: Final = sa.table(
+    "tokens",
+    *map(
+        sa.column,
+        ("id", "tenant", "principal", "digest", "created_us", "expires_us", "used_us"),
+    ),
+)
+_GRANTS: Final = sa.table(
+    "grants",
+    *map(sa.column, ("id", "tenant", "principal", "action", "pattern", "external_type")),
+)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Whoever sent a request, and what they may do.
+
+    Parameters
+    ----------
+    tenant, principal : str
+        Whose definitions, and who.
+    is_admin : bool
+        Whether everything of the tenant is allowed.
+    since : int
+        The tenant's version at which the grants last changed.
+    grants : tuple of (action, pattern, external type)
+        As admins wrote them.
+    warehouse : str or None
+        Where the tenant's managed tables are.
+    roots : tuple of str
+        Below which its registered tables lie.
+    """
+
+    tenant: str
+    principal: str
+    is_admin: bool
+    since: int
+    grants: tuple[tuple[str, str, str | None], ...]
+    warehouse: str | None
+    roots: tuple[str, ...]
+
+    def may(self, action: str, name: Name, external_type: str | None = None) -> bool:
+        """Whether an action on a definition is granted, whether it exists or not."""
+        if self.is_admin:
+            return True
+        found = {"READ": ("READ", "WRITE"), "EXTERNAL": ("EXTERNAL",)}.get(action, (action,))
+        return any(
+            granted in (*found, "ADMIN")
+            and (external_type is None or kind in (None, external_type) or granted == "ADMIN")
+            and re.fullmatch(pattern, str(name))
+            for granted, pattern, kind in self.grants
+        )
+
+
+def caller_of(database: Database, token: str) -> Caller:
+    """Return whom a token is of.
+
+    Raises
+    ------
+    PermissionDeniedError
+        PROJSEG_BAD_TOKEN: unknown, expired or revoked; the message does not say which.
+    CatalogError
+        As of `Database.reading`.
+    """
+    id_, _, secret = token.partition(".")
+    now = now_us()
+    with database.reading() as connection:
+        found = connection.execute(sa.select(_TOKENS).where(_TOKENS.c.id == id_)).first()
+        digest = "" if found is None else found.digest
+        is_right = hmac.compare_digest(digest, _digest(secret))
+        if found is None or not is_right or (found.expires_us or now + 1) <= now:
+            raise PermissionDeniedError(
+                "PROJSEG_BAD_TOKEN", "the token is unknown, expired or revoked; ask for another"
+            )
+        own = (_PRINCIPALS.c.tenant == found.tenant, _PRINCIPALS.c.name == found.principal)
+        principal = connection.execute(sa.select(_PRINCIPALS).where(*own)).one()
+        grants = connection.execute(
+            sa.select(_GRANTS.c.action, _GRANTS.c.pattern, _GRANTS.c.external_type).where(
+                _GRANTS.c.tenant == found.tenant, _GRANTS.c.principal == found.principal
+            )
+        ).all()
+        place = connection.execute(
+            sa.select(TENANTS).where(TENANTS.c.tenant == found.tenant)
+        ).first()
+    if now - (found.used_us or 0) > _USED_AFTER_US:
+        used = _TOKENS.update().where(_TOKENS.c.id == id_).values(used_us=now)
+        database.edit(lambda connection: connection.execute(used), lambda _: True)
+    return Caller(
+        tenant=found.tenant,
+        principal=found.principal,
+        is_admin=bool(principal.is_admin),
+        since=int(principal.since),
+        grants=tuple((one.action, one.pattern, one.external_type) for one in grants),
+        warehouse=None if place is None else place.warehouse,
+        roots=() if place is None else tuple(json.loads(place.roots or "[]")),
+    )
+
+
+class Access(TenantEdits):
+    """The principals, tokens and grants of a tenant."""
+
+    def create_tenant(self, warehouse: str | None, roots: Sequence[str]) -> None:
+        """Make this tenant, or change where its tables lie."""
+
+        def work(edit: Edit) -> None:
+            edit.note("tenant", self.tenant, None, None)
+            edit.connection.execute(
+                TENANTS.update()
+                .where(TENANTS.c.tenant == self.tenant)
+                .values(warehouse=warehouse, roots=json.dumps(list(roots)))
+            )
+
+        self.edit(work)
+
+    def tenants(self) -> list[Mapping[str, Any]]:
+        """Return all tenants of the database."""
+        asked = sa.select(TENANTS.c.tenant, TENANTS.c.head, TENANTS.c.warehouse, TENANTS.c.roots)
+        with self.database.reading() as connection:
+            rows = connection.execute(asked.order_by(TENANTS.c.tenant)).mappings().all()
+        return [{**row, "roots": json.loads(row["roots"] or "[]")} for row in rows]
+
+    def create_principal(self, name: str, *, is_admin: bool) -> None:
+        """Make a principal.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_PRINCIPAL_EXISTS, PROJSEG_BAD_NAME.
+        """
+        check_name(name)
+
+        def work(edit: Edit) -> None:
+            if self._principal(edit, name) is not None:
+                raise InvalidInputError(
+                    "PROJSEG_PRINCIPAL_EXISTS", f"principal '{name}' is there already"
+                )
+            edit.connection.execute(
+                _PRINCIPALS.insert().values(
+                    tenant=self.tenant,
+                    name=name,
+                    is_admin=int(is_admin),
+                    since=edit.note("principal", name, None, None),
+                    created_us=now_us(),
+                )
+            )
+
+        self.edit(work)
+
+    def drop_principal(self, name: str) -> None:
+        """Drop a principal with its tokens and grants.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_PRINCIPAL.
+        """
+
+        def work(edit: Edit) -> None:
+            self._require_principal(edit, name)
+            edit.note("principal", name, None, None)
+            own = {_PRINCIPALS: "name", _TOKENS: "principal", _GRANTS: "principal"}
+            for table, column in own.items():
+                edit.connection.execute(
+                    table.delete().where(table.c.tenant == self.tenant, table.c[column] == name)
+                )
+
+        self.edit(work)
+
+    def create_token(self, principal: str, expires_us: int | None) -> tuple[str, str]:
+        """Make a token, and return its id and itself, which nobody sees again.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_PRINCIPAL.
+        """
+        id_ = uuid.uuid4().hex
+        secret = base64.urlsafe_b64encode(secrets.token_bytes(_TOKEN_BYTES)).decode().rstrip("=")
+
+        def work(edit: Edit) -> None:
+            self._require_principal(edit, principal)
+            edit.connection.execute(
+                _TOKENS.insert().values(
+                    id=id_,
+                    tenant=self.tenant,
+                    principal=principal,
+                    digest=_digest(secret),
+                    created_us=now_us(),
+                    expires_us=expires_us,
+                )
+            )
+
+        self.edit(work)
+        return id_, f"{id_}.{secret}"
+
+    def grant(
+        self, principal: str, action: str, pattern: str, external_type: str | None = None
+    ) -> str:
+        """Grant an action on all definitions whose `namespace.name` a pattern matches.
+
+        Returns the grant's id.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_UNKNOWN_PRINCIPAL; PROJSEG_BAD_ARGUMENT for an unknown action or type, or what
+            is no regular expression.
+        """
+        if action not in ACTIONS:
+            raise _bad(f"action '{action}' is none of {', '.join(ACTIONS)}")
+        if external_type is not None and (external_type not in SPECS or action != "EXTERNAL"):
+            raise _bad(f"'{external_type}' is no type of files that EXTERNAL is granted for")
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise _bad(f"pattern '{pattern[:80]}' is no regular expression: {error}") from error
+        if len(pattern) > _PATTERN_CHARACTERS_MAX:
+            raise _bad(f"a pattern has at most {_PATTERN_CHARACTERS_MAX} characters")
+        id_ = uuid.uuid4().hex
+
+        def work(edit: Edit) -> None:
+            self._require_principal(edit, principal)
+            edit.connection.execute(
+                _GRANTS.insert().values(
+                    id=id_,
+                    tenant=self.tenant,
+                    principal=principal,
+                    action=action,
+                    pattern=pattern,
+                    external_type=external_type,
+                )
+            )
+            self._list_anew(edit, principal)
+
+        self.edit(work)
+        return id_
+
+    def revoke(self, id_: str) -> None:
+        """Take a token or a grant away; one that is not there stays away."""
+
+        def work(edit: Edit) -> None:
+            for table in (_TOKENS, _GRANTS):
+                own = (table.c.tenant == self.tenant, table.c.id == id_)
+                principal = edit.connection.execute(sa.select(table.c.principal).where(*own))
+                for row in principal.all():
+                    self._list_anew(edit, row.principal)
+                edit.connection.execute(table.delete().where(*own))
+
+        self.edit(work)
+
+    def listed_access(self, what: str, principal: str | None = None) -> list[dict[str, Any]]:
+        """Return `principals`, `tokens` (never themselves) or `grants`."""
+        table = {"principals": _PRINCIPALS, "tokens": _TOKENS, "grants": _GRANTS}[what]
+        owner = table.c.name if what == "principals" else table.c.principal
+        kept = [c for c in table.c if c.name not in ("tenant", "digest", "since")]
+        asked = sa.select(*kept).where(table.c.tenant == self.tenant).order_by(owner, kept[0])
+        if principal is not None:
+            asked = asked.where(owner == principal)
+        with self.database.reading() as connection:
+            return [dict(row) for row in connection.execute(asked).mappings()]
+
+    def _list_anew(self, edit: Edit, principal: str) -> None:
+        """Make a principal's clients list everything anew: what it may read has changed."""
+        version = edit.note("grant", principal, None, None)
+        edit.connection.execute(
+            _PRINCIPALS.update()
+            .where(_PRINCIPALS.c.tenant == self.tenant, _PRINCIPALS.c.name == principal)
+            .values(since=version)
+        )
+
+    def _principal(self, edit: Edit, name: str) -> Any:
+        own = (_PRINCIPALS.c.tenant == self.tenant, _PRINCIPALS.c.name == name)
+        return edit.connection.execute(sa.select(_PRINCIPALS).where(*own)).first()
+
+    def _require_principal(self, edit: Edit, name: str) -> None:
+        if self._principal(edit, name) is None:
+            raise InvalidInputError(
+                "PROJSEG_UNKNOWN_PRINCIPAL", f"the tenant has no principal '{name[:80]}'"
+            )
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _bad(problem: str) -> InvalidInputError:
+    return InvalidInputError("PROJSEG_BAD_ARGUMENT", problem)
