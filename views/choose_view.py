@@ -32,11 +32,19 @@ from projseg.reader.plan.version_facts import VersionFacts
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import named_schema
-from projseg.views.cover_test import Coverage, among, coverage, covered_names, times_of_parts
+from projseg.views.cover_test import (
+    Coverage,
+    among,
+    coverage,
+    covered_names,
+    covered_rows,
+    times_of_parts,
+)
 from projseg.views.definition import view_spec
 from projseg.views.part_files import readable
+from projseg.views.specs_of_parts import SpecsOfParts, unstored_join
 from projseg.views.view_records import GROUPS, ViewEntry, ViewPart
-from projseg.views.view_store import StoreVersion, unknown_view
+from projseg.views.view_store import StoreVersion, check_names, has_views, open_store
 
 LOGGER: Final = logging.getLogger("projseg.views")
 
@@ -54,14 +62,17 @@ class ViewSources(msgspec.Struct, frozen=True):
     ----------
     store : StoreVersion
         The store at the version that is pinned.
+    for_tasks : bool
+        Whether a plan says what its parts stand for: tasks that cannot read one know no store.
     """
 
     store: StoreVersion
+    for_tasks: bool = False
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """The store's version."""
-        return self.store.identity
+        """The store's version, and the form of plans."""
+        return (*self.store.identity, self.for_tasks)
 
     def plan(self, snapshot: Snapshot, query: QuerySpec) -> QueryPlan | tuple[WiderVerdict, ...]:
         """Return a plan that reads a view, or why none is read.
@@ -83,18 +94,26 @@ class ViewSources(msgspec.Struct, frozen=True):
                 raise
             _warn(self.store, error)
             return ()
-        _check_names(query, views.values(), self.store)
-        choice = _Choice(snapshot, self.store, query, views)
+        check_names(query, views.values(), self.store)
+        choice = _Choice(snapshot, self, query, views)
         found = choice.plan()
         if found is None and (context.use_view or context.force_views):
             raise choice.unusable()
         return tuple(choice.verdicts.values()) if found is None else found
 
 
-def readable_sources(open_store: Callable[[], StoreVersion | None]) -> ViewSources | None:
+def sources_of(snapshot: Snapshot, *, for_tasks: bool = False) -> ViewSources | None:
+    """Return the views of a table at their newest version; None as of `readable_sources`."""
+    if not has_views(snapshot):
+        return None
+    found = readable_sources(lambda: open_store(snapshot))
+    return found and replace(found, for_tasks=for_tasks)
+
+
+def readable_sources(opened: Callable[[], StoreVersion | None]) -> ViewSources | None:
     """Return a table's views; None if it has none, or none that can be read: that is logged."""
     try:
-        store = open_store()
+        store = opened()
     except ProjsegError as error:
         LOGGER.warning("views cannot be read, and queries are answered without them: %s", error)
         return None
@@ -142,11 +161,12 @@ class _Choice:
     def __init__(
         self,
         snapshot: Snapshot,
-        store: StoreVersion,
+        sources: ViewSources,
         query: QuerySpec,
         views: Mapping[str, ViewEntry],
     ) -> None:
-        self._snapshot, self._store, self._query = snapshot, store, query
+        self._snapshot, self._store, self._query = snapshot, sources.store, query
+        self._for_tasks = sources.for_tasks
         self._views = sorted(views.values(), key=lambda view: (view.row_count, view.name))
         self.verdicts: dict[str, WiderVerdict] = {}
 
@@ -204,7 +224,8 @@ class _Choice:
             return Reason(ReasonCode.ROW_SCAN)
         if not view.manifests:
             return Reason(ReasonCode.VIEW_EMPTY)
-        return self._missing_column(view)
+        missing = self._missing_column(view)
+        return missing and unstored_join(view, self._query, missing)
 
     def _ban(self, view: ViewEntry) -> Reason | None:
         """Return what the user says against a view; None if nothing."""
@@ -273,7 +294,6 @@ class _Choice:
         edges: tuple[Interval, ...],
     ) -> _Answer | Reason:
         query, snapshot = self._query, self._snapshot
-        facts = VersionFacts(snapshot, known={(GROUPS, view.definition_hash): spec})
         planner = Planner(query if not edges else query.among(query.filter, inner))
         others = Planner(query)
         plans: list[SegmentPlan] = []
@@ -281,19 +301,30 @@ class _Choice:
         left_out: list[ViewPart] = []
         reason: Reason | None = None
         saving = 0.0
+        facts = VersionFacts(snapshot, known={(GROUPS, view.definition_hash): spec})
+        specs = SpecsOfParts(snapshot, view, query)
         for part in found.valid:
             check_deadline()
             entry = readable(part)
+            if view.dimensions:
+                one = specs.of(part)
+                if isinstance(one, Reason):
+                    left_out.append(part)
+                    reason = reason or one
+                    continue
+                facts = one
             deleted = part.segment.row_count - part.cover.live_row_count
             known = replace(facts.of(entry), has_base_rows=False, deleted_row_count=deleted)
             choice = planner.choose(known)
             if any(plan.is_base for plan in choice.plans):
                 left_out.append(part)
-                reason = reason or choice.rejected.get(spec.name)
+                refused = choice.rejected.get(spec.name)
+                reason = reason or specs.reason(part, refused)
                 continue
             used.append(part)
             if not choice.is_empty:
-                plans.append(SegmentPlan(entry, choice))
+                rows = covered_rows(snapshot, self._store, part, inner) if self._for_tasks else None
+                plans.append(SegmentPlan(entry, choice, rows))
                 saving += self._saving(part, choice.plans, others, facts)
         if not used:
             return reason or Reason(ReasonCode.NOT_COVERED, str(len(found.uncovered)))
@@ -359,16 +390,6 @@ class _Choice:
             query = self._query.among(self._query.filter, edge)
             found += plan_query(self._snapshot, query, rest).segments
         return tuple(found)
-
-
-def _check_names(query: QuerySpec, views: Iterable[ViewEntry], store: StoreVersion) -> None:
-    """Refuse names of views that are not there."""
-    listed = list(views)
-    known = {view.name.casefold() for view in listed}
-    context = query.context
-    for name in (*([] if context.use_view is None else [context.use_view]), *context.exclude_views):
-        if name.casefold() not in known:
-            raise unknown_view(name, listed, store.storage.location)
 
 
 def _warn(store: StoreVersion, error: Exception) -> None:

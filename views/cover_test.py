@@ -14,6 +14,7 @@ from projseg.algebra.planning.source_plan import Reason, ReasonCode
 from projseg.algebra.projection.spec import ProjectionSpec
 from projseg.algebra.time.interval import Interval
 from projseg.memory.cache import KEPT
+from projseg.reader.plan.version_facts import CoveredRows
 from projseg.table_layer.metadata.manifest_cache import MANIFESTS
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot
@@ -98,6 +99,13 @@ def listed_segments(snapshot: Snapshot) -> set[str]:
 def covered_names(store: StoreVersion, parts: Iterable[ViewPart]) -> set[str]:
     """Return the segments that parts stand for, as they are listed."""
     return {name for part in parts for name in store.cover(part)}
+
+
+def covered_rows(
+    snapshot: Snapshot, store: StoreVersion, part: ViewPart, interval: Interval | None
+) -> CoveredRows:
+    """Return what a part stands for in an interval, for tasks that may have to read it instead."""
+    return CoveredRows(snapshot.version, frozenset(store.cover(part)), interval)
 
 
 def others(snapshot: Snapshot, covered: set[str]) -> tuple[SegmentEntry, ...]:

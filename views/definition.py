@@ -2,39 +2,54 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from projseg.algebra.aggregates.call import call_text
+from projseg.algebra.aggregates.call import AggregateCall, call_text
 from projseg.algebra.expressions.binding.bind import bind
+from projseg.algebra.expressions.binding.stated_joins import AbsentDimension, tables_stated
 from projseg.algebra.expressions.canonical import conjunction
+from projseg.algebra.expressions.functions.logic.joined_values import (
+    JOIN_FUNCTIONS,
+    join_found,
+    path_of,
+)
 from projseg.algebra.expressions.instant import may_depend_on_instant
-from projseg.algebra.expressions.text.dialect import parse_sql
 from projseg.algebra.expressions.text.render import to_sql
 from projseg.algebra.expressions.text.sql_words import quoted_name
-from projseg.algebra.expressions.tree import Column
+from projseg.algebra.expressions.tree import Call, Column, Expression
 from projseg.algebra.projection.parse import parse_projection
-from projseg.algebra.projection.spec import ProjectionSpec, from_definition
+from projseg.algebra.projection.spec import ProjectionSpec, StoredAs, from_definition
+from projseg.algebra.projection.stored_names import stored_column
+from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query
 from projseg.algebra.query.select_query import select_query
 from projseg.algebra.query.select_statement import SelectStatement, parse_select
 from projseg.algebra.query.time_bounds import split_time_bounds
-from projseg.algebra.time.granularity import Granularity
 from projseg.algebra.time.interval import Interval
 from projseg.errors import CorruptTableError, InvalidInputError, LimitExceededError, ProjsegError
+from projseg.reader.dimensions import TableDimension
 from projseg.table_layer.columns.projection_names import (
     named_spec,
     stored_declaration,
     stored_spec,
 )
+from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_properties import TableProperties
-from projseg.views.view_records import GROUPS, VIEW_SQL_BYTES_MAX, ViewEntry
+from projseg.table_layer.metadata.table_schema import stored_schema
+from projseg.views.view_dimensions import FOUND, check_keys, dimensions_used, stated
+from projseg.views.view_records import (
+    GROUPS,
+    PATHS_MAX,
+    VIEW_SQL_BYTES_MAX,
+    ViewDimension,
+    ViewEntry,
+)
 
 _RANDOM: Final = re.compile(
     r"\b(rand|random|randn|uuid|shuffle|randstr|monotonically_increasing_id|input_file_name"
@@ -57,12 +72,15 @@ class Definition(msgspec.Struct, frozen=True):
         The canonical definition over stored names, and its hash.
     scope : Interval or None
         Only segments that lie wholly in it are covered; None: all.
+    dimensions : tuple of ViewDimension
+        The tables that it joins.
     """
 
     sql: str
     text: str
     digest: str
     scope: Interval | None = None
+    dimensions: tuple[ViewDimension, ...] = ()
 
 
 def define(sql: str, properties: TableProperties) -> Definition:
@@ -84,6 +102,26 @@ def define(sql: str, properties: TableProperties) -> Definition:
     UnsupportedFeatureError
         PROJSEG_UNSUPPORTED_SQL, PROJSEG_UNSUPPORTED_FUNCTION.
     """
+    statement = checked_statement(sql)
+    schema = properties.schema
+    query = select_query(statement, schema, properties.time_column).query
+    if not query.group_by and not query.aggregators:
+        raise _rows_of_a_view()
+    return defined(sql, query, properties)
+
+
+def checked_statement(sql: str, *, with_joins: bool = False) -> SelectStatement:
+    """Return the SELECT of a view, whose clauses may be there.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_BAD_VIEW, PROJSEG_VIEW_NOT_DETERMINISTIC, PROJSEG_BAD_SQL.
+    LimitExceededError
+        PROJSEG_EXPRESSION_TOO_LONG.
+    UnsupportedFeatureError
+        PROJSEG_UNSUPPORTED_SQL.
+    """
     if not isinstance(sql, str):
         raise bad_view(f"a view is defined by a SELECT as text, found {sql!r}"[:200])
     byte_count = len(sql.encode("utf-8", "surrogatepass"))
@@ -92,105 +130,77 @@ def define(sql: str, properties: TableProperties) -> Definition:
             "PROJSEG_EXPRESSION_TOO_LONG",
             f"a view's SELECT has {byte_count} bytes; {VIEW_SQL_BYTES_MAX} is the most",
         )
-    _require_steady(sql)
-    statement = parse_select(sql)
+    require_steady(sql)
+    statement = parse_select(sql, with_joins=with_joins)
     _check_clauses(statement)
-    schema = properties.schema
-    query = select_query(statement, schema, properties.time_column).query
-    if not query.group_by and not query.aggregators:
-        raise bad_view(
-            "a view stores groups, and this SELECT puts out rows: group them, or declare a "
-            "projection of rows (columns and order_by)"
-        )
-    return _defined(sql, query, properties)
+    return statement
 
 
-def define_rollup(
-    dimensions: Sequence[str],
-    metrics: Sequence[str | Mapping[str, Any]],
-    granularity: str | None,
-    properties: TableProperties,
+def _rows_of_a_view() -> InvalidInputError:
+    return bad_view(
+        "a view stores groups, and this SELECT puts out rows: group them, or declare a "
+        "projection of rows (columns and order_by)"
+    )
+
+
+def define_star(
+    sql: str, query: QuerySpec, tables: Mapping[str, TableDimension], fact: Snapshot
 ) -> Definition:
-    """Return the view of some dimensions, all metrics and a granularity, as Druid derives tables.
+    """Return what a SELECT over a fact and dimensions means as a view.
+
+    Rows that an inner join would lose are kept, with the flags of its paths as further groups: so
+    the view serves questions with fewer joins, and with left ones.
 
     Parameters
     ----------
-    dimensions : sequence of str
-        Columns, or expressions with aliases.
-    metrics : sequence
-        Aggregates as SQL, or Druid's objects of aggregators.
-    granularity : str or None
-        Druid's name or an ISO period, by which the time column is truncated; None: time is left
-        out.
-    properties : TableProperties
-        The table's.
+    sql : str
+        As written.
+    query : QuerySpec
+        The SELECT, bound to the fact.
+    tables : mapping of str to TableDimension
+        The dimensions by their names in FROM.
+    fact : Snapshot
+        The fact.
 
     Raises
     ------
     InvalidInputError
-        PROJSEG_BAD_VIEW, PROJSEG_BAD_GRANULARITY, and as of projections.
+        PROJSEG_BAD_VIEW, and as of projections.
     """
-    time = properties.time_column
-    if granularity is not None and time is None:
-        raise bad_view(f"granularity '{granularity}' needs a time column, which the table has not")
-    if isinstance(dimensions, str) or isinstance(metrics, str | Mapping):
-        raise bad_view("dimensions and metrics are lists")
-    names = properties.schema.names
-    keys = [quoted_name(one) if one in names else one for one in dimensions]
-    if granularity is not None and time is not None and granularity.casefold() != "all":
-        moment = quoted_name(time)
-        floor = moment if granularity.casefold() == "none" else _floor(moment, granularity)
-        keys.append(floor)
-    calls = [one if isinstance(one, str) else _druid_call(one, properties) for one in metrics]
-    query = Query(group_by=keys, aggregators=calls)
-    grouping = f" GROUP BY {', '.join(map(_without_alias, keys))}" if keys else ""
-    sql = " ".join(["SELECT", ", ".join([*keys, *calls]), f"FROM t{grouping}"])
-    _require_steady(sql)
-    return _defined(sql, query, properties)
+    if query.is_row_scan:
+        raise _rows_of_a_view()
+    if query.grouping_sets is not None:
+        raise bad_view("grouping sets have no place in a view: group by all of their columns")
+    found = dict.fromkeys(
+        join_found(path_of(node), node.arguments) for node in reversed(query.joins)
+    )
+    if len(found) > PATHS_MAX:
+        raise bad_view(f"a view has {len(found)} joins; {PATHS_MAX} is the most")
+    grouping = {named.expression: named.name for named in reversed(query.keys)}
+    grouping = dict(reversed(grouping.items()))
+    grouping |= {one: f"{FOUND}{place}" for place, one in enumerate(found)}
+    conditions = [one for one in query.conditions if _flag_of(one) not in found]
+    dimensions = dimensions_used(query.joins, tables, fact)
+    known = {table.table_id: table for table in tables.values()}
+    rows = Query(
+        group_by=[f"{to_sql(key)} AS {quoted_name(name)}" for key, name in grouping.items()],
+        aggregators=[f"{call_text(one)} AS {quoted_name(one.name)}" for one in query.aggregates],
+    )
+    with tables_stated(stated(dimensions, known)):
+        defined = _defined_by(sql, rows, conjunction(conditions), query.interval, fact.properties)
+        spec = from_definition(defined.text, stored_schema(fact.properties).columns)
+        check_keys("new", spec, dimensions)
+        plain = named_spec(GROUPS, defined.text, fact.properties)
+    read_back = set() if isinstance(plain, str) else {n.expression for n in plain.grouping}
+    if read_back != set(grouping):
+        raise bad_view("a key of a join has a type that a view cannot keep; cast it in ON")
+    return msgspec.structs.replace(defined, dimensions=dimensions)
 
 
-def _floor(moment: str, granularity: str) -> str:
-    period = Granularity.parse(granularity).period_text
-    return f"timestamp_floor({moment}, '{period}')"
-
-
-def _without_alias(text: str) -> str:
-    tree = parse_sql(text)
-    alias = tree.alias
-    return quoted_name(alias) if alias else text
-
-
-def _druid_call(metric: Mapping[str, Any], properties: TableProperties) -> str:
-    """Return one of Druid's aggregators as SQL with its name."""
-    declared = {"type": "aggregate", "name": GROUPS, "aggregators": [dict(metric)]}
-    spec = parse_projection(declared, properties.schema, time_column=properties.time_column)
-    (call, *_) = spec.aggregators
-    return f"{call_text(call)} AS {quoted_name(call.name)}"
-
-
-def derived_form(text: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `define_rollup` in Druid's `derivativeDataSource` JSON.
-
-    Raises
-    ------
-    InvalidInputError
-        PROJSEG_BAD_VIEW.
-    """
-    try:
-        given = json.loads(text) if isinstance(text, str) else dict(text)
-    except (ValueError, RecursionError) as error:
-        raise bad_view(f"a derivativeDataSource is JSON: {error}") from error
-    spec = given.get("spec", given) if isinstance(given, dict) else None
-    if not isinstance(spec, dict) or "dimensionsSpec" not in spec:
-        raise bad_view("a derivativeDataSource has dimensionsSpec and metricsSpec")
-    listed = spec["dimensionsSpec"]
-    dimensions = listed.get("dimensions", []) if isinstance(listed, dict) else []
-    names = [one.get("name") if isinstance(one, dict) else one for one in dimensions]
-    metrics = spec.get("metricsSpec", [])
-    if not all(isinstance(name, str) for name in names) or not isinstance(metrics, list):
-        raise bad_view("dimensions of a derivativeDataSource have names, and metrics are a list")
-    granularity = spec.get("granularitySpec", {}).get("queryGranularity")
-    return {"dimensions": names, "metrics": metrics, "granularity": granularity}
+def _flag_of(condition: Expression) -> Expression:
+    """Return what a condition says is there, or is not."""
+    is_negated = isinstance(condition, Call) and condition.function == "not"
+    return condition.children[0] if is_negated else condition
 
 
 def _check_clauses(statement: SelectStatement) -> None:
@@ -211,7 +221,8 @@ def _check_clauses(statement: SelectStatement) -> None:
             )
 
 
-def _require_steady(sql: str) -> None:
+def require_steady(sql: str) -> None:
+    """Refuse a text that means something else each time."""
     found = _RANDOM.search(sql) or (_NOW.search(sql) if may_depend_on_instant(sql) else None)
     if found is not None:
         raise InvalidInputError(
@@ -221,11 +232,22 @@ def _require_steady(sql: str) -> None:
         )
 
 
-def _defined(sql: str, query: Query, properties: TableProperties) -> Definition:
+def defined(sql: str, query: Query, properties: TableProperties) -> Definition:
+    """Return what a query of one table stores as a view."""
     schema, time = properties.schema, properties.time_column
     condition = None if query.filter is None else bind(query.filter, schema)
     scope, rest = split_time_bounds(condition, time, schema)
-    kept = conjunction(rest)
+    return _defined_by(sql, query, conjunction(rest), scope, properties)
+
+
+def _defined_by(
+    sql: str,
+    query: Query,
+    kept: Expression | None,
+    scope: Interval | None,
+    properties: TableProperties,
+) -> Definition:
+    schema, time = properties.schema, properties.time_column
     declared = {
         "name": GROUPS,
         "group_by": list(query.group_by),
@@ -258,8 +280,22 @@ def _counts(spec: ProjectionSpec) -> list[str]:
     return [f"{text} AS `count#{place}`" for place, text in enumerate(missing)]
 
 
-def view_spec(view: ViewEntry, properties: TableProperties) -> ProjectionSpec | str:
+def view_spec(
+    view: ViewEntry,
+    properties: TableProperties,
+    known: Mapping[str, TableDimension] | None = None,
+) -> ProjectionSpec | str:
     """Return what a view stores under a table's present names; a text says why it is of no use.
+
+    Parameters
+    ----------
+    view : ViewEntry
+        The view.
+    properties : TableProperties
+        The fact's.
+    known : mapping of str to TableDimension, or None
+        By table id, dimensions with the rows that parts were built with. Columns of others are
+        not stored, as far as any query can tell.
 
     Raises
     ------
@@ -272,17 +308,46 @@ def view_spec(view: ViewEntry, properties: TableProperties) -> ProjectionSpec | 
             f"view '{view.name}' has another definition than its hash says; make it anew",
         )
     try:
-        spec = named_spec(GROUPS, view.definition, properties)
+        with tables_stated(stated(view.dimensions, known)):
+            spec = named_spec(GROUPS, view.definition, properties)
     except ProjsegError as error:
         return error.message
     if isinstance(spec, str):
         return spec
-    return replace(spec, name=f"view:{view.name}", table_name=GROUPS)
+    # A state is found by its text, which says nothing of versions.
+    calls = tuple(call for call in spec.aggregators if not _reads_absent(call))
+    named = replace(spec, name=f"view:{view.name}", table_name=GROUPS, aggregators=calls)
+    if spec.stored is not None or len(calls) == len(spec.aggregators):
+        return named
+    columns = [stored_column(one.expression).name for one in spec.grouping]
+    states = [name for name, _ in named.state_columns]
+    pairs = tuple(zip(columns, columns, strict=True)), tuple(zip(states, states, strict=True))
+    return replace(named, stored=StoredAs(spec, *pairs))
 
 
-def stored_groups_spec(view: ViewEntry, properties: TableProperties) -> ProjectionSpec:
-    """Return what a view stores over stored names."""
-    return stored_spec(GROUPS, view.definition, properties)
+def _reads_absent(call: AggregateCall) -> bool:
+    trees = [*call.arguments, *([] if call.filter is None else [call.filter])]
+    return any(map(is_absent, trees))
+
+
+def is_absent(expression: Expression) -> bool:
+    """Whether an expression reads a dimension that has other rows than a part was built with."""
+    return any(
+        isinstance(node, Call)
+        and node.function in JOIN_FUNCTIONS
+        and isinstance(path_of(node).dimension, AbsentDimension)
+        for node in expression.walk()
+    )
+
+
+def stored_groups_spec(
+    view: ViewEntry,
+    properties: TableProperties,
+    known: Mapping[str, TableDimension] | None = None,
+) -> ProjectionSpec:
+    """Return what a view stores over stored names; `known` as of `view_spec`."""
+    with tables_stated(stated(view.dimensions, known)):
+        return stored_spec(GROUPS, view.definition, properties)
 
 
 def renewed(view: ViewEntry, properties: TableProperties) -> tuple[str, str]:
@@ -293,19 +358,23 @@ def renewed(view: ViewEntry, properties: TableProperties) -> tuple[str, str]:
     InvalidInputError
         PROJSEG_BAD_VIEW if a column was dropped, or widened so that an aggregate is of no use.
     """
-    spec = named_spec(GROUPS, view.definition, properties)
-    if isinstance(spec, str):
-        raise bad_view(f"view '{view.name}': {spec}; make it anew")
-    if len(spec.aggregators) != len(stored_groups_spec(view, properties).aggregators):
-        raise bad_view(f"view '{view.name}': a column was widened; make it anew")
-    plain = replace(spec, stored=None, name=GROUPS)
-    declared = stored_declaration(plain, properties)
+    with tables_stated(stated(view.dimensions)):
+        spec = named_spec(GROUPS, view.definition, properties)
+        if isinstance(spec, str):
+            raise bad_view(f"view '{view.name}': {spec}; make it anew")
+        if len(spec.aggregators) != len(stored_groups_spec(view, properties).aggregators):
+            raise bad_view(f"view '{view.name}': a column was widened; make it anew")
+        plain = replace(spec, stored=None, name=GROUPS)
+        declared = stored_declaration(plain, properties)
     return declared.definition, declared.definition_hash
 
 
-def mentioned(definition: str, schema: pa.Schema) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def mentioned(
+    definition: str, dimensions: Iterable[ViewDimension], schema: pa.Schema
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the stored names that groups and filter read, and those that aggregates read."""
-    spec = from_definition(definition, schema)
+    with tables_stated(stated(dimensions)):
+        spec = from_definition(definition, schema)
     trees = [named.expression for named in spec.grouping]
     trees += [] if spec.filter is None else [spec.filter]
     groups = {node.name for tree in trees for node in tree.walk() if isinstance(node, Column)}

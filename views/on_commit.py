@@ -9,13 +9,24 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from msgspec.structs import replace
+
 from projseg.errors import CommitConflictError, ProjsegError, without_secrets
+from projseg.table_layer.commits.next_version import now_us
 from projseg.table_layer.metadata.commit_info import NO_NOTE, CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.views.refresh_view import Refresher, record_failure
+from projseg.views.refresh_view import REASON_CHARACTERS_MAX, Refresher
 from projseg.views.refresh_work import Work
-from projseg.views.view_records import ViewEntry
-from projseg.views.view_store import StoreVersion, has_views, open_store
+from projseg.views.view_commits import edited, store_write
+from projseg.views.view_links import linked_views
+from projseg.views.view_records import Failure, ViewEntry
+from projseg.views.view_store import (
+    StoreVersion,
+    has_views,
+    newest_store,
+    open_store,
+    store_of,
+)
 
 LOGGER: Final = logging.getLogger("projseg.views")
 
@@ -23,7 +34,8 @@ LOGGER: Final = logging.getLogger("projseg.views")
 def refresh_after_commit(snapshot: Snapshot, note: CommitNote = NO_NOTE) -> StoreVersion | None:
     """Refresh the views of a table that follow its commits; return the store, if it has one.
 
-    Each view is tried once: another writer's refresh that came first has done the work, or will.
+    So are views of other tables that read it as a dimension. Each view is tried once: another
+    writer's refresh that came first has done the work, or will.
 
     Parameters
     ----------
@@ -32,9 +44,12 @@ def refresh_after_commit(snapshot: Snapshot, note: CommitNote = NO_NOTE) -> Stor
     note : CommitNote
         For the store's history.
     """
+    for fact, view in linked_views(snapshot):
+        if _follows(view):
+            _refresh_linked(fact, view, note)
     if not has_views(snapshot):
         return None
-    store: StoreVersion | None = None
+    store = None
     try:
         store = open_store(snapshot)
         views = [] if store is None else list(store.views.values())
@@ -42,9 +57,23 @@ def refresh_after_commit(snapshot: Snapshot, note: CommitNote = NO_NOTE) -> Stor
         _warn(snapshot, "the store", error)
         return None
     for view in views:
-        if view.is_enabled and view.is_on_commit and store is not None:
+        if _follows(view) and store is not None:
             store = _refreshed(snapshot, store, view, note)
     return store
+
+
+def _refresh_linked(fact: Snapshot, view: ViewEntry, note: CommitNote) -> None:
+    try:
+        store = open_store(fact)
+    except (ProjsegError, OSError) as error:
+        _warn(fact, "the store", error)
+        return
+    if store is not None:
+        _refreshed(fact, store, view, note)
+
+
+def _follows(view: ViewEntry) -> bool:
+    return view.is_enabled and view.is_on_commit
 
 
 def _refreshed(
@@ -66,9 +95,25 @@ def _record(snapshot: Snapshot, view: ViewEntry, error: ProjsegError, note: Comm
     if known is not None and known.code == error.code:
         return
     try:
-        record_failure(snapshot, view.view_id, error, note)
+        _record_failure(snapshot, view.view_id, error, note)
     except (ProjsegError, OSError) as again:
         _warn(snapshot, f"view '{view.name}'", again)
+
+
+def _record_failure(
+    snapshot: Snapshot, view_id: str, error: ProjsegError, note: CommitNote
+) -> None:
+    """Keep in a view why its refresh failed."""
+    store = newest_store(store_of(snapshot.storage))
+    if store is None or view_id not in store.views:
+        return
+    failure = Failure(error.code, error.message[:REASON_CHARACTERS_MAX], now_us())
+    with store_write(store) as write:
+        write.commit(
+            edited(view_id, lambda view: replace(view, last_error=failure)),
+            "refresh failed",
+            note,
+        )
 
 
 def _newest(snapshot: Snapshot, store: StoreVersion) -> StoreVersion:

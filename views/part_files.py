@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from projseg.aggregation.fold import stored_partial
 from projseg.aggregation.merge import in_key_order, merge_partials
-from projseg.aggregation.partial import Partial
+from projseg.aggregation.partial import Partial, key_arrow
+from projseg.algebra.expressions.functions.logic.joined_values import path_of, reads_tables
 from projseg.algebra.planning.planner import Planner
 from projseg.algebra.planning.source_plan import MergeStates
 from projseg.algebra.projection.spec import ProjectionSpec
@@ -26,6 +27,7 @@ from projseg.reader.plan_figures import planned_reads
 from projseg.reader.run.run_plan import run_partial
 from projseg.reader.sources.segment_source import SegmentSource, open_segment
 from projseg.segment_format.layout.format_limits import SEGMENT_ROWS_MAX
+from projseg.segment_format.vectors.arrow_arrays import filled_values
 from projseg.segment_format.vectors.vectors import Numbers
 from projseg.table_layer.metadata.segment_entry import (
     Bound,
@@ -37,7 +39,8 @@ from projseg.table_layer.metadata.snapshot import Snapshot
 from projseg.table_layer.metadata.table_schema import TableSchema, stored_schema
 from projseg.table_layer.storage.paths import VIEWS, segment_name
 from projseg.views.view_commits import StoreWrite
-from projseg.views.view_records import GROUPS, ViewPart
+from projseg.views.view_dimensions import paths_of, state_of
+from projseg.views.view_records import GROUPS, PathState, ViewPart
 from projseg.writer.merged_columns import with_values_in_use
 from projseg.writer.projection_builder import BuiltProjection, NotBuilt, projection_of
 from projseg.writer.segment_contents import SegmentContents
@@ -86,12 +89,13 @@ class Folder:
     snapshot : Snapshot
         The version.
     spec : ProjectionSpec
-        What the view stores, over stored names.
+        What the view stores, over stored names, with its dimensions at one version each.
     """
 
     def __init__(self, snapshot: Snapshot, spec: ProjectionSpec) -> None:
         self._snapshot = snapshot
         self.spec = spec
+        self._paths = paths_of(spec)
         self._schema = stored_schema(snapshot.properties)
         self._facts = VersionFacts(snapshot, as_stored=True)
         query = QuerySpec(
@@ -215,9 +219,30 @@ class Folder:
             ),
             chunk=chunk,
             cover=write.lists.write_cover(names, live, covered_bytes),
-            paths=(),
+            paths=self.path_states(groups, live),
             embedded=_embedded(piece),
         )
+
+    def path_states(self, groups: Partial, live_row_count: int) -> tuple[PathState, ...]:
+        """Return the content of each path's dimension, with the rows without a partner.
+
+        Where the view's condition reads dimensions, it is not known which rows it left out: any row
+        may come to have a partner.
+        """
+        if not self._paths:
+            return ()
+        places = {named.expression: place for place, named in enumerate(self.spec.grouping)}
+        count = next(n for n, one in enumerate(self._query.primitives) if one.text == "count(*)")
+        rows = groups.state_columns(count)["count"]
+        assert isinstance(rows, Numbers)
+        counts = rows.wide()
+        reads = self.spec.filter is not None and reads_tables(self.spec.filter)
+        states = []
+        for path in self._paths:
+            found = filled_values(key_arrow(groups, places[path]), False)
+            unmatched = live_row_count if reads else int(counts[~found].sum())
+            states.append(state_of(path_of(path).dimension, unmatched))
+        return tuple(states)
 
 
 def stored_groups_of(

@@ -19,20 +19,30 @@ from projseg.errors import (
     StorageError,
 )
 from projseg.segment_format.layout.format_limits import SEGMENT_ROWS_MAX
-from projseg.table_layer.commits.next_version import now_us
 from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.segment_entry import SegmentEntry
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
 from projseg.table_layer.metadata.table_schema import stored_schema
-from projseg.views.cover_test import Coverage, coverage, listed_segments
+from projseg.views.cover_test import (
+    Coverage,
+    among,
+    coverage,
+    covered_names,
+    listed_segments,
+)
 from projseg.views.definition import bad_view, mentioned, renewed, stored_groups_spec
+from projseg.views.dimension_changes import DimensionChanges
 from projseg.views.part_files import PART_GROUPS_MAX, Folder, NewPart, forms_of
 from projseg.views.refresh_work import Refresh, Work
 from projseg.views.view_commits import StoreWrite, conflict, edited, store_write, with_parts
+from projseg.views.view_dimensions import (
+    check_keys,
+    newest_dimensions,
+    with_tables_at_their_places,
+)
 from projseg.views.view_options import CoveredSegments
 from projseg.views.view_records import (
     COVER_SEGMENTS_MAX,
-    Failure,
     Refreshed,
     RefreshFigures,
     ViewEntry,
@@ -42,7 +52,8 @@ from projseg.views.view_store import StoreVersion, newest_store, store_of, unkno
 
 _TRIES_MAX: Final = 20
 _CHUNK_PARTS_MAX: Final = 4
-_REASON_CHARACTERS_MAX: Final = 1_000
+REASON_CHARACTERS_MAX: Final = 1_000
+"""Of why something failed, so much is kept."""
 
 
 def refresh_view(
@@ -105,10 +116,12 @@ class Refresher:
         known = view.refreshed.get(properties.table_id)
         if known is not None and known.version > snapshot.version:
             conflict(f"view '{view.name}' is at version {known.version} already")
+        self._dimensions = newest_dimensions(snapshot, view)
+        view = with_tables_at_their_places(view, self._dimensions)
         text, digest = renewed(view, properties)
-        if digest != view.definition_hash:
+        if digest != self._view.definition_hash:
             work = Work(True, None, work.on_progress)
-            groups, states = mentioned(text, stored_schema(properties).columns)
+            groups, states = mentioned(text, view.dimensions, stored_schema(properties).columns)
             self._view = view = replace(
                 view,
                 definition=text,
@@ -118,10 +131,13 @@ class Refresher:
                 manifests=(),
             )
         self._before = store.parts(store.views[view.view_id]) if self._is_known() else ()
+        spec = stored_groups_spec(view, properties, self._dimensions)
+        check_keys(view.name, spec, view.dimensions)
+        self._schema = stored_schema(properties)
+        self._folder = Folder(snapshot, spec)
+        self._relabelled: dict[str, ViewPart] = {}
         self._coverage = self._classified(work)
         self._kept_for = CoveredSegments.of(view)
-        self._schema = stored_schema(properties)
-        self._folder = Folder(snapshot, stored_groups_spec(view, properties))
         self._folded: set[str] = set()
         self._not_built: dict[str, str] = {}
         self._failure: ProjsegError | None = None
@@ -133,7 +149,20 @@ class Refresher:
     def _classified(self, work: Work) -> Coverage:
         if work.is_full or not self._view.manifests:
             return Coverage((), self._before, tuple(self._snapshot.segments))
-        return coverage(self._snapshot, self._store, self._view)
+        found = coverage(self._snapshot, self._store, self._view)
+        if not self._view.dimensions:
+            return found
+        changes = DimensionChanges(self._snapshot, self._folder.spec, self._dimensions)
+        kept: list[ViewPart] = []
+        stale: list[ViewPart] = []
+        for part in found.valid:
+            fate = changes.fate_of(part, self._store.cover(part))
+            (stale if fate is None else kept).append(part)
+            if fate is not None and fate != part:
+                self._relabelled[part.segment.file] = fate
+        left = covered_names(self._store, stale)
+        uncovered = (*found.uncovered, *(among(self._snapshot, left) if left else ()))
+        return Coverage(tuple(kept), (*found.stale, *stale), uncovered)
 
     def _check_required(self) -> None:
         is_all_gone = bool(self._before) and not self._coverage.valid
@@ -169,7 +198,8 @@ class Refresher:
         rows = sum(source.row_count for p in plans for s in p.segments for source in s.choice.plans)
         gone, refolded = self._fates()
         return Refresh(
-            kept=len(self._coverage.valid) - len(expired),
+            kept=len(self._coverage.valid) - len(expired) - len(self._relabelled),
+            relabelled=len(self._relabelled),
             refolded=refolded,
             added=len(chunks),
             dropped=gone + len(expired),
@@ -218,6 +248,8 @@ class Refresher:
         """
         chunks, expired = self._chunks(), self._expired()
         kept = {p.segment.file: p for p in self._coverage.valid if p.segment.file not in expired}
+        kept |= {file: part for file, part in self._relabelled.items() if file in kept}
+        relabelled = [file for file in self._relabelled if file in kept]
         added: list[ViewPart] = []
         merged = 0
         for done, ((chunk, forms), entries) in enumerate(sorted(chunks.items(), key=_by_chunk)):
@@ -238,7 +270,8 @@ class Refresher:
             raise self._failure
         gone, refolded = self._fates()
         done_now = Refresh(
-            kept=len(kept),
+            kept=len(kept) - sum(file in kept for file in relabelled),
+            relabelled=sum(file in kept for file in relabelled),
             refolded=refolded,
             added=len(added),
             dropped=gone + merged + len(expired),
@@ -267,7 +300,7 @@ class Refresher:
             raise
         except (ProjsegError, ArithmeticError) as error:
             name = "all" if chunk is None else micros_to_iso(chunk)
-            self._not_built[name] = str(error)[:_REASON_CHARACTERS_MAX]
+            self._not_built[name] = str(error)[:REASON_CHARACTERS_MAX]
             if isinstance(error, ProjsegError):
                 self._failure = self._failure or error
             return []
@@ -310,13 +343,22 @@ class Refresher:
         )
         return replace(
             view,
-            refreshed={snapshot.properties.table_id: pinned},
+            refreshed={snapshot.properties.table_id: pinned} | self._pinned_dimensions(),
             fact_manifests=tuple(r.name for r in snapshot.file.manifests),
             uncovered=(count, left_rows),
             not_built=tuple(done.not_built.items()),
             last_error=None,
             last_refresh=figures,
         )
+
+    def _pinned_dimensions(self) -> dict[str, Refreshed]:
+        """Return the versions that are pinned, by the ids that tables have now."""
+        several = [one.snapshot for one in self._dimensions.values()]
+        return {
+            one.properties.table_id: Refreshed(one.version, one.file.write_id, one.timestamp_us)
+            for one in several
+            if one.properties.table_id != self._snapshot.properties.table_id
+        }
 
     def _is_changed(self, view: ViewEntry) -> bool:
         """Whether a commit would tell more than what a new version of the table would."""
@@ -328,20 +370,6 @@ class Refresher:
 
     def _milliseconds(self) -> int:
         return round((time.perf_counter() - self._start) * 1000)
-
-
-def record_failure(snapshot: Snapshot, view_id: str, error: ProjsegError, note: CommitNote) -> None:
-    """Keep in a view why its refresh failed."""
-    store = newest_store(store_of(snapshot.storage))
-    if store is None or view_id not in store.views:
-        return
-    failure = Failure(error.code, error.message[:_REASON_CHARACTERS_MAX], now_us())
-    with store_write(store) as write:
-        write.commit(
-            edited(view_id, lambda view: replace(view, last_error=failure)),
-            "refresh failed",
-            note,
-        )
 
 
 def _is_large(pieces: Iterable[NewPart]) -> bool:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-
-import pyarrow as pa
+from collections.abc import Iterator, Mapping
 
 from projseg.aggregation.merge import in_key_order
 from projseg.aggregation.partial import Partial, key_arrow
 from projseg.algebra.aggregates.primitive import Primitive
 from projseg.errors import ProjsegError
 from projseg.maintenance.verification.findings import Finding
+from projseg.reader.dimensions import TableDimension
 from projseg.segment_format.file.verify_file import verify_segment
 from projseg.table_layer.metadata.footer_match import open_uncached
 from projseg.table_layer.metadata.snapshot import Snapshot
@@ -20,11 +19,13 @@ from projseg.table_layer.storage.paths import VIEWS
 from projseg.views.cover_test import among, listed_segments
 from projseg.views.definition import stored_groups_spec
 from projseg.views.part_files import Folder, readable, stored_groups_of
+from projseg.views.view_dimensions import built_with, newest_dimensions
 from projseg.views.view_records import ViewEntry, ViewPart
 from projseg.views.view_store import StoreVersion
 
 _DIGITS = 1e-9
-"""Sums of doubles depend on the order of rows in their last digits."""
+"""By what part of the largest number of a state its doubles may differ, which are sums of rows in
+any order: a sum of deviations is zero but for such noise."""
 
 
 def verify_views(
@@ -59,11 +60,10 @@ def _of_view(
     try:
         parts = store.parts(view)
         listed = listed_segments(snapshot)
-        spec = stored_groups_spec(view, snapshot.properties)
+        newest = newest_dimensions(snapshot, view) if deep else {}
     except ProjsegError as error:
         yield Finding(where, str(error))
         return
-    folder = Folder(snapshot, spec)
     seen: set[str] = set()
     for part in parts:
         name = f"{VIEWS}{part.segment.file}"
@@ -71,7 +71,9 @@ def _of_view(
             cover = store.cover(part)
             segment = open_uncached(snapshot.storage, readable(part))
             verify_segment(segment)
-            found = list(_of_part(snapshot, folder, part, cover, listed, deep=deep))
+            found = []
+            if deep and listed.issuperset(cover):
+                found = list(_of_part(snapshot, view, part, cover, built_with(part, newest)))
         except ProjsegError as error:
             yield Finding(name, str(error))
             continue
@@ -84,38 +86,57 @@ def _of_view(
 
 def _of_part(
     snapshot: Snapshot,
-    folder: Folder,
+    view: ViewEntry,
     part: ViewPart,
     cover: tuple[str, ...],
-    listed: set[str],
-    *,
-    deep: bool,
+    known: Mapping[str, TableDimension] | None,
 ) -> Iterator[Finding]:
-    if not deep or not listed.issuperset(cover):
+    """Fold a part's segments again, unless a version of a dimension is no longer kept."""
+    if known is None:
         return
     name = f"{VIEWS}{part.segment.file}"
-    schema, spec = stored_schema(snapshot.properties), folder.spec
+    spec = stored_groups_spec(view, snapshot.properties, known)
+    folder, schema = Folder(snapshot, spec), stored_schema(snapshot.properties)
     stored = in_key_order(stored_groups_of(snapshot, schema, spec, part), spec.primitives)
     pieces = list(folder.fold(among(snapshot, set(cover))))
     anew = pieces[0] if len(pieces) == 1 else folder.merged(pieces)
     groups = in_key_order(folder.groups_of(anew), spec.primitives)
-    if rows_of(groups, spec.primitives) != rows_of(stored, spec.primitives):
+    if not same_groups(groups, stored, spec.primitives):
         yield Finding(
             name, "its groups are not those of the segments it stands for; refresh the view in full"
         )
 
 
-def rows_of(groups: Partial, primitives: tuple[Primitive, ...]) -> list[tuple[object, ...]]:
-    """Return groups as rows, doubles without their last digits."""
-    columns: list[pa.Array] = [key_arrow(groups, place) for place in range(len(groups.keys))]
-    for place in range(len(primitives)):
-        columns += [vector.to_arrow() for vector in groups.state_columns(place).values()]
-    lists = [[_rounded(value) for value in column.to_pylist()] for column in columns]
-    return list(zip(*lists, strict=True))
+def same_groups(found: Partial, stored: Partial, primitives: tuple[Primitive, ...]) -> bool:
+    """Whether groups in one order have equal keys, and states but for doubles' last digits."""
+    if found.group_count != stored.group_count:
+        return False
+    for place in range(len(found.keys)):
+        keys = zip(*(key_arrow(one, place).to_pylist() for one in (found, stored)), strict=True)
+        if not all(_same(left, right, 0.0) for left, right in keys):
+            return False
+    return all(
+        _same_state(left, right)
+        for place in range(len(primitives))
+        for left, right in zip(_states(found, place), _states(stored, place), strict=True)
+    )
 
 
-def _rounded(value: object) -> object:
-    if isinstance(value, float) and math.isfinite(value) and value:
-        digits = -math.floor(math.log10(abs(value) * _DIGITS))
-        return round(value, digits)
-    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+def _states(groups: Partial, place: int) -> Iterator[tuple[object, ...]]:
+    columns = groups.state_columns(place).values()
+    return zip(*(column.to_arrow().to_pylist() for column in columns), strict=True)
+
+
+def _same_state(left: tuple[object, ...], right: tuple[object, ...]) -> bool:
+    numbers = [abs(one) for one in (*left, *right) if isinstance(one, float)]
+    noise = _DIGITS * max(filter(math.isfinite, numbers), default=0.0)
+    return all(_same(one, other, noise) for one, other in zip(left, right, strict=True))
+
+
+def _same(left: object, right: object, noise: float) -> bool:
+    if isinstance(left, list) and isinstance(right, list):  # distinct values, in the rows' order
+        return sorted(map(repr, left)) == sorted(map(repr, right))
+    if isinstance(left, float) and isinstance(right, float):
+        is_close = math.isclose(left, right, rel_tol=_DIGITS, abs_tol=noise)
+        return is_close or (math.isnan(left) and math.isnan(right))
+    return left == right

@@ -17,6 +17,7 @@ from projseg.table_layer.commits.publish import probe, published
 from projseg.table_layer.metadata.change import SetProperties
 from projseg.table_layer.metadata.commit_info import CommitNote
 from projseg.table_layer.metadata.snapshot import Snapshot, open_snapshot
+from projseg.table_layer.metadata.table_properties import VIEWS_PROPERTY
 from projseg.table_layer.storage.paths import new_write_id
 from projseg.views.view_records import (
     LISTED_PARTS_MAX,
@@ -29,7 +30,6 @@ from projseg.views.view_records import (
     covered_of,
 )
 from projseg.views.view_store import (
-    VIEWS_PROPERTY,
     NewLists,
     StoreVersion,
     encode_store,
@@ -228,9 +228,9 @@ def with_parts(
 ) -> ViewEntry:
     """Return a view whose parts are those that are kept and those that are added.
 
-    Lists of which all parts are kept stay, unless there are many short ones.
+    Lists of which all parts are kept as they are stay, unless there are many short ones.
     """
-    left = {part.segment.file for part in kept}
+    left = {part.segment.file: part for part in kept}
     references: list[FileReference] = []
     moved: list[ViewPart] = []
     listed = store.parts(view) if view.manifests else ()
@@ -239,8 +239,8 @@ def with_parts(
     for reference, short in zip(view.manifests, is_short, strict=True):
         some = listed[start : start + reference.count]
         start += reference.count
-        stay = [part for part in some if part.segment.file in left]
-        if len(stay) == len(some) and not (short and sum(is_short) > _SHORT_LISTS_MAX):
+        stay = [left[part.segment.file] for part in some if part.segment.file in left]
+        if stay == list(some) and not (short and sum(is_short) > _SHORT_LISTS_MAX):
             references.append(reference)
         else:
             moved += stay

@@ -18,6 +18,8 @@ from projseg.views.definition import Definition, bad_view, mentioned
 from projseg.views.refresh_view import Refresher
 from projseg.views.refresh_work import Refresh, Work
 from projseg.views.view_commits import Views, edited, store_write, with_store
+from projseg.views.view_dimensions import FACT
+from projseg.views.view_links import mark_dimensions
 from projseg.views.view_options import default_chunk, read_options, scope_of
 from projseg.views.view_records import TableReference, ViewEntry
 from projseg.views.view_store import StoreVersion, newest_store, no_store, store_of, unknown_view
@@ -72,14 +74,17 @@ class NewView:
             raise bad_view("chunk needs a time column, which the table has not")
         options.setdefault("refresh", "commit")
         options.setdefault("chunk", default_chunk(snapshot))
-        groups, states = mentioned(definition.text, stored_schema(properties).columns)
+        groups, states = mentioned(
+            definition.text, definition.dimensions, stored_schema(properties).columns
+        )
         return ViewEntry(
             name=self.name,
             view_id=new_write_id(),
             sql=definition.sql,
             definition=definition.text,
             definition_hash=definition.digest,
-            fact=TableReference("..", properties.table_id),
+            fact=TableReference(FACT, properties.table_id),
+            dimensions=definition.dimensions,
             group_columns=groups,
             state_columns=states,
             options=options,
@@ -149,7 +154,11 @@ def create_view(
             left = {key: one for key, one in views.items() if one.name.casefold() != name}
             return {**left, view.view_id: view}
 
+        before = store.views
         store = write.commit(edit, "create view", note.asking(view=view.name))
+    gone = [one for one in before.values() if one.view_id not in store.views]
+    for one in (view, *gone):
+        mark_dimensions(snapshot, one, note, is_gone=one is not view)
     return snapshot, store, view, done
 
 
@@ -173,7 +182,9 @@ def _check_free(store: StoreVersion, view: ViewEntry, new: NewView) -> None:
             )
 
 
-def drop_view(store: StoreVersion, view_id: str, note: CommitNote) -> StoreVersion:
+def drop_view(
+    snapshot: Snapshot, store: StoreVersion, view_id: str, note: CommitNote
+) -> StoreVersion:
     """Drop a view; its files stay until a vacuum.
 
     Raises
@@ -189,8 +200,12 @@ def drop_view(store: StoreVersion, view_id: str, note: CommitNote) -> StoreVersi
             raise unknown_view(view_id, views.values(), store.storage.location)
         return {key: view for key, view in views.items() if key != view_id}
 
+    known = store.views.get(view_id)
     with store_write(store) as write:
-        return write.commit(edit, "drop view", note)
+        store = write.commit(edit, "drop view", note)
+    if known is not None:
+        mark_dimensions(snapshot, known, note, is_gone=True)
+    return store
 
 
 def alter_view(

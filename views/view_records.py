@@ -57,6 +57,25 @@ class TableReference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     table_id: str
 
 
+class ViewDimension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table that a view joins.
+
+    Parameters
+    ----------
+    alias : str
+        Its name in the view's FROM.
+    location, table_id : str
+        As of a `TableReference`; below `..` where the fact and it lie below one folder.
+    columns : tuple of (str, str)
+        Stored names and types of the columns that are read of it.
+    """
+
+    alias: str
+    location: str
+    table_id: str
+    columns: tuple[tuple[str, str], ...]
+
+
 class Refreshed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The version of a table that a refresh pinned."""
 
@@ -112,8 +131,8 @@ class ViewEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         As of a projection, over stored names.
     fact : TableReference
         The table whose rows it groups.
-    dimensions : tuple
-        Tables that are joined; none yet.
+    dimensions : tuple of ViewDimension
+        Tables that are joined.
     zone : str
         The zone that it was bound under.
     is_ansi : bool
@@ -154,7 +173,7 @@ class ViewEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     definition: str
     definition_hash: str
     fact: TableReference
-    dimensions: tuple[TableReference, ...] = ()
+    dimensions: tuple[ViewDimension, ...] = ()
     zone: str = "UTC"
     is_ansi: bool = True
     group_columns: tuple[str, ...] = ()
@@ -226,7 +245,7 @@ class ViewPart(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     cover : PartCover
         The segments it stands for.
     paths : tuple of PathState
-        The contents of dimensions.
+        For each path of the view's definition, in order, the content of its dimension.
     embedded : tuple of StoredProjection
         Sums over the projections that every covered segment embeds.
     """
@@ -299,7 +318,9 @@ def view_problem(view: ViewEntry) -> str | None:
     if _ID.fullmatch(view.view_id) is None or _ID.fullmatch(view.definition_hash) is None:
         return f"its view '{view.name}' has no id or no hash"
     if len(view.dimensions) > PATHS_MAX:
-        return f"its view '{view.name}' has {len(view.dimensions)} paths; {PATHS_MAX} is the most"
+        return (
+            f"its view '{view.name}' joins {len(view.dimensions)} tables; {PATHS_MAX} is the most"
+        )
     if len(view.sql.encode()) > VIEW_SQL_BYTES_MAX or view.part_count > VIEW_PARTS_MAX:
         return f"its view '{view.name}' passes a limit"
     return reference_problem(view.manifests)

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from projseg.algebra.query.bound_query import QuerySpec
 from projseg.errors import CorruptTableError, InvalidInputError, did_you_mean
 from projseg.memory.cache import KEPT
 from projseg.memory.request_pool import side_by_side
@@ -42,9 +43,6 @@ from projseg.views.view_records import (
     reference_problem,
     view_problem,
 )
-
-VIEWS_PROPERTY: Final = "views"
-"""The property of a table that says whether it has a store of views: `on`."""
 
 _VERSION: Final = msgspec.json.Decoder(ViewsFile)
 _LIST: Final = msgspec.json.Decoder(ViewListFile)
@@ -167,6 +165,22 @@ def unknown_view(name: str, views: Iterable[ViewEntry], location: str) -> Invali
     )
 
 
+def check_names(query: QuerySpec, views: Iterable[ViewEntry], store: StoreVersion) -> None:
+    """Refuse names of views that are not there.
+
+    Raises
+    ------
+    InvalidInputError
+        PROJSEG_UNKNOWN_VIEW.
+    """
+    listed = list(views)
+    known = {view.name.casefold() for view in listed}
+    context = query.context
+    for name in (*([] if context.use_view is None else [context.use_view]), *context.exclude_views):
+        if name.casefold() not in known:
+            raise unknown_view(name, listed, store.storage.location)
+
+
 def store_of(table: Storage) -> Storage:
     """Return where the views of a table are."""
     return ViewsFolder(table)
@@ -189,7 +203,7 @@ def no_store(storage: Storage) -> StoreVersion:
 
 def has_views(snapshot: Snapshot) -> bool:
     """Whether a table says that it has a store of views; no other is looked for."""
-    return snapshot.properties.properties.get(VIEWS_PROPERTY) == "on"
+    return snapshot.properties.has_views
 
 
 def open_store(snapshot: Snapshot) -> StoreVersion | None:

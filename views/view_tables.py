@@ -7,14 +7,13 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from projseg.algebra.projection.spec import from_definition
 from projseg.algebra.time.interval import Interval
 from projseg.errors import ProjsegError
 from projseg.segment_format.layout.logical_types import TIMESTAMP
 from projseg.table_layer.metadata.snapshot import Snapshot
-from projseg.table_layer.metadata.table_schema import stored_schema
 from projseg.views.cover_test import Coverage, coverage
-from projseg.views.definition import view_spec
+from projseg.views.definition import stored_groups_spec, view_spec
+from projseg.views.view_dimensions import is_built_with, newest_dimensions
 from projseg.views.view_records import ViewEntry
 from projseg.views.view_store import StoreVersion
 
@@ -105,20 +104,22 @@ def _state(
     try:
         spec = view_spec(view, snapshot.properties)
         found = coverage(snapshot, store, view)
+        newest = newest_dimensions(snapshot, view)
     except (ProjsegError, OSError) as error:
         return nothing, "broken", str(error)
     if isinstance(spec, str):
         return found, "broken", spec
+    changed = [part for part in found.valid if not is_built_with(part, newest)]
     if said is not None and view.last_error is not None:
         return found, "failed", said
     if not view.manifests and found.uncovered:
         return found, "empty", said
-    return found, "behind" if found.uncovered else "fresh", said
+    return found, "behind" if found.uncovered or changed else "fresh", said
 
 
 def view_detail(snapshot: Snapshot, store: StoreVersion, view: ViewEntry) -> dict[str, Any]:
     """Return all that is known of a view: its row, what it stores and what steers it."""
-    spec = from_definition(view.definition, stored_schema(snapshot.properties).columns)
+    spec = stored_groups_spec(view, snapshot.properties)
     return {
         **view_row(snapshot, store, view),
         "last_refresh": msgspec.structs.asdict(view.last_refresh),

@@ -125,7 +125,13 @@ def declared_index(
     definitions = []
     for text in given:
         name = find_column(properties, _plain_name(str(text)))
-        definition = IndexDefinition(kind, column_text(stored[name]), types[name], bits_of(fpp))
+        definition = IndexDefinition(
+            kind,
+            column_text(stored[name]),
+            types[name],
+            bits_of(fpp),
+            unicode=KINDS[kind].unicode,
+        )
         definitions.append(definition)
     if len(set(definitions)) != len(definitions):
         raise bad_index(str(index.name), "names a column twice; name each once")

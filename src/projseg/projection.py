@@ -51,7 +51,8 @@ class Index:
     columns : str or sequence of str
         One to eight columns, each indexed by itself.
     kind : str
-        `bloom`: equality with values, for columns of many values.
+        `bloom`: equality with values, for columns of many values; `token`: words of texts, for
+        `text_match`; `ngram`: parts of texts, for LIKE, ILIKE, `contains` and their like.
     fpp : float
         The share of segments without a value that may be read for it all the same, 0.00001 to 0.1.
     """

@@ -6,7 +6,6 @@ Definitions mention stored names, so that they and their hashes outlive every re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from msgspec.structs import replace
 
 from projseg.algebra.aggregates.call import AggregateCall
 from projseg.algebra.aggregates.mergeable import decompose
+from projseg.algebra.expressions.binding.stated_joins import kept_by_tables
 from projseg.algebra.expressions.tree import Column
 from projseg.algebra.projection.renamed_projection import mentioned_columns, renamed
 from projseg.algebra.projection.spec import ProjectionSpec, StoredAs, from_definition
@@ -100,7 +100,7 @@ def named_spec(name: str, definition: str, properties: TableProperties) -> Proje
     return _named_spec(name, definition, properties.columns, properties.stored_columns)
 
 
-@lru_cache(maxsize=4096)
+@kept_by_tables
 def _plain_spec(name: str, definition: str, schema: pa.Schema) -> ProjectionSpec:
     return replace(from_definition(definition, schema), name=name)
 
@@ -113,9 +113,12 @@ class _Meaning(NamedTuple):
     wide: pa.DataType
 
 
-@lru_cache(maxsize=4096)
+@kept_by_tables
 def _named_spec(
-    name: str, definition: str, columns: tuple[ColumnDeclaration, ...], stored: StoredColumns
+    name: str,
+    definition: str,
+    columns: tuple[ColumnDeclaration, ...],
+    stored: StoredColumns,
 ) -> ProjectionSpec | str:
     spec = _plain_spec(name, definition, schema_of_columns(stored.every))
     meanings = {

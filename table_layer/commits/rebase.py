@@ -121,7 +121,7 @@ def rebase(change: Change, base: Snapshot, since: Sequence[Snapshot]) -> Draft:
             properties = rebased_columns(change.columns, base.properties, current.properties)
             draft = replace_fields(_unchanged(current), properties=properties)
         case Replace():
-            draft = _replaced(change, since, current)
+            draft = _replaced(change, base, since, current)
         case Restore():
             _require_kept(current, change.version)
             draft = _restored(change, current.properties)
@@ -189,13 +189,16 @@ def _unchanged(current: Snapshot) -> Draft:
     return Draft("set_properties", current.properties, current.file.manifests, ())
 
 
-def _replaced(change: Replace, since: Sequence[Snapshot], current: Snapshot) -> Draft:
+def _replaced(
+    change: Replace, base: Snapshot, since: Sequence[Snapshot], current: Snapshot
+) -> Draft:
     for snapshot in since:
         if change.depends_on_all and snapshot.file.change != "set_properties":
             conflict(f"version {snapshot.version} changed which rows there are")
     kept, survivors = _without(current, change.removed)
     entries = (*survivors, *change.entries, *change.masked)
-    return Draft("replace", current.properties, kept, entries)
+    properties = rebased_columns(change.columns, base.properties, current.properties)
+    return Draft("replace", properties, kept, entries)
 
 
 def _require_kept(current: Snapshot, version: int) -> None:

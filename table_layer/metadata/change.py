@@ -77,12 +77,15 @@ class Replace(msgspec.Struct, frozen=True):
     masked : tuple of SegmentEntry
         Segments whose files stay, listed anew with a deletion vector of this commit; as they were
         listed before, they are among `removed`.
+    columns : ColumnChanges
+        The changes of columns that the new segments were written for.
     """
 
     removed: frozenset[str]
     entries: tuple[SegmentEntry, ...] = ()
     depends_on_all: bool = False
     masked: tuple[SegmentEntry, ...] = ()
+    columns: ColumnChanges = NO_CHANGES
 
 
 class Overwrite(msgspec.Struct, frozen=True):

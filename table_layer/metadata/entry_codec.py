@@ -20,7 +20,7 @@ from projseg.table_layer.metadata.metadata_limits import METADATA_BYTES_MAX
 from projseg.table_layer.metadata.segment_entry import Bound, ColumnZone, SegmentEntry
 from projseg.table_layer.storage.paths import parse_vector_name
 
-LOGGER: Final = logging.getLogger("projseg.spark")
+LOGGER: Final = logging.getLogger("projseg.table")
 
 _ENTRIES: Final = msgspec.json.Decoder(list[SegmentEntry])
 

@@ -30,6 +30,10 @@ from projseg.table_layer.metadata.stored_columns import (
     stored_columns_problem,
 )
 
+VIEWS_PROPERTY: Final = "views"
+"""The property of a table that says whether it has a store of views: `on`."""
+VIEW_OF: Final = "viewOf."
+"""Begins the properties of a dimension that name the facts whose views read it, by view id."""
 TARGET_SEGMENT_ROWS: Final = 3_000_000
 _TARGET_SEGMENT_ROWS_MAX: Final = 2**32 - 1
 
@@ -71,6 +75,16 @@ class TableProperties(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def declared_indexes(self) -> tuple[DeclaredIndex, ...]:
         """The table's indexes."""
         return () if self.indexes is msgspec.UNSET else self.indexes
+
+    @property
+    def has_views(self) -> bool:
+        """Whether the table says that it has a store of views; no other is looked for."""
+        return self.properties.get(VIEWS_PROPERTY) == "on"
+
+    @property
+    def is_in_views(self) -> bool:
+        """Whether views of this table, or of others that join it, follow its commits."""
+        return self.has_views or any(name.startswith(VIEW_OF) for name in self.properties)
 
     @property
     def schema(self) -> pa.Schema:

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from projseg.algebra.expressions import instant
 from projseg.algebra.expressions.binding.binder_names import ColumnScope, span_of
+from projseg.algebra.expressions.binding.stated_joins import is_stated_join, stated_join
 from projseg.algebra.expressions.canonical import canonical
 from projseg.algebra.expressions.coercion import bad_expression, cast_to, is_floating
 from projseg.algebra.expressions.functions.collections.arrays import item_at
@@ -301,6 +302,9 @@ def _named_call(binder: Binder, tree: exp.Anonymous) -> Expression:
         if not isinstance(unit, exp.Column):
             raise bad_expression(f"{name} takes a unit such as DAY, without quotes, and two times")
         return binder.call("timestampdiff", [exp.Literal.string(unit.name), *times])
+    if is_stated_join(name):
+        own = binder.zone
+        return stated_join(name, tree.expressions, binder.bind, lambda s: Binder(s, own).bind)
     if name != "in_zone":
         return binder.call(name, tree.expressions)
     if tree.expressions and isinstance(tree.expressions[0], exp.Placeholder):

@@ -67,7 +67,12 @@ def widening(properties: TableProperties, name: str, type: str | pa.DataType) ->
     return ColumnChanges(widen=columns_of(schema_of({column: type})))
 
 
-def change_columns(base: Snapshot, changes: ColumnChanges, note: CommitNote) -> Snapshot:
+def change_columns(
+    base: Snapshot,
+    changes: ColumnChanges,
+    note: CommitNote,
+    values: Mapping[str, str] | None = None,
+) -> Snapshot:
     """Publish a change of columns, and return the version that has it.
 
     Parameters
@@ -78,6 +83,8 @@ def change_columns(base: Snapshot, changes: ColumnChanges, note: CommitNote) -> 
         The change.
     note : CommitNote
         For the table's history.
+    values : mapping of str to str, optional
+        Expressions that rows which are there get in new columns, in the same commit.
 
     Raises
     ------
@@ -86,13 +93,23 @@ def change_columns(base: Snapshot, changes: ColumnChanges, note: CommitNote) -> 
     CommitError, StorageError
         As of `commit`.
     """
+    operation, note = _operation(changes), note.asking(**_parameters(changes))
+    if values and base.segments:
+        # Imported here: a change of columns alone starts without the modules that write rows.
+        from projseg.maintenance.row_changes.delete_and_update import add_columns
+
+        return add_columns(base, changes, values, operation, note)
+    if changes.drop:
+        from projseg.views.view_links import check_unused
+
+        check_unused(base, changes.drop)
     return commit(
         base.storage,
         base,
         ChangeColumns(changes),
         write_id=new_write_id(),
-        operation=_operation(changes),
-        note=note.asking(**_parameters(changes)),
+        operation=operation,
+        note=note,
     )
 
 

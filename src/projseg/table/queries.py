@@ -10,6 +10,7 @@ import pyarrow as pa
 from projseg.algebra.expressions.instant import fixed_instant
 from projseg.algebra.expressions.parameters.arguments import ArgumentsLike, with_arguments
 from projseg.algebra.query.bound_query import QuerySpec
+from projseg.algebra.query.context import parse_context
 from projseg.algebra.query.request import (
     Expressions,
     IntervalLike,
@@ -145,7 +146,7 @@ class TableVersion(ViewedVersion):
             joins=joins,
         )
         with answered_within(query.query_context.time_limit):
-            return self._answered(self._plan(query), query)
+            return self._answered(self._plan(query))
 
     @overload
     def sql(
@@ -231,8 +232,9 @@ class TableVersion(ViewedVersion):
                         select, context=context, args=args, analyze=analyze
                     ),
                 )
-            selected = self._selected(text, context, args, tables)
-            return selected.explain() if explain else selected.rows()
+            with answered_within(parse_context(context).time_limit):
+                selected = self._selected(text, context, args, tables)
+                return selected.explain() if explain else selected.rows()
 
     def _selected(
         self,
@@ -384,7 +386,7 @@ class TableVersion(ViewedVersion):
         }
         if is_select(group_by):
             check_alone("statement", parts)
-            with fixed_instant():
+            with fixed_instant(), answered_within(parse_context(context).time_limit):
                 return self._selected(group_by, context, args).explain(analyze=analyze)
         query = query_of(group_by, **parts, context=context, args=args)
         return explain_plan(self._storage, query, self._plan(query), analyze=analyze)

@@ -21,10 +21,11 @@ from projseg.algebra.query.select_statement import SelectStatement
 from projseg.algebra.query.select_table import SelectedTable
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.explain import Explain, explain_plan
-from projseg.reader.answer import answer, answer_over
-from projseg.reader.plan.query_plan import bind_asked, plan_query
+from projseg.reader.answer import answer_over
+from projseg.reader.plan.query_plan import bind_asked
 from projseg.segment_format.layout.logical_types import type_name
 from projseg.table.inspection import TableInspection
+from projseg.table.view_answers import ViewedVersion
 from projseg.table_layer.commits.open_version import instant_us, open_as_of, version_at
 from projseg.table_layer.metadata.snapshot import Snapshot
 
@@ -39,7 +40,7 @@ _SHOW: Final = re.compile(
     rf"(?P<what>PROJECTIONS|COLUMNS|SEGMENTS)(?:\s+(?:FROM|IN|ON)\s+{_NAME})?\s*;?\s*",
     re.IGNORECASE,
 )
-_VersionOf: TypeAlias = Callable[[SelectedTable], TableInspection]
+_VersionOf: TypeAlias = Callable[[SelectedTable], ViewedVersion]
 _Explained: TypeAlias = Callable[[str, bool], Explain]
 
 
@@ -48,7 +49,7 @@ class BoundSelect(msgspec.Struct, frozen=True):
 
     Parameters
     ----------
-    version : TableInspection
+    version : ViewedVersion
         The version that is read in the end.
     selected : SelectedQuery
         Its question, and how the answer becomes the statement's.
@@ -58,7 +59,7 @@ class BoundSelect(msgspec.Struct, frozen=True):
         The SELECT whose rows are asked; None: the version's segments are.
     """
 
-    version: TableInspection
+    version: ViewedVersion
     selected: SelectedQuery
     query: QuerySpec
     source: BoundSelect | None = None
@@ -87,15 +88,15 @@ class BoundSelect(msgspec.Struct, frozen=True):
     def rows(self) -> pa.Table:
         """Return the statement's rows."""
         if self.source is None:
-            plan = plan_query(self.version.snapshot, self.query)
-            return self.selected.rows_of(answer(self.version._storage, plan))
+            plan = self.version._planned(self.query)
+            return self.selected.rows_of(self.version._answered(plan))
         return self.selected.rows_of(answer_over(self.query, self.source.rows()))
 
     def explain(self, *, analyze: bool = False) -> Explain:
         """Return how the segments are read; not what is done with these rows."""
         if self.source is not None:
             return self.source.explain(analyze=analyze)
-        plan = plan_query(self.version.snapshot, self.query)
+        plan = self.version._planned(self.query)
         return explain_plan(self.version._storage, self.selected.query, plan, analyze=analyze)
 
 

@@ -27,9 +27,11 @@ from projseg.algebra.query.stars.star_names import NamedTable
 from projseg.algebra.query.unsupported_sql import bad_sql
 from projseg.errors import InvalidInputError, LimitExceededError, ProjsegError, did_you_mean
 from projseg.memory.cache import KEPT
+from projseg.memory.deadline import answered_within
 from projseg.reader.dimensions import TableDimension, bound_star, joined_table
 from projseg.table.inspection import TableInspection
 from projseg.table.sql_statements import BoundSelect, bind_select, snapshot_of
+from projseg.table.view_answers import ViewedVersion
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -112,7 +114,7 @@ def sql(
     """
     if not is_select(text):
         raise bad_sql(f"a statement over several tables is a SELECT, found {text!r:.80}")
-    with fixed_instant():
+    with fixed_instant(), answered_within(parse_context(context).time_limit):
         named, arguments = with_arguments(text, args)
         statement = parse_select(named, with_joins=True)
         selected = bound_statement(statement, tables, None, context, arguments)
@@ -122,9 +124,10 @@ def sql(
 def bound_statement(
     statement: SelectStatement,
     tables: Mapping[str, TableInspection],
-    otherwise: TableInspection | None,
+    otherwise: ViewedVersion | None,
     context: Mapping[str, Any] | None,
     arguments: Arguments | None,
+    fact: ViewedVersion | None = None,
 ) -> BoundSelect:
     """Return a SELECT bound to tables.
 
@@ -134,41 +137,48 @@ def bound_statement(
         The SELECT, whose parameters all have names.
     tables, context
         As of `sql`.
-    otherwise : TableInspection or None
+    otherwise : ViewedVersion or None
         What every other name in FROM means.
     arguments : Arguments or None
         The values of its parameters.
+    fact : ViewedVersion or None
+        The table that is the fact if it may be; None: the one with most rows.
 
     Raises
     ------
     ProjsegError
         As of `sql`.
     """
-    if not isinstance(tables, Mapping) or not all(
-        isinstance(name, str) and isinstance(table, TableInspection)
-        for name, table in tables.items()
-    ):
+    known = tables.items() if isinstance(tables, Mapping) else [("", tables)]
+    by_name = {
+        name.casefold(): table
+        for name, table in known
+        if isinstance(name, str) and isinstance(table, ViewedVersion)
+    }
+    if len(by_name) < len(known):
         raise InvalidInputError(
-            "PROJSEG_BAD_ARGUMENT", "tables takes names and tables: {'edits': edits, ...}"
+            "PROJSEG_BAD_ARGUMENT",
+            "tables takes names, which differ in more than case, and tables: {'edits': edits, ...}",
         )
-    by_name = {name.casefold(): table for name, table in tables.items()}
 
-    def version_of(table: SelectedTable) -> TableInspection:
+    def version_of(table: SelectedTable) -> ViewedVersion:
         found = by_name.get(table.written.casefold(), otherwise)
         if found is None:
             known = did_you_mean(table.written, tables)
             raise bad_sql(f"'{table.written}' is none of the tables given{known}")
         if not table.is_versioned:
             return found
-        version = TableInspection(found._storage, snapshot_of(found, table, context))
+        version = ViewedVersion(found._storage, snapshot_of(found, table, context))
         version._columns_of = found._columns_of
         return version
 
     def star(inner: SelectStatement) -> BoundSelect:
         selected = [inner.table, *(join.table for join in inner.joins)]
-        asked = _Asked(inner, tuple(map(version_of, selected)), parse_context(context), arguments)
-        fact, found = asked.kept_star()
-        version = asked.versions[fact]
+        versions = tuple(map(version_of, selected))
+        preferred = "" if fact is None else fact.location
+        asked = _Asked(inner, versions, parse_context(context), arguments, preferred)
+        number, found = asked.kept_star()
+        version = asked.versions[number]
         return BoundSelect(
             version, found, bound_star(version.snapshot, found.query, version._declared)
         )
@@ -180,9 +190,10 @@ class _Asked(NamedTuple):
     """A SELECT over several tables, and what it is asked of."""
 
     statement: SelectStatement
-    versions: tuple[TableInspection, ...]
+    versions: tuple[ViewedVersion, ...]
     context: QueryContext
     arguments: Arguments | None
+    preferred: str = ""  # the location of the table that is the fact if it may be
 
     def kept_star(self) -> tuple[int, SelectedQuery]:
         """Return what `star` does; it is cached by the content of all tables."""
@@ -197,7 +208,8 @@ class _Asked(NamedTuple):
             (TableDimension(version.snapshot).identity, version._declared)
             for version in self.versions
         )
-        key = ("star statement", self.statement, contents, self.context, self.arguments)
+        key = ("star statement", self.statement, contents, self.context, self.arguments,
+               self.preferred)  # fmt: skip
         found: tuple[int, SelectedQuery] = KEPT.get_or_load(key, self.star, lambda _: _STAR_BYTES)
         return found
 
@@ -221,7 +233,11 @@ class _Asked(NamedTuple):
                 return error
             return None if value is None else key_not_unique(table.name, columns, value)
 
-        counts = [version.snapshot.row_count for version in versions]
+        most = 1 + max(version.snapshot.row_count for version in versions)
+        counts = [
+            most if version.location == self.preferred else version.snapshot.row_count
+            for version in versions
+        ]
         star = orient(named, statement.joins, statement.terms, counts, repeated)
         fact = versions[star.scope.fact]
         joins = tuple(
@@ -257,7 +273,7 @@ def _with_joins(query: Query, joins: tuple[Join, ...], arguments: Arguments | No
 
 
 def _named_tables(
-    selected: Sequence[SelectedTable], versions: Sequence[TableInspection]
+    selected: Sequence[SelectedTable], versions: Sequence[ViewedVersion]
 ) -> list[NamedTable]:
     """Return the tables with names for their joined columns, which nothing else has."""
     taken = {name.casefold() for version in versions for name in version.schema.names}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from msgspec import UNSET, UnsetType
 
+from projseg.algebra.query.bound_query import QuerySpec
 from projseg.algebra.query.request import Query
 from projseg.errors import CorruptionError, StorageError
 from projseg.reader.answer import answer
@@ -18,6 +19,7 @@ from projseg.table_layer.storage.locate_storage import Storage
 
 # A process that asks tables without views starts without the modules of views.
 if TYPE_CHECKING:
+    from projseg.maintenance.verification.findings import Finding
     from projseg.views.choose_view import ViewSources
     from projseg.views.view_store import StoreVersion
 
@@ -41,7 +43,7 @@ class ViewedVersion(TableInspection):
 
     @property
     def _has_views(self) -> bool:
-        return self._snapshot.properties.properties.get("views") == "on"
+        return self._snapshot.properties.has_views
 
     def views(self) -> pa.Table:
         """Return one row for each view of the table, as this object knows them.
@@ -63,6 +65,18 @@ class ViewedVersion(TableInspection):
         from projseg.views.view_tables import views_table
 
         return views_table(self._snapshot, self._view_store())
+
+    def _findings_of_views(self, *, deep: bool) -> list[Finding]:
+        if not self._has_views:
+            return []
+        from projseg.maintenance.verification.findings import Finding
+        from projseg.views.verify_views import verify_views
+
+        try:
+            store = self._view_store()
+        except (CorruptionError, StorageError) as error:
+            return [Finding("views", str(error))]
+        return [] if store is None else verify_views(self._snapshot, store, deep=deep)
 
     def _view_store(self) -> StoreVersion | None:
         """Return the store of views at the version that this object holds; None: there is none."""
@@ -87,10 +101,14 @@ class ViewedVersion(TableInspection):
             # Imported here, so that a process that joins nothing starts without it.
             from projseg.reader.dimensions import bound_star
 
-            return plan_query(self._snapshot, bound_star(self._snapshot, query, self._declared))
+            return self._planned(bound_star(self._snapshot, query, self._declared))
         return plan_asked(self._snapshot, query, self._declared, self._view_sources())
 
-    def _answered(self, plan: QueryPlan, query: Query) -> pa.Table:
+    def _planned(self, query: QuerySpec) -> QueryPlan:
+        """Return the plan of a query that is bound to the version's columns."""
+        return plan_query(self._snapshot, query, wider=self._view_sources())
+
+    def _answered(self, plan: QueryPlan) -> pa.Table:
         """Return a plan's rows; where a part cannot be read, those of the segments themselves."""
         try:
             return answer(self._storage, plan)
@@ -98,4 +116,4 @@ class ViewedVersion(TableInspection):
             if not plan.is_wide or plan.query.context.force_views:
                 raise
             _LOGGER.warning("a view cannot be read, and its segments answer instead: %s", error)
-            return answer(self._storage, plan_asked(self._snapshot, query, self._declared))
+            return answer(self._storage, plan_query(self._snapshot, plan.query))

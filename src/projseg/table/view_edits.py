@@ -10,6 +10,7 @@ from projseg.table.writable_table import WritableTable
 
 # A process that only asks starts without the modules that write; each method imports its own.
 if TYPE_CHECKING:
+    from projseg.table.queries import TableVersion
     from projseg.table.view_object import View
     from projseg.views.definition import Definition
     from projseg.views.refresh_work import Refresh
@@ -23,6 +24,7 @@ class TableViews(WritableTable):
         name: str | None,
         sql: str | None = None,
         *,
+        tables: Mapping[str, TableVersion] | None = None,
         dimensions: Sequence[str] | None = None,
         metrics: Sequence[str | Mapping[str, Any]] = (),
         granularity: str | None = None,
@@ -53,6 +55,9 @@ class TableViews(WritableTable):
             A SELECT over the table with GROUP BY, DISTINCT or aggregates; whatever name stands
             after FROM is this table's. Conditions that compare the time column with constants are
             the view's scope: only segments that lie wholly in it are covered.
+        tables : mapping of str to Table, or None
+            Other tables by their names in FROM, whose rows are joined as `projseg.sql` does; this
+            table is the fact. The view follows their newest versions.
         dimensions, metrics, granularity
             Instead of `sql`: grouping columns, aggregates as SQL or as Druid's objects, and a
             truncation of the time column (Druid's name or an ISO period; None: no time).
@@ -91,10 +96,10 @@ class TableViews(WritableTable):
         ------
         InvalidInputError
             PROJSEG_BAD_VIEW, PROJSEG_VIEW_EXISTS, PROJSEG_VIEW_NOT_DETERMINISTIC,
-            PROJSEG_BAD_NAME, PROJSEG_BAD_OPTION, PROJSEG_PINNED_VERSION, or what is wrong with an
-            expression.
+            PROJSEG_BAD_NAME, PROJSEG_BAD_OPTION, PROJSEG_PINNED_VERSION,
+            PROJSEG_JOIN_KEY_NOT_UNIQUE, or what is wrong with an expression.
         UnsupportedFeatureError
-            PROJSEG_UNSUPPORTED_SQL, PROJSEG_UNSUPPORTED_FUNCTION.
+            PROJSEG_UNSUPPORTED_SQL, PROJSEG_UNSUPPORTED_FUNCTION, PROJSEG_NOT_A_STAR.
         EvaluationError
             If no chunk can be built because of a value; nothing is published.
         CommitError, StorageError, CorruptionError
@@ -110,7 +115,7 @@ class TableViews(WritableTable):
             known = [] if store is None else store.views.values()
             if any(view.name.casefold() == name.casefold() for view in known):
                 return self.view(name)
-        definition = self._definition(sql, dimensions, metrics, granularity, derived)
+        definition = self._definition(sql, tables, dimensions, metrics, granularity, derived)
         if name is None:
             folder = self.location.rstrip("/").rpartition("/")[2]
             name = f"{folder}-{definition.digest[:8]}"
@@ -162,12 +167,14 @@ class TableViews(WritableTable):
     def _definition(
         self,
         sql: str | None,
+        tables: Mapping[str, TableVersion] | None,
         dimensions: Sequence[str] | None,
         metrics: Sequence[str | Mapping[str, Any]],
         granularity: str | None,
         derived: str | Mapping[str, Any] | None,
     ) -> Definition:
-        from projseg.views.definition import bad_view, define, define_rollup, derived_form
+        from projseg.views.definition import bad_view, define
+        from projseg.views.rollup_definition import define_rollup, derived_form
 
         given = {"sql": sql, "dimensions": dimensions, "derived": derived}
         said = [key for key, value in given.items() if value is not None]
@@ -176,8 +183,42 @@ class TableViews(WritableTable):
                 "a view is defined by sql, or by dimensions with metrics and granularity, or by "
                 f"derived; {' and '.join(said) or 'none of them'} given"
             )
-        if sql is not None:
+        if sql is not None and tables is None:
             return define(sql, self.properties)
+        if sql is not None:
+            return self._star_definition(sql, tables or {})
+        if tables is not None:
+            raise bad_view("tables are joined by sql; dimensions and metrics are of one table")
         if derived is not None:
             return define_rollup(**derived_form(derived), properties=self.properties)
         return define_rollup(dimensions or (), metrics, granularity, self.properties)
+
+    def _star_definition(self, sql: str, tables: Mapping[str, TableVersion]) -> Definition:
+        """Return what a SELECT that joins this table with others means."""
+        from projseg.algebra.expressions.functions.logic.joined_values import path_of
+        from projseg.reader.dimensions import TableDimension
+        from projseg.table.star_statements import bound_statement
+        from projseg.views.definition import bad_view, checked_statement, define, define_star
+
+        statement = checked_statement(sql, with_joins=True)
+        if not statement.joins:
+            return define(sql, self.properties)
+        if any(one.table.is_versioned for one in statement.joins):
+            raise bad_view("a view follows the newest versions of its tables: leave VERSION out")
+        bound = bound_statement(statement, tables, self, None, None, self)
+        if bound.version.location != self.location:
+            raise bad_view(
+                f"{bound.version.location} is the table whose rows are grouped here: make the view "
+                "there, and name this table in tables"
+            )
+        selected = (statement.table, *(one.table for one in statement.joins))
+        written = {one.written.casefold(): one.written for one in selected}
+        given = {name.casefold(): table for name, table in tables.items()}
+        named = {
+            name: TableDimension(given.get(folded, self).snapshot)
+            for folded, name in written.items()
+        }
+        joined = {path_of(node).dimension for node in bound.query.joins}
+        own = self._snapshot.properties.table_id
+        used = {n: one for n, one in named.items() if one in joined or one.table_id != own}
+        return define_star(sql, bound.query, used, self._snapshot)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from projseg.table.projection_edits import OnProgress, interval_of
+from projseg.table.queries import TableVersion
 from projseg.table.writable_table import WritableTable
+from projseg.views.definition import bad_view
 from projseg.views.refresh_view import check_enabled, refresh_view
 from projseg.views.refresh_work import Refresh, Work
 from projseg.views.verify_views import verify_views
+from projseg.views.view_commits import edited, store_write
+from projseg.views.view_dimensions import FACT, newest_dimensions
 from projseg.views.view_life import alter_view, drop_view
+from projseg.views.view_options import read_options
 from projseg.views.view_records import ViewEntry
 from projseg.views.view_store import StoreVersion, unknown_view
 from projseg.views.view_tables import parts_table, view_detail
@@ -171,6 +177,43 @@ class View:
         table._store = alter_view(self._known_store(), self._id, table._note, name=name)
         self._name = name
 
+    def set_properties(
+        self, properties: Mapping[str, str] | None = None, *, unset: Sequence[str] = ()
+    ) -> None:
+        """Change what is said of the view besides its SELECT; its parts stay.
+
+        Parameters
+        ----------
+        properties : mapping of str to str, or None
+            `refresh`, `chunk`, `retain` and `require`, as of `Table.create_view`.
+        unset : sequence of str
+            `retain` or `require`, which are no longer said.
+
+        Raises
+        ------
+        InvalidInputError
+            PROJSEG_BAD_VIEW, or what is wrong with a value.
+        CommitError, StorageError
+            As of `refresh`.
+        """
+        table = self._writable()
+        given = {str(key): value for key, value in (properties or {}).items()}
+        fixed = [key for key in (*given, *unset) if key == "interval"]
+        needed = [key for key in unset if key not in ("retain", "require")]
+        if fixed or needed:
+            raise bad_view(
+                f"{', '.join([*fixed, *needed])} cannot be {'changed' if fixed else 'unset'}; "
+                "replace the view"
+            )
+        read_options(given)
+
+        def change(view: ViewEntry) -> ViewEntry:
+            kept = {key: text for key, text in view.options.items() if key not in unset}
+            return replace(view, options={**kept, **read_options(given)})
+
+        with store_write(self._known_store()) as write:
+            table._store = write.commit(edited(self._id, change), "alter view", table._note)
+
     def drop(self) -> None:
         """Drop the view; a vacuum of the table removes its files.
 
@@ -180,7 +223,7 @@ class View:
             As of `refresh`.
         """
         table = self._writable()
-        table._store = drop_view(self._known_store(), self._id, table._note)
+        table._store = drop_view(table.snapshot, self._known_store(), self._id, table._note)
 
     def query(self, context: Mapping[str, Any] | None = None) -> pa.Table:
         """Return the rows of its SELECT now, from its parts as far as they go.
@@ -195,7 +238,17 @@ class View:
         pa.Table
             As of `Table.sql`.
         """
-        return self._table.sql(self._entry().sql, context=context)
+        view, own = self._entry(), self._table
+        if not view.dimensions:
+            return own.sql(view.sql, context=context)
+        newest = newest_dimensions(own.snapshot, view)
+        tables = {
+            one.alias: TableVersion(found.storage, found)
+            for one in view.dimensions
+            for found in [newest[one.table_id].snapshot]
+            if one.location != FACT
+        }
+        return own.sql(view.sql, tables=tables, context=context)
 
     def detail(self) -> dict[str, Any]:
         """Return all that is known of it.

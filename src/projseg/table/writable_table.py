@@ -74,7 +74,7 @@ class WritableTable(TableVersion):
 
     def _refresh_views(self) -> None:
         """Refresh the views that follow commits; what goes wrong is logged, and kept in them."""
-        if self._has_views:
+        if self._snapshot.properties.is_in_views:
             # Imported here: most tables have no views, and each write would pay.
             from projseg.views.on_commit import refresh_after_commit
 

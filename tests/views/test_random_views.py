@@ -1,0 +1,87 @@
+"""Random views of random tables: one answer with them, without them, and after each change."""
+
+import collections
+
+import pytest
+from matching_tables import answer, atom, declaration, make_query, make_table, random_of, rows
+from scale import IS_NIGHTLY
+
+from projseg import Table
+from projseg.errors import ProjsegError
+
+TABLES = 300 if IS_NIGHTLY else 4
+STEPS = 3
+QUERIES_A_STEP = 6
+
+
+def select_of(declared):
+    """Return a declaration as a SELECT, as views are defined by."""
+    keys = [f"{key} AS g{place}" for place, key in enumerate(declared.keys)]
+    calls = [f"{call} AS a{place}" for place, call in enumerate(declared.aggregates)]
+    where = f" WHERE {declared.where}" if declared.where else ""
+    numbers = ", ".join(str(place + 1) for place in range(len(keys)))
+    by = f" GROUP BY {numbers}" if keys else ""
+    return f"SELECT {', '.join(keys + calls)} FROM t{where}{by}"
+
+
+def make_views(r, table):
+    """Declare a few views, and return what they group."""
+    made = []
+    for number in range(r.randint(1, 4)):
+        declared = declaration(r)
+        options = {"chunk": r.choice([None, "hour", "day", "month"])}
+        if r.random() < 0.2:
+            options["refresh"] = "deferred"
+        if r.random() < 0.2:
+            options["interval"] = "2024-03-09T12:00/2024-03-11"
+        try:
+            table.create_view(f"v{number}", select_of(declared), **options)
+        except ProjsegError:
+            continue  # it is not legal, for example with two equal keys
+        made.append(declared)
+    return made
+
+
+def change(r, table):
+    """Change the table, or refresh its views."""
+    what = r.choice(["append", "append by another", "delete", "update", "compact", "refresh"])
+    if what == "append":
+        table.append(rows(r, r.choice([1, 20, 80])))
+    elif what == "append by another":
+        Table(table.location).append(rows(r, 30))
+        table.refresh()
+    elif what == "delete":
+        table.delete(atom(r))
+    elif what == "update":
+        table.update({"n": "n + 1"}, filter=atom(r))
+    elif what == "compact":
+        table.compact()
+    else:
+        for name in table.views()["name"].to_pylist():
+            table.view(name).refresh(full=r.random() < 0.3)
+
+
+@pytest.mark.parametrize("seed", range(TABLES))
+def test_views_answer_as_rows_do(tmp_path, seed):
+    r = random_of(seed)
+    table, declared = make_table(r, str(tmp_path))
+    views = make_views(r, table)
+    used = collections.Counter()
+    for step in range(STEPS):
+        if step:
+            change(r, table)
+        for _ in range(QUERIES_A_STEP):
+            query, context = make_query(r, views + declared)
+            expected = answer(table, query, {**context, "noProjections": True})
+            contexts = [{}, {"noViews": True}, {"forceViews": True}]
+            contexts += [{"useView": name} for name in table.views()["name"].to_pylist()]
+            for steering in contexts:
+                found = answer(table, query, {**context, **steering})
+                used[found != "PROJSEG_VIEW_NOT_USABLE"] += 1
+                if found == "PROJSEG_VIEW_NOT_USABLE":
+                    continue
+                is_raised_by_rows_only = isinstance(expected, str) and isinstance(found, list)
+                assert found == expected or is_raised_by_rows_only, (query, context, steering)
+    assert used[True]
+    for name in table.views()["name"].to_pylist():
+        assert table.view(name).verify(deep=True) == []
